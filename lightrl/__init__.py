@@ -1,0 +1,56 @@
+"""lightrl trains language models with reinforcement learning; every algorithm is a bundle of parts.
+
+What stands in `__all__` is the public API, version 1 (the entry-point group is `lightrl.v1`). Names resolve on first use,
+so that `import lightrl` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "lightrl.types": [
+        "Counts", "Experience", "Outcome", "PolicyOutput", "Prompt", "Rollout", "ScoredRollout", "Statistic", "WithStatistics",
+    ],
+    "lightrl.hookspecs": ["hookimpl"],
+    "lightrl.algorithms.algorithm": ["Algorithm", "GroupRelative"],
+    "lightrl.parts.base": ["Part"],
+    "lightrl.parts.advantage": ["GAE", "Advantage", "Advantages", "GroupCentered", "GroupNormalized", "LeaveOneOut", "spread"],
+    "lightrl.parts.aggregation": ["Aggregation", "ConstantLength", "SequenceMean", "SequenceSum", "SequenceSumTokenMean", "TokenMean"],
+    "lightrl.parts.clip": ["ClipScheme", "DecoupledClip", "NoClip", "PolicyGradient", "Surrogate", "SymmetricClip"],
+    "lightrl.parts.correction": ["MaskedImportance", "RolloutCorrection", "TruncatedImportance"],
+    "lightrl.parts.critic": ["Critic", "ValueHead"],
+    "lightrl.parts.engine": ["RolloutEngine", "Sampling"],
+    "lightrl.parts.kl": ["KL", "AdaptiveKL", "KLController", "KLPenalty"],
+    "lightrl.parts.loss_term": ["EntropyBonus", "LossTerm", "PositiveNLL"],
+    "lightrl.parts.prompts": ["PromptSource"],
+    "lightrl.parts.ratio": ["ImportanceRatio", "SequenceRatio", "TokenRatio"],
+    "lightrl.parts.reference": ["FrozenReference", "MovingAverageReference", "PeriodicReference", "Reference"],
+    "lightrl.parts.reward": ["BatchReward", "Function", "Reward", "RowReward"],
+    "lightrl.parts.sampler": ["Collection", "GroupSampler", "Sampler"],
+    "lightrl.parts.token_weight": ["MaskTruncated", "TokenWeight"],
+    "lightrl.policy.policy": ["Policy"],
+    "lightrl.policy.source": ["PolicySource", "PretrainedPolicy", "TinyPolicy"],
+    "lightrl.rollout.transformers_engine": ["TransformersEngine"],
+    "lightrl.data.files": ["DatasetPrompts", "JsonLines", "Parquet"],
+    "lightrl.data.tasks": ["Addition", "DigitSorting", "Reversal"],
+    "lightrl.data.prompt_data": ["PromptData"],
+    "lightrl.modules.policy_optimization": ["PolicyOptimization"],
+    "lightrl.modules.supervised": ["SupervisedFineTuning"],
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = ["__version__", *sorted(_MODULE_OF)]  # noqa: PLE0604 - names resolve lazily
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'lightrl' has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULE_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,1 @@
+"""An algorithm is a bundle of parts; variants state their smallest difference from a parent."""

@@ -1,0 +1,103 @@
+"""The core's own parts, registered through the same door as everybody else's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lightrl.data.files import DatasetPrompts, JsonLines, Parquet
+from lightrl.data.tasks import DigitSorting, Addition, Reversal
+from lightrl.hookspecs import hookimpl
+from lightrl.parts.advantage import GAE, GroupCentered, GroupNormalized, LeaveOneOut
+from lightrl.parts.aggregation import ConstantLength, SequenceMean, SequenceSum, SequenceSumTokenMean, TokenMean
+from lightrl.parts.clip import DecoupledClip, NoClip, PolicyGradient, SymmetricClip
+from lightrl.parts.correction import MaskedImportance, TruncatedImportance
+from lightrl.parts.critic import ValueHead
+from lightrl.parts.kl import AdaptiveKL, KLPenalty
+from lightrl.parts.loss_term import EntropyBonus, PositiveNLL
+from lightrl.parts.ratio import SequenceRatio, TokenRatio
+from lightrl.parts.reference import FrozenReference, MovingAverageReference, PeriodicReference
+from lightrl.parts.reward import Function
+from lightrl.parts.sampler import GroupSampler
+from lightrl.parts.token_weight import MaskTruncated
+from lightrl.policy.source import PretrainedPolicy, TinyPolicy
+from lightrl.rollout.transformers_engine import TransformersEngine
+
+
+@hookimpl
+def lightrl_samplers() -> list[type[Any]]:
+    return [GroupSampler]
+
+
+@hookimpl
+def lightrl_rewards() -> list[type[Any]]:
+    return [Function]
+
+
+@hookimpl
+def lightrl_advantages() -> list[type[Any]]:
+    return [GAE, GroupCentered, GroupNormalized, LeaveOneOut]
+
+
+@hookimpl
+def lightrl_ratios() -> list[type[Any]]:
+    return [SequenceRatio, TokenRatio]
+
+
+@hookimpl
+def lightrl_clip_schemes() -> list[type[Any]]:
+    return [DecoupledClip, NoClip, PolicyGradient, SymmetricClip]
+
+
+@hookimpl
+def lightrl_kls() -> list[type[Any]]:
+    return [KLPenalty]
+
+
+@hookimpl
+def lightrl_kl_controllers() -> list[type[Any]]:
+    return [AdaptiveKL]
+
+
+@hookimpl
+def lightrl_aggregations() -> list[type[Any]]:
+    return [ConstantLength, SequenceMean, SequenceSum, SequenceSumTokenMean, TokenMean]
+
+
+@hookimpl
+def lightrl_token_weights() -> list[type[Any]]:
+    return [MaskTruncated]
+
+
+@hookimpl
+def lightrl_critics() -> list[type[Any]]:
+    return [ValueHead]
+
+
+@hookimpl
+def lightrl_loss_terms() -> list[type[Any]]:
+    return [EntropyBonus, PositiveNLL]
+
+
+@hookimpl
+def lightrl_references() -> list[type[Any]]:
+    return [FrozenReference, MovingAverageReference, PeriodicReference]
+
+
+@hookimpl
+def lightrl_corrections() -> list[type[Any]]:
+    return [MaskedImportance, TruncatedImportance]
+
+
+@hookimpl
+def lightrl_engines() -> list[type[Any]]:
+    return [TransformersEngine]
+
+
+@hookimpl
+def lightrl_prompt_sources() -> list[type[Any]]:
+    return [Addition, DatasetPrompts, DigitSorting, JsonLines, Parquet, Reversal]
+
+
+@hookimpl
+def lightrl_policies() -> list[type[Any]]:
+    return [PretrainedPolicy, TinyPolicy]

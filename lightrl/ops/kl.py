@@ -1,0 +1,37 @@
+"""Estimators of KL(pi || other) from the log-probs of tokens that pi sampled.
+
+With d = log pi - log other (Schulman, "Approximating KL divergence", 2020):
+k1 = d, k2 = d^2 / 2, k3 = e^-d - 1 + d. k1 and k3 are unbiased, k2 and k3 are never negative.
+As a loss on on-policy samples, k1's expected gradient is 0, k2's is that of KL(pi || other), k3's that of KL(other || pi).
+"""
+
+from torch import Tensor
+
+LIMIT = 20.0
+"""Log-ratios are clamped to this many nats either way before `exp`."""
+
+
+def k1(logprobs: Tensor, other: Tensor) -> Tensor:
+    """d, elementwise; unbiased, may be negative."""
+    return logprobs - other
+
+
+def k2(logprobs: Tensor, other: Tensor) -> Tensor:
+    """d^2 / 2, elementwise; biased as a value, exact as a gradient on on-policy samples."""
+    return (logprobs - other).square() / 2
+
+
+def k3(logprobs: Tensor, other: Tensor) -> Tensor:
+    """e^-d - 1 + d, elementwise, d clamped to +-`LIMIT`; unbiased and never negative."""
+    d = (logprobs - other).clamp(-LIMIT, LIMIT)
+    return (-d).exp() - 1 + d
+
+
+def k3_straight_through(logprobs: Tensor, other: Tensor) -> Tensor:
+    """The value of k3 with the gradient of k2, so that the loss descends KL(pi || other) (verl PR 2953)."""
+    quadratic = k2(logprobs, other)
+    return quadratic - quadratic.detach() + k3(logprobs, other).detach()
+
+
+ESTIMATORS = {"k1": k1, "k2": k2, "k3": k3, "k3_straight_through": k3_straight_through}
+"""Every estimator by its name."""

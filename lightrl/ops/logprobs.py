@@ -1,0 +1,128 @@
+"""Log-probs and entropy of chosen tokens without ever holding `[rows, vocabulary]` for all rows.
+
+The head is applied to a chunk of positions at a time, in the forward and again in the backward pass, so that memory is
+chunk x vocabulary instead of positions x vocabulary.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+CHUNK_ELEMENTS = 4_194_304
+"""Logits held at a time: 16 MiB in float32."""
+
+
+def chosen_logprobs(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    temperature: float = 1.0,
+    entropy: bool = False,
+    softcap: float | None = None,
+    scale: float = 1.0,
+) -> tuple[Tensor, Tensor | None]:
+    """Log-probs of the targets under softmax(logits / temperature) over the whole vocabulary.
+
+    logits = scale * (hidden weight^T + bias), then softcap * tanh(logits / softcap) if there is a softcap.
+
+    Args:
+        hidden: `[M, H]` last hidden states, one per chosen token (those that predict it).
+        weight: `[V, H]` of the output embedding.
+        bias: `[V]` or None.
+        targets: `[M]` int64, the tokens.
+        temperature: > 0.
+        entropy: also return the entropy, with its gradient.
+        softcap: of the final logits (Gemma 2), or None.
+        scale: multiplies the logits (Cohere; the inverse of Granite's).
+
+    Returns:
+        `[M]` log-probs and `[M]` entropies in nats (or None), in float32 or the hidden states' own type if that is wider.
+    """
+    logprobs, entropies = _ChosenLogProbs.apply(hidden, weight, bias, targets, temperature, entropy, softcap, scale)
+    return logprobs, entropies if entropy else None
+
+
+def _logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature: float, softcap: float | None, scale: float) -> Tensor:
+    raw = torch.nn.functional.linear(hidden, weight, bias)
+    raw = raw.to(torch.promote_types(raw.dtype, torch.float32))
+    if scale != 1.0:
+        raw = raw * scale
+    if softcap is not None:
+        raw = torch.tanh(raw / softcap) * softcap
+    return raw if temperature == 1.0 else raw / temperature
+
+
+class _ChosenLogProbs(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        temperature: float,
+        entropy: bool,
+        softcap: float | None,
+        scale: float,
+    ) -> tuple[Tensor, Tensor]:
+        chunk = max(1, CHUNK_ELEMENTS // weight.shape[0])
+        dtype = torch.promote_types(hidden.dtype, torch.float32)
+        logprobs, normaliser, entropies = (torch.empty(len(hidden), dtype=dtype, device=hidden.device) for _ in range(3))
+        for start in range(0, len(hidden), chunk):
+            rows = slice(start, start + chunk)
+            logits = _logits(hidden[rows], weight, bias, temperature, softcap, scale)
+            normaliser[rows] = logits.logsumexp(-1)
+            logprobs[rows] = logits.gather(1, targets[rows, None])[:, 0] - normaliser[rows]
+            if entropy:
+                # select out -inf logits, whose probability is 0 and whose product would be NaN
+                expected = torch.where(logits == -torch.inf, 0.0, logits) * (logits - normaliser[rows, None]).exp()
+                entropies[rows] = normaliser[rows] - expected.sum(-1)
+        ctx.save_for_backward(hidden, weight, bias, targets, normaliser, entropies)
+        ctx.settings = (temperature, entropy, softcap, scale, chunk)
+        if not entropy:
+            ctx.mark_non_differentiable(entropies)
+        return logprobs, entropies
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        grad_logprobs, grad_entropies = grads
+        hidden, weight, bias, targets, normaliser, entropies = ctx.saved_tensors
+        temperature, entropy, softcap, scale, chunk = ctx.settings
+        wants_hidden, wants_weight, wants_bias = ctx.needs_input_grad[:3]
+        # the sum over chunks is kept in the accumulating type, so that bf16 weights do not round at every chunk
+        wide = torch.promote_types(weight.dtype, torch.float32)
+        d_hidden = torch.zeros_like(hidden) if wants_hidden else None
+        d_weight = torch.zeros_like(weight, dtype=wide) if wants_weight else None
+        d_bias = torch.zeros_like(bias, dtype=wide) if bias is not None and wants_bias else None
+        for start in range(0, len(hidden), chunk):
+            rows = slice(start, start + chunk)
+            logits = _logits(hidden[rows], weight, bias, temperature, softcap, scale)
+            logq = logits - normaliser[rows, None]
+            q = logq.exp()
+            g = q * -grad_logprobs[rows, None]
+            g.scatter_add_(1, targets[rows, None], grad_logprobs[rows, None])
+            if entropy:
+                logq = torch.where(q == 0, 0.0, logq)
+                g -= q * (logq + entropies[rows, None]) * grad_entropies[rows, None]
+            g = g / temperature if temperature != 1.0 else g
+            if softcap is not None:
+                g = g * (1 - (logits * temperature / softcap).square())
+            g = (g * scale).to(hidden.dtype)
+            if d_hidden is not None:
+                d_hidden[rows] = g @ weight
+            if d_weight is not None:
+                d_weight += g.T @ hidden[rows]
+            if d_bias is not None:
+                d_bias += g.sum(0)
+        return (
+            d_hidden,
+            None if d_weight is None else d_weight.to(weight.dtype),
+            None if d_bias is None else d_bias.to(bias.dtype),
+            None,
+            None,
+            None,
+            None,
+            None,
+        )

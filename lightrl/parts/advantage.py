@@ -1,0 +1,159 @@
+"""Advantages: how much better than expected was a token?"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lightrl.ops.gae import generalised_advantages
+from lightrl.ops.groups import group_statistics
+from lightrl.ops.masked import whiten
+from lightrl.parts.base import Part
+from lightrl.types import Experience, Statistics
+
+
+@dataclass(frozen=True)
+class Advantages:
+    """What an advantage part returns for the rows of all ranks."""
+
+    advantages: Tensor
+    """`[N, L]`, 0 outside the response and on rows that are not scorable."""
+    returns: Tensor | None = None
+    """`[N, L]`, what the critic is fitted to; None if the part has no critic."""
+    statistics: Statistics = field(default_factory=dict)
+    """Named numbers per row or token."""
+
+
+class Advantage(Part):
+    """Turns the rewards of a rollout into an advantage per token."""
+
+    baseline: Literal["group", "batch", "values", "none"] = "none"
+    """What the reward is compared with; `group` wants groups of two and more, `values` a critic."""
+
+    @abstractmethod
+    def compute(self, experience: Experience) -> Advantages:
+        """Advantages of the rows of all ranks, in canonical order.
+
+        Args:
+            experience: all rows; `advantages` and `returns` are not filled yet. Rows that are not `scorable` must not
+                enter any statistic and get 0.
+        """
+
+    def commit(self) -> None:
+        """Called after the optimizer steps of this rollout have happened: statistics over rollouts are written here."""
+
+
+def spread(row_values: Tensor, experience: Experience) -> Tensor:
+    """`[N, L]`: a value per row on each of its response tokens, 0 elsewhere and on rows that are not scorable."""
+    mask = experience.response_mask & experience.scorable[:, None]
+    return torch.where(mask, row_values.to(experience.token_rewards.dtype)[:, None], 0.0)
+
+
+class GroupCentered(Advantage):
+    """Reward minus the mean of its group.
+
+    A_i = R_i - mean_g(R), on every token of the row; exactly 0 where the rewards of a group are equal.
+
+    Source: Liu et al. 2025 (Dr.GRPO), arXiv:2503.20783.
+    """
+
+    baseline: Literal["group", "batch", "values", "none"] = "group"
+
+    def compute(self, experience: Experience) -> Advantages:
+        statistics = group_statistics(experience.rewards, experience.group, experience.scorable)
+        centred = torch.where(statistics.dead, 0.0, experience.rewards.double() - statistics.mean)
+        return Advantages(spread(centred, experience))
+
+
+class GroupNormalized(Advantage):
+    """Reward minus the mean of its group, divided by a standard deviation.
+
+    A_i = (R_i - mean_g(R)) / (std(R) + eps), on every token of the row; exactly 0 where the rewards of a group are equal.
+
+    Source: Shao et al. 2024 (GRPO), arXiv:2402.03300, section 4.1.2; std over the batch: Liu et al. 2025 (Lite PPO), arXiv:2508.08221.
+    """
+
+    baseline: Literal["group", "batch", "values", "none"] = "group"
+
+    def __init__(self, std: Literal["group", "batch"] = "group", ddof: int = 1, eps: float = 1e-6) -> None:
+        """
+        Args:
+            std: over which rows the deviation is taken: the row's group, or all scorable rows (raw rewards).
+            ddof: 1 divides the squares by count - 1 (TRL, verl, OpenRLHF), 0 by the count.
+            eps: added to the deviation; at least 0.
+
+        Raises:
+            ValueError: ddof is neither 0 nor 1, or eps is negative.
+        """
+        if ddof not in (0, 1) or eps < 0:
+            raise ValueError(f"GroupNormalized needs ddof 0 or 1 and eps >= 0, got ddof={ddof}, eps={eps}")
+        self.std, self.ddof, self.eps = std, ddof, eps
+
+    def compute(self, experience: Experience) -> Advantages:
+        of_group = group_statistics(experience.rewards, experience.group, experience.scorable, self.ddof)
+        deviation = of_group.std
+        if self.std == "batch":
+            everyone = torch.zeros_like(experience.group)
+            deviation = group_statistics(experience.rewards, everyone, experience.scorable, self.ddof).std
+        scale = deviation + self.eps
+        centred = experience.rewards.double() - of_group.mean
+        normalised = torch.where(of_group.dead | (scale == 0), 0.0, centred / scale)
+        return Advantages(spread(normalised, experience))
+
+
+class LeaveOneOut(Advantage):
+    """Reward minus the mean of the others in its group.
+
+    A_i = R_i - sum_{j != i} R_j / (G - 1) = G / (G - 1) (R_i - mean_g(R)), G counting scorable rows.
+
+    Source: Ahmadian et al. 2024 (RLOO), arXiv:2402.14740.
+    """
+
+    baseline: Literal["group", "batch", "values", "none"] = "group"
+
+    def compute(self, experience: Experience) -> Advantages:
+        statistics = group_statistics(experience.rewards, experience.group, experience.scorable)
+        factor = statistics.count / (statistics.count - 1).clamp(min=1)
+        centred = torch.where(statistics.dead, 0.0, factor * (experience.rewards.double() - statistics.mean))
+        return Advantages(spread(centred, experience))
+
+
+class GAE(Advantage):
+    """Generalised advantage estimation against a critic, whitened over the batch.
+
+    delta_t = r_t + gamma V_{t+1} - V_t, A_t = delta_t + gamma lambda A_{t+1}; returns = A + V before whitening.
+
+    Source: Schulman et al. 2016, arXiv:1506.02438, eq. 16.
+    """
+
+    baseline: Literal["group", "batch", "values", "none"] = "values"
+
+    def __init__(self, gamma: float = 1.0, lam: float = 0.95, whitened: bool = True) -> None:
+        """
+        Args:
+            gamma: discount per token, in [0, 1].
+            lam: lambda in [0, 1]: 0 trusts the critic, 1 the return.
+            whitened: give the advantages zero mean and unit variance over all tokens of all ranks.
+
+        Raises:
+            ValueError: gamma or lam outside [0, 1].
+        """
+        if not 0 <= gamma <= 1 or not 0 <= lam <= 1:
+            raise ValueError(f"GAE needs gamma and lam in [0, 1], got gamma={gamma}, lam={lam}")
+        self.gamma, self.lam, self.whitened = gamma, lam, whitened
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"values"})
+
+    def compute(self, experience: Experience) -> Advantages:
+        if experience.values is None:
+            raise ValueError("GAE needs the values of a critic: give the algorithm one, for example critic: ValueHead")
+        mask = experience.response_mask & experience.scorable[:, None]
+        raw = generalised_advantages(experience.token_rewards, experience.values, mask, self.gamma, self.lam)
+        returns = torch.where(mask, raw + experience.values, 0.0)
+        return Advantages(whiten(raw, mask) if self.whitened else raw, returns)

@@ -1,0 +1,86 @@
+"""Rollout corrections: the engine that sampled and the trainer disagree about the same weights; what then?"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lightrl.ops.kl import LIMIT
+from lightrl.ops.masked import row_sum
+from lightrl.parts.base import Part
+
+
+class RolloutCorrection(Part):
+    """Weights the policy loss by how likely the trainer would have sampled what the engine sampled."""
+
+    @abstractmethod
+    def weights(self, old_logprobs: Tensor, rollout_logprobs: Tensor, mask: Tensor) -> Tensor:
+        """`[n, L]` detached weights of the policy loss (not of KL, nor of other terms).
+
+        Args:
+            old_logprobs: `[n, L]` recomputed by the trainer.
+            rollout_logprobs: `[n, L]` reported by the engine.
+            mask: `[n, L]` bool, tokens that carry a loss.
+        """
+
+
+class TruncatedImportance(RolloutCorrection):
+    """Importance weights cut at a cap.
+
+    w = min(rho, cap), rho = exp(old - rollout) per token, or exp(sum_t (old - rollout)) per row.
+
+    Source: Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training".
+    """
+
+    def __init__(self, cap: float = 2.0, level: Literal["token", "sequence"] = "token") -> None:
+        """
+        Args:
+            cap: largest weight; > 0.
+            level: one weight per token, or one per row (unbiased, high variance).
+
+        Raises:
+            ValueError: cap is not positive.
+        """
+        if cap <= 0:
+            raise ValueError(f"TruncatedImportance needs cap > 0, got {cap}")
+        self.cap, self.level = cap, level
+
+    def weights(self, old_logprobs: Tensor, rollout_logprobs: Tensor, mask: Tensor) -> Tensor:
+        return _importance(old_logprobs, rollout_logprobs, mask, self.level).clamp(max=self.cap)
+
+
+class MaskedImportance(RolloutCorrection):
+    """Importance weights, 0 outside a band.
+
+    w = rho if low <= rho <= high, else 0.
+
+    Source: Ling Team 2025 (IcePop), arXiv:2510.18855.
+    """
+
+    def __init__(self, low: float = 0.5, high: float = 2.0, level: Literal["token", "sequence"] = "token") -> None:
+        """
+        Args:
+            low: smallest weight that is kept; at least 0.
+            high: largest weight that is kept; above low.
+            level: one weight per token, or one per row.
+
+        Raises:
+            ValueError: the band is empty.
+        """
+        if not 0 <= low < high:
+            raise ValueError(f"MaskedImportance needs 0 <= low < high, got low={low}, high={high}")
+        self.low, self.high, self.level = low, high, level
+
+    def weights(self, old_logprobs: Tensor, rollout_logprobs: Tensor, mask: Tensor) -> Tensor:
+        rho = _importance(old_logprobs, rollout_logprobs, mask, self.level)
+        return torch.where((rho >= self.low) & (rho <= self.high), rho, 0.0)
+
+
+def _importance(old: Tensor, rollout: Tensor, mask: Tensor, level: str) -> Tensor:
+    difference = (old - rollout).detach()
+    if level == "sequence":
+        difference = row_sum(difference, mask)[:, None].expand_as(old)
+    return difference.clamp(-LIMIT, LIMIT).exp()

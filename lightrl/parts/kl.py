@@ -1,0 +1,138 @@
+"""KL penalties: how the policy is tied to another one, in the loss, in the reward, or both."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Literal
+
+from torch import Tensor
+
+from lightrl.ops.kl import ESTIMATORS
+from lightrl.parts.base import Part
+
+
+class KLController(Part):
+    """Moves the KL coefficients between rollouts."""
+
+    @abstractmethod
+    def factor(self, kl: float, rows: int) -> float:
+        """What the coefficients are multiplied by after a rollout.
+
+        Args:
+            kl: mean over rows of the rollout's KL in nats, summed over the tokens of a row.
+            rows: how many rows were seen.
+        """
+
+
+class AdaptiveKL(KLController):
+    """Proportional controller that steers the KL of a sequence towards a target.
+
+    e = clip(KL / target - 1, -0.2, 0.2); factor = 1 + e rows / horizon.
+
+    Source: Ziegler et al. 2019, arXiv:1909.08593, section 2.2.
+    """
+
+    def __init__(self, target: float = 6.0, horizon: float = 10_000) -> None:
+        """
+        Args:
+            target: nats per sequence (not per token); > 0.
+            horizon: rows over which the coefficient may about double or halve by 20 %; > 0.
+
+        Raises:
+            ValueError: target or horizon is not positive.
+        """
+        if target <= 0 or horizon <= 0:
+            raise ValueError(f"AdaptiveKL needs target > 0 and horizon > 0, got target={target}, horizon={horizon}")
+        self.target, self.horizon = target, horizon
+
+    def factor(self, kl: float, rows: int) -> float:
+        error = max(-0.2, min(0.2, kl / self.target - 1))
+        return 1 + error * rows / self.horizon
+
+
+class KL(Part):
+    """Ties the policy to another one by a penalty per token."""
+
+    against: Literal["reference", "old"]
+    """The other policy: the reference, or the one that sampled."""
+    loss_coefficient: float
+    """Weight in the loss; 0 = not there."""
+    reward_coefficient: float
+    """Weight in the token rewards; 0 = not there."""
+
+    @abstractmethod
+    def penalty(self, logprobs: Tensor, other_logprobs: Tensor, log_ratio: Tensor) -> Tensor:
+        """`[n, L]` penalty per token, to be minimised.
+
+        Args:
+            logprobs: `[n, L]` under the current policy (in the loss, with gradient) or the old one (in the reward).
+            other_logprobs: `[n, L]` under the policy it is tied to, no gradient.
+            log_ratio: `[n, L]` current against old, for estimators corrected for off-policy samples; 0 in the reward.
+        """
+
+    def observe(self, kl: float, rows: int) -> None:
+        """Told after each rollout the mean KL per row in nats (summed over tokens) and the number of rows."""
+
+
+class KLPenalty(KL):
+    """An estimator of KL(pi || other) on the sampled tokens.
+
+    With d = log pi - log other: k1 = d, k2 = d^2 / 2, k3 = e^-d - 1 + d, k3_straight_through = k3's value with k2's gradient.
+    Off-policy correction multiplies by r = exp(log_ratio), with gradient through r.
+
+    Source: Schulman 2020, "Approximating KL divergence"; off-policy form: DeepSeek-V3.2, arXiv:2512.02556.
+    """
+
+    def __init__(
+        self,
+        estimator: Literal["k1", "k2", "k3", "k3_straight_through"] = "k3",
+        loss_coefficient: float = 0.0,
+        reward_coefficient: float = 0.0,
+        against: Literal["reference", "old"] = "reference",
+        off_policy: bool = False,
+        controller: KLController | None = None,
+    ) -> None:
+        """
+        Args:
+            estimator: of the KL per token; in the loss k1 has no expected gradient.
+            loss_coefficient: weight in the loss, at least 0.
+            reward_coefficient: weight in the token rewards, at least 0.
+            against: the reference policy, or the old one (then in the loss only).
+            off_policy: multiply by the importance ratio.
+            controller: moves the coefficients between rollouts; None keeps them fixed.
+
+        Raises:
+            ValueError: a negative coefficient, both 0, or KL against the old policy in the reward.
+        """
+        if loss_coefficient < 0 or reward_coefficient < 0:
+            raise ValueError(f"KLPenalty needs coefficients >= 0, got loss {loss_coefficient} and reward {reward_coefficient}")
+        if against == "old" and reward_coefficient > 0:
+            raise ValueError("KL of the old policy against itself is 0: use loss_coefficient with against: old, or against: reference")
+        self.estimator, self.against, self.off_policy, self.controller = estimator, against, off_policy, controller
+        self.loss_coefficient, self.reward_coefficient = loss_coefficient, reward_coefficient
+
+    @property
+    def needs(self) -> frozenset[str]:
+        used = self.loss_coefficient > 0 or self.reward_coefficient > 0
+        return frozenset({"ref_logprobs"} if used and self.against == "reference" else ())
+
+    def penalty(self, logprobs: Tensor, other_logprobs: Tensor, log_ratio: Tensor) -> Tensor:
+        value = ESTIMATORS[self.estimator](logprobs, other_logprobs)
+        return value * log_ratio.exp() if self.off_policy else value
+
+    def observe(self, kl: float, rows: int) -> None:
+        if self.controller is not None:
+            factor = self.controller.factor(kl, rows)
+            self.loss_coefficient *= factor
+            self.reward_coefficient *= factor
+
+    def state_dict(self) -> dict[str, Any]:
+        state: dict[str, Any] = {"loss_coefficient": self.loss_coefficient, "reward_coefficient": self.reward_coefficient}
+        if self.controller is not None:
+            state["controller"] = self.controller.state_dict()
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if self.controller is not None:
+            self.loss_coefficient, self.reward_coefficient = state["loss_coefficient"], state["reward_coefficient"]
+            self.controller.load_state_dict(state.get("controller", {}))

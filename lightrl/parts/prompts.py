@@ -1,0 +1,32 @@
+"""Prompt sources: where do prompts come from?"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from lightrl.parts.base import Part
+from lightrl.types import Prompt
+
+
+class PromptSource(Part):
+    """A numbered collection of prompts: the same index gives the same prompt, always.
+
+    A source keeps no position; order, epochs, sharding over ranks and the state of a resume belong to the stream that
+    reads it (`lightrl.data.stream`).
+    """
+
+    @property
+    @abstractmethod
+    def size(self) -> int | None:
+        """How many prompts there are; None if there is no end."""
+
+    @abstractmethod
+    def prompt(self, index: int) -> Prompt:
+        """The prompt with this number, 0 <= index < size; its id is unique among all indices."""
+
+    def prepare(self) -> None:
+        """Read files; called once before the first prompt is asked for.
+
+        Raises:
+            ValueError: the data is missing or malformed; the message names the file, the line and the field.
+        """

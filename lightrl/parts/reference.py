@@ -1,0 +1,123 @@
+"""Reference policies: which policy is the anchor?"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from lightrl.parts.base import Part
+
+
+class Reference(Part):
+    """Keeps the policy that the KL penalty is measured against. Built only if a part needs reference log-probs."""
+
+    @abstractmethod
+    def build(self, policy: nn.Module) -> None:
+        """Remember the policy as it is before the first step; called before any checkpoint is loaded."""
+
+    @abstractmethod
+    def anchor(self, policy: nn.Module) -> Any:
+        """A context manager that gives the module whose log-probs are the reference's."""
+
+    def after_step(self, policy: nn.Module, step: int) -> None:
+        """Called after each optimizer step with the number of steps so far."""
+
+
+class FrozenReference(Reference):
+    """The policy as it was before the first step, kept in memory.
+
+    On a resume it is built again from the policy's own source, so that it is not stored in checkpoints.
+    """
+
+    def __init__(self) -> None:
+        self._anchor: nn.Module | None = None
+
+    def build(self, policy: nn.Module) -> None:
+        self._anchor = copy.deepcopy(policy).requires_grad_(False).eval()
+
+    @contextmanager
+    def anchor(self, policy: nn.Module) -> Iterator[nn.Module]:
+        if self._anchor is None:
+            raise RuntimeError("the reference was not built before it was asked for log-probs")
+        device = next(policy.parameters()).device
+        yield self._anchor.to(device)
+
+
+class StoredReference(FrozenReference):
+    """A reference that moves, hence its weights travel in the checkpoint."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {} if self._anchor is None else {"weights": self._anchor.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if self._anchor is not None and "weights" in state:
+            self._anchor.load_state_dict(state["weights"])
+
+
+class PeriodicReference(StoredReference):
+    """The policy as it was every so many optimizer steps.
+
+    ref <- pi after every `every` steps.
+
+    Source: Gorbatovski et al. 2024 (TR-DPO, hard update), arXiv:2404.09656.
+    """
+
+    def __init__(self, every: int = 512) -> None:
+        """
+        Args:
+            every: optimizer steps between two resets; at least 1.
+
+        Raises:
+            ValueError: every below 1.
+        """
+        super().__init__()
+        if every < 1:
+            raise ValueError(f"PeriodicReference needs every >= 1, got {every}")
+        self.every = every
+
+    @torch.no_grad()
+    def after_step(self, policy: nn.Module, step: int) -> None:
+        if step % self.every == 0 and self._anchor is not None:
+            self._anchor.load_state_dict(policy.state_dict())
+
+
+class MovingAverageReference(StoredReference):
+    """A mixture of the policy into the reference every so many optimizer steps.
+
+    ref <- mixture pi + (1 - mixture) ref; mixture multiplies the new policy (the opposite of a decay).
+
+    Source: Gorbatovski et al. 2024 (TR-DPO, soft update), arXiv:2404.09656; Polyak & Juditsky 1992.
+    """
+
+    def __init__(self, mixture: float = 0.6, every: int = 512) -> None:
+        """
+        Args:
+            mixture: share of the present policy, in (0, 1].
+            every: optimizer steps between two updates; at least 1.
+
+        Raises:
+            ValueError: an argument outside its range.
+        """
+        super().__init__()
+        if not 0 < mixture <= 1 or every < 1:
+            raise ValueError(f"MovingAverageReference needs 0 < mixture <= 1 and every >= 1, got mixture={mixture}, every={every}")
+        self.mixture, self.every = mixture, every
+
+    @torch.no_grad()
+    def build(self, policy: nn.Module) -> None:
+        super().build(policy)
+        assert self._anchor is not None
+        self._anchor.float()
+
+    @torch.no_grad()
+    def after_step(self, policy: nn.Module, step: int) -> None:
+        if step % self.every or self._anchor is None:
+            return
+        for mine, new in zip(self._anchor.parameters(), policy.parameters(), strict=True):
+            mine.lerp_(new.to(mine), self.mixture)

@@ -1,0 +1,63 @@
+"""Samplers: which completions does the policy learn from?"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Protocol
+
+from lightrl.parts.base import Part
+from lightrl.types import Prompt, Rollout, ScoredRollout
+
+
+class Collection(Protocol):
+    """What a sampler works with. The first three are collective: every rank calls them equally often."""
+
+    prompts: int
+    """How many prompts (groups) this rank's batch should hold."""
+
+    def draw(self, n: int) -> list[Prompt]:
+        """The next n prompts of this rank."""
+
+    def rollout(self, prompts: Sequence[Prompt], n: int) -> Rollout:
+        """n completions for each prompt; no prompts give an empty rollout."""
+
+    def score(self, rollout: Rollout) -> ScoredRollout:
+        """The rollout with what each reward says of it."""
+
+    def total(self, value: float) -> float:
+        """The sum of a number over ranks, for decisions that all must share."""
+
+
+class Sampler(Part):
+    """Draws prompts, has them completed and scored, and decides what is kept."""
+
+    group_size: int
+    """Completions per prompt."""
+
+    @abstractmethod
+    def collect(self, collection: Collection) -> ScoredRollout:
+        """The scored rows of this rank for one rollout, in whole groups.
+
+        Filters look at raw `reward_parts`, never at a weighted or shaped sum.
+        """
+
+
+class GroupSampler(Sampler):
+    """Draws the rollout's prompts once and keeps everything."""
+
+    def __init__(self, group_size: int = 8) -> None:
+        """
+        Args:
+            group_size: completions per prompt; at least 1.
+
+        Raises:
+            ValueError: group_size below 1.
+        """
+        if group_size < 1:
+            raise ValueError(f"GroupSampler needs group_size >= 1, got {group_size}")
+        self.group_size = group_size
+
+    def collect(self, collection: Collection) -> ScoredRollout:
+        prompts = collection.draw(collection.prompts)
+        return collection.score(collection.rollout(prompts, self.group_size))

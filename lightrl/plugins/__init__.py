@@ -1,0 +1,1 @@
+"""Finding, loading and naming what installed packages register."""

@@ -1,0 +1,177 @@
+"""The policy module: any Hugging Face causal LM with its tokenizer."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lightrl.ops.logprobs import chosen_logprobs
+from lightrl.ops.shift import at_tokens, predictors
+from lightrl.types import PolicyOutput, Prompt
+
+PROBE_TOLERANCE = 1e-3
+"""Largest difference between our head and the model's own logits at which they are called the same."""
+
+
+class Policy(nn.Module):
+    """A causal LM and its tokenizer, with log-probs computed for sampled tokens only."""
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        """
+        Args:
+            model: a `transformers.PreTrainedModel` with a language-modelling head.
+            tokenizer: a `transformers.PreTrainedTokenizerBase` that fits it.
+
+        Raises:
+            ValueError: neither the tokenizer nor the model's generation config names an EOS token.
+        """
+        super().__init__()
+        self.model = _without_dropout(model)
+        self.tokenizer = tokenizer
+        self.eos_token_ids = _eos_token_ids(model, tokenizer)
+        config = model.config.get_text_config()
+        self.hidden_size: int = config.hidden_size
+        self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
+        self._scale: float = getattr(config, "logit_scale", None) or 1 / (getattr(config, "logits_scaling", None) or 1.0)
+        self._chunked = self._head_is_linear()
+
+    @property
+    def max_positions(self) -> int | None:
+        """Longest row the model takes, in tokens; None if it does not say."""
+        return getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+
+    def encode(self, prompt: Prompt) -> list[int]:
+        """Token ids of a prompt: messages through the chat template with the opening of the answer, text as it is.
+
+        Raises:
+            ValueError: the prompt has messages and the tokenizer no chat template, or it encodes to nothing.
+        """
+        if prompt.text is not None:
+            ids = self.tokenizer.encode(prompt.text)
+        elif self.tokenizer.chat_template is None:
+            raise ValueError(
+                f"prompt {prompt.id!r} is a conversation, but the tokenizer has no chat template: give the prompt source a text field "
+                "instead of messages, or the tokenizer a chat_template"
+            )
+        else:
+            ids = self.tokenizer.apply_chat_template(list(prompt.messages or ()), add_generation_prompt=True, return_dict=False)
+        if not ids:
+            raise ValueError(f"prompt {prompt.id!r} encodes to no token: the policy needs at least one to begin from")
+        return list(ids)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of the ids, special tokens left out."""
+        return self.tokenizer.decode(list(ids), skip_special_tokens=True)  # type: ignore[no-any-return]
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        mask: Tensor,
+        temperature: float = 1.0,
+        entropy: bool = False,
+        critic: nn.Module | None = None,
+    ) -> PolicyOutput:
+        """Log-probs (and what else is asked for) of the selected tokens.
+
+        Args:
+            input_ids: `[n, L]`, rows from position 0, padded on the right with any id: a causal model never looks there.
+            mask: `[n, L]` bool, tokens whose log-prob is wanted; not the first of a row.
+            temperature: divides the logits; > 0.
+            entropy: also give the entropy.
+            critic: also give its values; called with the ids and the last hidden states.
+        """
+        if not self._chunked:
+            return self._from_full_logits(input_ids, mask, temperature, entropy, critic)
+        hidden = self.model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
+        head = self.model.get_output_embeddings()
+        chosen, entropies = chosen_logprobs(
+            predictors(hidden, mask), head.weight, head.bias, input_ids[mask], temperature, entropy, self._softcap, self._scale
+        )
+        return PolicyOutput(
+            logprobs=at_tokens(chosen, mask),
+            entropy=None if entropies is None else at_tokens(entropies, mask),
+            values=None if critic is None else _values(critic, input_ids, hidden, mask),
+        )
+
+    def save(self, folder: str | Path) -> None:
+        """Write a Hugging Face folder (safetensors, config, tokenizer with chat template) that `PretrainedPolicy` takes."""
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+        # transformers keeps a seen tokenizer_config without the class if it cannot name it: ours is always the plain fast one
+        path = Path(folder) / "tokenizer_config.json"
+        config = json.loads(path.read_text())
+        config.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
+        path.write_text(json.dumps(config, indent=2, ensure_ascii=False))
+
+    def _from_full_logits(
+        self, input_ids: Tensor, mask: Tensor, temperature: float, entropy: bool, critic: nn.Module | None
+    ) -> PolicyOutput:
+        out = self.model(input_ids=input_ids, use_cache=False, output_hidden_states=critic is not None)
+        logits = predictors(out.logits, mask)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
+        logq = logits.log_softmax(-1)
+        chosen = logq.gather(1, input_ids[mask][:, None])[:, 0]
+        entropies = -(logq.exp() * torch.where(logq.isinf(), 0.0, logq)).sum(-1) if entropy else None
+        return PolicyOutput(
+            logprobs=at_tokens(chosen, mask),
+            entropy=None if entropies is None else at_tokens(entropies, mask),
+            values=None if critic is None else _values(critic, input_ids, out.hidden_states[-1], mask),
+        )
+
+    @torch.no_grad()
+    def _head_is_linear(self) -> bool:
+        head = self.model.get_output_embeddings()
+        if not isinstance(head, nn.Linear) or self.model.base_model is self.model or head.weight.is_meta:
+            return False
+        ids = torch.arange(min(8, head.weight.shape[0]), device=head.weight.device)[None]
+        mask = torch.ones_like(ids, dtype=torch.bool)
+        mask[:, 0] = False
+        self._chunked = True
+        training = self.model.training
+        self.model.eval()
+        ours, theirs = self(ids, mask).logprobs, self._from_full_logits(ids, mask, 1.0, False, None).logprobs
+        self.model.train(training)
+        difference = (ours - theirs).abs().max().item()
+        tolerance = PROBE_TOLERANCE if head.weight.dtype == torch.float32 else 0.1
+        if difference <= tolerance:
+            return True
+        warnings.warn(
+            f"{type(self.model).__name__} does more to its logits than a linear head (log-probs differ by {difference:.2g}): "
+            "its full logits are computed, which takes much more memory",
+            stacklevel=3,
+        )
+        return False
+
+
+def _values(critic: nn.Module, input_ids: Tensor, hidden: Tensor, mask: Tensor) -> Tensor:
+    predicted = critic(input_ids, hidden)
+    return at_tokens(predictors(predicted[..., None], mask)[:, 0], mask)
+
+
+def _eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    generation = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    several = generation if isinstance(generation, (list, tuple)) else [generation]
+    ids = frozenset(int(i) for i in (*several, tokenizer.eos_token_id) if i is not None)
+    if not ids:
+        raise ValueError(
+            "neither the tokenizer nor the generation config has an EOS token, so no completion could ever end: "
+            "set eos_token in tokenizer_config.json or eos_token_id in generation_config.json"
+        )
+    return ids
+
+
+def _without_dropout(model: Any) -> Any:
+    # dropout makes the ratio of an unchanged policy differ from 1
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        for name in ("attention_dropout", "dropout", "activation_dropout"):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
+    return model

@@ -1,0 +1,169 @@
+"""Policy sources: where does the policy come from? Building is separate from describing, so that a config costs nothing."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from lightrl.parts.base import Part
+from lightrl.policy.characters import ALPHABET, character_tokenizer
+from lightrl.policy.policy import Policy
+
+Precision = Literal["float32", "bfloat16", "float16", "float64"]
+
+
+class PolicySource(Part):
+    """Says which policy is trained; builds it when the run starts."""
+
+    @abstractmethod
+    def build(self) -> Policy:
+        """The policy with its weights, on the CPU, in training mode.
+
+        Raises:
+            ValueError: what is described cannot be had; the message says why.
+        """
+
+    @abstractmethod
+    def parameters(self) -> int:
+        """How many parameters the policy will have, without reading or allocating its weights."""
+
+
+class PretrainedPolicy(PolicySource):
+    """A causal LM from a Hugging Face folder or hub id."""
+
+    def __init__(
+        self,
+        path: str,
+        dtype: Precision = "float32",
+        gradient_checkpointing: bool = False,
+        chat_template: str | None = None,
+        attention: str | None = None,
+    ) -> None:
+        """
+        Args:
+            path: a folder written by `save_pretrained`, or a hub id such as `Qwen/Qwen2.5-0.5B-Instruct`.
+            dtype: of the weights in memory.
+            gradient_checkpointing: recompute activations in the backward pass: less memory, about a third more time.
+            chat_template: a Jinja template, or the path of a file with one, in place of the tokenizer's own.
+            attention: `sdpa`, `eager`, `flash_attention_2`, ...; None takes the model's default.
+        """
+        self.path, self.dtype, self.attention = path, dtype, attention
+        self.gradient_checkpointing, self.chat_template = gradient_checkpointing, chat_template
+
+    def build(self) -> Policy:
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        self._must_exist()
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(self.path)
+            options = {"attn_implementation": self.attention} if self.attention else {}
+            model = AutoModelForCausalLM.from_pretrained(self.path, dtype=getattr(torch, self.dtype), **options)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"the policy {self.path!r} cannot be loaded: {_first_sentence(error)}") from error
+        if self.chat_template is not None:
+            tokenizer.chat_template = _text_or_file(self.chat_template)
+        if self.gradient_checkpointing:
+            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        return Policy(model.train(), tokenizer)
+
+    def parameters(self) -> int:
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        self._must_exist()
+        try:
+            config = AutoConfig.from_pretrained(self.path)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"the policy {self.path!r} cannot be loaded: {_first_sentence(error)}") from error
+        with torch.device("meta"):
+            return _count(AutoModelForCausalLM.from_config(config))
+
+    def _must_exist(self) -> None:
+        folder = Path(self.path).expanduser()
+        looks_local = self.path.startswith((".", "/", "~")) or self.path.count("/") != 1
+        if folder.is_dir():
+            if not (folder / "config.json").is_file():
+                raise ValueError(f"the folder {self.path!r} holds no policy: there is no config.json in it")
+        elif looks_local:
+            raise ValueError(f"there is no folder {self.path!r}; give a folder written by save_pretrained, or a hub id owner/name")
+
+
+class TinyPolicy(PolicySource):
+    """Llama blocks over characters, with random weights: learns synthetic tasks in seconds and needs no download."""
+
+    def __init__(
+        self,
+        hidden: int = 64,
+        layers: int = 2,
+        heads: int = 4,
+        alphabet: str = ALPHABET,
+        max_positions: int = 512,
+        seed: int = 0,
+        dtype: Precision = "float32",
+    ) -> None:
+        """
+        Args:
+            hidden: width; divisible by heads. The MLP is four times as wide; embeddings are tied.
+            layers: number of blocks.
+            heads: attention heads.
+            alphabet: the characters it knows, each a token; with padding and EOS they are the vocabulary.
+            max_positions: longest row in tokens.
+            seed: of the weights.
+            dtype: of the weights in memory.
+
+        Raises:
+            ValueError: hidden is not divisible by heads.
+        """
+        if hidden % heads:
+            raise ValueError(f"TinyPolicy needs hidden divisible by heads, got hidden={hidden}, heads={heads}")
+        self.hidden, self.layers, self.heads, self.alphabet = hidden, layers, heads, alphabet
+        self.max_positions, self.seed, self.dtype = max_positions, seed, dtype
+
+    def build(self) -> Policy:
+        from transformers import LlamaForCausalLM
+
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            model = LlamaForCausalLM(self._config()).to(getattr(torch, self.dtype))
+        return Policy(model.train(), character_tokenizer(self.alphabet, self.max_positions))
+
+    def parameters(self) -> int:
+        from transformers import LlamaForCausalLM
+
+        with torch.device("meta"):
+            return _count(LlamaForCausalLM(self._config()))
+
+    def _config(self) -> Any:
+        from transformers import LlamaConfig
+
+        return LlamaConfig(
+            vocab_size=len(self.alphabet) + 2,
+            hidden_size=self.hidden,
+            intermediate_size=4 * self.hidden,
+            num_hidden_layers=self.layers,
+            num_attention_heads=self.heads,
+            max_position_embeddings=self.max_positions,
+            tie_word_embeddings=True,
+            pad_token_id=0,
+            bos_token_id=None,
+            eos_token_id=1,
+        )
+
+
+def _count(model: torch.nn.Module) -> int:
+    return sum({id(p): p.numel() for p in model.parameters()}.values())
+
+
+def _text_or_file(value: str) -> str:
+    if "{" in value:
+        return value
+    path = Path(value).expanduser()
+    if not path.is_file():
+        raise ValueError(f"chat_template: there is no file {value!r}, and it is no Jinja template either")
+    return path.read_text()
+
+
+def _first_sentence(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,291 @@
+"""The nouns: what a prompt, a rollout and an experience are, and which fields each has.
+
+Letters: B prompts, G completions each, N = B*G rows, L = padded length of prompt + response, n = rows of a micro-batch.
+Every per-token tensor is `[N, L]` and entry t belongs to token t. Rows start at position 0 and are padded on the right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import IntEnum
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor
+
+JSON = Any
+"""A value that `json.dumps` takes: None, bool, int, float, str, or lists and string-keyed dicts of them."""
+
+Message = dict[str, str]
+"""One turn of a conversation: `{"role": "user", "content": "..."}`."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What the policy is asked, and what a reward may need to judge the answer."""
+
+    id: str
+    """Stable and unique in the data set: the same prompt has the same id in every epoch and after a resume."""
+    messages: tuple[Message, ...] | None = None
+    """The conversation so far, to be rendered by the tokenizer's chat template; or None if `text` is given."""
+    text: str | None = None
+    """The raw text to be continued, taken as it is; or None if `messages` is given."""
+    answer: JSON = None
+    """The reference answer, if the data set has one."""
+    columns: Mapping[str, JSON] = field(default_factory=dict)
+    """The other columns of the data set; rewards receive them by name."""
+    meta: Mapping[str, JSON] = field(default_factory=dict)
+    """Notes of samplers and environments that travel with the prompt; never shown to the policy."""
+
+    def __post_init__(self) -> None:
+        if (self.messages is None) == (self.text is None):
+            raise ValueError(f"prompt {self.id!r} needs either messages or text, and not both")
+
+    def to_json(self) -> dict[str, JSON]:
+        """The prompt as a JSON value, for backlogs that travel in a checkpoint."""
+        return {
+            "id": self.id,
+            "messages": None if self.messages is None else list(self.messages),
+            "text": self.text,
+            "answer": self.answer,
+            "columns": dict(self.columns),
+            "meta": dict(self.meta),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, JSON]) -> Prompt:
+        """The inverse of `to_json`."""
+        messages = value["messages"]
+        return cls(**{**value, "messages": None if messages is None else tuple(messages)})
+
+
+class Outcome(IntEnum):
+    """What became of one reward on one row."""
+
+    VALUE = 0
+    """It returned a number."""
+    ABSTAINED = 1
+    """It returned None: it contributes nothing, the row stays while another reward scored it."""
+    GATED = 2
+    """Its gate was closed: the score is 0."""
+    ERROR = 3
+    """It raised, or returned NaN or infinity: the row is not scorable."""
+    TIMEOUT = 4
+    """It did not return in time: the row is not scorable."""
+
+
+@dataclass(kw_only=True)
+class Rows:
+    """A batch of rows whose fields are tensors and lists of one length N.
+
+    A field's metadata `pad` is the value that lengthens it on the right when rows of different L meet.
+    """
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def select(self, rows: Sequence[int] | Tensor) -> Self:
+        """The rows at these indices, in this order; padding is kept."""
+        index = torch.as_tensor(rows, dtype=torch.long)
+        return type(self)(**{f.name: _select(getattr(self, f.name), index, len(self)) for f in fields(self)})
+
+    def padded(self, length: int) -> Self:
+        """The same rows with every `[N, L]` field cut or filled on the right to `length` positions."""
+        return type(self)(**{f.name: _pad(getattr(self, f.name), length, f.metadata.get("pad", 0)) for f in fields(self)})
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same rows with every tensor on `device`."""
+        return type(self)(**{f.name: _to(getattr(self, f.name), device) for f in fields(self)})
+
+    @classmethod
+    def concat(cls, batches: Sequence[Self]) -> Self:
+        """All rows of several batches, padded to the longest; per-batch scalars must agree.
+
+        Raises:
+            ValueError: there is no batch, or a scalar field differs between two of them.
+        """
+        if not batches:
+            raise ValueError("concat needs at least one batch")
+        if len(batches) == 1:
+            return batches[0]
+        length = max(_length(batch) for batch in batches)
+        wide = [batch.padded(length) for batch in batches]
+        return cls(**{f.name: _concat(f.name, [getattr(batch, f.name) for batch in wide]) for f in fields(cls)})
+
+
+@dataclass(kw_only=True)
+class Rollout(Rows):
+    """Prompts and the completions that the policy sampled for them."""
+
+    prompts: list[Prompt]
+    """N prompts, one per row; rows of one group share theirs."""
+    completions: list[str]
+    """N decoded responses, without the closing special token."""
+    input_ids: Tensor
+    """`[N, L]` int64, prompt and response; any id where `attention_mask` is False."""
+    attention_mask: Tensor
+    """`[N, L]` bool, a prefix of each row: the positions that hold a token."""
+    response_mask: Tensor
+    """`[N, L]` bool: the policy sampled this token (EOS included). May have gaps where a tool or an environment wrote."""
+    rollout_logprobs: Tensor
+    """`[N, L]` f32: log-softmax(logits / temperature) over the whole vocabulary at the sampled token, 0 elsewhere."""
+    group: Tensor
+    """`[N]` int64: rows with the same number answer the same draw of a prompt."""
+    finish_reason: list[str]
+    """N reasons: `stop` (EOS or a stop string), `length` (cut at the token limit), or what an environment says."""
+    policy_version: Tensor
+    """`[N]` int64: the number of optimizer steps behind the weights that sampled the row."""
+    temperature: float
+    """The temperature that the logits were divided by; 0 < temperature."""
+
+    def __len__(self) -> int:
+        return len(self.prompts)
+
+    @property
+    def lengths(self) -> Tensor:
+        """`[N]` int64: tokens of prompt and response."""
+        return self.attention_mask.sum(1)
+
+    @property
+    def response_lengths(self) -> Tensor:
+        """`[N]` int64: tokens that the policy sampled."""
+        return self.response_mask.sum(1)
+
+    @property
+    def truncated(self) -> Tensor:
+        """`[N]` bool: cut at the token limit, as the engine says (never read from token values)."""
+        return torch.tensor([r == "length" for r in self.finish_reason], dtype=torch.bool, device=self.group.device)
+
+
+@dataclass(kw_only=True)
+class ScoredRollout(Rollout):
+    """A rollout with what each reward said of it."""
+
+    reward_parts: dict[str, Tensor]
+    """Per reward `[N]` or `[N, L]` f32, raw (unweighted). NaN: no score (`[N]`) or no step ends here (`[N, L]`); 0 is a score of zero."""
+    outcomes: dict[str, Tensor]
+    """Per reward `[N]` int64: an `Outcome`."""
+    scorable: Tensor
+    """`[N]` bool: every reward with a weight answered and at least one gave a value; other rows leave statistics and loss."""
+
+
+@dataclass(kw_only=True)
+class Experience(ScoredRollout):
+    """What one rollout teaches: rewards on tokens, weights, log-probs and advantages."""
+
+    token_rewards: Tensor
+    """`[N, L]` f32: weighted rewards on the tokens that earned them, the outcome on the last response token, KL if it goes there."""
+    step_ends: Tensor = field(metadata={"pad": False})
+    """`[N, L]` bool: a reward was given at this token (0 included): the ends of the steps of process supervision."""
+    rewards: Tensor
+    """`[N]` f32: row sums of `token_rewards`."""
+    token_weight: Tensor
+    """`[N, L]` f32: what the token counts in the loss; 0 = no loss. Zero outside `response_mask` and on rows not scorable."""
+    old_logprobs: Tensor
+    """`[N, L]` f32: log-probs under the policy before the first optimizer step of this rollout."""
+    advantages: Tensor
+    """`[N, L]` f32: how much better than expected."""
+    ref_logprobs: Tensor | None = None
+    """`[N, L]` f32 under the reference policy, if a part needs it."""
+    values: Tensor | None = None
+    """`[N, L]` f32: what was expected before token t was emitted, if a part needs it."""
+    returns: Tensor | None = None
+    """`[N, L]` f32: what the critic is fitted to, if a part needs it."""
+
+
+@dataclass
+class PolicyOutput:
+    """What the policy says of a micro-batch of n rows."""
+
+    logprobs: Tensor
+    """`[n, L]` of the given tokens at the rollout's temperature; 0 outside the response; carries the gradient."""
+    entropy: Tensor | None = None
+    """`[n, L]` nats, of the whole vocabulary at the rollout's temperature, if a part needs it; 0 outside the response."""
+    values: Tensor | None = None
+    """`[n, L]` from the critic, if a part needs it."""
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A named number of a part, per row or per token, that the core reduces over micro-batches and ranks."""
+
+    value: Tensor
+    """`[n]` or `[n, L]`; NaN is left out. Per-token values count on response tokens only."""
+    reduce: Literal["mean", "sum", "max", "min"] = "mean"
+    """How values meet, over rows, tokens, micro-batches, optimizer steps and ranks."""
+
+
+Statistics = Mapping[str, "Tensor | Statistic"]
+"""Statistics by name; a bare tensor is reduced by its mean."""
+
+
+@dataclass(frozen=True)
+class WithStatistics:
+    """A part's value together with statistics about it; any part method may return this in place of the bare value."""
+
+    value: Any
+    """What the contract of the method asks for."""
+    statistics: Statistics
+    """Numbers to be reduced and logged."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The denominators of one loss term, counted once per optimizer step over all ranks."""
+
+    tokens: float
+    """Sum of the token weights."""
+    rows: float
+    """Rows with at least one token of non-zero weight."""
+    all_rows: float
+    """All rows, fully masked ones included."""
+    prompts: float
+    """Groups with at least one such row."""
+
+
+def _length(batch: Any) -> int:
+    return int(batch.input_ids.shape[1])
+
+
+def _select(value: Any, index: Tensor, rows: int) -> Any:
+    if isinstance(value, Tensor):
+        return value[index.to(value.device)]
+    if isinstance(value, dict):
+        return {key: _select(part, index, rows) for key, part in value.items()}
+    if isinstance(value, list) and len(value) == rows:
+        return [value[i] for i in index.tolist()]
+    return value
+
+
+def _pad(value: Any, length: int, pad: float) -> Any:
+    if isinstance(value, dict):
+        return {key: _pad(part, length, math.nan) for key, part in value.items()}
+    if not isinstance(value, Tensor) or value.dim() < 2 or value.shape[1] == length:
+        return value
+    if value.shape[1] > length:
+        return value[:, :length]
+    filler = value.new_full((value.shape[0], length - value.shape[1]), pad)
+    return torch.cat([value, filler], dim=1)
+
+
+def _to(value: Any, device: torch.device | str) -> Any:
+    if isinstance(value, Tensor):
+        return value.to(device)
+    if isinstance(value, dict):
+        return {key: _to(part, device) for key, part in value.items()}
+    return value
+
+
+def _concat(name: str, values: list[Any]) -> Any:
+    first = values[0]
+    if isinstance(first, Tensor):
+        return torch.cat(values)
+    if isinstance(first, list):
+        return [item for value in values for item in value]
+    if isinstance(first, dict):
+        return {key: _concat(f"{name}.{key}", [value[key] for value in values]) for key in first}
+    if any(value != first for value in values):
+        raise ValueError(f"batches to be joined differ in {name}: {sorted({str(v) for v in values})}")
+    return first

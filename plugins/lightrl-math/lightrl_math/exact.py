@@ -1,0 +1,12 @@
+"""A reward for completions that must be the answer and nothing else."""
+
+from typing import Any
+
+from lightrl import Prompt, RowReward
+
+
+class ExactMatch(RowReward):
+    """1 if the completion, stripped of surrounding white space, is the answer, else 0."""
+
+    def score(self, prompt: Prompt, completion: str, *, answer: Any) -> float:
+        return float(completion.strip() == str(answer).strip())
