@@ -1,0 +1,56 @@
+# Everything a fresh checkout needs is Python 3.11, make and a C++ compiler. `make help` lists what there is.
+
+VENV ?= .venv
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+JOBS ?= 2
+SEED ?= 0
+
+BIN := $(abspath $(VENV))/bin
+STAMP := $(VENV)/.installed
+PROJECTS := $(wildcard pyproject.toml plugins/*/pyproject.toml)
+PLUGINS := $(patsubst %/pyproject.toml,-e ./%,$(wildcard plugins/*/pyproject.toml))
+
+# DeepSpeed looks for ninja on the path when it builds its CPU operator
+export PATH := $(BIN):$(PATH)
+# on few cores a second thread per process makes small models slower
+export OMP_NUM_THREADS ?= 1
+export TOKENIZERS_PARALLELISM ?= false
+
+.PHONY: help install test fast check format demo clean
+.DEFAULT_GOAL := help
+
+help:  ## what there is
+	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+install: $(STAMP)  ## a virtual environment in .venv with the core and every plugin, editable
+
+$(STAMP): constraints.txt $(PROJECTS)
+	@test -n "$(PYTHON)" || { echo "no python3.11 and no python3 on the path: make install PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "lightrl needs Python 3.11, got " + sys.version)'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]' $(PLUGINS)
+	touch $@
+
+test: $(STAMP)  ## all tests, of the core and of every plugin
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+fast: $(STAMP)  ## the tests that take less than ten seconds each
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m 'not slow'
+
+check: $(STAMP)  ## style, types and import layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)  ## rewrite the code in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+demo: $(STAMP)  ## a small policy learns to sort digits (SEED=0)
+	$(BIN)/python examples/sort_demo.py --seed $(SEED)
+
+clean:  ## remove the environment and everything that tools left behind
+	rm -rf $(VENV) build dist runs lightning_logs .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
+	find . -name '*.egg-info' -prune -exec rm -rf {} +
