@@ -76,8 +76,8 @@ class Algorithm:
             correction: what to do where engine and trainer disagree; wants `old_logprobs: recompute`.
             epochs: passes over each rollout; at least 1.
             minibatches: optimizer steps per pass, each on whole groups; at least 1.
-            stop_kl: end the passes over a rollout when a minibatch's mean k1 estimate of KL(old || new), in nats per
-                token, exceeds 1.5 times this; that minibatch makes no step. None: never.
+            stop_kl: end the passes over a rollout when a minibatch's approx_kl (k3 of KL(old || new), mean over tokens, in
+                nats) exceeds 1.5 times this; that minibatch makes no step. None: never.
             old_logprobs: `rollout` takes the engine's own log-probs as the old ones; `recompute` runs the trainer's forward.
 
         Raises:

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from jsonargparse import lazy_instance
-from lightning.pytorch import LightningModule
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
+from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
+from lightrl.modules.collection import RunCollection
 from lightrl.modules.evaluation import Evaluation
+from lightrl.modules.experience import add_advantages, experience_of
+from lightrl.modules.first_pass import check_first_pass
+from lightrl.modules.loss import count_terms, micro_batch_loss, terms_of, trained_tokens
+from lightrl.modules.policy_module import PolicyModule
+from lightrl.modules.rollout_report import report_experience
+from lightrl.modules.statistics import StatisticsLedger
+from lightrl.ops.batching import micro_batches, minibatches
+from lightrl.ops.masked import row_sum
+from lightrl.ops.random import stable_seed
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.reward import Reward
 from lightrl.policy.source import PolicySource
 from lightrl.rollout.transformers_engine import TransformersEngine
+from lightrl.types import Experience, PolicyOutput, ScoredRollout
 
 
-class PolicyOptimization(LightningModule):
-    """Trains a policy on its own completions: rollout, reward and optimisation, once per Lightning epoch."""
+class PolicyOptimization(PolicyModule):
+    """Trains a policy on its own completions: one rollout, its rewards and its optimizer steps per Lightning epoch.
+
+    Lightning's epochs, checkpoints, validation and progress therefore count rollouts; `trainer.global_step` counts
+    optimizer steps.
+    """
 
     def __init__(
         self,
@@ -30,7 +46,7 @@ class PolicyOptimization(LightningModule):
         prompts_per_rollout: int = 32,
         micro_batch_tokens: int | None = 8192,
         optimizer: OptimizerCallable = lambda p: torch.optim.AdamW(p, lr=1e-6, weight_decay=0.0),
-        lr_scheduler: LRSchedulerCallable = lambda o: torch.optim.lr_scheduler.ConstantLR(o, factor=1.0),
+        lr_scheduler: LRSchedulerCallable | None = None,
         max_grad_norm: float | None = 1.0,
         evaluation: Evaluation = Evaluation(),
         seed: int = 0,
@@ -44,9 +60,208 @@ class PolicyOptimization(LightningModule):
             prompts_per_rollout: prompts (groups) per rollout over all ranks; rows are this times the sampler's group size.
             micro_batch_tokens: padded tokens per forward and backward pass; no influence on the gradient. null: all at once.
             optimizer: of the policy and the critic.
-            lr_scheduler: stepped after every optimizer step.
+            lr_scheduler: stepped after every optimizer step; null: a constant rate.
             max_grad_norm: gradients are scaled down to this norm; null: never.
             evaluation: how validation and test draw completions.
-            seed: of the rollouts and of the order of minibatches.
+            seed: of the order of groups over minibatches.
+
+        Raises:
+            ValueError: there is no reward, or the sizes do not fit each other.
         """
-        super().__init__()
+        super().__init__(policy, rewards, engine, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation)
+        if self.rewards is None:
+            raise ValueError("model.rewards is empty: name at least one reward, for example rewards: {correct: ExactMatch}")
+        if prompts_per_rollout < algorithm.minibatches:
+            raise ValueError(
+                f"model.prompts_per_rollout is {prompts_per_rollout}, but algorithm.minibatches is {algorithm.minibatches}, and "
+                "minibatches are whole groups: raise the one or lower the other"
+            )
+        if self.engine.sampling.temperature == 0:
+            raise ValueError("model.engine.temperature is 0, and a policy that never varies cannot learn from its rollouts; use 1.0")
+        self.algorithm, self.prompts_per_rollout, self.seed = algorithm, prompts_per_rollout, seed
+        self.critic: torch.nn.Module | None = None
+        self.experience: Experience | None = None
+        self._terms = terms_of(algorithm)
+        self._first_pass_seen = False
+
+    def training_step(self, batch: Any, batch_idx: int) -> None:
+        """One rollout and what is learnt from it; the loader's batch only marks time."""
+        started = time.perf_counter()
+        rollout = self.rollout_phase()
+        experience = self.reward_phase(rollout)
+        self.optimization_phase(experience)
+        self.finish(experience, time.perf_counter() - started)
+
+    def rollout_phase(self) -> ScoredRollout:
+        """The sampler draws prompts, has them completed and scored, and keeps or redraws."""
+        data: Any = self.trainer.datamodule  # type: ignore[attr-defined]
+        assert self.rewards is not None
+        prompts = self.prompts_per_rollout // self.adapter.world_size
+        collection = RunCollection(prompts, data.draw, self.engine, self.rewards, self.adapter, self.phase)
+        with self.adapter.whole_weights():
+            self.engine.sync(self.policy, self.trainer.global_step)
+            return self.algorithm.sampler.collect(collection)
+
+    def reward_phase(self, scored: ScoredRollout) -> Experience:
+        """Old and reference log-probs and values if a part needs them, KL in the reward, loss masks, advantages."""
+        assert self.rewards is not None
+        with self.phase("reward"):
+            old, values, reference = self._without_gradient(scored)
+            token_rewards, step_ends = self.rewards.token_rewards(scored)
+            experience = experience_of(scored, token_rewards, step_ends, self.algorithm, old, reference, values, self.ledger)
+            add_advantages(experience, self.algorithm, self.adapter.gather, self.trainer.global_rank, self.ledger)
+            report_experience(self.ledger, experience, self.rewards)
+        return experience
+
+    def optimization_phase(self, experience: Experience) -> None:
+        """Epochs x minibatches x micro-batches; one optimizer step per minibatch of whole groups."""
+        with self.phase("optimize"):
+            for minibatch in self._minibatches(experience):
+                if not self.update(minibatch):
+                    break
+            self.algorithm.advantage.commit()
+
+    def update(self, minibatch: Experience) -> bool:
+        """One optimizer step; False if the policy has moved far enough and the rest of the rollout is to be left."""
+        counts = count_terms(self._terms, minibatch, self.adapter.total)
+        if all(count.tokens == 0 for count in counts.values()):
+            self.ledger.add("skipped_steps", 1 / self.adapter.world_size, reduce="sum")
+            return True
+        # without any row the gradients would be None and not 0, and AdamW would treat the step as never made
+        rows = trained_tokens(self.algorithm, self._terms, minibatch).any(1).nonzero()[:, 0]
+        kept = minibatch.select(rows if len(rows) else [int(minibatch.lengths.argmin())])
+        step, shares = StatisticsLedger(), dict[str, float]()
+
+        def loss_of(micro: Experience) -> Tensor:
+            trained = trained_tokens(self.algorithm, self._terms, micro)
+            output = self(micro, trained)
+            losses = micro_batch_loss(self.algorithm, self._terms, counts, micro, trained, output, step)
+            for name, loss in losses.items():
+                shares[name] = shares.get(name, 0.0) + float(loss.detach())
+            return torch.stack(list(losses.values())).sum()
+
+        made = self.step_on(kept, kept.lengths, loss_of, lambda: self._moved_too_far(step))
+        for name, share in shares.items():
+            self.ledger.add(name, share * self.adapter.world_size)
+        self._check_first_pass(step)
+        self.ledger.merge(step)
+        if made:
+            self.algorithm.reference.after_step(self.policy, self.trainer.global_step)
+        return made
+
+    def forward(self, batch: Experience | ScoredRollout, mask: Tensor) -> PolicyOutput:
+        """What the policy (and the critic) says of the selected tokens of a micro-batch."""
+        entropy = "entropy" in self.algorithm.needs
+        output: PolicyOutput = self.policy(batch.input_ids, mask, batch.temperature, entropy, self.critic)
+        return output
+
+    def finish(self, experience: Experience, seconds: float) -> None:
+        """After the last step of a rollout: controllers, throughput, and everything logged."""
+        self._observe_kl(experience)
+        tokens = float(experience.response_lengths.sum())
+        self.ledger.add("perf/completion_tokens", tokens, reduce="sum")
+        self.ledger.add("perf/tokens_per_second", tokens / seconds, reduce="sum")
+        self.ledger.add("perf/seconds", seconds, reduce="max")
+        self.experience = experience
+        self.log_ledger()
+
+    def steps_per_epoch(self, prompts: int | None) -> int:
+        """One: an epoch of Lightning's is a rollout."""
+        return 1
+
+    def configure_model(self) -> None:
+        """Build policy, critic and reference, and look whether the sizes fit the devices."""
+        if self.policy is not None:
+            return
+        super().configure_model()
+        if self.prompts_per_rollout % self.trainer.world_size:
+            raise ValueError(
+                f"model.prompts_per_rollout is {self.prompts_per_rollout}, which {self.trainer.world_size} ranks cannot share evenly"
+            )
+        if self.trainer.state.fn != "fit":
+            return
+        self._check_columns()
+        if self.algorithm.critic is not None:
+            self.critic = self.algorithm.critic.build(self.policy)
+        if "ref_logprobs" in self.algorithm.needs:
+            self.algorithm.reference.build(self.policy)
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """The policy's group, and the critic's with its own learning rate if it has one."""
+        groups = super().parameter_groups()
+        if self.critic is not None and self.algorithm.critic is not None:
+            rate = self.algorithm.critic.learning_rate
+            groups.append({"params": list(self.critic.parameters()), **({} if rate is None else {"lr": rate})})
+        return groups
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """State of the parts and of the engine, per rank where it differs."""
+        checkpoint["lightrl"] = {"algorithm": self.algorithm.state_dict(), "engine": self.adapter.gather(self.engine.state_dict())}
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Take back what `on_save_checkpoint` gave."""
+        state = checkpoint["lightrl"]
+        if self.trainer.state.fn == "fit":
+            self.algorithm.load_state_dict(state["algorithm"])
+        self.engine.load_state_dict(state["engine"][self.trainer.global_rank % len(state["engine"])])
+
+    def _minibatches(self, experience: Experience) -> Iterator[Experience]:
+        for epoch in range(self.algorithm.epochs):
+            seed = stable_seed(self.seed, self.trainer.current_epoch, epoch)
+            for rows in minibatches(experience.group, self.algorithm.minibatches, torch.Generator().manual_seed(seed)):
+                yield experience.select(rows)
+
+    @torch.no_grad()
+    def _without_gradient(self, scored: ScoredRollout) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Old log-probs, values and reference log-probs of every sampled token, `[N, L]` each, what nothing needs left out."""
+        needs = self.algorithm.needs
+        recompute = self.algorithm.old_logprobs == "recompute" or not self.engine.exact_logprobs
+        old, values, reference = (torch.zeros_like(scored.rollout_logprobs) for _ in range(3))
+        cuts = micro_batches(scored.lengths, self.micro_batch_tokens)
+        for rows in cuts if recompute or needs & {"values", "ref_logprobs"} else []:
+            micro = scored.select(rows).padded(int(scored.lengths[rows].max())).to(self.device)
+            length = micro.input_ids.shape[1]
+            if recompute or "values" in needs:
+                output = self(micro, micro.response_mask)
+                old[rows, :length] = output.logprobs.to(old)
+                if output.values is not None:
+                    values[rows, :length] = output.values.to(values)
+            if "ref_logprobs" in needs:
+                with self.algorithm.reference.anchor(self.policy) as anchor:
+                    anchored = anchor(micro.input_ids, micro.response_mask, micro.temperature)
+                reference[rows, :length] = anchored.logprobs.to(reference)
+        return (
+            old if recompute else scored.rollout_logprobs,
+            values if "values" in needs else None,
+            reference if "ref_logprobs" in needs else None,
+        )
+
+    def _moved_too_far(self, step: StatisticsLedger) -> bool:
+        if self.algorithm.stop_kl is None:
+            return False
+        total, count = self.adapter.total(torch.stack(step.local("approx_kl"))).tolist()
+        stopped = total > 1.5 * self.algorithm.stop_kl * count
+        if stopped:
+            self.ledger.add("stopped_early", 1 / self.adapter.world_size, reduce="sum")
+        return stopped
+
+    def _check_first_pass(self, step: StatisticsLedger) -> None:
+        if not self._first_pass_seen and self.algorithm.old_logprobs == "rollout" and self.engine.exact_logprobs:
+            check_first_pass(step, self.policy.model.dtype)
+        self._first_pass_seen = True
+
+    def _observe_kl(self, experience: Experience) -> None:
+        kl = self.algorithm.kl
+        if kl is None or experience.ref_logprobs is None:
+            return
+        rows = row_sum(experience.old_logprobs - experience.ref_logprobs, experience.response_mask).double()
+        total, count = self.adapter.total(torch.stack([rows.sum(), torch.tensor(float(len(rows)), dtype=torch.float64)])).tolist()
+        kl.observe(total / max(count, 1), int(count))
+        self.ledger.add("kl_coefficient", kl.loss_coefficient + kl.reward_coefficient)
+
+    def _check_columns(self) -> None:
+        data: Any = getattr(self.trainer, "datamodule", None)
+        if data is None:
+            raise ValueError("there is no data: name a prompt source, for example data: {train: DigitSorting}")
+        assert self.rewards is not None
+        self.rewards.check(data.columns())

@@ -1,0 +1,31 @@
+"""On the first pass the policy has not moved: every importance ratio must be 1."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+
+from lightrl.modules.statistics import StatisticsLedger
+
+TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.bfloat16: 0.2, torch.float16: 0.05}
+"""Largest deviation of a token's ratio from 1, by the dtype of the weights, that rounding explains."""
+
+
+def check_first_pass(step: StatisticsLedger, dtype: torch.dtype) -> None:
+    """Warn, with numbers, if the first minibatch of a run has ratios other than 1.
+
+    Args:
+        step: what the first optimizer step reported.
+        dtype: of the policy's weights.
+    """
+    deviation, count = (float(x) for x in step.local("ratio/max_deviation"))
+    tolerance = TOLERANCE.get(dtype, 1e-3)
+    if count and deviation > tolerance:
+        mean = float(step.local("ratio/mean")[0]) / max(float(step.local("ratio/mean")[1]), 1.0)
+        warnings.warn(
+            f"the engine's log-probs are not the trainer's: on the first pass, with unchanged weights, the importance ratio should be 1, "
+            f"but it deviates by up to {deviation:.3g} (mean ratio {mean:.6f}, tolerance {tolerance:g} for {dtype}). Every clip and every "
+            "gradient is off by as much. Set algorithm.old_logprobs to recompute, and compare the engine with a teacher-forced forward",
+            stacklevel=2,
+        )

@@ -1,0 +1,239 @@
+"""What all modules share: the policy, its optimizer, steps made of micro-batches, and evaluation by sampling."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+from lightning.pytorch import LightningModule
+from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
+from torch import Tensor
+
+from lightrl.modules.evaluation import Evaluation
+from lightrl.modules.statistics import StatisticsLedger
+from lightrl.ops.batching import micro_batches, split_to
+from lightrl.parts.base import fresh
+from lightrl.parts.engine import RolloutEngine, Sampling
+from lightrl.parts.reward import Reward
+from lightrl.policy.policy import Policy
+from lightrl.policy.source import PolicySource
+from lightrl.rewards.scoring import RewardSet
+from lightrl.strategies.adapter import StrategyAdapter, adapter_for
+from lightrl.types import Prompt, Rollout, Rows
+
+ONE_THREAD_BELOW = 2_000_000
+"""Policies smaller than this run on one CPU thread: a second one makes them slower on a busy machine."""
+
+
+class PolicyModule(LightningModule):
+    """A policy in manual optimisation, evaluated by sampling completions and scoring them."""
+
+    def __init__(
+        self,
+        policy: PolicySource,
+        rewards: dict[str, Reward],
+        engine: RolloutEngine,
+        micro_batch_tokens: int | None,
+        optimizer: OptimizerCallable,
+        lr_scheduler: LRSchedulerCallable | None,
+        max_grad_norm: float | None,
+        evaluation: Evaluation,
+    ) -> None:
+        """
+        Args:
+            policy: which policy is trained.
+            rewards: what a completion is worth, by name.
+            engine: who generates completions.
+            micro_batch_tokens: padded tokens per forward and backward pass; None: all at once.
+            optimizer: of all trainable parameters.
+            lr_scheduler: stepped after every optimizer step; None: a constant rate.
+            max_grad_norm: gradients are scaled down to this norm; None: never.
+            evaluation: how validation and test draw completions.
+        """
+        super().__init__()
+        if micro_batch_tokens is not None and micro_batch_tokens < 1:
+            raise ValueError(f"micro_batch_tokens must be 1 or more, or null for all at once; got {micro_batch_tokens}")
+        self.automatic_optimization = False
+        self.policy_source, self.engine, self.evaluation = fresh(policy), fresh(engine), evaluation
+        self.rewards = RewardSet(rewards) if rewards else None
+        self.micro_batch_tokens, self.max_grad_norm = micro_batch_tokens, max_grad_norm
+        self._optimizer, self._lr_scheduler = optimizer, lr_scheduler
+        self.policy: Policy = None  # type: ignore[assignment]
+        self.ledger, self._evaluation_ledger = StatisticsLedger(), StatisticsLedger()
+        self.on_phase: Callable[[str], None] = lambda phase: None
+        self.samples: Rollout | None = None
+
+    @abstractmethod
+    def steps_per_epoch(self, prompts: int | None) -> int:
+        """Training steps in one Lightning epoch, given the number of training prompts (None: endless)."""
+
+    @property
+    def adapter(self) -> StrategyAdapter:
+        """The strategy's way of doing what differs between strategies."""
+        if not hasattr(self, "_adapter"):
+            self._adapter = adapter_for(self.trainer, self)
+        return self._adapter
+
+    def configure_model(self) -> None:
+        """Build the policy once, and measure the prompts with its tokenizer."""
+        if self.policy is not None:
+            return
+        self.policy = self.policy_source.build()
+        self._check_sampling()
+        data = getattr(self.trainer, "datamodule", None)
+        if data is not None and hasattr(data, "measure"):
+            positions = self.policy.max_positions
+            data.measure(self.policy.encode, None if positions is None else positions - self.engine.sampling.max_new_tokens)
+        if self.trainer.num_devices == 1 and self.device.type == "cpu":
+            self._choose_threads()
+
+    def configure_optimizers(self) -> Any:
+        """One optimizer over the parameter groups, and its schedule."""
+        optimizer = self._optimizer(self.parameter_groups())  # type: ignore[arg-type]
+        if self._lr_scheduler is None:
+            return optimizer
+        return {"optimizer": optimizer, "lr_scheduler": self._lr_scheduler(optimizer)}
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """Parameter groups for the optimizer."""
+        return [{"params": [p for p in self.policy.parameters() if p.requires_grad]}]
+
+    def step_on(self, batch: Rows, lengths: Tensor, loss_of: Callable[[Any], Tensor], veto: Callable[[], bool] = lambda: False) -> bool:
+        """One optimizer step on a batch, whose gradient does not depend on how it is cut into micro-batches.
+
+        Args:
+            batch: rows of this rank.
+            lengths: `[N]` int64, tokens of each row that matter.
+            loss_of: this micro-batch's share of the sum over the step and all ranks.
+            veto: asked after the last backward, with the same answer on all ranks; True drops the gradients and the step.
+
+        Returns:
+            Whether the step was made.
+        """
+        cuts = micro_batches(lengths.cpu(), self.micro_batch_tokens)
+        cuts = split_to(cuts, self.adapter.largest(len(cuts)))
+        for i, rows in enumerate(cuts):
+            # a rank with fewer micro-batches than the others takes part with a row that weighs nothing
+            chosen = rows if len(rows) else torch.zeros(1, dtype=torch.long)
+            micro = batch.select(chosen).padded(int(lengths[chosen].max())).to(self.device)
+            self.adapter.backward(loss_of(micro) if len(rows) else loss_of(micro) * 0.0, last=i == len(cuts) - 1)
+        optimizer: Any = self.optimizers()
+        if veto():
+            self.adapter.discard(optimizer)
+            return False
+        self.ledger.add("lr", optimizer.param_groups[0]["lr"])
+        self.ledger.add("grad_norm", self.adapter.step(optimizer, self.max_grad_norm))
+        self.ledger.add("optimizer_steps", 1 / self.adapter.world_size, reduce="sum")
+        scheduler: Any = self.lr_schedulers()
+        if scheduler is not None:
+            scheduler.step()
+        return True
+
+    def log_ledger(self) -> None:
+        """Log everything that was reported since the last time, reduced over ranks."""
+        self.log_dict(self.ledger.reduce(self.adapter.gather), on_step=False, on_epoch=True, batch_size=1)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Show which phase a long step is in, and log its seconds as `perf/{name}_s`."""
+        self.on_phase(name)
+        started = time.perf_counter()
+        yield
+        self.ledger.add(f"perf/{name}_s", time.perf_counter() - started, reduce="max")
+
+    def on_train_start(self) -> None:
+        """Evaluate the policy before its first step."""
+        optimizer: Any = self.optimizers()
+        loop = self.trainer.fit_loop.epoch_loop
+        if self.evaluation.before_training and self.trainer.global_step == 0 and self.trainer.enable_validation:
+            self.trainer.validating = True
+            loop.val_loop.run()
+            self.trainer.training = True
+            optimizer.zero_grad()
+
+    def evaluation_step(self, prompts: list[Prompt]) -> Rollout:
+        """Complete and score held-out prompts; the engine's own stream of random numbers is left where it was."""
+        if self.rewards is None:
+            raise ValueError("model.rewards is empty, so completions of the validation prompts cannot be scored: name a reward")
+        self.on_phase("evaluating")
+        state = self.engine.state_dict()
+        with self.adapter.whole_weights():
+            self.engine.sync(self.policy, self.trainer.global_step)
+            rollout = self.engine.generate(prompts, self.evaluation.samples, self._evaluation_sampling())
+        self.engine.load_state_dict(state)
+        scored = self.rewards.score(rollout)
+        token_rewards, _ = self.rewards.token_rewards(scored)
+        ledger = self._evaluation_ledger
+        ledger.add("reward", torch.where(scored.scorable, token_rewards.sum(1), torch.nan))
+        ledger.add_all(self.rewards.statistics(scored), scored.response_mask)
+        report_lengths(ledger, scored)
+        return scored
+
+    def validation_step(self, batch: list[Prompt], batch_idx: int) -> None:
+        """Evaluate one batch of validation prompts."""
+        samples = self.evaluation_step(batch)
+        self.samples = samples if batch_idx == 0 else self.samples
+
+    def test_step(self, batch: list[Prompt], batch_idx: int) -> None:
+        """Evaluate one batch of test prompts."""
+        self.evaluation_step(batch)
+
+    def predict_step(self, batch: list[Prompt], batch_idx: int) -> list[dict[str, Any]]:
+        """Complete one batch of prompts; one JSON value per completion."""
+        scored = self.evaluation_step(batch)
+        parts = {name: part.tolist() for name, part in scored.reward_parts.items() if part.dim() == 1}  # type: ignore[attr-defined]
+        return [
+            {
+                "id": prompt.id,
+                "prompt": prompt.text if prompt.text is not None else list(prompt.messages or ()),
+                "completion": scored.completions[i],
+                "finish_reason": scored.finish_reason[i],
+                "tokens": int(scored.response_lengths[i]),
+                "rewards": {name: values[i] for name, values in parts.items()},
+            }
+            for i, prompt in enumerate(scored.prompts)
+        ]
+
+    def on_validation_epoch_end(self) -> None:
+        """Log what validation found as `val/...`."""
+        self._log_evaluation("val")
+
+    def on_test_epoch_end(self) -> None:
+        """Log what the test found as `test/...`."""
+        self._log_evaluation("test")
+
+    def _log_evaluation(self, stage: str) -> None:
+        numbers = self._evaluation_ledger.reduce(self.adapter.gather)
+        self.log_dict({f"{stage}/{name}": value for name, value in numbers.items()}, batch_size=1)
+
+    def _evaluation_sampling(self) -> Sampling:
+        wanted = {name: getattr(self.evaluation, name) for name in ("temperature", "top_p", "max_new_tokens")}
+        return replace(self.engine.sampling, **{name: value for name, value in wanted.items() if value is not None})
+
+    def _check_sampling(self) -> None:
+        positions, new = self.policy.max_positions, self.engine.sampling.max_new_tokens
+        if positions is not None and new >= positions:
+            raise ValueError(
+                f"model.engine.max_new_tokens is {new}, but the policy takes rows of {positions} tokens at most, prompt included: "
+                f"set it below {positions}"
+            )
+
+    def _choose_threads(self) -> None:
+        size = sum(p.numel() for p in self.policy.parameters())
+        if size < ONE_THREAD_BELOW and torch.get_num_threads() > 1:
+            torch.set_num_threads(1)
+            self.print(f"The policy has {size:,} parameters: using one CPU thread, which is faster at this size.")
+
+
+def report_lengths(ledger: StatisticsLedger, rollout: Rollout) -> None:
+    """Lengths and finish reasons of completions, under the names of the field."""
+    lengths = rollout.response_lengths.double()
+    ledger.add("completions/mean_length", lengths)
+    ledger.add("completions/min_length", lengths, reduce="min")
+    ledger.add("completions/max_length", lengths, reduce="max")
+    ledger.add("completions/clipped_ratio", rollout.truncated.double())

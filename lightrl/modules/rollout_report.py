@@ -1,0 +1,61 @@
+"""The numbers a rollout reports, under the names that the field's dashboards know."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from lightrl.modules.policy_module import report_lengths
+from lightrl.modules.statistics import StatisticsLedger
+from lightrl.ops.groups import group_statistics
+from lightrl.rewards.scoring import RewardSet
+from lightrl.types import Experience
+
+
+def report_experience(ledger: StatisticsLedger, experience: Experience, rewards: RewardSet) -> None:
+    """Rewards in total and by component, groups without signal, advantages, lengths, and the entropy of what was sampled.
+
+    Args:
+        ledger: receives the numbers.
+        experience: rows of this rank, advantages included.
+        rewards: that scored them.
+    """
+    scored = experience.scorable
+    groups = group_statistics(experience.rewards, experience.group, scored)
+    ledger.add("reward", experience.rewards, scored)
+    ledger.add("reward_std", groups.std, scored)
+    ledger.add("frac_reward_zero_std", groups.dead.double(), scored)
+    ledger.add("unscorable", (~scored).double(), reduce="sum")
+    ledger.add_all(rewards.statistics(experience), experience.response_mask)
+    report_advantages(ledger, experience.advantages, experience.response_mask & scored[:, None])
+    report_lengths(ledger, experience)
+    lengths = experience.response_lengths.double()
+    positive = experience.rewards > 0
+    ledger.add("completions/mean_length_right", lengths, positive & scored)
+    ledger.add("completions/mean_length_wrong", lengths, ~positive & scored)
+    # an unbiased estimate where every token can be sampled; a part that needs the exact entropy reports it as `entropy`
+    ledger.add("entropy_estimate", -experience.rollout_logprobs, experience.response_mask)
+    if experience.ref_logprobs is not None:
+        difference = experience.old_logprobs - experience.ref_logprobs
+        ledger.add("kl_sequence", torch.where(experience.response_mask, difference, 0.0).sum(1))
+    if experience.returns is not None and experience.values is not None:
+        report_critic(ledger, experience.values, experience.returns, experience.response_mask & scored[:, None])
+
+
+def report_advantages(ledger: StatisticsLedger, advantages: Tensor, mask: Tensor) -> None:
+    """Mean, standard deviation and extremes of the advantages over tokens."""
+    chosen = advantages[mask].double()
+    ledger.add("advantages/mean", chosen)
+    if chosen.numel() > 1:
+        ledger.add("advantages/std", chosen.std())
+    ledger.add("advantages/min", chosen, reduce="min")
+    ledger.add("advantages/max", chosen, reduce="max")
+
+
+def report_critic(ledger: StatisticsLedger, values: Tensor, returns: Tensor, mask: Tensor) -> None:
+    """Explained variance, 1 - Var(returns - values) / Var(returns), and the means of both."""
+    v, r = values[mask].double(), returns[mask].double()
+    ledger.add("values/mean", v)
+    ledger.add("returns/mean", r)
+    if r.numel() > 1 and float(r.var()) > 0:
+        ledger.add("explained_variance", 1 - (r - v).var() / r.var())

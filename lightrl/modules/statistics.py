@@ -1,0 +1,89 @@
+"""Adds up what parts and phases report, over rows, tokens, micro-batches, optimizer steps and ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torchmetrics
+from torch import Tensor
+
+from lightrl.types import Statistic, Statistics
+
+METRICS: dict[str, Callable[[], torchmetrics.Metric]] = {
+    "mean": torchmetrics.MeanMetric,
+    "sum": torchmetrics.SumMetric,
+    "max": torchmetrics.MaxMetric,
+    "min": torchmetrics.MinMetric,
+}
+
+
+class StatisticsLedger:
+    """Collects named numbers during a rollout; nothing is synchronised before `reduce`."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, tuple[str, Tensor, Tensor]] = {}
+
+    def add(self, name: str, value: Tensor | float, mask: Tensor | None = None, reduce: str = "mean") -> None:
+        """Add values under a name.
+
+        Args:
+            name: under which it is logged.
+            value: any shape; NaN is left out.
+            mask: of the same shape, bool: values that count; None: all.
+            reduce: `mean`, `sum`, `max` or `min`; the same each time for a name.
+        """
+        values = torch.as_tensor(value).detach().double()
+        chosen = ~values.isnan() if mask is None else ~values.isnan() & mask
+        kept = values[chosen]
+        weight = torch.tensor(float(kept.numel()), dtype=torch.float64)
+        if kept.numel():
+            self._merge(name, reduce, {"max": kept.max, "min": kept.min}.get(reduce, kept.sum)().cpu(), weight)
+
+    def add_all(self, statistics: Statistics, mask: Tensor) -> None:
+        """Add what a part returned: `[n]` per row, or `[n, L]` per token where the `[n, L]` mask is True."""
+        for name, statistic in statistics.items():
+            entry = statistic if isinstance(statistic, Statistic) else Statistic(statistic)
+            self.add(name, entry.value, mask if entry.value.dim() == 2 else None, entry.reduce)
+
+    def local(self, name: str) -> tuple[Tensor, Tensor]:
+        """This rank's value and count under a name so far, float64 scalars (a mean's value is still a sum); 0 and 0 if there is none."""
+        zero = torch.zeros((), dtype=torch.float64)
+        return self._entries[name][1:] if name in self._entries else (zero, zero)
+
+    def merge(self, other: StatisticsLedger) -> None:
+        """Add everything that another ledger holds."""
+        for name, entry in other._entries.items():
+            self._merge(name, *entry)
+
+    def reduce(self, gather: Callable[[Any], list[Any]]) -> dict[str, float]:
+        """Every number over all ranks; the ledger is empty afterwards.
+
+        Args:
+            gather: gives what every rank passed to it; used to agree on the names.
+        """
+        kinds = {name: kind for mine in gather({n: e[0] for n, e in self._entries.items()}) for name, kind in mine.items()}
+        reduced = {}
+        for name in sorted(kinds):
+            metric = METRICS[kinds[name]]()
+            _, value, weight = self._entries.get(name, ("", torch.tensor(0.0), torch.tensor(0.0)))
+            if weight > 0:
+                if kinds[name] == "mean":
+                    metric.update(value / weight, weight)
+                else:
+                    metric.update(value)
+            metric.set_dtype(torch.float64)
+            reduced[name] = float(metric.compute())
+        self._entries.clear()
+        return reduced
+
+    def _merge(self, name: str, reduce: str, value: Tensor, weight: Tensor) -> None:
+        if name not in self._entries:
+            self._entries[name] = (reduce, value, weight)
+            return
+        kind, before, count = self._entries[name]
+        if kind != reduce:
+            raise ValueError(f"statistic {name!r} is reduced by {kind} in one place and by {reduce} in another")
+        joined = {"max": torch.maximum, "min": torch.minimum}.get(reduce, torch.add)(before, value)
+        self._entries[name] = (reduce, joined, count + weight)
