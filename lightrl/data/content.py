@@ -1,0 +1,14 @@
+"""What makes two prompts the same: what the policy sees of them."""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+
+from lightrl.types import Prompt
+
+
+def content_hash(prompt: Prompt) -> str:
+    """16 hexadecimal digits that depend on the prompt's text or messages and on nothing else."""
+    seen = [prompt.text, None if prompt.messages is None else list(prompt.messages)]
+    return blake2b(json.dumps(seen, sort_keys=True).encode(), digest_size=8).hexdigest()

@@ -1,0 +1,165 @@
+"""Prompts from files: JSON lines, Parquet, and whatever the `datasets` library reads."""
+
+from __future__ import annotations
+
+import difflib
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lightrl.data.records import Record, Records
+
+
+class JsonLines(Records):
+    """Prompts from a file with one JSON object per line, gzipped if its name ends in `.gz`."""
+
+    def __init__(self, path: str, **kwargs: Any) -> None:
+        """
+        Args:
+            path: the file.
+            **kwargs: how a row becomes a prompt, see `Records`.
+
+        Raises:
+            ValueError: there is no such file, it has no rows, or a line is not a JSON object.
+        """
+        super().__init__(**kwargs)
+        self.path = path
+        self._read(f"the file {path!r}", _json_lines(existing_file(path)))
+
+
+class Parquet(Records):
+    """Prompts from a Parquet file."""
+
+    def __init__(self, path: str, **kwargs: Any) -> None:
+        """
+        Args:
+            path: the file.
+            **kwargs: how a row becomes a prompt, see `Records`.
+
+        Raises:
+            ValueError: there is no such file, it is not Parquet, or it has no rows.
+        """
+        super().__init__(**kwargs)
+        self.path = path
+        self._read(f"the file {path!r}", self._rows(existing_file(path)))
+
+    def _rows(self, path: Path) -> Iterator[Record]:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
+
+        try:
+            table = ParquetFile(path)
+        except (ArrowException, OSError) as error:
+            raise ValueError(f"{str(path)!r} cannot be read as Parquet: {error}") from error
+        number = 0
+        for batch in table.iter_batches():
+            for row in batch.to_pylist():
+                number += 1
+                yield f"{path.name} row {number}", row
+
+
+class DatasetPrompts(Records):
+    """Prompts from a data set that the `datasets` library loads; no code that comes with the data is executed."""
+
+    def __init__(self, name: str, split: str = "train", subset: str | None = None, revision: str | None = None, **kwargs: Any) -> None:
+        """
+        Args:
+            name: a hub id such as `openai/gsm8k`, or a folder with data files or written by `save_to_disk`.
+            split: which split, `train`, or a part of it, `train[:1000]`.
+            subset: the configuration of the data set, `main` of `openai/gsm8k`.
+            revision: branch, tag or commit on the hub; null: the newest.
+            **kwargs: how a row becomes a prompt, see `Records`.
+
+        Raises:
+            ValueError: the data set, the subset or the split cannot be loaded; the message says why.
+        """
+        super().__init__(**kwargs)
+        self.name, self.split, self.subset, self.revision = name, split, subset, revision
+        self._read(f"the split {split!r} of the data set {name!r}", self._rows())
+
+    def _rows(self) -> Iterator[Record]:
+        for number, row in enumerate(self._table(), start=1):
+            yield f"{self.name} {self.split} row {number}", row
+
+    def _table(self) -> Any:
+        from datasets import load_dataset
+
+        folder = Path(self.name).expanduser()
+        if self.name.startswith((".", "/", "~")) and not folder.is_dir():
+            raise ValueError(f"there is no folder {self.name!r}. {_neighbours(folder)}")
+        try:
+            if _saved_to_disk(folder):
+                return _from_disk(folder, self.split)
+            return load_dataset(str(folder) if folder.is_dir() else self.name, self.subset, split=self.split, revision=self.revision)
+        except (OSError, ValueError, RuntimeError, KeyError) as error:
+            raise ValueError(f"the data set {self.name!r} cannot be loaded: {_first_line(error)}") from error
+
+
+def existing_file(path: str) -> Path:
+    """The file at this path.
+
+    Raises:
+        ValueError: there is none; the message lists what is in its folder.
+    """
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise ValueError(f"there is no file {path!r}. {_neighbours(file)}")
+    return file
+
+
+def _json_lines(path: Path) -> Iterator[Record]:
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(_decoded(path, lines), start=1):
+            if line.strip():
+                yield f"{path.name}:{number}", _json_object(f"{path}:{number}", line)
+
+
+def _decoded(path: Path, lines: Any) -> Iterator[str]:
+    try:
+        yield from lines
+    except (UnicodeDecodeError, gzip.BadGzipFile, EOFError) as error:
+        raise ValueError(f"{str(path)!r} cannot be read as text: {error}") from error
+
+
+def _json_object(place: str, line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{place}: not valid JSON: {error.msg} at column {error.colno} of {line.strip()[:80]!r}") from error
+    if not isinstance(row, dict):
+        raise ValueError(f"{place}: every line must be a JSON object {{column: value}}, got a {type(row).__name__}")
+    return row
+
+
+def _saved_to_disk(folder: Path) -> bool:
+    return (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file()
+
+
+def _from_disk(folder: Path, split: str) -> Any:
+    from datasets import DatasetDict, load_from_disk
+
+    loaded = load_from_disk(str(folder))
+    if not isinstance(loaded, DatasetDict):
+        if loaded.split is not None and str(loaded.split) != split:
+            raise ValueError(f"the folder holds the split {str(loaded.split)!r}, not {split!r}: set split to {str(loaded.split)!r}")
+        return loaded
+    if split not in loaded:
+        raise ValueError(f"there is no split {split!r}; it has: {', '.join(loaded)}")
+    return loaded[split]
+
+
+def _neighbours(path: Path) -> str:
+    folder = path.parent
+    if not folder.is_dir():
+        return f"There is no folder {str(folder)!r} either (working directory: {str(Path.cwd())!r})."
+    names = sorted(p.name for p in folder.iterdir())
+    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.6)
+    hint = f"Did you mean {str(folder / close[0])!r}? " if close else ""
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return f"{hint}{str(folder)!r} holds: {', '.join(names[:10]) or 'nothing'}{more}."
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

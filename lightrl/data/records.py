@@ -1,0 +1,168 @@
+"""How a row of a data set becomes a prompt."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from string import Formatter
+from typing import Any
+
+from lightrl.data.content import content_hash
+from lightrl.parts.prompts import PromptSource
+from lightrl.types import JSON, Message, Prompt
+
+Record = tuple[str, Mapping[str, JSON]]
+"""Where a row stands, for messages (`train.jsonl:17`), and its columns."""
+
+
+class Records(PromptSource):
+    """Prompts made of the rows of a table; subclasses say where the rows come from."""
+
+    def __init__(
+        self,
+        prompt: str = "prompt",
+        answer: str | None = "answer",
+        id: str | None = None,  # noqa: A002 - the field of Prompt
+        system: str | None = None,
+        chat: bool = True,
+        template: str | None = None,
+        columns: list[str] | None = None,
+        limit: int | None = None,
+    ) -> None:
+        """
+        Args:
+            prompt: the column with the prompt: a string, or a list of messages `{role, content}`.
+            answer: the column with the reference answer; null if there is none.
+            id: the column with a unique id; null makes ids from the content, so that they survive reordering.
+            system: a system prompt put before every conversation.
+            chat: a string becomes the user's message, for policies with a chat template; false takes it as raw text.
+            template: makes the prompt from several columns, `"Question: {question}\\nAnswer:"`; `{{` and `}}` are literal braces.
+            columns: which other columns are kept for rewards; null keeps all.
+            limit: only this many rows, the first ones; null: all.
+
+        Raises:
+            ValueError: arguments that exclude each other, a field that no column has, a row that is no prompt, or an id that occurs twice.
+        """
+        self.prompt_field, self.answer, self.id, self.system, self.chat = prompt, answer, id, system, chat
+        self.template, self.columns, self.limit = template, columns, limit
+        self._prompts: list[Prompt] = []
+        self._check()
+
+    @property
+    def size(self) -> int:
+        return len(self._prompts)
+
+    def prompt(self, index: int) -> Prompt:
+        return self._prompts[index]
+
+    def _read(self, source: str, records: Iterable[Record]) -> None:
+        places: dict[str, str] = {}
+        repeats: dict[str, int] = {}
+        for place, row in islice(records, self.limit):
+            prompt = self._prompt_of(place, row)
+            if self.id is None:
+                count = repeats[prompt.id] = repeats.get(prompt.id, 0) + 1
+                prompt = prompt if count == 1 else dataclasses.replace(prompt, id=f"{prompt.id}-{count}")
+            if prompt.id in places:
+                raise ValueError(
+                    f"{place}: the id {prompt.id!r} of column {self.id!r} stands already in {places[prompt.id]}; ids must be unique"
+                )
+            places[prompt.id] = place
+            self._prompts.append(prompt)
+        if not self._prompts:
+            raise ValueError(f"{source} holds no rows")
+
+    def _prompt_of(self, place: str, row: Mapping[str, JSON]) -> Prompt:
+        text, messages = self._asked(place, row)
+        answer = None if self.answer is None else _column(place, row, self.answer, "answer", "; or null if there is no reference answer")
+        used = {self.answer, self.id, None if self.template else self.prompt_field}
+        kept = [name for name in row if name not in used] if self.columns is None else self.columns
+        prompt = Prompt(
+            id="" if self.id is None else str(_column(place, row, self.id, "id")),
+            text=text,
+            messages=messages,
+            answer=_json(place, self.answer or "", answer),
+            columns={name: _json(place, name, _column(place, row, name, "columns")) for name in kept},
+        )
+        return prompt if self.id is not None else dataclasses.replace(prompt, id=content_hash(prompt))
+
+    def _asked(self, place: str, row: Mapping[str, JSON]) -> tuple[str | None, tuple[Message, ...] | None]:
+        value = _column(place, row, self.prompt_field, "prompt") if self.template is None else self._filled(self.template, place, row)
+        if isinstance(value, str) and not self.chat:
+            return value, None
+        messages = ({"role": "user", "content": value},) if isinstance(value, str) else _messages(place, self.prompt_field, value)
+        if self.system is None:
+            return None, messages
+        if messages[0]["role"] == "system":
+            raise ValueError(f"{place}: the conversation has a system message of its own, so `system` cannot be given")
+        return None, ({"role": "system", "content": self.system}, *messages)
+
+    def _filled(self, template: str, place: str, row: Mapping[str, JSON]) -> str:
+        values = {name: _column(place, row, name, "template") for name in _template_fields(template)}
+        return template.format(**{name: v if isinstance(v, str) else json.dumps(v) for name, v in values.items()})
+
+    def _check(self) -> None:
+        name = type(self).__name__
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"{name} needs limit >= 1, or null for all rows; got {self.limit}")
+        if self.system is not None and not self.chat:
+            raise ValueError(f"{name} has a system prompt and chat: false, but raw text has no system message: put it into a template")
+        if self.template is not None and self.prompt_field != "prompt":
+            raise ValueError(f"{name} has both prompt: {self.prompt_field} and a template: give one of them")
+        if self.template is not None and not _template_fields(self.template):
+            raise ValueError(f"{name}.template names no column, so every prompt would be the same: write {{column}} in it")
+
+
+def _column(place: str, row: Mapping[str, JSON], name: str, argument: str, otherwise: str = "") -> JSON:
+    if name in row:
+        return row[name]
+    close = difflib.get_close_matches(name, row, n=1, cutoff=0.5)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    known = ", ".join(map(str, row)) or "none"
+    raise ValueError(f"{place}: there is no column {name!r}.{hint} It has: {known}. Set `{argument}` to one of them{otherwise}.")
+
+
+def _template_fields(template: str) -> list[str]:
+    try:
+        fields = [(name, spec, conversion) for _, name, spec, conversion in Formatter().parse(template) if name is not None]
+    except ValueError as error:
+        raise ValueError(f"the template {template!r} is malformed: {error}; literal braces are written {{{{ and }}}}") from error
+    for name, spec, conversion in fields:
+        if not name.isidentifier() or spec or conversion:
+            raise ValueError(f"the template {template!r}: {{{name}}} is no column name; literal braces are written {{{{ and }}}}")
+    return [name for name, _, _ in fields]
+
+
+def _messages(place: str, column: str, value: JSON) -> tuple[Message, ...]:
+    turns = value if isinstance(value, list) and value else [None]
+    for turn in turns:
+        if not isinstance(turn, dict) or not isinstance(turn.get("role"), str) or not isinstance(turn.get("content"), str):
+            raise ValueError(
+                f"{place}: column {column!r} must hold a string or a list of messages {{role, content}}, "
+                f"got {type(value).__name__} {str(value)[:60]!r}"
+            )
+    return tuple({"role": turn["role"], "content": turn["content"]} for turn in turns)
+
+
+def _json(place: str, column: str, value: Any) -> JSON:
+    culprit = _not_json(value)
+    if culprit is not None:
+        raise ValueError(
+            f"{place}: column {column!r} holds a {culprit}, which is not a JSON value (null, bool, number, string, list, "
+            "dict with string keys). Name the columns to keep in `columns`, or convert it."
+        )
+    return value
+
+
+def _not_json(value: Any) -> str | None:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return None
+    if isinstance(value, dict):
+        parts = [None if isinstance(key, str) else f"dict with a key of type {type(key).__name__}" for key in value]
+        return next(filter(None, [*parts, *map(_not_json, value.values())]), None)
+    if isinstance(value, list):
+        return next(filter(None, map(_not_json, value)), None)
+    return type(value).__name__
