@@ -87,8 +87,15 @@ class Rows:
         raise NotImplementedError
 
     def select(self, rows: Sequence[int] | Tensor) -> Self:
-        """The rows at these indices, in this order; padding is kept."""
-        index = torch.as_tensor(rows, dtype=torch.long)
+        """The rows at these indices, in this order; padding is kept.
+
+        Raises:
+            TypeError: a mask in place of indices.
+        """
+        index = torch.as_tensor(rows)
+        if index.dtype == torch.bool:
+            raise TypeError("select wants the indices of rows, got a mask: use mask.nonzero()[:, 0]")
+        index = index.long()
         return type(self)(**{f.name: _select(getattr(self, f.name), index, len(self)) for f in fields(self)})
 
     def padded(self, length: int) -> Self:
@@ -280,12 +287,14 @@ def _to(value: Any, device: torch.device | str) -> Any:
 
 def _concat(name: str, values: list[Any]) -> Any:
     first = values[0]
-    if isinstance(first, Tensor):
+    if all(isinstance(value, Tensor) for value in values):
         return torch.cat(values)
     if isinstance(first, list):
         return [item for value in values for item in value]
     if isinstance(first, dict):
         return {key: _concat(f"{name}.{key}", [value[key] for value in values]) for key in first}
+    if any(isinstance(value, Tensor) for value in values):
+        raise ValueError(f"batches to be joined differ in {name}: one has it and another has not")
     if any(value != first for value in values):
         raise ValueError(f"batches to be joined differ in {name}: {sorted({str(v) for v in values})}")
     return first

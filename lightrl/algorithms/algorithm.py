@@ -152,6 +152,10 @@ class Algorithm:
                 raise ValueError(f"{name}.{slot} cannot be null: every algorithm has one")
         if self.epochs < 1 or self.minibatches < 1:
             raise ValueError(f"{name} needs epochs >= 1 and minibatches >= 1, got epochs={self.epochs}, minibatches={self.minibatches}")
+        if self.stop_kl is not None and self.stop_kl <= 0:
+            raise ValueError(f"{name} needs stop_kl > 0 or null, got {self.stop_kl}")
+        if self.old_logprobs not in ("rollout", "recompute"):
+            raise ValueError(f"{name} needs old_logprobs 'rollout' or 'recompute', got {self.old_logprobs!r}")
         unknown = self.needs - NEEDS
         if unknown:
             raise ValueError(f"{name} has a part that needs {sorted(unknown)}; a part may need: {', '.join(sorted(NEEDS))}")
@@ -176,7 +180,7 @@ class Algorithm:
                 f"2 or more; got {self.sampler.group_size}"
             )
         if "values" in self.needs and self.critic is None:
-            raise ValueError(f"{type(self.advantage).__name__} needs values, and no critic gives them: set critic, for example to ValueHead")
+            raise ValueError(f"{type(self.advantage).__name__} needs values, and no critic gives them: set critic, as to ValueHead")
         if self.critic is not None and "values" not in self.needs:
             raise ValueError(
                 f"{type(self.critic).__name__} would be trained and never used: {type(self.advantage).__name__} needs no values; "

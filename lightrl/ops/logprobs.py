@@ -40,7 +40,9 @@ def chosen_logprobs(
     Returns:
         `[M]` log-probs and `[M]` entropies in nats (or None), in float32 or the hidden states' own type if that is wider.
     """
-    logprobs, entropies = _ChosenLogProbs.apply(hidden, weight, bias, targets, temperature, entropy, softcap, scale)
+    logprobs, entropies = _ChosenLogProbs.apply(  # type: ignore[no-untyped-call]
+        hidden, weight, bias, targets, temperature, entropy, softcap, scale
+    )
     return logprobs, entropies if entropy else None
 
 
@@ -81,48 +83,50 @@ class _ChosenLogProbs(torch.autograd.Function):
                 entropies[rows] = normaliser[rows] - expected.sum(-1)
         ctx.save_for_backward(hidden, weight, bias, targets, normaliser, entropies)
         ctx.settings = (temperature, entropy, softcap, scale, chunk)
+        kind = hidden.device.type
+        ctx.precision = {"device_type": kind, "dtype": torch.get_autocast_dtype(kind), "enabled": torch.is_autocast_enabled(kind)}
         if not entropy:
             ctx.mark_non_differentiable(entropies)
         return logprobs, entropies
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        grad_logprobs, grad_entropies = grads
-        hidden, weight, bias, targets, normaliser, entropies = ctx.saved_tensors
-        temperature, entropy, softcap, scale, chunk = ctx.settings
-        wants_hidden, wants_weight, wants_bias = ctx.needs_input_grad[:3]
-        # the sum over chunks is kept in the accumulating type, so that bf16 weights do not round at every chunk
-        wide = torch.promote_types(weight.dtype, torch.float32)
-        d_hidden = torch.zeros_like(hidden) if wants_hidden else None
-        d_weight = torch.zeros_like(weight, dtype=wide) if wants_weight else None
-        d_bias = torch.zeros_like(bias, dtype=wide) if bias is not None and wants_bias else None
-        for start in range(0, len(hidden), chunk):
-            rows = slice(start, start + chunk)
-            logits = _logits(hidden[rows], weight, bias, temperature, softcap, scale)
-            logq = logits - normaliser[rows, None]
-            q = logq.exp()
-            g = q * -grad_logprobs[rows, None]
-            g.scatter_add_(1, targets[rows, None], grad_logprobs[rows, None])
-            if entropy:
-                logq = torch.where(q == 0, 0.0, logq)
-                g -= q * (logq + entropies[rows, None]) * grad_entropies[rows, None]
-            g = g / temperature if temperature != 1.0 else g
-            if softcap is not None:
-                g = g * (1 - (logits * temperature / softcap).square())
-            g = (g * scale).to(hidden.dtype)
-            if d_hidden is not None:
-                d_hidden[rows] = g @ weight
-            if d_weight is not None:
-                d_weight += g.T @ hidden[rows]
-            if d_bias is not None:
-                d_bias += g.sum(0)
-        return (
-            d_hidden,
-            None if d_weight is None else d_weight.to(weight.dtype),
-            None if d_bias is None else d_bias.to(bias.dtype),
-            None,
-            None,
-            None,
-            None,
-            None,
-        )
+        # the logits must come out as they did in the forward pass, whatever precision surrounds the backward pass
+        with torch.autocast(**ctx.precision):
+            return (*_gradients(ctx, *grads), None, None, None, None, None)
+
+
+def _gradients(ctx: Any, grad_logprobs: Tensor, grad_entropies: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    hidden, weight, bias, targets, normaliser, entropies = ctx.saved_tensors
+    temperature, entropy, softcap, scale, chunk = ctx.settings
+    wants_hidden, wants_weight, wants_bias = ctx.needs_input_grad[:3]
+    # the sum over chunks is kept in the accumulating type, so that bf16 weights do not round at every chunk
+    wide = torch.promote_types(weight.dtype, torch.float32)
+    d_hidden = torch.zeros_like(hidden) if wants_hidden else None
+    d_weight = torch.zeros_like(weight, dtype=wide) if wants_weight else None
+    d_bias = torch.zeros_like(bias, dtype=wide) if bias is not None and wants_bias else None
+    for start in range(0, len(hidden), chunk):
+        rows = slice(start, start + chunk)
+        logits = _logits(hidden[rows], weight, bias, temperature, softcap, scale)
+        logq = logits - normaliser[rows, None]
+        q = logq.exp()
+        g = q * -grad_logprobs[rows, None]
+        g.scatter_add_(1, targets[rows, None], grad_logprobs[rows, None])
+        if entropy:
+            logq = torch.where(q == 0, 0.0, logq)
+            g -= q * (logq + entropies[rows, None]) * grad_entropies[rows, None]
+        g = g / temperature if temperature != 1.0 else g
+        if softcap is not None:
+            g = g * (1 - (logits * temperature / softcap).square())
+        g = (g * scale).to(hidden.dtype)
+        if d_hidden is not None:
+            d_hidden[rows] = g @ weight
+        if d_weight is not None:
+            d_weight += g.T @ hidden[rows]
+        if d_bias is not None:
+            d_bias += g.sum(0)
+    return (
+        d_hidden,
+        None if d_weight is None else d_weight.to(weight.dtype),
+        None if d_bias is None else d_bias.to(bias.dtype),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC
 from typing import Any, TypeVar
 
@@ -45,14 +46,26 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
 def fresh(part: T) -> T:
     """A real instance in place of a `jsonargparse.lazy_instance` default; anything else is returned as it is.
 
-    In Python, a lazy default is one object for all who inherit it, so two bundles would share their parts.
+    In Python, a lazy default is one object for all who inherit it, so two bundles would share their parts. Parts inside
+    the part are made real and unshared as well.
     """
-    if not hasattr(part, "lazy_get_init_data"):
-        return part
-    data = part.lazy_get_init_data()
-    cls = next(c for c in type(part).__mro__ if not hasattr(c, "lazy_get_init_data"))
-    arguments = vars(data.get("init_args")) if data.get("init_args") is not None else {}
-    return cls(**{name: fresh(value) for name, value in arguments.items()})  # type: ignore[return-value]
+    real = _built(part) if _is_lazy(part) else part
+    if isinstance(real, Part):
+        for name, value in list(vars(real).items()):
+            if _is_lazy(value):
+                setattr(real, name, fresh(value))
+    return real
+
+
+def _is_lazy(value: Any) -> bool:
+    return hasattr(value, "lazy_get_init_data")
+
+
+def _built(lazy: Any) -> Any:
+    cls = next(c for c in type(lazy).__mro__ if not _is_lazy(c))
+    init_args = lazy.lazy_get_init_data().get("init_args")
+    arguments = {} if init_args is None else vars(init_args)
+    return cls(**{name: fresh(value) if _is_lazy(value) else copy.deepcopy(value) for name, value in arguments.items()})
 
 
 def unpack(result: Any) -> tuple[Any, Statistics]:

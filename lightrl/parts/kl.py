@@ -10,6 +10,9 @@ from torch import Tensor
 from lightrl.ops.kl import ESTIMATORS
 from lightrl.parts.base import Part
 
+EXACT_GRADIENT = frozenset({"k2", "k3_straight_through"})
+"""Estimators whose expected gradient on on-policy samples is that of KL(pi || other)."""
+
 
 class KLController(Part):
     """Moves the KL coefficients between rollouts."""
@@ -27,7 +30,7 @@ class KLController(Part):
 class AdaptiveKL(KLController):
     """Proportional controller that steers the KL of a sequence towards a target.
 
-    e = clip(KL / target - 1, -0.2, 0.2); factor = 1 + e rows / horizon.
+    e = clip(KL / target - 1, -0.2, 0.2); factor = 1 + e min(rows / horizon, 1).
 
     Source: Ziegler et al. 2019, arXiv:1909.08593, section 2.2.
     """
@@ -36,7 +39,7 @@ class AdaptiveKL(KLController):
         """
         Args:
             target: nats per sequence (not per token); > 0.
-            horizon: rows over which the coefficient may about double or halve by 20 %; > 0.
+            horizon: rows over which the coefficient moves by 20 % at most; > 0.
 
         Raises:
             ValueError: target or horizon is not positive.
@@ -47,7 +50,7 @@ class AdaptiveKL(KLController):
 
     def factor(self, kl: float, rows: int) -> float:
         error = max(-0.2, min(0.2, kl / self.target - 1))
-        return 1 + error * rows / self.horizon
+        return 1 + error * min(rows / self.horizon, 1)
 
 
 class KL(Part):
@@ -78,7 +81,8 @@ class KLPenalty(KL):
     """An estimator of KL(pi || other) on the sampled tokens.
 
     With d = log pi - log other: k1 = d, k2 = d^2 / 2, k3 = e^-d - 1 + d, k3_straight_through = k3's value with k2's gradient.
-    Off-policy correction multiplies by r = exp(log_ratio), with gradient through r.
+    Off-policy correction multiplies by r = exp(log_ratio). In the loss the gradient of r k1 and r k3 goes through r as well;
+    k2 and k3_straight_through, whose own gradient is already that of the KL, take r as a constant.
 
     Source: Schulman 2020, "Approximating KL divergence"; off-policy form: DeepSeek-V3.2, arXiv:2512.02556.
     """
@@ -102,12 +106,17 @@ class KLPenalty(KL):
             controller: moves the coefficients between rollouts; None keeps them fixed.
 
         Raises:
-            ValueError: a negative coefficient, both 0, or KL against the old policy in the reward.
+            ValueError: a negative coefficient, KL against the old policy in the reward, or a controller without a
+                coefficient to move.
         """
         if loss_coefficient < 0 or reward_coefficient < 0:
             raise ValueError(f"KLPenalty needs coefficients >= 0, got loss {loss_coefficient} and reward {reward_coefficient}")
         if against == "old" and reward_coefficient > 0:
             raise ValueError("KL of the old policy against itself is 0: use loss_coefficient with against: old, or against: reference")
+        if controller is not None and loss_coefficient == reward_coefficient == 0:
+            raise ValueError("KLPenalty has a controller and no coefficient for it to move: set one above 0, or controller to null")
+        if estimator not in ESTIMATORS:
+            raise ValueError(f"KLPenalty knows no estimator {estimator!r}; there are: {', '.join(ESTIMATORS)}")
         self.estimator, self.against, self.off_policy, self.controller = estimator, against, off_policy, controller
         self.loss_coefficient, self.reward_coefficient = loss_coefficient, reward_coefficient
 
@@ -118,7 +127,10 @@ class KLPenalty(KL):
 
     def penalty(self, logprobs: Tensor, other_logprobs: Tensor, log_ratio: Tensor) -> Tensor:
         value = ESTIMATORS[self.estimator](logprobs, other_logprobs)
-        return value * log_ratio.exp() if self.off_policy else value
+        if not self.off_policy:
+            return value
+        ratio = log_ratio.exp()
+        return value * (ratio.detach() if self.estimator in EXACT_GRADIENT else ratio)
 
     def observe(self, kl: float, rows: int) -> None:
         if self.controller is not None:

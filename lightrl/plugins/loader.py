@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import sys
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
-from types import ModuleType
 from typing import Any
 
 import pluggy
@@ -60,25 +60,26 @@ def load_plugin(entry: EntryPoint) -> PluginRecord:
     distribution, version = _distribution(entry)
     record = PluginRecord(entry.name, distribution, version)
     try:
-        module = importlib.import_module(entry.module)
-        record.location = getattr(module, "__file__", None) or ""
-        record.classes = _registered(module)
+        plugin = entry.load()
+        record.location = getattr(sys.modules[entry.module], "__file__", None) or ""
+        record.classes = _registered(plugin)
     except (Exception, SystemExit) as error:
         record.error = f"{type(error).__name__}: {error}"
         record.traceback = traceback.format_exc()
     return record
 
 
-def _registered(module: ModuleType) -> dict[str, list[type[Any]]]:
+def _registered(plugin: Any) -> dict[str, list[type[Any]]]:
     manager = pluggy.PluginManager("lightrl")
     manager.add_hookspecs(hookspecs)
-    manager.register(module)
+    manager.register(plugin)
     manager.check_pending()
     classes = {}
     for kind in KINDS.values():
-        answers = getattr(manager.hook, kind.hook)()
-        if answers:
-            classes[kind.title] = _checked(kind, answers[0])
+        hook = getattr(manager.hook, kind.hook)
+        if hook.get_hookimpls():
+            answers = hook()
+            classes[kind.title] = _checked(kind, answers[0] if answers else None)
     return classes
 
 
@@ -91,7 +92,7 @@ def _checked(kind: hookspecs.Kind, answer: Any) -> list[type[Any]]:
         if not inspect.isclass(cls) or not issubclass(cls, base):
             raise TypeError(f"hook {kind.hook} returned {cls!r}, which is not a subclass of {base.__module__}.{base.__name__}")
         if inspect.isabstract(cls):
-            raise TypeError(f"hook {kind.hook} returned {cls.__name__}, which leaves {sorted(cls.__abstractmethods__)} abstract")
+            raise TypeError(f"hook {kind.hook} returned {cls.__name__}, which leaves {sorted(vars(cls)['__abstractmethods__'])} abstract")
     names = [cls.__name__ for cls in classes]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

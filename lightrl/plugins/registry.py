@@ -11,7 +11,7 @@ from lightrl.hookspecs import KINDS, Kind
 from lightrl.plugins.loader import CORE, PluginRecord, base_class, load_plugins
 
 
-class UnknownName(ValueError):
+class UnknownName(ValueError):  # noqa: N818 - what it is reads better without a suffix
     """A name in a config that no plugin registered, or that two did."""
 
 
@@ -90,7 +90,8 @@ class Registry:
         if record.distribution == CORE or record.error:
             return
         core = {(k, cls.__name__) for r in self.records if r.distribution == CORE for k, classes in r.classes.items() for cls in classes}
-        taken = sorted(f"{cls.__name__} ({kind})" for kind, classes in record.classes.items() for cls in classes if (kind, cls.__name__) in core)
+        mine = {(kind, cls.__name__) for kind, classes in record.classes.items() for cls in classes}
+        taken = [f"{name} ({kind})" for kind, name in sorted(mine & core)]
         if taken:
             record.error = f"it registers {', '.join(taken)}, and names of the core are reserved: rename the class"
 
