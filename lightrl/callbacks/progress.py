@@ -1,0 +1,81 @@
+"""The progress bar: counts rollouts, and shows what phase a long one is in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import TQDMProgressBar
+from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
+
+
+class RolloutProgress(TQDMProgressBar):
+    """Lightning's bar with a rollout as its unit, and reward, length and phase beside it."""
+
+    SHOWN = {
+        "reward": "reward",
+        "completions/mean_length": "length",
+        "completions/clipped_ratio": "truncated",
+        "val/reward": "val",
+        "loss": "loss",
+    }
+    """Metrics that the bar shows, and under which word."""
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Let the module say which phase it is in."""
+        super().setup(trainer, pl_module, stage)
+        if hasattr(pl_module, "on_phase"):
+            pl_module.on_phase = self.show_phase
+
+    def show_phase(self, phase: str) -> None:
+        """Put the name of the phase before the bar."""
+        if self.is_enabled and self._train_progress_bar is not None:
+            self.train_progress_bar.set_description(f"{self._unit} ({phase})")
+
+    @property
+    def counts_rollouts(self) -> bool:
+        """Whether an epoch is one rollout, so that epochs are what is counted."""
+        return hasattr(self.trainer.lightning_module, "algorithm")
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Open the bar over all rollouts, at the one a resumed run begins with."""
+        super().on_train_start(trainer, pl_module)
+        if self.counts_rollouts:
+            self.train_progress_bar.reset(trainer.max_epochs if (trainer.max_epochs or -1) > 0 else None)
+            self.train_progress_bar.initial = trainer.current_epoch
+            self.train_progress_bar.n = trainer.current_epoch
+            self.train_progress_bar.set_description(self._unit)
+
+    def on_train_epoch_start(self, trainer: Trainer, *args: Any) -> None:
+        """A new epoch is no new bar where an epoch is a rollout."""
+        if not self.counts_rollouts:
+            super().on_train_epoch_start(trainer, *args)
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *args: Any) -> None:
+        """Move on by one where a batch is the unit."""
+        if not self.counts_rollouts:
+            super().on_train_batch_end(trainer, pl_module, *args)
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Move on by one rollout."""
+        if not self.counts_rollouts:
+            super().on_train_epoch_end(trainer, pl_module)
+        elif not self.train_progress_bar.disable:
+            self.train_progress_bar.set_description(self._unit, refresh=False)
+            self.train_progress_bar.set_postfix(self.get_metrics(trainer, pl_module), refresh=False)
+            self.train_progress_bar.update(trainer.current_epoch + 1 - self.train_progress_bar.n)
+
+    def get_metrics(self, trainer: Trainer, pl_module: LightningModule) -> dict[str, int | str | float | dict[str, float]]:
+        """The few numbers that fit beside a bar."""
+        metrics = {**trainer.callback_metrics, **trainer.logged_metrics}
+        return {word: f"{float(metrics[name]):.3g}" for name, word in self.SHOWN.items() if name in metrics}
+
+    def init_train_tqdm(self) -> Tqdm:
+        """The training bar, named after what it counts."""
+        bar = super().init_train_tqdm()
+        bar.set_description(self._unit)
+        return bar
+
+    @property
+    def _unit(self) -> str:
+        return "Rollouts" if self.counts_rollouts else f"Epoch {self.trainer.current_epoch}"

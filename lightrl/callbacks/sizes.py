@@ -1,0 +1,44 @@
+"""The table of sizes at the start of a run: what is multiplied with what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+from rich.console import Console
+from rich.table import Table
+
+
+class SizesTable(Callback):
+    """Prints prompts x group = rows, optimizer steps and tokens before the first rollout."""
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Print the table on the first rank."""
+        if trainer.is_global_zero and hasattr(pl_module, "algorithm"):
+            Console(stderr=True).print(sizes_table(pl_module, trainer.max_epochs, trainer.world_size))
+
+
+def sizes_table(module: Any, rollouts: int | None, ranks: int = 1) -> Table:
+    """What one rollout and the whole run consist of.
+
+    Args:
+        module: a `PolicyOptimization`.
+        rollouts: of the whole run; None or -1: until stopped.
+        ranks: processes that share a rollout.
+    """
+    algorithm, prompts = module.algorithm, module.prompts_per_rollout
+    group, steps = algorithm.sampler.group_size, algorithm.steps_per_rollout
+    rows = prompts * group
+    endless = rollouts is None or rollouts < 0
+    table = Table(title=f"{type(algorithm).__name__}: one rollout", title_justify="left", show_header=False, box=None)
+    lines = {
+        "prompts x group = rows": f"{prompts} x {group} = {rows}" + (f" ({rows // ranks} on each of {ranks} ranks)" if ranks > 1 else ""),
+        "epochs x minibatches = optimizer steps": f"{algorithm.epochs} x {algorithm.minibatches} = {steps}",
+        "rows per optimizer step": f"{prompts // algorithm.minibatches * group}",
+        "new tokens per rollout, at most": f"{rows} x {module.engine.sampling.max_new_tokens} = {rows * module.engine.sampling.max_new_tokens:,}",
+        "padded tokens per micro-batch": "all at once" if module.micro_batch_tokens is None else f"{module.micro_batch_tokens:,}",
+        "rollouts": "until stopped" if endless else f"{rollouts} ({rollouts * steps:,} optimizer steps, {rollouts * rows:,} completions)",
+    }
+    for name, value in lines.items():
+        table.add_row(name, value)
+    return table
