@@ -5,13 +5,31 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from lightrl.parts.base import Part
 from lightrl.types import Prompt, Rollout
 
-if TYPE_CHECKING:
-    from lightrl.policy.policy import Policy
+
+class SampledPolicy(Protocol):
+    """What an engine asks of a policy; `lightrl.Policy` is one."""
+
+    model: Any
+    """A causal LM as transformers has them."""
+    tokenizer: Any
+    """Its tokenizer."""
+    eos_token_ids: frozenset[int]
+    """Each of these ends a completion."""
+
+    @property
+    def max_positions(self) -> int | None:
+        """Longest row the model takes, in tokens; None if it does not say."""
+
+    def encode(self, prompt: Prompt) -> list[int]:
+        """Token ids of a prompt, at least one."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of the ids, special tokens left out."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +56,7 @@ class Sampling:
             "0 < top_p <= 1": not 0 < self.top_p <= 1,
             "top_k >= 0": self.top_k < 0,
             "0 <= min_p < 1": not 0 <= self.min_p < 1,
+            "stop as a sequence of texts that are not empty": isinstance(self.stop, str) or "" in self.stop,
         }
         if any(wrong.values()):
             raise ValueError(f"sampling needs {' and '.join(rule for rule, broken in wrong.items() if broken)}, got {self}")
@@ -52,7 +71,7 @@ class RolloutEngine(Part):
     """`rollout_logprobs` are those of the trainer's own forward: they may serve as old log-probs."""
 
     @abstractmethod
-    def sync(self, policy: Policy, version: int) -> None:
+    def sync(self, policy: SampledPolicy, version: int) -> None:
         """Take the policy's present weights; called before `generate` whenever they may have changed.
 
         Args:

@@ -1,0 +1,1 @@
+"""Rollouts: how completions are sampled from the policy."""

@@ -1,0 +1,105 @@
+"""Drawing tokens from logits with given uniform numbers, and the log-probs of what was drawn."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+BLOCK = 1024
+"""Weights that are summed up one by one; a larger vocabulary is first searched block by block."""
+
+
+def sample(
+    logits: Tensor, uniform: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """One token per row from softmax(logits / temperature), truncated by top-k, then top-p, then min-p.
+
+    The log-prob is log-softmax(logits / temperature) over the whole vocabulary, also where the draw was truncated.
+
+    Args:
+        logits: `[n, V]`.
+        uniform: `[n]` float64 in [0, 1); decides what is drawn.
+        temperature: divides the logits; 0 takes the likeliest token, with its log-prob at temperature 1.
+        top_k: keep this many of the likeliest tokens (all that tie with the last one); 0 keeps all.
+        top_p: keep the likeliest tokens whose probabilities add up to this; in (0, 1].
+        min_p: keep tokens at least this likely relative to the likeliest; in [0, 1).
+
+    Returns:
+        `[n]` int64 tokens and `[n]` log-probs in float32 or the logits' own type if that is wider. NaN logits give NaN log-probs.
+    """
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    if temperature not in (0.0, 1.0):
+        logits = logits / temperature
+    highest = logits.amax(-1, keepdim=True)
+    weights = (logits - highest).exp_()
+    total = weights.sum(-1)
+    if temperature == 0:
+        tokens = logits.argmax(-1)
+    else:
+        tokens = inverse_cdf(truncate(weights, top_k, top_p, min_p), uniform)
+    chosen = logits.gather(1, tokens[:, None])
+    return tokens, (chosen - highest)[:, 0] - total.log()
+
+
+def truncate(weights: Tensor, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0) -> Tensor:
+    """The weights with 0 for every token that is not to be drawn.
+
+    Args:
+        weights: `[n, V]` probabilities times any factor of the row's own.
+        top_k: keep this many, and those that tie with the last of them; 0 keeps all.
+        top_p: drop the least likely tokens as long as those dropped add up to at most 1 - top_p of what top-k left.
+        min_p: drop what is less than this fraction of the likeliest.
+
+    Source: the logits processors of Hugging Face transformers, in their order; Fan et al. 2018, arXiv:1805.04833 (top-k);
+    Holtzman et al. 2019, arXiv:1904.09751 (top-p); Nguyen et al. 2024, arXiv:2407.01082 (min-p).
+    """
+    if 0 < top_k < weights.shape[-1]:
+        kth = weights.topk(top_k).values[:, -1:]
+        weights = torch.where(weights < kth, 0.0, weights)
+    if top_p < 1:
+        ascending, order = weights.sort(-1, stable=True)
+        below = ascending.cumsum(-1, dtype=torch.float64)
+        drop = below <= (1 - top_p) * below[:, -1:]
+        drop[:, -1] = False
+        weights = weights.masked_fill(drop.scatter(1, order, drop), 0.0)
+    if min_p > 0:
+        weights = torch.where(weights < min_p * weights.amax(-1, keepdim=True), 0.0, weights)
+    return weights
+
+
+def inverse_cdf(weights: Tensor, uniform: Tensor) -> Tensor:
+    """The first index whose cumulated weight exceeds uniform times the row's total; never one of weight 0.
+
+    Sums are kept in float64 over at most `BLOCK` numbers, so that the far tail of a large vocabulary keeps its probability.
+
+    Args:
+        weights: `[n, V]`, not negative, with at least one positive number in each row.
+        uniform: `[n]` float64 in [0, 1).
+
+    Returns:
+        `[n]` int64. A row of NaN gives some index.
+    """
+    vocabulary = weights.shape[-1]
+    if vocabulary <= BLOCK:
+        return _search(weights.double(), uniform)[0]
+    whole = vocabulary // BLOCK * BLOCK
+    sums = torch.cat([weights[:, :whole].unflatten(1, (-1, BLOCK)).sum(-1), weights[:, whole:].sum(-1, keepdim=True)], 1)
+    block, within = _search(sums.double(), uniform)
+    indices = block[:, None] * BLOCK + torch.arange(BLOCK, device=weights.device)
+    inside = weights.gather(1, indices.clamp(max=vocabulary - 1)).double()
+    index, _ = _search(torch.where(indices < vocabulary, inside, 0.0), within)
+    return block * BLOCK + index
+
+
+def _search(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """The chosen index, and how far into its own weight the uniform number falls, as a new number in [0, 1)."""
+    cumulated = weights.cumsum(-1)
+    target = uniform[:, None] * cumulated[:, -1:]
+    index = torch.searchsorted(cumulated, target, right=True).clamp(max=weights.shape[-1] - 1)
+    chosen = weights.gather(1, index)
+    # a parallel scan need not be monotonic in its last bits: what has no weight is never drawn
+    index = torch.where(chosen > 0, index, weights.argmax(-1, keepdim=True))
+    own = weights.gather(1, index)
+    before = cumulated.gather(1, index) - own
+    within = ((target - before) / own).clamp(0.0, 1 - 2.0**-53)
+    return index[:, 0], within[:, 0]

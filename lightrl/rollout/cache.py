@@ -1,0 +1,61 @@
+"""Keys and values that grow in place, where transformers' own cache copies them at every token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
+
+ROOM = 64
+"""Least number of positions by which a full buffer is enlarged."""
+
+
+class GrowingLayer(DynamicLayer):
+    """A full-attention layer whose keys and values are the front part of buffers with room for more."""
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        if not self.is_initialized:
+            # a prefill is followed by `reorder_cache`, which makes the room
+            self._room = 0
+            return super().update(key_states, value_states)
+        begin, new = self.keys.shape[-2], key_states.shape[-2]
+        if new > self._room:
+            self._enlarge(new)
+        self.keys = _written(self._key_buffer, key_states, begin)
+        self.values = _written(self._value_buffer, value_states, begin)
+        self._room -= new
+        return self.keys, self.values
+
+    def reorder_cache(self, beam_idx: Tensor) -> None:
+        super().reorder_cache(beam_idx)
+        self._room = 0
+
+    def _enlarge(self, least: int) -> None:
+        self._room = max(least, ROOM, self.keys.shape[-2] // 2)
+        self._key_buffer = _with_room(self.keys, self._room)
+        self._value_buffer = _with_room(self.values, self._room)
+
+
+def growing_cache(config: Any) -> Cache:
+    """The cache that transformers would choose, with full-attention layers that grow in place.
+
+    Args:
+        config: of the model; says which layers have a sliding window, a recurrent state or nothing to keep.
+    """
+    cache = DynamicCache(config=config)
+    cache.layers = [GrowingLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
+    return cache
+
+
+def _with_room(states: Tensor, room: int) -> Tensor:
+    rows, heads, length, width = states.shape
+    buffer = states.new_empty(rows, heads, length + room, width)
+    buffer[:, :, :length] = states
+    return buffer
+
+
+def _written(buffer: Tensor, states: Tensor, begin: int) -> Tensor:
+    end = begin + states.shape[-2]
+    buffer[:, :, begin:end] = states
+    return buffer[:, :, :end]

@@ -1,0 +1,103 @@
+"""A causal LM that reads prompts once and is then fed one token per row at a time."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import DynamicLayer
+
+from lightrl.rollout.cache import growing_cache
+
+
+class IncrementalModel:
+    """One batch being decoded: the cache, and where each row stands.
+
+    Prompts of one length need no mask. Others are padded on the left, and the model is told by mask and position ids.
+    """
+
+    def __init__(self, model: Any, max_positions: int | None) -> None:
+        """
+        Args:
+            model: a `transformers` causal LM, in evaluation mode.
+            max_positions: longest row it takes; None if there is no limit.
+
+        Raises:
+            ValueError: its forward takes no key-value cache.
+        """
+        self.model = model
+        # a PEFT wrapper hides the arguments of the model inside
+        inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+        self._arguments = inspect.signature(inner.forward).parameters
+        if "past_key_values" not in self._arguments:
+            raise ValueError(f"{type(inner).__name__}.forward takes no past_key_values, so TransformersEngine cannot decode with it")
+        self._last_position = None if max_positions is None else max_positions - 1
+        self._mask: Tensor | None = None
+        self._positions: Tensor | None = None
+
+    @property
+    def takes_padding(self) -> bool:
+        """Prompts of different lengths can share a batch: positions can be told, and no layer carries a state over padding."""
+        return "position_ids" in self._arguments and not any(growing_cache(self.model.config).is_linear)
+
+    def prefill(self, prompts: list[list[int]], repeats: int) -> Tensor:
+        """Read each prompt once and go on with `repeats` rows of it.
+
+        Args:
+            prompts: token ids of B prompts.
+            repeats: rows per prompt; rows of a prompt are neighbours.
+
+        Returns:
+            `[B * repeats, V]` logits of the first tokens of the completions.
+
+        Raises:
+            RuntimeError: the model did not use its cache.
+        """
+        device = next(self.model.parameters()).device
+        lengths = torch.tensor([len(ids) for ids in prompts])
+        longest = int(lengths.max())
+        input_ids = torch.tensor([[0] * (longest - len(ids)) + list(ids) for ids in prompts], device=device)
+        self._cache = growing_cache(self.model.config)
+        self._positions = self._mask = None
+        inputs: dict[str, Tensor] = {}
+        if int(lengths.min()) < longest:
+            self._mask = (torch.arange(longest) >= longest - lengths[:, None]).to(device)
+            self._positions = lengths.to(device)
+            inputs = {"attention_mask": self._mask, "position_ids": (self._mask.cumsum(1) - 1).clamp(min=0)}
+        logits = self._logits(input_ids, inputs)
+        self._check_cache(longest)
+        rows = torch.arange(len(prompts), device=device).repeat_interleave(repeats)
+        self.keep(rows)
+        return logits[rows]
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """`[n, V]` logits of the next tokens after `[n]` tokens, one per row."""
+        inputs: dict[str, Tensor] = {}
+        if self._mask is not None and self._positions is not None:
+            self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], 1)
+            # rows that are finished but still in the batch must not run out of positions
+            inputs = {"attention_mask": self._mask, "position_ids": self._positions.clamp(max=self._last_position)[:, None]}
+            self._positions = self._positions + 1
+        return self._logits(tokens[:, None], inputs)
+
+    def keep(self, rows: Tensor) -> None:
+        """Go on with these rows only, in this order."""
+        self._cache.reorder_cache(rows)
+        if self._mask is not None and self._positions is not None:
+            self._mask, self._positions = self._mask[rows], self._positions[rows]
+
+    def _logits(self, input_ids: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+        if "logits_to_keep" in self._arguments:
+            inputs = {**inputs, "logits_to_keep": 1}  # type: ignore[dict-item]
+        out = self.model(input_ids=input_ids, past_key_values=self._cache, use_cache=True, **inputs)
+        return out.logits[:, -1]  # type: ignore[no-any-return]
+
+    def _check_cache(self, length: int) -> None:
+        attention = [layer for layer in self._cache.layers if isinstance(layer, DynamicLayer)]
+        if attention and attention[0].get_seq_length() != length:
+            raise RuntimeError(
+                f"{type(self.model).__name__} left its key-value cache at {attention[0].get_seq_length()} positions after a prompt of "
+                f"{length}: something (gradient checkpointing in training mode?) turned the cache off"
+            )
