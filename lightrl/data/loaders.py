@@ -1,0 +1,59 @@
+"""What Lightning iterates over: ticks while training, batches of prompts while evaluating."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lightrl.parts.prompts import PromptSource
+from lightrl.types import JSON, Prompt
+
+
+class Ticks:
+    """Marks the steps of an epoch; prompts are drawn by the step itself. Goes on in mid-epoch after a resume."""
+
+    def __init__(self, count: int) -> None:
+        """
+        Args:
+            count: training steps per Lightning epoch.
+        """
+        self.count = count
+        self._done = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[int]:
+        while self._done < self.count:
+            self._done += 1
+            yield self._done - 1
+        self._done = 0
+
+    def state_dict(self) -> dict[str, JSON]:
+        """How many ticks of the present epoch are over."""
+        return {"done": self._done}
+
+    def load_state_dict(self, state: dict[str, JSON]) -> None:
+        """Go on after that many ticks."""
+        self._done = state["done"]
+
+
+class PromptBatches:
+    """Lists of prompts for evaluation: every prompt on exactly one rank, the same number of batches on all of them."""
+
+    def __init__(self, source: PromptSource, batch_size: int, rank: int, world_size: int) -> None:
+        """
+        Args:
+            source: sized.
+            batch_size: prompts per batch and rank.
+            rank: of this process.
+            world_size: number of processes; the last batch may be shorter, even empty, on some.
+        """
+        self.source, self.batch_size, self.rank, self.world_size = source, batch_size, rank, world_size
+
+    def __len__(self) -> int:
+        return -(-(self.source.size or 0) // (self.batch_size * self.world_size))
+
+    def __iter__(self) -> Iterator[list[Prompt]]:
+        size, block = self.source.size or 0, self.batch_size * self.world_size
+        for start in range(0, size, block):
+            yield [self.source.prompt(i) for i in range(start + self.rank, min(start + block, size), self.world_size)]

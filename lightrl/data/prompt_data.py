@@ -1,0 +1,243 @@
+"""Prompts for training, validation and test, drawn by position and resumed to the same place."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any, Literal
+
+from lightning.pytorch import LightningDataModule
+from lightning.pytorch.utilities import rank_zero_warn
+
+from lightrl.data.content import content_hash
+from lightrl.data.lengths import Encode, encoded_length, measure_source
+from lightrl.data.loaders import PromptBatches, Ticks
+from lightrl.data.selection import Selection, hold_out, without
+from lightrl.data.stream import PromptStream
+from lightrl.parts.prompts import PromptSource
+from lightrl.types import JSON, Prompt
+
+ENDLESS_SAMPLE = 16
+"""Prompts of an endless source that stand for the rest in its fingerprint and its columns."""
+
+
+class PromptData(LightningDataModule):
+    """Prompt sources with a split, a length limit, and one order over all ranks that survives a resume."""
+
+    def __init__(
+        self,
+        train: PromptSource,
+        validation: PromptSource | None = None,
+        test: PromptSource | None = None,
+        validation_size: int = 0,
+        shuffle: bool = True,
+        seed: int = 0,
+        max_prompt_tokens: int | None = None,
+        too_long: Literal["drop", "raise"] = "drop",
+        validation_batch_size: int = 256,
+    ) -> None:
+        """
+        Args:
+            train: prompts that the policy learns from; those that also occur in validation or test are left out.
+            validation: held-out prompts.
+            test: prompts of the final test, and of `predict`.
+            validation_size: prompts of `train` to hold out where no validation source is given.
+            shuffle: a new order in every data epoch; false keeps the source's order.
+            seed: of the order.
+            max_prompt_tokens: longer prompts are dropped or refused; null: the policy's positions are the only limit.
+            too_long: drop longer prompts, or refuse to start.
+            validation_batch_size: prompts per batch and rank in validation, test and predict.
+
+        Raises:
+            ValueError: the sources, the split and the sizes do not fit each other.
+        """
+        super().__init__()
+        self.shuffle, self.seed, self.max_prompt_tokens, self.too_long = shuffle, seed, max_prompt_tokens, too_long
+        self.validation_batch_size = validation_batch_size
+        self._check(validation, test, validation_size)
+        self._dropped = {"overlap": 0, "too_long": 0}
+        train, validation = self._split(train, validation, test, validation_size)
+        named = {"train": train, "validation": validation, "test": test}
+        self._all: dict[str, PromptSource] = {name: source for name, source in named.items() if source is not None}
+        self._sources = dict(self._all)
+        self._bound: tuple[Encode, int] | None = None
+        self._measured = False
+        self._stream: PromptStream | None = None
+        self._restored: dict[str, JSON] | None = None
+
+    def measure(self, encode: Encode, limit: int | None) -> None:
+        """Encode every prompt, and drop or refuse those that are too long; called once the policy exists, before any draw.
+
+        Args:
+            encode: the policy's own encoding.
+            limit: most prompt tokens the policy has room for; None: no limit of its own.
+
+        Raises:
+            ValueError: a prompt cannot be encoded, is too long where that is refused, or none is left.
+        """
+        bound = min((b for b in (self.max_prompt_tokens, limit) if b is not None), default=None)
+        self._dropped["too_long"], self._stream = 0, None
+        self._bound = None if bound is None else (encode, bound)
+        for name, source in self._all.items():
+            self._sources[name] = source if source.size is None else self._fitting(name, source, encode, bound)
+        self._measured = True
+        if self._restored is not None:
+            self._open_stream()
+
+    def draw(self, n: int) -> list[Prompt]:
+        """The next n training prompts of this rank; collective, every rank asks for the same n."""
+        train = self._sources["train"]
+        prompts = [train.prompt(index) for index in (self._stream or self._open_stream()).draw(n)]
+        if train.size is None and self._bound is not None:
+            self._refuse_too_long(prompts, *self._bound)
+        return prompts
+
+    def columns(self) -> set[str]:
+        """The columns that every prompt has, for rewards that name them."""
+        prompts = (
+            source.prompt(i) for source in self._sources.values() for i in range(ENDLESS_SAMPLE if source.size is None else source.size)
+        )
+        return set.intersection(*(set(prompt.columns) for prompt in prompts))
+
+    def sizes(self) -> dict[str, int | None]:
+        """How many prompts there are to train on (None: endless), for validation and test, and how many were dropped and why."""
+        counts: dict[str, int | None] = {n: self._sources[n].size if n in self._sources else 0 for n in ("train", "validation", "test")}
+        return counts | {f"dropped_{reason}": count for reason, count in self._dropped.items()}
+
+    def train_dataloader(self) -> Ticks:
+        """One tick per training step; the step draws its prompts itself."""
+        module: Any = self.trainer.lightning_module  # type: ignore[union-attr]
+        return Ticks(module.steps_per_epoch(self._sources["train"].size))
+
+    def val_dataloader(self) -> PromptBatches | list[Any]:
+        """Batches of validation prompts; nothing without any."""
+        return self._batches("validation")
+
+    def test_dataloader(self) -> PromptBatches | list[Any]:
+        """Batches of test prompts; nothing without any."""
+        return self._batches("test")
+
+    def predict_dataloader(self) -> PromptBatches | list[Any]:
+        """Batches of test prompts, or of validation prompts without them."""
+        return self._batches("test" if "test" in self._sources else "validation")
+
+    def transfer_batch_to_device(self, batch: Any, device: Any, dataloader_idx: int) -> Any:
+        """Prompts hold no tensors; Lightning would take their frozen dataclass apart."""
+        return batch
+
+    def state_dict(self) -> dict[str, JSON]:
+        """Where the order stands, and which prompts it is an order of."""
+        if self._stream is None and self._restored is not None:
+            return self._restored
+        stream = self._stream or self._open_stream()
+        return {"stream": stream.state_dict(), "order": self._order()}
+
+    def load_state_dict(self, state: dict[str, JSON]) -> None:
+        """Go on where `state_dict` was taken.
+
+        Raises:
+            ValueError: the training prompts or their order are not those of the checkpoint (said later if prompts are not measured yet).
+        """
+        self._restored, self._stream = state, None
+        if self._measured:
+            self._open_stream()
+
+    def _open_stream(self) -> PromptStream:
+        rank, world_size = self._place()
+        stream = PromptStream(self._sources["train"].size, self.shuffle, self.seed, rank, world_size)
+        if self._restored is not None:
+            self._must_be_the_same(self._restored["order"])
+            stream.load_state_dict(self._restored["stream"])
+            self._restored = None
+        self._stream = stream
+        return stream
+
+    def _order(self) -> dict[str, JSON]:
+        train, digest = self._sources["train"], blake2b(digest_size=16)
+        for index in range(ENDLESS_SAMPLE if train.size is None else train.size):
+            prompt = train.prompt(index)
+            digest.update(f"{prompt.id}\n{content_hash(prompt)}\n".encode())
+        return {"prompts": train.size, "fingerprint": digest.hexdigest(), "shuffle": self.shuffle, "seed": self.seed}
+
+    def _must_be_the_same(self, theirs: dict[str, JSON]) -> None:
+        ours = self._order()
+        differing = [name for name in ours if ours[name] != theirs[name]]
+        if not differing:
+            return
+        if "prompts" in differing or "fingerprint" in differing:
+            difference = (
+                f"its training data were {theirs['prompts']} prompts and these are {ours['prompts']}, with other content or another order"
+            )
+        else:
+            difference = ", ".join(f"its data.{name} was {theirs[name]} and is now {ours[name]}" for name in differing)
+        raise ValueError(
+            f"the checkpoint cannot be resumed with these data: {difference}. Restore the data settings of that run (source, limits, "
+            "split, seed), or start a new run from its weights instead of its checkpoint"
+        )
+
+    def _split(
+        self, train: PromptSource, validation: PromptSource | None, test: PromptSource | None, held: int
+    ) -> tuple[PromptSource, PromptSource | None]:
+        if held:
+            train, validation = hold_out(train, held)
+        others = [source for source in (validation, test) if source is not None]
+        if not others or train.size is None:
+            return train, validation
+        kept = without(train, others)
+        self._dropped["overlap"] = train.size - kept.size
+        if kept.size == 0:
+            raise ValueError(f"all {train.size} training prompts occur in validation or test: there is nothing left to train on")
+        if kept.size == train.size:
+            return train, validation
+        rank_zero_warn(f"{train.size - kept.size} of {train.size} training prompts occur in validation or test and are not trained on")
+        return kept, validation
+
+    def _fitting(self, name: str, source: PromptSource, encode: Encode, bound: int | None) -> PromptSource:
+        found = measure_source(source, encode, bound)
+        if found.too_long is None:
+            return source
+        size = source.size or 0
+        count = size - len(found.fitting)
+        what = (
+            f"{count} of {size} {name} prompts have more than {bound} tokens (the longest {found.longest}), for example {found.too_long!r}"
+        )
+        if self.too_long == "raise":
+            raise ValueError(f"{what}: raise max_prompt_tokens or the policy's room, or set data.too_long to drop")
+        if not found.fitting:
+            raise ValueError(f"{what}: none is left. Raise max_prompt_tokens, or lower max_new_tokens to leave room for the prompt")
+        rank_zero_warn(f"{what}: they are dropped")
+        self._dropped["too_long"] += count
+        return Selection(source, found.fitting)
+
+    def _refuse_too_long(self, prompts: list[Prompt], encode: Encode, bound: int) -> None:
+        for prompt in prompts:
+            length = encoded_length(prompt, encode)
+            if length > bound:
+                raise ValueError(
+                    f"prompt {prompt.id!r} of the endless training source has {length} tokens, and at most {bound} are allowed: "
+                    "an endless source must keep to the limit itself, since dropping would break the order over ranks"
+                )
+
+    def _batches(self, name: str) -> PromptBatches | list[Any]:
+        if name not in self._sources:
+            return []
+        return PromptBatches(self._sources[name], self.validation_batch_size, *self._place())
+
+    def _place(self) -> tuple[int, int]:
+        if self.trainer is None:
+            return 0, 1
+        # the strategy knows which ranks share their data, as tensor-parallel ones do
+        place = self.trainer.distributed_sampler_kwargs or {"rank": 0, "num_replicas": 1}
+        return place["rank"], place["num_replicas"]
+
+    def _check(self, validation: PromptSource | None, test: PromptSource | None, validation_size: int) -> None:
+        if validation_size < 0 or self.validation_batch_size < 1:
+            raise ValueError(
+                f"data needs validation_size >= 0 and validation_batch_size >= 1, got {validation_size} and {self.validation_batch_size}"
+            )
+        if validation_size and validation is not None:
+            raise ValueError(f"data has both a validation source and validation_size {validation_size}: give one of them")
+        if self.max_prompt_tokens is not None and self.max_prompt_tokens < 1:
+            raise ValueError(f"data.max_prompt_tokens must be 1 or more, or null; got {self.max_prompt_tokens}")
+        for name, source in (("validation", validation), ("test", test)):
+            if source is not None and source.size is None:
+                raise ValueError(f"data.{name} is endless, and an evaluation over it would never end: give a source with a size")

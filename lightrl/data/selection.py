@@ -1,0 +1,62 @@
+"""Choosing among the prompts of a source: what is held out, and what training must not see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lightrl.data.content import content_hash
+from lightrl.parts.prompts import PromptSource
+from lightrl.types import Prompt
+
+
+class Selection(PromptSource):
+    """Some prompts of a sized source, in the source's order."""
+
+    def __init__(self, source: PromptSource, indices: Sequence[int]) -> None:
+        """
+        Args:
+            source: where the prompts come from.
+            indices: numbers of those that are kept.
+        """
+        self.source = source
+        self._indices = list(indices)
+
+    @property
+    def size(self) -> int:
+        return len(self._indices)
+
+    def prompt(self, index: int) -> Prompt:
+        return self.source.prompt(self._indices[index])
+
+
+def hold_out(source: PromptSource, count: int) -> tuple[Selection, Selection]:
+    """Split a sized source into what is trained on and `count` held-out prompts.
+
+    Prompts go by the order of their content's hash, so the choice does not depend on the order of the rows or on a seed,
+    and prompts of equal content stay together.
+
+    Raises:
+        ValueError: nothing would be left to train on, or duplicates leave no way to hold out exactly that many.
+    """
+    size = source.size or 0
+    if count >= size:
+        raise ValueError(f"validation_size is {count}, but there are only {size} training prompts to hold out from")
+    by_content: dict[str, list[int]] = {}
+    for index in range(size):
+        by_content.setdefault(content_hash(source.prompt(index)), []).append(index)
+    held: list[int] = []
+    for content in sorted(by_content):
+        held += by_content[content] if len(held) + len(by_content[content]) <= count else []
+    if len(held) != count:
+        raise ValueError(
+            f"validation_size is {count}, but prompts of equal content stay together and only {len(held)} can be held out: "
+            f"set validation_size to {len(held)}, or remove the duplicates"
+        )
+    chosen = set(held)
+    return Selection(source, [i for i in range(size) if i not in chosen]), Selection(source, sorted(held))
+
+
+def without(source: PromptSource, others: Sequence[PromptSource]) -> Selection:
+    """The prompts of a sized source whose content occurs in none of the others."""
+    seen = {content_hash(other.prompt(i)) for other in others for i in range(other.size or 0)}
+    return Selection(source, [i for i in range(source.size or 0) if content_hash(source.prompt(i)) not in seen])

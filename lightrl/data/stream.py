@@ -1,0 +1,76 @@
+"""The order in which prompts are drawn: epochs, shuffling, ranks, and the position that a resume starts from."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import torch
+
+from lightrl.types import JSON
+
+
+class PromptStream:
+    """Endless indices into a prompt source, every one exactly once per data epoch whatever the number of ranks.
+
+    All ranks walk one global order and each takes its slice of every block, so the position is the same on all of them
+    and a run may be resumed with another number of ranks.
+    """
+
+    def __init__(self, size: int | None, shuffle: bool = True, seed: int = 0, rank: int = 0, world_size: int = 1) -> None:
+        """
+        Args:
+            size: number of prompts; None counts upwards without an end.
+            shuffle: a new order in every epoch; without effect on an endless source.
+            seed: of the orders.
+            rank: of this process.
+            world_size: number of processes that draw.
+
+        Raises:
+            ValueError: there is no prompt, or no such rank.
+        """
+        if size is not None and size < 1:
+            raise ValueError("there is no prompt to draw")
+        if not 0 <= rank < world_size:
+            raise ValueError(f"a rank lies between 0 and {world_size - 1} in a world of {world_size}, got {rank}")
+        self.size, self.shuffle, self.seed, self.rank, self.world_size = size, shuffle, seed, rank, world_size
+        self.epoch = 0
+        self.position = 0
+        self._order: tuple[int, list[int]] | None = None
+
+    def draw(self, n: int) -> list[int]:
+        """The next n indices of this rank; collective, every rank asks for the same n.
+
+        A block of n * world_size positions, which may reach into the next epoch, is cut into consecutive slices.
+        """
+        if n < 0:
+            raise ValueError(f"cannot draw {n} prompts")
+        start = self.position + self.rank * n
+        indices = [self._index(position) for position in range(start, start + n)]
+        self._advance(n * self.world_size)
+        return indices
+
+    def state_dict(self) -> dict[str, JSON]:
+        """Where the order stands: the data epoch and the global position in it; the same on all ranks."""
+        return {"epoch": self.epoch, "position": self.position}
+
+    def load_state_dict(self, state: dict[str, JSON]) -> None:
+        """Go on where `state_dict` was taken."""
+        self.epoch, self.position = state["epoch"], state["position"]
+
+    def _index(self, position: int) -> int:
+        if self.size is None:
+            return position
+        epochs, offset = divmod(position, self.size)
+        return self._order_of(self.epoch + epochs, self.size)[offset] if self.shuffle else offset
+
+    def _advance(self, positions: int) -> None:
+        self.position += positions
+        if self.size is not None:
+            epochs, self.position = divmod(self.position, self.size)
+            self.epoch += epochs
+
+    def _order_of(self, epoch: int, size: int) -> list[int]:
+        if self._order is None or self._order[0] != epoch:
+            seed = int.from_bytes(blake2b(f"{self.seed}:{epoch}".encode(), digest_size=7).digest(), "little")
+            self._order = epoch, torch.randperm(size, generator=torch.Generator().manual_seed(seed)).tolist()
+        return self._order[1]
