@@ -24,7 +24,8 @@ def k2(logprobs: Tensor, other: Tensor) -> Tensor:
 def k3(logprobs: Tensor, other: Tensor) -> Tensor:
     """e^-d - 1 + d, elementwise, d clamped to +-`LIMIT`; unbiased and never negative."""
     d = (logprobs - other).clamp(-LIMIT, LIMIT)
-    return (-d).exp() - 1 + d
+    # expm1: for policies that are close, e^-d - 1 in float32 would be mostly rounding
+    return (-d).expm1() + d
 
 
 def k3_straight_through(logprobs: Tensor, other: Tensor) -> Tensor:

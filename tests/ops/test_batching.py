@@ -1,0 +1,58 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lightrl.ops.batching import micro_batches, minibatches, split_to
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.integers(1, 10), st.integers(0, 99))
+def test_minibatches_cover_every_row_once_in_whole_groups(group: list[int], count: int, seed: int) -> None:
+    numbers = torch.tensor(group)
+    groups = len(set(group))
+    if count > groups:
+        with pytest.raises(ValueError, match=f"{count} minibatches need at least as many groups, but the rollout has {groups}"):
+            minibatches(numbers, count, generator(seed))
+        return
+    parts = minibatches(numbers, count, generator(seed))
+    assert sorted(torch.cat(parts).tolist()) == list(range(len(group)))
+    held = [set(numbers[part].tolist()) for part in parts]
+    assert sum(len(ids) for ids in held) == groups
+    sizes = [len(ids) for ids in held]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_the_shuffle_follows_the_generator() -> None:
+    group = torch.arange(20).repeat_interleave(2)
+    draws = [[part.tolist() for part in minibatches(group, 4, generator(seed))] for seed in (1, 1, 2)]
+    assert draws[0] == draws[1] != draws[2]
+
+
+@given(st.lists(st.integers(0, 50), max_size=40), st.one_of(st.none(), st.integers(1, 200)))
+def test_micro_batches_keep_to_the_budget_and_start_with_the_longest(lengths: list[int], budget: int | None) -> None:
+    batches = micro_batches(torch.tensor(lengths, dtype=torch.long), budget)
+    order = [i for batch in batches for i in batch.tolist()]
+    assert sorted(order) == list(range(len(lengths)))
+    assert [lengths[i] for i in order] == sorted(lengths, reverse=True)
+    if budget is None:
+        assert len(batches) == (1 if lengths else 0)
+        return
+    for batch in batches:
+        longest = max(lengths[i] for i in batch.tolist())
+        assert len(batch) == 1 or len(batch) * longest <= budget
+
+
+@given(st.lists(st.integers(1, 6), max_size=6), st.integers(0, 20))
+def test_split_to_gives_the_agreed_number_with_the_same_rows(sizes: list[int], more: int) -> None:
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    batches = [torch.arange(start, start + size) for start, size in zip(starts, sizes, strict=True)]
+    count = len(batches) + more
+    out = split_to(batches, count)
+    assert len(out) == count
+    assert [i for batch in out for i in batch.tolist()] == list(range(sum(sizes)))
+    empty = sum(len(batch) == 0 for batch in out)
+    assert empty == max(0, count - sum(sizes))

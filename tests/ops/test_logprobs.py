@@ -1,0 +1,135 @@
+import pytest
+import torch
+from torch import Tensor
+
+from lightrl.ops import logprobs
+from lightrl.ops.logprobs import chosen_logprobs
+
+OPTIONS = [
+    {},
+    {"temperature": 0.7},
+    {"softcap": 3.0},
+    {"scale": 0.25},
+    {"temperature": 1.3, "softcap": 5.0, "scale": 2.0},
+]
+
+
+def naive(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, temperature=1.0, softcap=None, scale=1.0):
+    logits = (hidden @ weight.T + (0 if bias is None else bias)) * scale
+    if softcap is not None:
+        logits = softcap * torch.tanh(logits / softcap)
+    logq = (logits / temperature).log_softmax(-1)
+    entropy = -(logq.exp() * torch.where(logq == -torch.inf, 0.0, logq)).sum(-1)
+    return logq.gather(1, targets[:, None])[:, 0], entropy
+
+
+def inputs(rows: int = 7, width: int = 5, vocabulary: int = 11, bias: bool = True, dtype=torch.float64):
+    torch.manual_seed(0)
+    tensors = [torch.randn(rows, width), torch.randn(vocabulary, width), torch.randn(vocabulary) if bias else None]
+    hidden, weight, offset = (None if t is None else t.to(dtype).requires_grad_() for t in tensors)
+    return hidden, weight, offset, torch.randint(vocabulary, (rows,))
+
+
+@pytest.fixture(params=[1, 2, 3, 7, 100], ids=lambda rows: f"chunks of {rows}")
+def _chunks(request, monkeypatch) -> None:
+    monkeypatch.setattr(logprobs, "CHUNK_ELEMENTS", request.param * 11)
+
+
+@pytest.mark.usefixtures("_chunks")
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_values_and_gradients_are_those_of_log_softmax(options: dict, bias: bool) -> None:
+    hidden, weight, offset, targets = inputs(bias=bias)
+    wanted = [t for t in (hidden, weight, offset) if t is not None]
+    ours = chosen_logprobs(hidden, weight, offset, targets, entropy=True, **options)
+    theirs = naive(hidden, weight, offset, targets, **options)
+    upstream = [torch.randn(7, dtype=torch.float64) for _ in range(2)]
+    for mine, other in zip(ours, theirs, strict=True):
+        assert torch.allclose(mine, other, atol=1e-12)
+    here, there = (torch.autograd.grad(sum((o * u).sum() for o, u in zip(out, upstream, strict=True)), wanted) for out in (ours, theirs))
+    for mine, other in zip(here, there, strict=True):
+        assert torch.allclose(mine, other, atol=1e-10)
+
+
+@pytest.mark.parametrize("entropy", [True, False])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_gradcheck(options: dict, entropy: bool) -> None:
+    hidden, weight, offset, targets = inputs(rows=3, width=2, vocabulary=4)
+
+    def function(*tensors: Tensor):
+        values, entropies = chosen_logprobs(*tensors, targets, entropy=entropy, **options)
+        return (values, entropies) if entropy else values
+
+    assert torch.autograd.gradcheck(function, (hidden, weight, offset))
+
+
+@pytest.mark.parametrize("frozen", [0, 1, 2])
+def test_what_needs_no_gradient_gets_none(frozen: int) -> None:
+    tensors = list(inputs()[:3])
+    tensors[frozen] = tensors[frozen].detach()
+    chosen_logprobs(*tensors, inputs()[3])[0].sum().backward()
+    assert [t.grad is None for t in tensors] == [i == frozen for i in range(3)]
+
+
+def test_without_entropy_there_is_none() -> None:
+    assert chosen_logprobs(*inputs()[:3], inputs()[3])[1] is None
+
+
+def test_a_forbidden_token_has_probability_zero_and_poisons_nothing() -> None:
+    hidden, weight, offset, targets = inputs()
+    with torch.no_grad():
+        offset[4] = -torch.inf
+    targets[targets == 4] = 5
+    values, entropies = chosen_logprobs(hidden, weight, offset, targets, entropy=True)
+    expected, expected_entropies = naive(hidden, weight, offset, targets)
+    assert torch.allclose(values, expected)
+    assert torch.allclose(entropies, expected_entropies)
+    (values.sum() + entropies.sum()).backward()
+    assert all(t.grad.isfinite().all() for t in (hidden, weight, offset))
+    assert (weight.grad[4] == 0).all()
+
+
+def test_log_probs_of_bf16_weights_are_float32_and_close() -> None:
+    hidden, weight, _, targets = inputs(rows=40, width=16, bias=False, dtype=torch.bfloat16)
+    values, entropies = chosen_logprobs(hidden, weight, None, targets, entropy=True)
+    assert values.dtype == entropies.dtype == torch.float32
+    (values.sum() + entropies.sum()).backward()
+    exact = [t.detach().double().requires_grad_() for t in (hidden, weight)]
+    expected, expected_entropies = naive(exact[0], exact[1], None, targets)
+    (expected.sum() + expected_entropies.sum()).backward()
+    assert torch.allclose(values.double(), expected, atol=0.1)
+    for mine, other in zip((hidden, weight), exact, strict=True):
+        assert mine.grad.dtype == torch.bfloat16
+        assert (mine.grad.double() - other.grad).norm() < 0.02 * other.grad.norm()
+
+
+@pytest.mark.usefixtures("_chunks")
+def test_under_autocast_the_backward_pass_sees_the_same_logits() -> None:
+    hidden, weight, offset, targets = inputs(rows=9, dtype=torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        values, _ = chosen_logprobs(hidden, weight, offset, targets)
+    values.sum().backward()
+    # softmax sums to 1 only if forward and backward agree: then every row's gradient of the bias sums to 0
+    assert offset.grad.sum().item() == pytest.approx(0, abs=0.02)
+    exact = inputs(rows=9)
+    naive(*exact[:3], exact[3])[0].sum().backward()
+    for mine, other in zip((hidden, weight, offset), exact[:3], strict=True):
+        assert (mine.grad.double() - other.grad).norm() < 0.02 * other.grad.norm()
+
+
+def test_no_rows() -> None:
+    hidden, weight, offset, _ = inputs(rows=0)
+    values, entropies = chosen_logprobs(hidden, weight, offset, torch.empty(0, dtype=torch.long), entropy=True)
+    assert values.shape == entropies.shape == (0,)
+    values.sum().backward()
+    assert (weight.grad == 0).all()
+
+
+def test_memory_holds_a_chunk_of_logits_not_all_of_them() -> None:
+    rows, vocabulary = 512, 20_000
+    hidden, weight = torch.randn(rows, 8, requires_grad=True), torch.randn(vocabulary, 8, requires_grad=True)
+    targets = torch.randint(vocabulary, (rows,))
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        chosen_logprobs(hidden, weight, None, targets)[0].sum().backward()
+    largest = max(event.cpu_memory_usage for event in profile.events())
+    assert largest <= 4 * logprobs.CHUNK_ELEMENTS < 4 * rows * vocabulary
