@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lightrl.parts.prompts import PromptSource
@@ -18,10 +18,17 @@ class Measured:
 
     fitting: list[int]
     """Indices of the prompts that are short enough."""
+    too_long: int
+    """How many are not."""
     longest: int
     """Tokens of the longest prompt."""
-    too_long: str | None
+    bound: int | None
+    """Most tokens a prompt may have."""
+    example: str | None
     """The id of a prompt that is too long; None if all fit."""
+
+    def __str__(self) -> str:
+        return f"{self.too_long} have more than {self.bound} tokens (the longest {self.longest}), for example {self.example!r}"
 
 
 def measure_source(source: PromptSource, encode: Encode, bound: int | None) -> Measured:
@@ -35,24 +42,29 @@ def measure_source(source: PromptSource, encode: Encode, bound: int | None) -> M
     Raises:
         ValueError: a prompt cannot be encoded; the message names it.
     """
-    fitting, longest, too_long = [], 0, None
-    for index in range(source.size or 0):
-        prompt = source.prompt(index)
-        length = encoded_length(prompt, encode)
-        longest = max(longest, length)
-        if bound is None or length <= bound:
-            fitting.append(index)
-        else:
-            too_long = too_long or prompt.id
-    return Measured(fitting, longest, too_long)
+    lengths = [_length(source.prompt(index), encode) for index in range(source.size or 0)]
+    fitting = [index for index, length in enumerate(lengths) if bound is None or length <= bound]
+    kept = set(fitting)
+    example = next((source.prompt(i).id for i in range(len(lengths)) if i not in kept), None)
+    return Measured(fitting, len(lengths) - len(fitting), max(lengths, default=0), bound, example)
 
 
-def encoded_length(prompt: Prompt, encode: Encode) -> int:
-    """Tokens of a prompt.
+def refuse_too_long(prompts: Sequence[Prompt], encode: Encode, bound: int) -> None:
+    """Prompts of an endless source cannot be measured beforehand, and dropping one would break the order over ranks.
 
     Raises:
-        ValueError: it cannot be encoded; the message names it.
+        ValueError: a prompt has more than `bound` tokens, or cannot be encoded.
     """
+    for prompt in prompts:
+        length = _length(prompt, encode)
+        if length > bound:
+            raise ValueError(
+                f"prompt {prompt.id!r} of the endless training source has {length} tokens, and at most {bound} are allowed: "
+                "an endless source must keep to the limit itself"
+            )
+
+
+def _length(prompt: Prompt, encode: Encode) -> int:
     try:
         return len(encode(prompt))
     except Exception as error:

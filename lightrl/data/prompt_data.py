@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import Any, Literal
 
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities import rank_zero_warn
 
-from lightrl.data.content import content_hash
-from lightrl.data.lengths import Encode, encoded_length, measure_source
+from lightrl.data.lengths import Encode, measure_source, refuse_too_long
 from lightrl.data.loaders import PromptBatches, Ticks
+from lightrl.data.order import ENDLESS_SAMPLE, must_be_the_same, order_of
 from lightrl.data.selection import Selection, hold_out, without
 from lightrl.data.stream import PromptStream
 from lightrl.parts.prompts import PromptSource
 from lightrl.types import JSON, Prompt
-
-ENDLESS_SAMPLE = 16
-"""Prompts of an endless source that stand for the rest in its fingerprint and its columns."""
 
 
 class PromptData(LightningDataModule):
@@ -88,7 +84,7 @@ class PromptData(LightningDataModule):
         train = self._sources["train"]
         prompts = [train.prompt(index) for index in (self._stream or self._open_stream()).draw(n)]
         if train.size is None and self._bound is not None:
-            self._refuse_too_long(prompts, *self._bound)
+            refuse_too_long(prompts, *self._bound)
         return prompts
 
     def columns(self) -> set[str]:
@@ -137,6 +133,8 @@ class PromptData(LightningDataModule):
         Raises:
             ValueError: the training prompts or their order are not those of the checkpoint (said later if prompts are not measured yet).
         """
+        if self.trainer is not None and self.trainer.state.fn != "fit":
+            return
         self._restored, self._stream = state, None
         if self._measured:
             self._open_stream()
@@ -145,34 +143,14 @@ class PromptData(LightningDataModule):
         rank, world_size = self._place()
         stream = PromptStream(self._sources["train"].size, self.shuffle, self.seed, rank, world_size)
         if self._restored is not None:
-            self._must_be_the_same(self._restored["order"])
+            must_be_the_same(self._order(), self._restored["order"])
             stream.load_state_dict(self._restored["stream"])
             self._restored = None
         self._stream = stream
         return stream
 
     def _order(self) -> dict[str, JSON]:
-        train, digest = self._sources["train"], blake2b(digest_size=16)
-        for index in range(ENDLESS_SAMPLE if train.size is None else train.size):
-            prompt = train.prompt(index)
-            digest.update(f"{prompt.id}\n{content_hash(prompt)}\n".encode())
-        return {"prompts": train.size, "fingerprint": digest.hexdigest(), "shuffle": self.shuffle, "seed": self.seed}
-
-    def _must_be_the_same(self, theirs: dict[str, JSON]) -> None:
-        ours = self._order()
-        differing = [name for name in ours if ours[name] != theirs[name]]
-        if not differing:
-            return
-        if "prompts" in differing or "fingerprint" in differing:
-            difference = (
-                f"its training data were {theirs['prompts']} prompts and these are {ours['prompts']}, with other content or another order"
-            )
-        else:
-            difference = ", ".join(f"its data.{name} was {theirs[name]} and is now {ours[name]}" for name in differing)
-        raise ValueError(
-            f"the checkpoint cannot be resumed with these data: {difference}. Restore the data settings of that run (source, limits, "
-            "split, seed), or start a new run from its weights instead of its checkpoint"
-        )
+        return order_of(self._sources["train"], self.shuffle, self.seed)
 
     def _split(
         self, train: PromptSource, validation: PromptSource | None, test: PromptSource | None, held: int
@@ -183,39 +161,23 @@ class PromptData(LightningDataModule):
         if not others or train.size is None:
             return train, validation
         kept = without(train, others)
-        self._dropped["overlap"] = train.size - kept.size
-        if kept.size == 0:
-            raise ValueError(f"all {train.size} training prompts occur in validation or test: there is nothing left to train on")
-        if kept.size == train.size:
-            return train, validation
-        rank_zero_warn(f"{train.size - kept.size} of {train.size} training prompts occur in validation or test and are not trained on")
+        self._dropped["overlap"] = dropped = train.size - (kept.size or 0)
+        if dropped:
+            rank_zero_warn(f"{dropped} of {train.size} training prompts occur in validation or test and are not trained on")
         return kept, validation
 
     def _fitting(self, name: str, source: PromptSource, encode: Encode, bound: int | None) -> PromptSource:
         found = measure_source(source, encode, bound)
-        if found.too_long is None:
+        if found.example is None:
             return source
-        size = source.size or 0
-        count = size - len(found.fitting)
-        what = (
-            f"{count} of {size} {name} prompts have more than {bound} tokens (the longest {found.longest}), for example {found.too_long!r}"
-        )
+        what = f"of {source.size} {name} prompts, {found}"
         if self.too_long == "raise":
-            raise ValueError(f"{what}: raise max_prompt_tokens or the policy's room, or set data.too_long to drop")
+            raise ValueError(f"{what}: raise data.max_prompt_tokens or the policy's room, or set data.too_long to drop")
         if not found.fitting:
-            raise ValueError(f"{what}: none is left. Raise max_prompt_tokens, or lower max_new_tokens to leave room for the prompt")
+            raise ValueError(f"{what}: none is left. Raise data.max_prompt_tokens, or lower max_new_tokens to leave room for the prompt")
         rank_zero_warn(f"{what}: they are dropped")
-        self._dropped["too_long"] += count
+        self._dropped["too_long"] += found.too_long
         return Selection(source, found.fitting)
-
-    def _refuse_too_long(self, prompts: list[Prompt], encode: Encode, bound: int) -> None:
-        for prompt in prompts:
-            length = encoded_length(prompt, encode)
-            if length > bound:
-                raise ValueError(
-                    f"prompt {prompt.id!r} of the endless training source has {length} tokens, and at most {bound} are allowed: "
-                    "an endless source must keep to the limit itself, since dropping would break the order over ranks"
-                )
 
     def _batches(self, name: str) -> PromptBatches | list[Any]:
         if name not in self._sources:

@@ -137,14 +137,14 @@ def _template_fields(template: str) -> list[str]:
 
 
 def _messages(place: str, column: str, value: JSON) -> tuple[Message, ...]:
-    turns = value if isinstance(value, list) and value else [None]
-    for turn in turns:
-        if not isinstance(turn, dict) or not isinstance(turn.get("role"), str) or not isinstance(turn.get("content"), str):
-            raise ValueError(
-                f"{place}: column {column!r} must hold a string or a list of messages {{role, content}}, "
-                f"got {type(value).__name__} {str(value)[:60]!r}"
-            )
-    return tuple({"role": turn["role"], "content": turn["content"]} for turn in turns)
+    if not isinstance(value, list) or not value or not all(map(_is_message, value)):
+        got = f"{type(value).__name__} {str(value)[:60]!r}"
+        raise ValueError(f"{place}: column {column!r} must hold a string or a list of messages {{role, content}}, got {got}")
+    return tuple({"role": turn["role"], "content": turn["content"]} for turn in value)
+
+
+def _is_message(turn: Any) -> bool:
+    return isinstance(turn, dict) and isinstance(turn.get("role"), str) and isinstance(turn.get("content"), str)
 
 
 def _json(place: str, column: str, value: Any) -> JSON:

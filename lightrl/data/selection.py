@@ -36,9 +36,11 @@ def hold_out(source: PromptSource, count: int) -> tuple[Selection, Selection]:
     and prompts of equal content stay together.
 
     Raises:
-        ValueError: nothing would be left to train on, or duplicates leave no way to hold out exactly that many.
+        ValueError: the source is endless, nothing would be left to train on, or duplicates leave no way to hold out exactly that many.
     """
-    size = source.size or 0
+    if source.size is None:
+        raise ValueError("nothing can be held out from an endless training source: give a validation source instead of validation_size")
+    size = source.size
     if count >= size:
         raise ValueError(f"validation_size is {count}, but there are only {size} training prompts to hold out from")
     by_content: dict[str, list[int]] = {}
@@ -57,6 +59,13 @@ def hold_out(source: PromptSource, count: int) -> tuple[Selection, Selection]:
 
 
 def without(source: PromptSource, others: Sequence[PromptSource]) -> Selection:
-    """The prompts of a sized source whose content occurs in none of the others."""
+    """The prompts of a sized source whose content occurs in none of the others.
+
+    Raises:
+        ValueError: that leaves none.
+    """
     seen = {content_hash(other.prompt(i)) for other in others for i in range(other.size or 0)}
-    return Selection(source, [i for i in range(source.size or 0) if content_hash(source.prompt(i)) not in seen])
+    kept = [i for i in range(source.size or 0) if content_hash(source.prompt(i)) not in seen]
+    if not kept:
+        raise ValueError(f"all {source.size} training prompts occur in validation or test: there is nothing left to train on")
+    return Selection(source, kept)

@@ -86,7 +86,7 @@ def accepted_names(function: Callable[..., Any]) -> dict[str, bool] | None:
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return None
-    return {p.name: p.default is p.empty for p in parameters if p.name != "self"}
+    return {p.name: p.default is p.empty for p in parameters if p.name != "self" and p.kind is not p.VAR_POSITIONAL}
 
 
 def _imported(path: str) -> Callable[..., Any]:

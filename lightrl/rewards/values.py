@@ -1,0 +1,137 @@
+"""From what a reward returned to a tensor and an outcome per row; a wrong shape is the author's mistake and stops the run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lightrl.ops.masked import last_position
+from lightrl.rewards.calls import Answer
+from lightrl.types import Outcome, Rollout
+
+LARGEST = torch.finfo(torch.float32).max
+"""A score beyond it is infinite in the tensor that holds it."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What one reward said of a rollout."""
+
+    part: Tensor
+    """`[N]` or `[N, L]` f32; NaN where there is no score or no step ends."""
+    outcome: Tensor
+    """`[N]` int64: an `Outcome`."""
+    error: str | None = None
+    """Of the first row that failed: which prompt, and why."""
+
+
+def from_answers(name: str, answers: Sequence[Answer], rollout: Rollout) -> Scored:
+    """Part and outcomes of a row reward: `[N]` if every score is a number, `[N, L]` if one is a list.
+
+    Raises:
+        ValueError: a score is neither a number, nor None, nor a list with one number per response token.
+    """
+    lengths = rollout.response_lengths.tolist()
+    scores = [_score(name, answer.score, row, lengths[row], rollout) for row, answer in enumerate(answers)]
+    verdicts = [_verdict(answer, score) for answer, score in zip(answers, scores, strict=True)]
+    device = rollout.group.device
+    values = torch.tensor(
+        [math.nan if isinstance(s, list) or v[0] is not Outcome.VALUE else s for s, v in zip(scores, verdicts, strict=True)]
+    )
+    part = values.to(torch.float32).to(device)
+    if any(isinstance(score, list) for score in scores):
+        part = on_last_token(part, rollout.response_mask)
+        for row, (score, verdict) in enumerate(zip(scores, verdicts, strict=True)):
+            if isinstance(score, list) and verdict[0] is Outcome.VALUE:
+                part[row, rollout.response_mask[row]] = torch.tensor(score, dtype=torch.float32, device=device)
+    outcome = torch.tensor([int(verdict[0]) for verdict in verdicts], dtype=torch.long, device=device)
+    return Scored(part, outcome, _first_error(outcome, rollout, [verdict[1] for verdict in verdicts]))
+
+
+def from_tensor(name: str, value: Any, rollout: Rollout) -> Scored:
+    """Part and outcomes of a batch reward.
+
+    Raises:
+        ValueError: it is no `[N]` or `[N, L]` tensor, or scores a token outside the response.
+    """
+    rows, width = rollout.input_ids.shape
+    if not isinstance(value, Tensor) or tuple(value.shape) not in ((rows,), (rows, width)):
+        got = f"a tensor of shape {list(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+        raise ValueError(
+            f"reward {name!r} returned {got}, expected a tensor of shape [{rows}] or [{rows}, {width}], one score per row or token"
+        )
+    part = value.detach().to(rollout.group.device, torch.float32, copy=True)
+    if part.dim() == 1:
+        failed = ~part.isfinite()
+        outcome = torch.where(failed, int(Outcome.ERROR), int(Outcome.VALUE))
+    else:
+        _refuse_outside(name, part, rollout)
+        part = part.masked_fill(~rollout.response_mask, math.nan)
+        failed = part.isinf().any(1)
+        outcome = torch.where(part.isnan().all(1), int(Outcome.ABSTAINED), int(Outcome.VALUE)).masked_fill(failed, int(Outcome.ERROR))
+    part[failed] = math.nan
+    return Scored(part, outcome, _first_error(outcome, rollout, ["it returned NaN or infinity"] * rows))
+
+
+def all_failed(reason: str, rollout: Rollout) -> Scored:
+    """A batch reward that raised: no row has a score."""
+    part = torch.full((len(rollout),), math.nan, device=rollout.group.device)
+    outcome = torch.full((len(rollout),), int(Outcome.ERROR), device=rollout.group.device)
+    return Scored(part, outcome, _first_error(outcome, rollout, [reason] * len(rollout)))
+
+
+def on_last_token(values: Tensor, mask: Tensor) -> Tensor:
+    """`[N]` scores as `[N, L]`: each on its row's last selected position, NaN elsewhere and where nothing is selected."""
+    out = values.new_full(mask.shape, math.nan)
+    last = last_position(mask)
+    rows = (last >= 0).nonzero()[:, 0]
+    out[rows, last[rows]] = values[rows]
+    return out
+
+
+def _score(name: str, score: Any, row: int, length: int, rollout: Rollout) -> float | list[float] | None:
+    # numpy and torch values are welcome without this file importing numpy
+    plain = score.tolist() if hasattr(score, "tolist") else score
+    if plain is None or isinstance(plain, (bool, int, float)):
+        return None if plain is None else float(plain)
+    where = f"reward {name!r}, row {row} (prompt {rollout.prompts[row].id!r})"
+    if not isinstance(plain, (list, tuple)) or not all(v is None or isinstance(v, (bool, int, float)) for v in plain):
+        raise ValueError(
+            f"{where}: got {type(score).__name__} {str(score)[:60]!r}, expected a number, None, or a list with one per response token"
+        )
+    if len(plain) != length:
+        raise ValueError(f"{where}: got a list of {len(plain)} values, expected {length}, one per response token (EOS included)")
+    return [math.nan if v is None else float(v) for v in plain]
+
+
+def _verdict(answer: Answer, score: float | list[float] | None) -> tuple[Outcome, str]:
+    if answer.error is not None:
+        return Outcome.ERROR, answer.error
+    if isinstance(score, list):
+        if any(abs(value) > LARGEST for value in score):
+            return Outcome.ERROR, "it returned infinity"
+        return (Outcome.ABSTAINED if all(map(math.isnan, score)) else Outcome.VALUE), ""
+    if score is None:
+        return Outcome.ABSTAINED, ""
+    return (Outcome.VALUE, "") if abs(score) <= LARGEST else (Outcome.ERROR, f"it returned {score}")
+
+
+def _first_error(outcome: Tensor, rollout: Rollout, reasons: Sequence[str]) -> str | None:
+    failed = (outcome == int(Outcome.ERROR)).nonzero()[:, 0].tolist()
+    return f"prompt {rollout.prompts[failed[0]].id!r}: {reasons[failed[0]]}" if failed else None
+
+
+def _refuse_outside(name: str, part: Tensor, rollout: Rollout) -> None:
+    # zeros are let pass: many models fill what they do not score with them
+    outside = (~rollout.response_mask & ~part.isnan() & (part != 0)).nonzero()
+    if len(outside):
+        row, token = outside[0].tolist()
+        raise ValueError(
+            f"reward {name!r}, row {row} (prompt {rollout.prompts[row].id!r}): got {part[row, token].item():g} at position {token}, "
+            "which is no response token; expected NaN outside response_mask"
+        )
