@@ -1,0 +1,65 @@
+"""The command line. Only what a verb needs is imported, so that light verbs answer at once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+from lightrl.cli.errors import ConfigError, report
+
+RUN_VERBS = ("fit", "validate", "test", "predict")
+"""Verbs that Lightning's Trainer carries out."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out one command and return its exit status: 0, or 2 with at most three lines on stderr if the request was wrong.
+
+    Args:
+        argv: the words after `lightrl`; None takes those of the process.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(words)
+    except ConfigError as error:
+        return report(error)
+
+
+def _dispatch(words: list[str]) -> int:
+    from lightrl.cli.overview import overview, version
+
+    verb, rest = (words[0], words[1:]) if words else ("--help", [])
+    if verb in ("--version", "-V"):
+        return version()
+    if verb in ("--help", "-h", "help"):
+        return overview()
+    verbs: dict[str, Callable[[list[str]], int]] = {"check": _check, "generate": _generate, "plugins": _plugins}
+    if verb in RUN_VERBS:
+        from lightrl.cli.run import run
+
+        return run(verb, rest)
+    if verb in verbs:
+        return verbs[verb](rest)
+    from lightrl.cli.errors import closest
+
+    known = [*RUN_VERBS, *verbs]
+    raise ConfigError(
+        f"lightrl {verb}", f"there is no verb {verb!r}.{closest(verb, known)} Verbs: {', '.join(known)}.", "See: lightrl --help"
+    )
+
+
+def _check(rest: list[str]) -> int:
+    from lightrl.cli.check import check
+
+    return check(rest)
+
+
+def _generate(rest: list[str]) -> int:
+    from lightrl.cli.generate import generate
+
+    return generate(rest)
+
+
+def _plugins(rest: list[str]) -> int:
+    from lightrl.cli.plugins import plugins
+
+    return plugins(rest)

@@ -1,0 +1,101 @@
+"""LightningCLI over a config that is already resolved: it builds the objects and runs the Trainer."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from jsonargparse import ArgumentError, lazy_instance
+from lightning.pytorch import Trainer
+from lightning.pytorch.cli import LightningCLI
+from lightning.pytorch.loggers import TensorBoardLogger
+
+from lightrl.cli.builtin_callbacks import beside
+from lightrl.cli.parser_errors import reduced
+from lightrl.cli.predictions import WriteCompletions
+from lightrl.cli.resolve import Resolved
+from lightrl.cli.saved_config import SaveResolvedConfig, config_yaml
+
+FOLDER = "runs"
+"""Where runs are logged, below the working directory."""
+
+
+class PolicyCLI(LightningCLI):
+    """LightningCLI with the classes, defaults and words of one resolved config."""
+
+    def __init__(self, verb: str, resolved: Resolved, run: bool = True, print_config: bool = False) -> None:
+        """
+        Args:
+            verb: fit, validate, test or predict.
+            resolved: the config.
+            run: carry out the verb; False only builds model, data and trainer.
+            print_config: print the config and build nothing.
+
+        Raises:
+            ConfigError: Lightning's parser refuses the config.
+            SystemExit: with status 0 after the config was printed.
+        """
+        self._verb, self._resolved, self._print_config = verb, resolved, print_config
+        kwargs = {"exit_on_error": False}
+        words = resolved.words
+        super().__init__(
+            model_class=resolved.model.cls,
+            datamodule_class=resolved.data.cls,
+            save_config_callback=SaveResolvedConfig,
+            trainer_defaults=trainer_defaults(resolved.name),
+            seed_everything_default=0,
+            parser_kwargs={**kwargs, verb: dict(kwargs)} if run else kwargs,
+            args=[verb, *words] if run else words,
+            run=run,
+            auto_configure_optimizers=False,
+        )
+
+    def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]
+        """Only the verb at hand: each costs a parser."""
+        return {self._verb: LightningCLI.subcommands()[self._verb]}
+
+    def parse_arguments(self, parser: Any, args: Any) -> None:
+        """Parse, say shortly what is wrong, and print the config if that was asked for."""
+        try:
+            self.config = parser.parse_args(args)
+        except ArgumentError as error:
+            raise reduced(str(error)) from error
+        if self._print_config:
+            sys.stdout.write(self.text())
+            raise SystemExit(0)
+
+    def text(self) -> str:
+        """The resolved config as YAML."""
+        verb = self.config.get("subcommand")
+        classes = {"model": self._resolved.model.cls, "data": self._resolved.data.cls}
+        return config_yaml(self._parser(verb), self.config[verb] if verb else self.config, classes)
+
+    def before_instantiate_classes(self) -> None:
+        """Hand the config's text to the callback that saves it."""
+        self.save_config_callback = type("SaveConfig", (SaveResolvedConfig,), {"text": self.text()})
+
+    def instantiate_trainer(self, **kwargs: Any) -> Trainer:
+        """The Trainer with the callbacks that every run has."""
+        config = self._get(self.config_init, "trainer")
+        given = config["callbacks"] or []
+        callbacks = beside(given if isinstance(given, list) else [given], bar=config["enable_progress_bar"] is not False)
+        self.trainer_defaults["callbacks"] = [*callbacks, *([WriteCompletions()] if self._verb == "predict" else [])]
+        return super().instantiate_trainer(**kwargs)
+
+    def _parse_ckpt_path(self) -> None:
+        """The config says what the model is: Lightning would let the checkpoint's hyperparameters override it."""
+
+
+def trainer_defaults(name: str) -> dict[str, Any]:
+    """What suits reinforcement learning where Lightning's own defaults do not.
+
+    Args:
+        name: of the run, its folder under `runs`.
+    """
+    return {
+        "default_root_dir": FOLDER,
+        "logger": lazy_instance(TensorBoardLogger, save_dir=FOLDER, name=name),
+        "log_every_n_steps": 1,
+        "num_sanity_val_steps": 0,
+        "use_distributed_sampler": False,
+    }

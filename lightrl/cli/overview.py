@@ -1,0 +1,40 @@
+"""What `lightrl` alone prints: its verbs, with examples."""
+
+from __future__ import annotations
+
+import sys
+
+from lightrl import __version__
+
+TEXT = """\
+lightrl trains language models with reinforcement learning; every algorithm is a bundle of parts.
+
+  lightrl fit      --config dapo.yaml [--rollouts 300] [--KEY VALUE ...]   train
+  lightrl check    --config dapo.yaml [--KEY VALUE ...]                    show what would run, its sizes and memory; train nothing
+  lightrl validate --config dapo.yaml --ckpt_path last                     evaluate on the validation prompts
+  lightrl test     --config dapo.yaml --ckpt_path last                     evaluate on the test prompts
+  lightrl predict  --config dapo.yaml --ckpt_path last                     write completions of the held-out prompts
+  lightrl generate --policy FOLDER --prompt "493027="                      complete prompts of your own
+  lightrl plugins list [--json]                                            what is installed, and what failed to load
+
+Any key of the config can be given after it; a later one wins:
+  --model.algorithm DAPO                                                   another algorithm: its slots are reset to the new bundle
+  --model.algorithm.clip DecoupledClip --model.algorithm.clip.high 0.3     another part, and one of its arguments
+  --model.algorithm.kl null                                                an empty slot
+  --model.rewards.length my_package.my_function                            one more reward
+  --model.optimizer SGD --model.optimizer.lr 0.1
+  --print_config                                                           the whole resolved config
+  --model.algorithm.clip.help [NAME]                                       the parts a slot can hold, or the arguments of one
+"""
+
+
+def overview() -> int:
+    """Print the verbs."""
+    sys.stdout.write(TEXT)
+    return 0
+
+
+def version() -> int:
+    """Print the version."""
+    sys.stdout.write(f"lightrl {__version__}\n")
+    return 0

@@ -1,0 +1,53 @@
+"""The keys that are Lightning's: of the trainer, and of the verb; each is checked by name and, where it is plain, by type."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any
+
+from lightrl.cli.errors import ConfigError, closest
+from lightrl.cli.leaf import checked
+from lightrl.cli.settings import Setting, Text
+from lightrl.cli.signatures import Argument, arguments_of
+
+_OURS = {"self", "model", "datamodule", "dataloaders", "train_dataloaders", "val_dataloaders"}
+
+
+@functools.cache
+def verb_keys(verb: str) -> tuple[str, ...]:
+    """The top-level keys that Lightning takes for a verb."""
+    from lightning.pytorch import Trainer
+
+    parameters = inspect.signature(getattr(Trainer, verb)).parameters
+    return ("seed_everything", *(name for name in parameters if name not in _OURS))
+
+
+def check_trainer(content: dict[str, Any], setting: Setting, verb: str) -> None:
+    """Check what a setting says of the trainer.
+
+    Raises:
+        ConfigError: an unknown argument, or a plain value of the wrong type.
+    """
+    trainer = content.get("trainer")
+    if isinstance(trainer, Text) or ("trainer" in content and not isinstance(trainer, dict)):
+        raise ConfigError(
+            "trainer", "expected a mapping of the Trainer's arguments.", f"Type for example: lightrl {verb} --trainer.devices 1"
+        )
+    for name, value in (trainer or {}).items():
+        takes = _arguments()
+        if name not in takes:
+            raise ConfigError(
+                f"trainer.{name}", f"the Trainer has no argument {name!r}.{closest(name, takes)}", f"Given in: {setting.source}"
+            )
+        if name == "gradient_clip_val" and value is not None:
+            raise ConfigError("trainer.gradient_clip_val", "the module clips its own gradients.", "Type: --model.max_grad_norm VALUE")
+        if not isinstance(value, (dict, list)) and not setting.append:
+            checked(takes[name].slot.annotation, value, f"trainer.{name}", setting.source)
+
+
+@functools.cache
+def _arguments() -> dict[str, Argument]:
+    from lightning.pytorch import Trainer
+
+    return dict(arguments_of(Trainer))
