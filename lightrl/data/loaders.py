@@ -23,10 +23,10 @@ class Ticks:
         return self.count
 
     def __iter__(self) -> Iterator[int]:
-        while self._done < self.count:
-            self._done += 1
-            yield self._done - 1
-        self._done = 0
+        for tick in range(self._done, self.count):
+            # a reader that knows the length never asks for the end, so the last tick already begins the next epoch
+            self._done = (tick + 1) % self.count
+            yield tick
 
     def state_dict(self) -> dict[str, JSON]:
         """How many ticks of the present epoch are over."""
