@@ -22,7 +22,7 @@ from lightrl.modules.rollout_report import report_experience
 from lightrl.modules.statistics import StatisticsLedger
 from lightrl.ops.batching import micro_batches, minibatches
 from lightrl.ops.masked import row_sum
-from lightrl.ops.random import stable_seed
+from lightrl.ops.random import row_seed
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.reward import Reward
 from lightrl.policy.source import PolicySource
@@ -207,7 +207,7 @@ class PolicyOptimization(PolicyModule):
 
     def _minibatches(self, experience: Experience) -> Iterator[Experience]:
         for epoch in range(self.algorithm.epochs):
-            seed = stable_seed(self.seed, self.trainer.current_epoch, epoch)
+            seed = row_seed(self.seed, self.trainer.current_epoch, epoch)
             for rows in minibatches(experience.group, self.algorithm.minibatches, torch.Generator().manual_seed(seed)):
                 yield experience.select(rows)
 

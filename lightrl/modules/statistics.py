@@ -17,6 +17,8 @@ METRICS: dict[str, Callable[[], torchmetrics.Metric]] = {
     "max": torchmetrics.MaxMetric,
     "min": torchmetrics.MinMetric,
 }
+NEUTRAL = {"mean": 0.0, "sum": 0.0, "max": -torch.inf, "min": torch.inf}
+"""What a rank that has no value under a name brings into the reduction."""
 
 
 class StatisticsLedger:
@@ -67,13 +69,13 @@ class StatisticsLedger:
         reduced = {}
         for name in sorted(kinds):
             metric = METRICS[kinds[name]]()
-            _, value, weight = self._entries.get(name, ("", torch.tensor(0.0), torch.tensor(0.0)))
-            if weight > 0:
-                if kinds[name] == "mean":
-                    metric.update(value / weight, weight)
-                else:
-                    metric.update(value)
             metric.set_dtype(torch.float64)
+            nothing = (kinds[name], torch.tensor(NEUTRAL[kinds[name]], dtype=torch.float64), torch.zeros((), dtype=torch.float64))
+            _, value, weight = self._entries.get(name, nothing)
+            if kinds[name] == "mean":
+                metric.update(value / weight.clamp(min=1), weight)
+            else:
+                metric.update(value)
             reduced[name] = float(metric.compute())
         self._entries.clear()
         return reduced

@@ -1,0 +1,162 @@
+"""The gradient of an optimizer step does not depend on how the rows are cut, ordered or padded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from lightning.pytorch import Trainer
+
+from lightrl import (
+    GAE,
+    Algorithm,
+    Aggregation,
+    ConstantLength,
+    DigitSorting,
+    EntropyBonus,
+    GroupNormalized,
+    GroupRelative,
+    GroupSampler,
+    KLPenalty,
+    MaskTruncated,
+    PolicyOptimization,
+    PositiveNLL,
+    Prompt,
+    PromptData,
+    Rollout,
+    RowReward,
+    SequenceMean,
+    SequenceSum,
+    SequenceSumTokenMean,
+    SymmetricClip,
+    TinyPolicy,
+    TokenMean,
+    ValueHead,
+)
+from lightrl.testing import ReplayEngine, random_rollout
+
+pytestmark = pytest.mark.filterwarnings("ignore:the engine.s log-probs")  # rollouts here are made off-policy
+
+AGGREGATIONS: list[Callable[[], Aggregation]] = [
+    TokenMean,
+    SequenceMean,
+    SequenceSum,
+    SequenceSumTokenMean,
+    lambda: SequenceSumTokenMean(over="batch"),
+    lambda: ConstantLength(length=9),
+]
+
+
+class EvenTokens(RowReward):
+    """Something that differs between rows of every group."""
+
+    def score(self, prompt: Prompt, completion: str, **columns: Any) -> float:
+        return sum(ord(c) for c in completion) % 7 / 7
+
+
+def gradient(algorithm: Algorithm, rollout: Rollout, dtype: str, budget: int | None) -> torch.Tensor:
+    """What one step of plain SGD moves the parameters by, in one vector."""
+    module = PolicyOptimization(
+        policy=TinyPolicy(hidden=16, layers=1, heads=2, dtype=dtype),  # type: ignore[arg-type]
+        algorithm=algorithm,
+        rewards={"even": EvenTokens()},
+        engine=ReplayEngine(rollout),
+        prompts_per_rollout=4,
+        micro_batch_tokens=budget,
+        optimizer=lambda p: torch.optim.SGD(p, lr=1.0),
+        max_grad_norm=None,
+    )
+    trainer = Trainer(accelerator="cpu", max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+                      enable_model_summary=False)  # fmt: skip
+    before = TinyPolicy(hidden=16, layers=1, heads=2, dtype=dtype).build().state_dict()  # type: ignore[arg-type]
+    trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=100)))
+    assert trainer.global_step == 1
+    return torch.cat([(before[name] - now).flatten().double() for name, now in module.policy.state_dict().items()])
+
+
+def rollout_of(dtype: str, seed: int = 0) -> Rollout:
+    policy = TinyPolicy(hidden=16, layers=1, heads=2, dtype=dtype).build()  # type: ignore[arg-type]
+    return random_rollout(policy, groups=4, group_size=4, seed=seed)
+
+
+def assert_same(one: torch.Tensor, other: torch.Tensor, dtype: str) -> None:
+    tolerance = 1e-5 if dtype == "float32" else 1e-10
+    assert one.abs().max() > 1e-4, "a gradient of nothing proves nothing"
+    assert (one - other).abs().max() <= tolerance * one.abs().max()
+
+
+def everything(aggregation: Aggregation) -> Algorithm:
+    """Every term of the loss at once."""
+    return GroupRelative(
+        aggregation=aggregation,
+        sampler=GroupSampler(group_size=4),
+        kl=KLPenalty(estimator="k3", loss_coefficient=0.1),
+        entropy=EntropyBonus(coefficient=0.05),
+        positive_nll=PositiveNLL(coefficient=0.2, threshold=0.4),
+        token_weight=MaskTruncated(),
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("make", AGGREGATIONS)
+def test_micro_batch_budget_row_order_and_padding_change_nothing(make: Callable[[], Aggregation], dtype: str) -> None:
+    rollout = rollout_of(dtype)
+    whole = gradient(everything(make()), rollout, dtype, None)
+    for budget in (64, 512):
+        assert_same(whole, gradient(everything(make()), rollout, dtype, budget), dtype)
+    shuffled = rollout.select(torch.randperm(len(rollout), generator=torch.Generator().manual_seed(1)))
+    assert_same(whole, gradient(everything(make()), shuffled, dtype, 64), dtype)
+    assert_same(whole, gradient(everything(make()), rollout.padded(40), dtype, 512), dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_without_advantage_are_left_out_without_changing_the_gradient(dtype: str) -> None:
+    rollout = rollout_of(dtype)
+    rollout.completions[4:8] = ["7"] * 4
+
+    def plain(silent: bool) -> Algorithm:
+        clip = SymmetricClip()
+        clip.silent_without_advantage = silent
+        return GroupRelative(clip=clip, sampler=GroupSampler(group_size=4), aggregation=TokenMean())
+
+    assert_same(gradient(plain(False), rollout, dtype, 64), gradient(plain(True), rollout, dtype, 64), dtype)
+
+
+def test_a_critic_is_part_of_the_same_step() -> None:
+    rollout = rollout_of("float64")
+
+    def actor_critic() -> Algorithm:
+        return Algorithm(
+            sampler=GroupSampler(group_size=4), advantage=GAE(), clip=SymmetricClip(), aggregation=SequenceMean(), critic=ValueHead()
+        )
+
+    torch.manual_seed(3)
+    whole = gradient(actor_critic(), rollout, "float64", None)
+    torch.manual_seed(3)
+    assert_same(whole, gradient(actor_critic(), rollout, "float64", 64), "float64")
+
+
+def test_the_gradient_is_the_one_written_down_by_hand() -> None:
+    """GRPO on one step against a loss typed from the paper: mean over rows of the mean over tokens of the clipped surrogate."""
+    rollout = rollout_of("float64")
+    policy = TinyPolicy(hidden=16, layers=1, heads=2, dtype="float64").build()
+    rewards = torch.tensor([EvenTokens().score(p, c) for p, c in zip(rollout.prompts, rollout.completions, strict=True)])
+    grouped = rewards.double().view(4, 4)
+    advantages = ((grouped - grouped.mean(1, keepdim=True)) / (grouped.std(1, keepdim=True) + 1e-6)).flatten()
+    logits = policy.model(rollout.input_ids).logits.log_softmax(-1)
+    loss = torch.zeros((), dtype=torch.float64)
+    for i in range(16):
+        row = torch.zeros((), dtype=torch.float64)
+        positions = rollout.response_mask[i].nonzero()[:, 0].tolist()
+        for t in positions:
+            ratio = (logits[i, t - 1, rollout.input_ids[i, t]] - rollout.rollout_logprobs[i, t]).exp()
+            row = row - torch.minimum(ratio * advantages[i], ratio.clamp(0.8, 1.2) * advantages[i])
+        loss = loss + row / len(positions) / 16
+    loss.backward()
+    expected = torch.cat([(p.grad if p.grad is not None else torch.zeros_like(p)).flatten() for p in policy.parameters()])
+    algorithm = GroupRelative(sampler=GroupSampler(group_size=4), advantage=GroupNormalized(), aggregation=SequenceMean())
+    ours = gradient(algorithm, rollout, "float64", 64)
+    # tied embeddings stand twice in the state dict
+    assert_same(ours[: len(expected)], expected, "float64")
