@@ -59,6 +59,7 @@ class PromptData(LightningDataModule):
         self._measured = False
         self._stream: PromptStream | None = None
         self._restored: dict[str, JSON] | None = None
+        self._order: dict[str, JSON] = {}
 
     def measure(self, encode: Encode, limit: int | None) -> None:
         """Encode every prompt, and drop or refuse those that are too long; called once the policy exists, before any draw.
@@ -125,7 +126,7 @@ class PromptData(LightningDataModule):
         if self._stream is None and self._restored is not None:
             return self._restored
         stream = self._stream or self._open_stream()
-        return {"stream": stream.state_dict(), "order": self._order()}
+        return {"stream": stream.state_dict(), "order": self._order}
 
     def load_state_dict(self, state: dict[str, JSON]) -> None:
         """Go on where `state_dict` was taken.
@@ -140,17 +141,15 @@ class PromptData(LightningDataModule):
             self._open_stream()
 
     def _open_stream(self) -> PromptStream:
-        rank, world_size = self._place()
-        stream = PromptStream(self._sources["train"].size, self.shuffle, self.seed, rank, world_size)
+        train = self._sources["train"]
+        stream = PromptStream(train.size, self.shuffle, self.seed, *self._place())
+        order = order_of(train, self.shuffle, self.seed)
         if self._restored is not None:
-            must_be_the_same(self._order(), self._restored["order"])
+            must_be_the_same(order, self._restored["order"])
             stream.load_state_dict(self._restored["stream"])
             self._restored = None
-        self._stream = stream
+        self._stream, self._order = stream, order
         return stream
-
-    def _order(self) -> dict[str, JSON]:
-        return order_of(self._sources["train"], self.shuffle, self.seed)
 
     def _split(
         self, train: PromptSource, validation: PromptSource | None, test: PromptSource | None, held: int

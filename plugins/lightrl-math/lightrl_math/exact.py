@@ -9,4 +9,6 @@ class ExactMatch(RowReward):
     """1 if the completion, stripped of surrounding white space, is the answer, else 0."""
 
     def score(self, prompt: Prompt, completion: str, *, answer: Any) -> float:
+        if answer is None:
+            raise ValueError(f"prompt {prompt.id!r} has no answer to compare with")
         return float(completion.strip() == str(answer).strip())
