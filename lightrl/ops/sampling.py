@@ -33,10 +33,7 @@ def sample(
     highest = logits.amax(-1, keepdim=True)
     weights = (logits - highest).exp_()
     total = weights.sum(-1)
-    if temperature == 0:
-        tokens = logits.argmax(-1)
-    else:
-        tokens = inverse_cdf(truncate(weights, top_k, top_p, min_p), uniform)
+    tokens = logits.argmax(-1) if temperature == 0 else inverse_cdf(truncate(weights, top_k, top_p, min_p), uniform)
     chosen = logits.gather(1, tokens[:, None])
     return tokens, (chosen - highest)[:, 0] - total.log()
 
@@ -57,7 +54,7 @@ def truncate(weights: Tensor, top_k: int = 0, top_p: float = 1.0, min_p: float =
         kth = weights.topk(top_k).values[:, -1:]
         weights = torch.where(weights < kth, 0.0, weights)
     if top_p < 1:
-        ascending, order = weights.sort(-1, stable=True)
+        ascending, order = weights.sort(dim=-1, stable=True)
         below = ascending.cumsum(-1, dtype=torch.float64)
         drop = below <= (1 - top_p) * below[:, -1:]
         drop[:, -1] = False
@@ -83,7 +80,7 @@ def inverse_cdf(weights: Tensor, uniform: Tensor) -> Tensor:
     if vocabulary <= BLOCK:
         return _search(weights.double(), uniform)[0]
     whole = vocabulary // BLOCK * BLOCK
-    sums = torch.cat([weights[:, :whole].unflatten(1, (-1, BLOCK)).sum(-1), weights[:, whole:].sum(-1, keepdim=True)], 1)
+    sums = torch.cat([weights[:, :whole].view(len(weights), -1, BLOCK).sum(-1), weights[:, whole:].sum(-1, keepdim=True)], 1)
     block, within = _search(sums.double(), uniform)
     indices = block[:, None] * BLOCK + torch.arange(BLOCK, device=weights.device)
     inside = weights.gather(1, indices.clamp(max=vocabulary - 1)).double()

@@ -14,11 +14,18 @@ ROOM = 64
 class GrowingLayer(DynamicLayer):
     """A full-attention layer whose keys and values are the front part of buffers with room for more."""
 
+    keys: Tensor
+    values: Tensor
+    _key_buffer: Tensor
+    _value_buffer: Tensor
+    _room: int
+
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
             # a prefill is followed by `reorder_cache`, which makes the room
             self._room = 0
-            return super().update(key_states, value_states)
+            super().update(key_states, value_states)
+            return self.keys, self.values
         begin, new = self.keys.shape[-2], key_states.shape[-2]
         if new > self._room:
             self._enlarge(new)

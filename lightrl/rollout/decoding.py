@@ -13,7 +13,7 @@ from lightrl.parts.engine import Sampling
 from lightrl.rollout.incremental import IncrementalModel
 from lightrl.rollout.stops import StopStrings
 
-COMPACTION_COST = 0.25
+COMPACTION_COST = 0.5
 """What it costs to keep a row when others are dropped (its cache is copied), in forward passes of one row."""
 UNIFORMS_AT_ONCE = 64
 """Random numbers made ahead for each row."""
