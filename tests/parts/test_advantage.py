@@ -141,6 +141,6 @@ def test_gae_skips_tokens_that_a_tool_wrote() -> None:
 def test_gae_says_what_is_missing() -> None:
     with pytest.raises(ValueError, match="critic: ValueHead"):
         GAE().compute(experience([1.0]))
-    with pytest.raises(ValueError, match="gamma=1.1"):
+    with pytest.raises(ValueError, match=r"gamma=1\.1"):
         GAE(gamma=1.1)
     assert GAE().needs == {"values"}

@@ -88,6 +88,6 @@ def test_a_reference_that_was_not_built_says_so() -> None:
         lambda: MovingAverageReference(every=0),
     ],
 )
-def test_impossible_settings_are_refused(build) -> None:
+def test_impossible_settings_are_refused(kind: type, arguments: dict) -> None:
     with pytest.raises(ValueError, match="every >= 1"):
-        build()
+        kind(**arguments)

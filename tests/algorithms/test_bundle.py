@@ -1,0 +1,129 @@
+"""What a bundle makes of its parts: own copies, the union of needs, and their state."""
+
+from typing import Any
+
+import pytest
+from jsonargparse import lazy_instance
+
+from lightrl import (
+    GAE,
+    KL,
+    AdaptiveKL,
+    Algorithm,
+    ClipScheme,
+    DecoupledClip,
+    EntropyBonus,
+    GroupRelative,
+    KLPenalty,
+    LossTerm,
+    Part,
+    PositiveNLL,
+    SequenceMean,
+    SymmetricClip,
+    ValueHead,
+)
+from lightrl.algorithms.algorithm import REQUIRED, SLOTS
+
+
+class Deep(GroupRelative):
+    """Parts inside parts as lazy defaults."""
+
+    def __init__(
+        self,
+        kl: KL | None = lazy_instance(KLPenalty, loss_coefficient=0.1, controller=lazy_instance(AdaptiveKL, target=3.0)),
+        entropy: LossTerm | None = lazy_instance(EntropyBonus, coefficient=0.5, aggregation=lazy_instance(SequenceMean)),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(kl=kl, entropy=entropy, **kwargs)
+
+
+class Higher(Deep):
+    """The smallest difference from its parent."""
+
+    def __init__(self, clip: ClipScheme = lazy_instance(DecoupledClip, high=0.3), **kwargs: Any) -> None:
+        super().__init__(clip=clip, **kwargs)
+
+
+def all_parts(thing: Any) -> list[Part]:
+    inside = thing.parts.values() if isinstance(thing, Algorithm) else [v for v in vars(thing).values() if isinstance(v, Part)]
+    return [found for part in inside for found in (part, *all_parts(part))]
+
+
+@pytest.mark.parametrize("bundle", [GroupRelative, Deep, Higher])
+def test_two_bundles_share_no_part(bundle: type[Algorithm]) -> None:
+    first, second = bundle(), bundle()
+    ours, theirs = all_parts(first), all_parts(second)
+    assert [type(part) for part in ours] == [type(part) for part in theirs]
+    assert not {id(part) for part in ours} & {id(part) for part in theirs}
+    assert not any("Lazy" in type(part).__name__ for part in ours)
+
+
+def test_changing_one_bundle_leaves_the_other() -> None:
+    first, second = Higher(), Higher()
+    first.clip.high = 0.9
+    first.kl.observe(kl=100.0, rows=64)
+    first.kl.controller.target = 99.0
+    first.entropy.aggregation.count_filtered = True
+    assert second.clip.high == 0.3
+    assert second.kl.loss_coefficient == 0.1
+    assert second.kl.controller.target == 3.0
+    assert not second.entropy.aggregation.count_filtered
+
+
+def test_a_variant_inherits_what_it_does_not_state() -> None:
+    bundle = Higher()
+    assert (bundle.clip.low, bundle.clip.high) == (0.2, 0.3)
+    assert bundle.entropy.coefficient == 0.5
+    assert isinstance(bundle.aggregation, SequenceMean)
+    assert type(Deep().clip) is SymmetricClip
+    assert Higher(kl=None).kl is None
+
+
+def test_every_slot_is_there_and_the_required_ones_are_known() -> None:
+    assert {"sampler", "advantage", "clip", "aggregation", "ratio", "reference"} == REQUIRED
+    assert set(GroupRelative().parts) == REQUIRED
+    assert set(SLOTS) >= REQUIRED
+
+
+@pytest.mark.parametrize(
+    ("slots", "needs"),
+    [
+        ({}, set()),
+        ({"kl": KLPenalty()}, set()),
+        ({"kl": KLPenalty(loss_coefficient=0.1)}, {"ref_logprobs"}),
+        ({"entropy": EntropyBonus()}, {"entropy"}),
+        ({"entropy": EntropyBonus(0)}, set()),
+        ({"kl": KLPenalty(reward_coefficient=0.1), "entropy": EntropyBonus()}, {"ref_logprobs", "entropy"}),
+        ({"advantage": GAE(), "critic": ValueHead(), "entropy": EntropyBonus()}, {"values", "entropy"}),
+    ],
+    ids=repr,
+)
+def test_needs_are_the_union_over_parts(slots: dict, needs: set[str]) -> None:
+    assert GroupRelative(**slots).needs == needs
+
+
+def test_only_terms_with_a_coefficient_are_in_the_loss() -> None:
+    bundle = GroupRelative(entropy=EntropyBonus(0), positive_nll=PositiveNLL(0.1))
+    assert list(bundle.loss_terms) == ["positive_nll"]
+
+
+def test_state_survives_a_restart_the_controller_included() -> None:
+    first, second = Deep(), Deep()
+    first.kl.observe(kl=12.0, rows=500)
+    assert first.kl.loss_coefficient != second.kl.loss_coefficient
+    second.load_state_dict(first.state_dict())
+    assert second.kl.loss_coefficient == first.kl.loss_coefficient
+    assert second.state_dict() == first.state_dict()
+
+
+def test_state_of_another_algorithm_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"state for \['kl'\], which GroupRelative leaves empty: was it another algorithm"):
+        GroupRelative().load_state_dict(Deep().state_dict())
+
+
+def test_steps_per_rollout() -> None:
+    assert GroupRelative(epochs=3, minibatches=4).steps_per_rollout == 12
+
+
+def test_a_bundle_shows_its_parts() -> None:
+    assert "clip=SymmetricClip(low=0.2, high=0.2, epsilon=0.2)" in repr(GroupRelative())
