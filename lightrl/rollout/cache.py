@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor
-from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
+from transformers.cache_utils import Cache, DummyLayer, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
 ROOM = 64
 """Least number of positions by which a full buffer is enlarged."""
@@ -53,6 +53,11 @@ def growing_cache(config: Any) -> Cache:
     cache = DynamicCache(config=config)
     cache.layers = [GrowingLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
     return cache
+
+
+def takes_padding(cache: Cache) -> bool:
+    """Prompts of different lengths can share it: no layer carries a state over the padding or counts positions in blocks."""
+    return all(type(layer) in (GrowingLayer, DynamicSlidingWindowLayer, DummyLayer) for layer in cache.layers)
 
 
 def _with_room(states: Tensor, room: int) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicLayer
 
-from lightrl.rollout.cache import growing_cache
+from lightrl.rollout.cache import growing_cache, takes_padding
 
 
 class IncrementalModel:
@@ -39,8 +39,8 @@ class IncrementalModel:
 
     @property
     def takes_padding(self) -> bool:
-        """Prompts of different lengths can share a batch: positions can be told, and no layer carries a state over padding."""
-        return "position_ids" in self._arguments and not any(growing_cache(self.model.config).is_linear)
+        """Prompts of different lengths can share a batch: their positions can be told, and the cache can leave padding out."""
+        return "position_ids" in self._arguments and takes_padding(growing_cache(self.model.config))
 
     def prefill(self, prompts: list[list[int]], repeats: int) -> Tensor:
         """Read each prompt once and go on with `repeats` rows of it.

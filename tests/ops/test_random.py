@@ -64,7 +64,16 @@ def test_rows_and_steps_do_not_correlate(consecutive: bool) -> None:
 
 
 def test_a_seed_depends_on_every_part_of_its_key_and_on_their_boundaries() -> None:
-    keys = [(0, 0, "p", 0), (1, 0, "p", 0), (0, 1, "p", 0), (0, 0, "q", 0), (0, 0, "p", 1), (0, 0, "p0"), ("0", 0, "p", 0), (0, 0, "p", 0, "")]
+    keys = [
+        (0, 0, "p", 0),
+        (1, 0, "p", 0),
+        (0, 1, "p", 0),
+        (0, 0, "q", 0),
+        (0, 0, "p", 1),
+        (0, 0, "p0"),
+        ("0", 0, "p", 0),
+        (0, 0, "p", 0, ""),
+    ]
     seeds = {row_seed(*key) for key in keys}
     assert len(seeds) == len(keys)
     assert all(-(1 << 63) <= seed < 1 << 63 for seed in seeds)

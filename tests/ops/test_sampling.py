@@ -16,7 +16,8 @@ from lightrl.ops.random import uniforms
 from lightrl.ops.sampling import BLOCK, inverse_cdf, sample, truncate
 
 TRUNCATIONS = [
-    {"temperature": t, "top_k": k, "top_p": p, "min_p": m} for t, k, p, m in itertools.product((1.0, 0.7, 1.5), (0, 5), (1.0, 0.8), (0.0, 0.1))
+    {"temperature": t, "top_k": k, "top_p": p, "min_p": m}
+    for t, k, p, m in itertools.product((1.0, 0.7, 1.5), (0, 5), (1.0, 0.8), (0.0, 0.1))
 ]
 
 

@@ -1,0 +1,43 @@
+"""The growing cache holds what transformers' own cache holds."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from transformers.cache_utils import DynamicCache, DynamicSlidingWindowLayer
+
+from lightrl import Policy
+from lightrl.rollout.cache import ROOM, GrowingLayer, growing_cache, takes_padding
+
+
+@pytest.mark.parametrize("lengths", [[5, 1, 1], [70, 1, 40, 1], [1] * (2 * ROOM + 3)])
+def test_updates_and_selections_are_those_of_the_dynamic_cache(policy: Policy, lengths: list[int]) -> None:
+    ours, theirs = growing_cache(policy.model.config), DynamicCache(config=policy.model.config)
+    rows = 3
+    generator = torch.Generator().manual_seed(0)
+    for i, length in enumerate(lengths):
+        keys, values = torch.randn(2, rows, 2, length, 8, generator=generator)
+        for got, expected in zip(ours.update(keys, values, 0), theirs.update(keys, values, 0), strict=True):
+            assert torch.equal(got, expected)
+        assert ours.get_seq_length() == theirs.get_seq_length()
+        if i % 7 == 1:
+            chosen = torch.randint(rows, (5,), generator=generator)
+            rows = 5
+            ours.reorder_cache(chosen)
+            theirs.reorder_cache(chosen)
+
+
+def test_growing_copies_rarely(policy: Policy) -> None:
+    cache = growing_cache(policy.model.config)
+    places = set()
+    for _ in range(1000):
+        keys, _ = cache.update(torch.zeros(1, 2, 1, 8), torch.zeros(1, 2, 1, 8), 0)
+        places.add(keys.data_ptr())
+    assert len(places) < 12
+
+
+def test_only_full_attention_layers_are_replaced(policy_of: Callable[..., Policy]) -> None:
+    cache = growing_cache(policy_of("gemma3").model.config)
+    assert [type(layer) for layer in cache.layers] == [DynamicSlidingWindowLayer, GrowingLayer]
+    assert takes_padding(cache)
+    assert not takes_padding(growing_cache(policy_of("lfm2").model.config))
