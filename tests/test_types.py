@@ -22,9 +22,9 @@ messages = st.lists(st.fixed_dictionaries({"role": st.sampled_from(["user", "ass
 
 
 @given(st.text(), st.one_of(messages, st.text()), json_values, columns, columns)
-def test_a_prompt_survives_json(id: str, content, answer, extra: dict, meta: dict) -> None:
+def test_a_prompt_survives_json(name: str, content, answer, extra: dict, meta: dict) -> None:
     field = "text" if isinstance(content, str) else "messages"
-    prompt = Prompt(id=id, answer=answer, columns=extra, meta=meta, **{field: content})
+    prompt = Prompt(id=name, answer=answer, columns=extra, meta=meta, **{field: content})
     assert Prompt.from_json(json.loads(json.dumps(prompt.to_json()))) == prompt
 
 

@@ -80,12 +80,12 @@ def test_a_reference_that_was_not_built_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "build",
+    ("kind", "arguments"),
     [
-        lambda: PeriodicReference(0),
-        lambda: MovingAverageReference(0.0),
-        lambda: MovingAverageReference(1.1),
-        lambda: MovingAverageReference(every=0),
+        (PeriodicReference, {"every": 0}),
+        (MovingAverageReference, {"mixture": 0.0}),
+        (MovingAverageReference, {"mixture": 1.1}),
+        (MovingAverageReference, {"every": 0}),
     ],
 )
 def test_impossible_settings_are_refused(kind: type, arguments: dict) -> None:
