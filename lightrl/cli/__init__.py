@@ -22,6 +22,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _dispatch(words)
     except ConfigError as error:
         return report(error)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
 
 
 def _dispatch(words: list[str]) -> int:

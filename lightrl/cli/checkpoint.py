@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 from lightrl.cli.errors import ConfigError, closest
 from lightrl.cli.resolve import Resolved
-from lightrl.cli.settings import Request, Text
-
-FOLDER = "runs"
+from lightrl.cli.settings import Request
 
 
 def with_checkpoint(request: Request, resolved: Resolved) -> Resolved:
@@ -19,7 +16,7 @@ def with_checkpoint(request: Request, resolved: Resolved) -> Resolved:
     Raises:
         ConfigError: there is none.
     """
-    wanted = _last_given(request, ("ckpt_path",))
+    wanted = request.last("ckpt_path")
     if wanted is None or wanted in ("best", "hpc", "registry") or "://" in str(wanted):
         return resolved
     if wanted != "last":
@@ -49,23 +46,5 @@ def newest(folder: Path) -> Path:
 
 
 def _run_folder(request: Request, name: str) -> Path:
-    save_dir = _last_given(request, ("trainer", "logger", "save_dir")) or _last_given(
-        request, ("trainer", "logger", "init_args", "save_dir")
-    )
-    own = _last_given(request, ("trainer", "logger", "name")) or _last_given(request, ("trainer", "logger", "init_args", "name"))
-    root = save_dir or _last_given(request, ("trainer", "default_root_dir")) or FOLDER
-    return Path(str(root)) / str(own or name)
-
-
-def _last_given(request: Request, path: tuple[str, ...]) -> Any:
-    """What the settings say at a key, the last of them; None if none does."""
-    found = None
-    for setting in request.settings:
-        value: Any = setting.value
-        if setting.path:
-            value = setting.value.text if setting.path == path and isinstance(setting.value, Text) else None
-        else:
-            for name in path:
-                value = value.get(name) if isinstance(value, dict) else None
-        found = value if value is not None else found
-    return found
+    said = {n: request.last("trainer", "logger", n) or request.last("trainer", "logger", "init_args", n) for n in ("save_dir", "name")}
+    return Path(str(said["save_dir"] or request.folder)) / str(said["name"] or name)

@@ -38,11 +38,21 @@ class Choice:
         return default_of(self.takes[name])
 
     def as_config(self) -> Any:
-        """The choice as jsonargparse reads it."""
-        given = {name: _as_config(value) for name, value in self.arguments.items()}
+        """The choice as jsonargparse reads it, with the parts that are defaults written out.
+
+        jsonargparse turns a `lazy_instance` default of an optional slot into null when its class is given in a config.
+        """
+        values = {name: self.value(name) for name in self.takes}
+        given = {name: _as_config(value) for name, value in values.items() if name in self.arguments or isinstance(value, Choice)}
         if self.slot.shape == "record":
             return given
         return {"class_path": import_path(self.cls), "init_args": given}
+
+    def build(self) -> Any:
+        """The object, with the parts in its arguments built first."""
+        return self.cls(
+            **{name: _built(self.value(name)) for name in self.takes if not self.takes[name].required or name in self.arguments}
+        )
 
     def __str__(self) -> str:
         given = ", ".join(f"{name}={shown(value)}" for name, value in self.arguments.items())
@@ -103,6 +113,12 @@ def _nested(slot: Slot, value: Any) -> Any:
         cls = imported(value["class_path"])
         return Choice(cls, slot, _choices(cls, slot, dict(value.get("init_args") or {})))
     return value
+
+
+def _built(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _built(part) for name, part in value.items()}
+    return value.build() if isinstance(value, Choice) else value
 
 
 def _as_config(value: Any) -> Any:

@@ -6,18 +6,17 @@ import sys
 from typing import Any
 
 from jsonargparse import ArgumentError, lazy_instance
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from lightrl.cli.builtin_callbacks import beside
+from lightrl.cli.errors import ConfigError
 from lightrl.cli.parser_errors import reduced
 from lightrl.cli.predictions import WriteCompletions
 from lightrl.cli.resolve import Resolved
 from lightrl.cli.saved_config import SaveResolvedConfig, config_yaml
-
-FOLDER = "runs"
-"""Where runs are logged, below the working directory."""
 
 
 class PolicyCLI(LightningCLI):
@@ -42,7 +41,7 @@ class PolicyCLI(LightningCLI):
             model_class=resolved.model.cls,
             datamodule_class=resolved.data.cls,
             save_config_callback=SaveResolvedConfig,
-            trainer_defaults=trainer_defaults(resolved.name),
+            trainer_defaults=trainer_defaults(resolved.folder, resolved.name),
             seed_everything_default=0,
             parser_kwargs={**kwargs, verb: dict(kwargs)} if run else kwargs,
             args=[verb, *words] if run else words,
@@ -80,21 +79,25 @@ class PolicyCLI(LightningCLI):
         given = config["callbacks"] or []
         callbacks = beside(given if isinstance(given, list) else [given], bar=config["enable_progress_bar"] is not False)
         self.trainer_defaults["callbacks"] = [*callbacks, *([WriteCompletions()] if self._verb == "predict" else [])]
-        return super().instantiate_trainer(**kwargs)
+        try:
+            return super().instantiate_trainer(**kwargs)
+        except (ValueError, TypeError, MisconfigurationException) as error:
+            raise ConfigError("trainer", str(error).splitlines()[0]) from error
 
     def _parse_ckpt_path(self) -> None:
         """The config says what the model is: Lightning would let the checkpoint's hyperparameters override it."""
 
 
-def trainer_defaults(name: str) -> dict[str, Any]:
+def trainer_defaults(folder: str, name: str) -> dict[str, Any]:
     """What suits reinforcement learning where Lightning's own defaults do not.
 
     Args:
-        name: of the run, its folder under `runs`.
+        folder: below which runs are logged.
+        name: of the run; each gets a new version below it.
     """
     return {
-        "default_root_dir": FOLDER,
-        "logger": lazy_instance(TensorBoardLogger, save_dir=FOLDER, name=name),
+        "default_root_dir": folder,
+        "logger": lazy_instance(TensorBoardLogger, save_dir=folder, name=name),
         "log_every_n_steps": 1,
         "num_sanity_val_steps": 0,
         "use_distributed_sampler": False,

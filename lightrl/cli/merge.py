@@ -40,10 +40,8 @@ class Merger:
         takes = choice.takes
         for name, value in _undotted(given).items():
             if name not in takes:
-                raise ConfigError(
-                    f"{key}.{name}", f"{choice.cls.__name__} has no argument {name!r}.{closest(name, takes)} It takes: {', '.join(takes) or 'none'}.",
-                    f"Given in: {source}",
-                )  # fmt: skip
+                what = f"{choice.cls.__name__} has no argument {name!r}.{closest(name, takes)}"
+                raise ConfigError(f"{key}.{name}", f"{what} It takes: {', '.join(takes) or 'none'}.", f"Given in: {source}")
             choice.arguments[name] = self._merged(takes[name], choice.value(name), value, f"{key}.{name}", source, append)
             choice.sources[name] = source
 
@@ -116,14 +114,13 @@ class Merger:
 
 
 def carried(value: Any, key: str) -> list[str]:
-    """One line per key that was given after its class had been switched, and is therefore in force."""
-    if isinstance(value, dict):
-        return [line for name, part in value.items() for line in carried(part, f"{key}.{name}")]
+    """One line per key of a bundle that was given after the bundle had been switched, and is therefore in force."""
     if not isinstance(value, Choice):
         return []
     lines = []
-    if value.switched_from is not None:
-        lines = [f"carried: {key}.{name} = {shown(value.arguments[name])} ({source}), given after the switch from {value.switched_from} to {value.cls.__name__}" for name, source in value.sources.items()]  # fmt: skip
+    if value.switched_from is not None and value.slot.kind == "algorithm":
+        why = f"given after the switch from {value.switched_from} to {value.cls.__name__}"
+        lines = [f"carried: {key}.{name} = {shown(value.arguments[name])} ({source}), {why}" for name, source in value.sources.items()]
     return lines + [line for name, part in value.arguments.items() for line in carried(part, f"{key}.{name}")]
 
 

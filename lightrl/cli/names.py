@@ -69,7 +69,8 @@ def _torch_class(slot: Slot, name: str, key: str) -> type[Any]:
 
 
 def _torch_names(slot: Slot) -> Mapping[str, type[Any]]:
-    return _torch_classes(slot.base) if slot.base is not None else {}
+    base: Any = slot.base
+    return _torch_classes(base) if base is not None else {}
 
 
 @functools.cache

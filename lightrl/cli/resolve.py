@@ -30,6 +30,8 @@ class Resolved:
 
     name: str
     """Of the run: the config file's."""
+    folder: str
+    """Below which runs are logged."""
     model: Choice
     """The LightningModule with every part."""
     data: Choice
@@ -80,7 +82,7 @@ def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
     if complete:
         refuse_missing(model, data, rollouts if verb == "fit" else None)
     notes = [*merger.notes, *carried(model, "model"), *carried(data, "data")]
-    return Resolved(request.name, model, data, rollouts, other, notes)
+    return Resolved(request.name, request.folder, model, data, rollouts, other, notes)
 
 
 def print_notes(notes: list[str]) -> None:

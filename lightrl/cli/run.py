@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lightrl.cli.errors import ConfigError
-from lightrl.cli.locate import refuse_bad_parts
+from lightrl.cli.blame import raised_by_ours, refusal, was_training
 from lightrl.cli.resolve import Resolved, print_notes, resolve
 from lightrl.cli.settings import read_words
-from lightrl.plugins.registry import registry
 
 if TYPE_CHECKING:
     from lightrl.cli.lightning_cli import PolicyCLI
@@ -48,31 +47,21 @@ def build(verb: str, resolved: Resolved, run: bool, print_config: bool = False) 
     Raises:
         ConfigError: something was refused before the first step.
     """
-    from lightning.fabric.utilities.exceptions import MisconfigurationException
-
     from lightrl.cli.lightning_cli import PolicyCLI
 
-    try:
+    with with_refusals(resolved):
         return PolicyCLI(verb, resolved, run, print_config)
+
+
+@contextmanager
+def with_refusals(resolved: Resolved) -> Iterator[None]:
+    """Within, what a part, lightrl or Lightning refuses on purpose before the first step becomes a short error with its key."""
+    from lightning.fabric.utilities.exceptions import MisconfigurationException
+
+    try:
+        yield
     except (ValueError, MisconfigurationException) as error:
-        if not _is_refusal(error):
+        on_purpose = isinstance(error, MisconfigurationException) or raised_by_ours(error)
+        if was_training(error) or not on_purpose:
             raise
-        refuse_bad_parts(resolved.model, "model")
-        refuse_bad_parts(resolved.data, "data")
-        raise ConfigError("", str(error)) from error
-
-
-def _is_refusal(error: BaseException) -> bool:
-    """The error was raised on purpose, by us, a plugin or Lightning's checks, before the first training step."""
-    if isinstance(error, ValueError) and not _raised_by_ours(error):
-        return False
-    return not any(frame.name in ("advance", "training_step", "run_training_epoch") for frame in traceback.extract_tb(error.__traceback__))
-
-
-def _raised_by_ours(error: BaseException) -> bool:
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    module = "" if frame is None else str(frame.tb_frame.f_globals.get("__name__", ""))
-    ours = {"lightrl", *(cls.__module__.partition(".")[0] for r in registry().records for classes in r.classes.values() for cls in classes)}
-    return module.partition(".")[0] in ours
+        raise refusal(error, resolved) from error

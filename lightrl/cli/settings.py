@@ -9,6 +9,9 @@ from typing import Any
 from lightrl.cli.errors import ConfigError
 from lightrl.cli.yaml_files import read_config
 
+FOLDER = "runs"
+"""Where runs are logged unless the config says otherwise, below the working directory."""
+
 
 @dataclass(frozen=True)
 class Text:
@@ -54,6 +57,24 @@ class Request:
         """What the run is called: the first config file's name without its ending."""
         files = [s.source for s in self.settings if not s.path]
         return Path(files[0]).stem if files else "default"
+
+    @property
+    def folder(self) -> str:
+        """Below which runs are logged."""
+        return str(self.last("trainer", "default_root_dir") or FOLDER)
+
+    def last(self, *path: str) -> Any:
+        """What was last said at a key, as typed or as the file has it; None if nothing was."""
+        found = None
+        for setting in self.settings:
+            value = setting.value
+            if setting.path:
+                value = value.text if setting.path == path else None
+            else:
+                for name in path:
+                    value = value.get(name) if isinstance(value, dict) else None
+            found = value if value is not None else found
+        return found
 
 
 def read_words(words: list[str]) -> Request:

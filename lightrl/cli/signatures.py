@@ -59,17 +59,22 @@ class Argument:
         return self.default is inspect.Parameter.empty
 
 
-@functools.cache
 def arguments_of(cls: type[Any], supplied: int = 0) -> Mapping[str, Argument]:
     """The arguments of a class by name, without the first `supplied` ones."""
+    key: Any = cls
+    return _arguments(key, supplied)
+
+
+@functools.cache
+def _arguments(cls: Any, supplied: int) -> Mapping[str, Argument]:
     found = [p for p in get_signature_parameters(cls, None) if p.kind not in (p.kind.VAR_POSITIONAL, p.kind.VAR_KEYWORD)]
     return {p.name: Argument(p.name, slot_of(p.annotation), p.default) for p in found[supplied:]}
 
 
 def slot_of(annotation: Any) -> Slot:
     """What an argument with this type may hold."""
-    members = [a for a in _members(annotation) if a is not type(None)]
-    optional = len(members) < len(_members(annotation))
+    members = [a for a in members_of(annotation) if a is not type(None)]
+    optional = len(members) < len(members_of(annotation))
     if len(members) != 1:
         return Slot("plain", annotation, optional=optional)
     (only,) = members
@@ -93,24 +98,41 @@ def kind_of(annotation: Any) -> str | None:
     return next((title for title, base in _bases().items() if issubclass(annotation, base)), None)
 
 
+def is_simple(annotation: Any) -> bool:
+    """The type is made of Python's own: no class is to be built for it."""
+    if get_origin(annotation) is Literal:
+        return True
+    if members := get_args(annotation):
+        return all(is_simple(member) for member in members)
+    return not inspect.isclass(annotation) or annotation.__module__ in ("builtins", "pathlib", "datetime")
+
+
 def type_name(annotation: Any) -> str:
     """A type in the words of a message."""
     if get_origin(annotation) is Literal:
         return " or ".join(repr(value) for value in get_args(annotation))
-    if len(_members(annotation)) > 1:
-        return " or ".join("null" if m is type(None) else type_name(m) for m in _members(annotation))
+    if len(members_of(annotation)) > 1:
+        return " or ".join("null" if m is type(None) else type_name(m) for m in members_of(annotation))
     return annotation.__name__ if inspect.isclass(annotation) and not get_args(annotation) else str(annotation).replace("typing.", "")
 
 
 def _factory(annotation: Any, only: Any, optional: bool) -> Slot:
     arguments = get_args(only)
-    made = [m for m in _members(arguments[1]) if inspect.isclass(m)] if len(arguments) == 2 else []
+    made = [m for m in members_of(arguments[1]) if inspect.isclass(m)] if len(arguments) == 2 else []
     if not made or not isinstance(arguments[0], list):
         return Slot("plain", annotation, optional=optional)
     return Slot("factory", annotation, made[0], kind_of(made[0]), optional, len(arguments[0]))
 
 
-def _members(annotation: Any) -> tuple[Any, ...]:
+def classes_in(annotation: Any) -> list[type[Any]]:
+    """The classes in a type that are not Python's own, each once."""
+    if inner := [c for member in get_args(annotation) for c in classes_in(member)]:
+        return list(dict.fromkeys(inner))
+    return [annotation] if inspect.isclass(annotation) and not is_simple(annotation) else []
+
+
+def members_of(annotation: Any) -> tuple[Any, ...]:
+    """The members of a Union, or the type itself."""
     return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
 
 

@@ -1,0 +1,96 @@
+"""`lightrl check`: what would run, how large it is and what it would take; nothing is trained."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from lightrl.algorithms.algorithm import SLOTS
+from lightrl.cli.choice import Choice, shown
+from lightrl.cli.memory import NOT_COUNTED, estimate, in_words
+from lightrl.cli.resolve import Resolved, print_notes, resolve
+from lightrl.cli.settings import read_words
+
+
+def check(words: list[str]) -> int:
+    """Resolve a config as `fit` would, build its parts, and print them.
+
+    Args:
+        words: as for `lightrl fit`.
+
+    Raises:
+        ConfigError: as `fit` would, before training.
+    """
+    from lightrl.cli.run import build, with_refusals
+
+    resolved = resolve("fit", read_words(words))
+    print_notes(resolved.notes)
+    # what Lightning tells of the hardware is no part of the answer
+    logging.getLogger("lightning.pytorch.utilities.rank_zero").setLevel(logging.WARNING)
+    logging.getLogger("lightning.fabric.utilities.seed").setLevel(logging.WARNING)
+    cli = build("fit", resolved, run=False)
+    console = Console(soft_wrap=True)
+    with with_refusals(resolved):
+        tables = [*_sections(resolved), *_sizes(cli.model, resolved), _data(cli.datamodule), _memory(cli.model, resolved)]
+    for table in tables:
+        console.print(table)
+    console.print(f"{NOT_COUNTED}\nThe config can be run: lightrl fit {' '.join(words)}", markup=False, highlight=False)
+    return 0
+
+
+def _sections(resolved: Resolved) -> list[Table]:
+    model = resolved.model
+    tables = [_bundle(model.value("algorithm"))] if "algorithm" in model.takes else []
+    rewards = model.value("rewards") if "rewards" in model.takes else None
+    if rewards:
+        tables.append(_table("rewards", {name: f"{choice}, weight {choice.value('weight'):g}" for name, choice in rewards.items()}))
+    rest = {name: shown(model.value(name)) for name in model.takes if name not in ("algorithm", "rewards")}
+    return [*tables, _table(f"{model.cls.__name__}: other settings", rest)]
+
+
+def _bundle(algorithm: Choice) -> Table:
+    table = Table("slot", "part", "arguments", title=f"algorithm: {algorithm.cls.__name__}", title_justify="left")
+    for name in algorithm.takes:
+        part = algorithm.value(name)
+        if isinstance(part, Choice):
+            table.add_row(name, part.cls.__name__, ", ".join(f"{n}={shown(part.value(n))}" for n in part.takes))
+        else:
+            table.add_row(name, "-" if name in SLOTS else shown(part), "")
+    return table
+
+
+def _sizes(module: Any, resolved: Resolved) -> list[Table]:
+    if not hasattr(module, "algorithm"):
+        return []
+    from lightrl.callbacks.sizes import sizes_table
+
+    return [sizes_table(module, resolved.rollouts.epochs)]
+
+
+def _data(data: Any) -> Table:
+    counts = {name: "endless" if count is None else f"{count:,} prompts" for name, count in data.sizes().items()}
+    return _table("data, before prompts are measured with the tokenizer", counts)
+
+
+def _memory(module: Any, resolved: Resolved) -> Table:
+    parameters = module.policy_source.parameters()
+    reference = "ref_logprobs" in module.algorithm.needs if hasattr(module, "algorithm") else False
+    optimizer: Choice = resolved.model.value("optimizer")
+    momentum = float(optimizer.value("momentum") or 0) if "momentum" in optimizer.takes else 0.0
+    held = estimate(parameters, getattr(module.policy_source, "dtype", "float32"), optimizer.cls.__name__, momentum, reference)
+    rows = {h.what: f"{in_words(h.bytes)} ({h.parameters:,} parameters)" for h in held}
+    critic = getattr(getattr(module, "algorithm", None), "critic", None)
+    if critic is not None:
+        rows["critic"] = f"{type(critic).__name__}: not counted"
+    return _table("memory of models on one device, estimated", rows | {"sum": in_words(sum(h.bytes for h in held))})
+
+
+def _table(title: str, rows: Mapping[str, str]) -> Table:
+    table = Table(title=title, title_justify="left", show_header=False, box=None)
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table

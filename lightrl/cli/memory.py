@@ -1,0 +1,51 @@
+"""An estimate of the memory that models take in a run, by what holds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
+"""Bytes per number."""
+
+NOT_COUNTED = "Not counted: activations, keys and values while generating, CUDA's own, and what a strategy shards or copies."
+"""What the estimate leaves out."""
+
+_STATES = {"AdamW": 2, "Adam": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "SGD": 0, "Adagrad": 1, "RMSprop": 1, "Adadelta": 2}
+
+
+@dataclass(frozen=True)
+class Held:
+    """Memory of one holder."""
+
+    what: str
+    """Which model and which of its numbers."""
+    parameters: int
+    """How many numbers there are of each."""
+    bytes: int
+    """Estimated."""
+
+
+def estimate(parameters: int, dtype: str, optimizer: str, momentum: float, reference: bool) -> list[Held]:
+    """Weights, gradients, optimizer states and reference, each `parameters` numbers of `dtype`.
+
+    Args:
+        parameters: of the policy.
+        dtype: of its weights; torch's optimizers keep their states in it.
+        optimizer: class name; unknown ones count two states per parameter, as AdamW.
+        momentum: of SGD; more than 0 keeps one state.
+        reference: a frozen copy of the policy is held.
+    """
+    states = 1 if optimizer == "SGD" and momentum else _STATES.get(optimizer, 2)
+    width = BYTES.get(dtype, BYTES["float32"])
+    held = {"policy: weights": 1, "policy: gradients": 1, f"policy: {optimizer} states": states, "reference: weights": int(reference)}
+    return [Held(what, parameters, copies * parameters * width) for what, copies in held.items() if copies]
+
+
+def in_words(size: int) -> str:
+    """Bytes with a unit, three digits."""
+    value = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if value < 1024 or unit == "TiB":
+            break
+        value /= 1024
+    return f"{value:.3g} {unit}"
