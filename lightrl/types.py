@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from typing import Any, Literal, Self
 
@@ -176,6 +176,21 @@ class ScoredRollout(Rollout):
     """Per reward `[N]` int64: an `Outcome`."""
     scorable: Tensor
     """`[N]` bool: every reward with a weight answered and at least one gave a value; other rows leave statistics and loss."""
+
+    @classmethod
+    def concat(cls, batches: Sequence[Self]) -> Self:
+        """As `Rows.concat`; a reward that scored tokens in one batch and rows in another becomes `[N, L]` in both."""
+        per_token = {name for batch in batches for name, part in batch.reward_parts.items() if part.dim() == 2}
+        return super().concat([batch._widened(per_token) for batch in batches])
+
+    def _widened(self, per_token: set[str]) -> Self:
+        rows = {name: part for name, part in self.reward_parts.items() if name in per_token and part.dim() == 1}
+        if not rows:
+            return self
+        positions = torch.arange(self.response_mask.shape[1], device=self.response_mask.device)
+        last = torch.where(self.response_mask, positions, -1).amax(1, keepdim=True)
+        wide = {name: torch.where((positions == last) & (last >= 0), part[:, None], math.nan) for name, part in rows.items()}
+        return replace(self, reward_parts=self.reward_parts | wide)
 
 
 @dataclass(kw_only=True)

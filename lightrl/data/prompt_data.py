@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Literal
 
 from lightning.pytorch import LightningDataModule
@@ -180,6 +181,8 @@ class PromptData(LightningDataModule):
 
     def _batches(self, name: str) -> PromptBatches | list[Any]:
         if name not in self._sources:
+            # an evaluation without prompts is what was asked for
+            warnings.filterwarnings("ignore", "Total length of `list` across ranks is zero")
             return []
         return PromptBatches(self._sources[name], self.validation_batch_size, *self._place())
 

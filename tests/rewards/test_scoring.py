@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lightrl.parts.reward import BatchReward, Function, Reward, RowReward
 from lightrl.rewards.scoring import RewardSet
-from lightrl.types import Outcome, Prompt, Rollout
+from lightrl.types import Outcome, Prompt, Rollout, ScoredRollout
 
 NAN = math.nan
 
@@ -261,3 +261,13 @@ def test_state_of_rewards_survives() -> None:
     assert again.state_dict() == rewards.state_dict()
     with pytest.raises(ValueError, match=r"state for the rewards \['gone'\], but these are: count, plain"):
         again.load_state_dict({"gone": {}})
+
+
+def test_scores_of_rows_and_of_tokens_can_be_joined() -> None:
+    rewards = RewardSet({"r": Says(1.0, [2.0, 3.0, 4.0], None)})
+    batch = rollout([2, 3, 0])
+    rows = [rewards.score(batch.select([i])) for i in range(3)]
+    joined, whole = ScoredRollout.concat(rows), rewards.score(batch)
+    assert [part.reward_parts["r"].dim() for part in rows] == [1, 2, 1]
+    assert torch.equal(joined.reward_parts["r"].nan_to_num(-99.0), whole.reward_parts["r"].nan_to_num(-99.0))
+    assert torch.equal(rewards.token_rewards(joined)[0], rewards.token_rewards(whole)[0])
