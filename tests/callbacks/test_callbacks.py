@@ -1,0 +1,100 @@
+"""What a run shows: sizes at the start, a bar that counts rollouts, completions as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from lightning.pytorch import Trainer
+from lightning.pytorch.loggers import TensorBoardLogger
+from rich.console import Console
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from lightrl import DigitSorting, GroupRelative, GroupSampler, PolicyOptimization, Prompt, PromptData, RowReward, TinyPolicy, TransformersEngine
+from lightrl.callbacks.completions import CompletionsLog, completions_table
+from lightrl.callbacks.progress import RolloutProgress
+from lightrl.callbacks.sizes import SizesTable, sizes_table
+from lightrl.testing import random_rollout
+
+
+class Short(RowReward):
+    """Prefers short completions."""
+
+    def score(self, prompt: Prompt, completion: str) -> float:
+        return -float(len(completion))
+
+
+def module() -> PolicyOptimization:
+    return PolicyOptimization(
+        policy=TinyPolicy(hidden=16, layers=1, heads=2),
+        algorithm=GroupRelative(sampler=GroupSampler(group_size=4), minibatches=2, epochs=2),
+        rewards={"short": Short()},
+        engine=TransformersEngine(max_new_tokens=8),
+        prompts_per_rollout=6,
+        micro_batch_tokens=100,
+        optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3),
+    )
+
+
+def fit(tmp_path: Path, rollouts: int, *callbacks: Any, ckpt_path: str | None = None, **changes: Any) -> Trainer:
+    run = Trainer(
+        accelerator="cpu", devices=1, max_epochs=rollouts, callbacks=list(callbacks), enable_model_summary=False, num_sanity_val_steps=0,
+        logger=TensorBoardLogger(tmp_path, name="run"), log_every_n_steps=1, **changes,
+    )  # fmt: skip
+    run.fit(module(), datamodule=PromptData(train=DigitSorting(examples=60), validation_size=8), ckpt_path=ckpt_path)
+    return run
+
+
+def test_the_table_of_sizes_does_the_arithmetic() -> None:
+    console = Console(width=120, record=True, quiet=False, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+    console.print(sizes_table(module(), 10))
+    lines = console.export_text().splitlines()
+    assert any("prompts x group = rows" in line and "6 x 4 = 24" in line for line in lines)
+    assert any("optimizer steps" in line and "2 x 2 = 4" in line for line in lines)
+    assert any("rows per optimizer step" in line and line.rstrip().endswith("12") for line in lines)
+    assert any("10 (40 optimizer steps, 240 completions)" in line for line in lines)
+
+
+def test_the_bar_counts_rollouts_also_after_a_resume(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run = fit(tmp_path, 2, RolloutProgress(), SizesTable(), enable_checkpointing=False)
+    run.save_checkpoint(tmp_path / "x.ckpt")
+    shown = "".join(capfd.readouterr())
+    assert "2/2" in shown
+    assert "reward=" in shown
+    assert "length=" in shown
+    assert "Rollouts (rollout)" in shown
+    assert "prompts x group = rows" in shown
+    bar = RolloutProgress()
+    fit(tmp_path, 5, bar, ckpt_path=str(tmp_path / "x.ckpt"), enable_checkpointing=False)
+    shown = "".join(capfd.readouterr())
+    assert "2/5" in shown
+    assert "5/5" in shown
+    assert bar.train_progress_bar.n == bar.train_progress_bar.total == 5
+
+
+def test_completions_stand_in_tensorboard_with_their_rewards(tmp_path: Path) -> None:
+    run = fit(tmp_path, 3, CompletionsLog(every_n_rollouts=2), enable_progress_bar=False, enable_checkpointing=False)
+    events = EventAccumulator(run.log_dir)
+    events.Reload()
+    assert {"completions/text_summary", "val/completions/text_summary"} <= set(events.Tags()["tensors"])
+    logged = events.Tensors("completions/text_summary")
+    assert [event.step for event in logged] == [1, 3]
+    text = logged[0].tensor_proto.string_val[0].decode()
+    assert text.splitlines()[0] == "prompt | completion | finish | tokens | short | advantage"
+    assert len(text.splitlines()) == 2 + 8
+
+
+def test_a_table_keeps_its_columns_whatever_a_completion_says() -> None:
+    rollout = random_rollout(TinyPolicy(hidden=16, layers=1, heads=2).build())
+    rollout.completions[0] = "a|b`c\nd" + "x" * 2000
+    lines = completions_table(rollout, 3).splitlines()
+    assert len(lines) == 5
+    assert lines[2].replace("\\|", "").count("|") == 3
+    assert "(2007 characters)" in lines[2]
+
+
+def test_settings_out_of_range_are_refused() -> None:
+    with pytest.raises(ValueError, match="every_n_rollouts >= 1"):
+        CompletionsLog(every_n_rollouts=0)
