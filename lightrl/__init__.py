@@ -16,6 +16,7 @@ _HOME = {
         "Counts", "Experience", "Outcome", "PolicyOutput", "Prompt", "Rollout", "ScoredRollout", "Statistic", "WithStatistics",
     ],
     "lightrl.hookspecs": ["hookimpl"],
+    "lightrl.ops.groups": ["GroupStatistics", "group_statistics"],
     "lightrl.algorithms.algorithm": ["Algorithm", "GroupRelative"],
     "lightrl.parts.base": ["Part"],
     "lightrl.parts.advantage": ["GAE", "Advantage", "Advantages", "GroupCentered", "GroupNormalized", "LeaveOneOut", "spread"],
@@ -43,7 +44,7 @@ _HOME = {
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
-__all__ = ["__version__", *sorted(_MODULE_OF)]  # noqa: PLE0604 - names resolve lazily
+__all__ = ["__version__", *sorted(_MODULE_OF)]
 
 
 def __getattr__(name: str) -> Any:

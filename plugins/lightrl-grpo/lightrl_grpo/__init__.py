@@ -5,6 +5,9 @@ from typing import Any
 from jsonargparse import lazy_instance
 
 from lightrl import KL, GroupRelative, KLPenalty, hookimpl
+from lightrl_grpo.process import StepNormalized
+
+__all__ = ["GRPO", "StepNormalized"]
 
 
 class GRPO(GroupRelative):
@@ -28,3 +31,8 @@ class GRPO(GroupRelative):
 @hookimpl
 def lightrl_algorithms() -> list[type[Any]]:
     return [GRPO]
+
+
+@hookimpl
+def lightrl_advantages() -> list[type[Any]]:
+    return [StepNormalized]

@@ -1,0 +1,42 @@
+"""Process supervision: rewards at the ends of reasoning steps."""
+
+import torch
+
+from lightrl import Advantage, Advantages, Experience, group_statistics
+
+
+class StepNormalized(Advantage):
+    """Step rewards normalised over all steps of the group, and added up from each token on.
+
+    r~ = (r - mean_g(r)) / (std_g(r) + eps) over every step reward of every completion of the group, and
+    A_t = sum of r~ over the steps that end at t or later. With one reward at the end of each row it is `GroupNormalized`.
+
+    Source: Shao et al. 2024 (GRPO), arXiv:2402.03300, section 4.1.3.
+    """
+
+    baseline = "group"
+
+    def __init__(self, ddof: int = 1, eps: float = 1e-6) -> None:
+        """
+        Args:
+            ddof: 1 divides the squares by count - 1, 0 by the count.
+            eps: added to the deviation; at least 0.
+
+        Raises:
+            ValueError: ddof is neither 0 nor 1, or eps is negative.
+        """
+        if ddof not in (0, 1) or eps < 0:
+            raise ValueError(f"StepNormalized needs ddof 0 or 1 and eps >= 0, got ddof={ddof}, eps={eps}")
+        self.ddof, self.eps = ddof, eps
+
+    def compute(self, experience: Experience) -> Advantages:
+        mask = experience.response_mask & experience.scorable[:, None]
+        ends = experience.step_ends & mask
+        rewards = experience.token_rewards[ends]
+        group = experience.group[:, None].expand_as(ends)[ends]
+        steps = group_statistics(rewards, group, torch.ones_like(group, dtype=torch.bool), self.ddof)
+        scale = steps.std + self.eps
+        normalised = torch.where(steps.dead | (scale == 0), 0.0, (rewards.double() - steps.mean) / scale)
+        placed = torch.zeros(ends.shape, dtype=torch.float64, device=ends.device).masked_scatter(ends, normalised)
+        following = placed.flip(1).cumsum(1).flip(1)
+        return Advantages(torch.where(mask, following, 0.0).to(experience.token_rewards.dtype))
