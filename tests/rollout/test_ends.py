@@ -141,6 +141,21 @@ def test_a_row_ends_where_the_model_has_no_more_positions(
     assert set(rollout.finish_reason) == {"length"}
 
 
+@pytest.mark.parametrize("architecture", ["llama", "gpt2"])
+def test_what_a_finished_row_goes_on_to_say_counts_for_nothing(
+    policy_of: Callable[..., Policy], engine_for: EngineFor, architecture: str
+) -> None:
+    policy = policy_of(architecture)
+    lead_to(policy, {1: 0.0, 5: 2.2})
+    # the long prompts end at their first token and stay in the batch, out of positions, until enough others are finished
+    prompts = [Prompt(id="long", text="1" * 95), *(Prompt(id=str(i), text="1=") for i in range(24))]
+    rollout = engine_for(policy, max_new_tokens=50).generate(prompts, 8)
+    last = rollout.input_ids[torch.arange(len(rollout)), rollout.lengths - 1].tolist()
+    assert rollout.response_lengths[:8].tolist() == [1] * 8
+    assert [reason == "stop" for reason in rollout.finish_reason] == [token == 1 for token in last]
+    assert "length" in rollout.finish_reason[:8]
+
+
 def test_a_prompt_that_fills_the_model_is_an_error_with_its_name(policy: Policy, engine_for: EngineFor) -> None:
     prompts = [Prompt(id="fits", text="1="), Prompt(id="too-long", text="1" * 96)]
     with pytest.raises(ValueError, match="prompt 'too-long' has 96 tokens and the policy takes rows of at most 96"):
