@@ -196,13 +196,20 @@ class PolicyOptimization(PolicyModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """State of the parts and of the engine, per rank where it differs."""
-        checkpoint["lightrl"] = {"algorithm": self.algorithm.state_dict(), "engine": self.adapter.gather(self.engine.state_dict())}
+        assert self.rewards is not None
+        checkpoint["lightrl"] = {
+            "algorithm": self.algorithm.state_dict(),
+            "rewards": self.rewards.state_dict(),
+            "engine": self.adapter.gather(self.engine.state_dict()),
+        }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Take back what `on_save_checkpoint` gave."""
         state = checkpoint["lightrl"]
         if self.trainer.state.fn == "fit":
+            assert self.rewards is not None
             self.algorithm.load_state_dict(state["algorithm"])
+            self.rewards.load_state_dict(state["rewards"])
         self.engine.load_state_dict(state["engine"][self.trainer.global_rank % len(state["engine"])])
 
     def _minibatches(self, experience: Experience) -> Iterator[Experience]:
