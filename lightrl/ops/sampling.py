@@ -54,14 +54,27 @@ def truncate(weights: Tensor, top_k: int = 0, top_p: float = 1.0, min_p: float =
         kth = weights.topk(top_k).values[:, -1:]
         weights = torch.where(weights < kth, 0.0, weights)
     if top_p < 1:
-        ascending, order = weights.sort(dim=-1, stable=True)
-        below = ascending.cumsum(-1, dtype=torch.float64)
-        drop = below <= (1 - top_p) * below[:, -1:]
-        drop[:, -1] = False
-        weights = weights.masked_fill(drop.scatter(1, order, drop), 0.0)
+        weights = torch.where(_nucleus(weights, top_p), weights, 0.0)
     if min_p > 0:
         weights = torch.where(weights < min_p * weights.amax(-1, keepdim=True), 0.0, weights)
     return weights
+
+
+def _nucleus(weights: Tensor, top_p: float) -> Tensor:
+    """`[n, V]` bool: a token stays if those before it, in falling order, have not reached `top_p` of the total."""
+    reach = top_p * weights.sum(-1, keepdim=True, dtype=torch.float64)
+    size, vocabulary = min(BLOCK, weights.shape[-1]), weights.shape[-1]
+    falling = weights.topk(size).values
+    # of a peaked distribution a few suffice, and nothing else has to be sorted
+    while size < vocabulary and (falling.sum(-1, keepdim=True, dtype=torch.float64) < reach).any():
+        size = min(16 * size, vocabulary)
+        falling = weights.topk(size).values
+    before = falling.cumsum(-1, dtype=torch.float64) - falling
+    count = (before < reach).sum(-1, keepdim=True).clamp(min=1)
+    least = falling.gather(1, count - 1)
+    above, level = weights > least, weights == least
+    # of tokens that tie for the last places the first ones stay, so that no sort decides
+    return above | (level & (level.cumsum(-1) <= count - above.sum(-1, keepdim=True)))
 
 
 def inverse_cdf(weights: Tensor, uniform: Tensor) -> Tensor:

@@ -87,6 +87,19 @@ def test_top_p_by_hand() -> None:
     assert (truncate(weights, top_k=2, top_p=0.6) > 0).tolist() == [[True, False, False, False]]
 
 
+@pytest.mark.parametrize("vocabulary", [4, 4 * BLOCK])
+def test_top_p_among_ties_keeps_as_many_as_it_needs_and_the_first(vocabulary: int) -> None:
+    kept = truncate(torch.ones(2, vocabulary), top_p=0.5)
+    assert kept.tolist() == [[1.0] * (vocabulary // 2) + [0.0] * (vocabulary // 2)] * 2
+
+
+@pytest.mark.parametrize("spread", [0.1, 1.0, 6.0])
+@pytest.mark.parametrize("top_p", [0.3, 0.9, 0.999])
+def test_top_p_of_a_large_vocabulary_keeps_what_transformers_keeps(spread: float, top_p: float) -> None:
+    logits = torch.randn(2, 20_000, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * spread
+    assert torch.equal(truncate(logits.softmax(-1), top_p=top_p) > 0, by_transformers(logits, 1.0, 0, top_p, 0.0) > 0)
+
+
 def test_temperature_zero_takes_the_first_of_the_likeliest_with_its_plain_log_prob() -> None:
     logits = torch.tensor([[1.0, 3.0, 3.0], [0.0, -1.0, -2.0]])
     tokens, logprobs = sample(logits, torch.tensor([0.99, 0.99]).double(), temperature=0.0, top_k=1, top_p=0.1, min_p=0.5)
@@ -156,9 +169,9 @@ def test_half_precision_logits_give_float32_log_probs_and_float64_stay() -> None
 
 
 def test_nan_logits_show_in_the_log_probs() -> None:
-    for vocabulary in (10, 3000):
+    for vocabulary, top_p in itertools.product((10, 3000), (1.0, 0.9)):
         logits = torch.zeros(2, vocabulary)
         logits[1, 3] = torch.nan
-        tokens, logprobs = sample(logits, torch.tensor([0.5, 0.5], dtype=torch.float64))
+        tokens, logprobs = sample(logits, torch.tensor([0.5, 0.5], dtype=torch.float64), top_p=top_p)
         assert logprobs.isnan().tolist() == [False, True]
         assert ((tokens >= 0) & (tokens < vocabulary)).all()
