@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lightrl.data.files import DatasetPrompts, JsonLines, Parquet
-from lightrl.data.tasks import DigitSorting, Addition, Reversal
+from lightrl.data.tasks import Addition, DigitSorting, Reversal
 from lightrl.hookspecs import hookimpl
 from lightrl.parts.advantage import GAE, GroupCentered, GroupNormalized, LeaveOneOut
 from lightrl.parts.aggregation import ConstantLength, SequenceMean, SequenceSum, SequenceSumTokenMean, TokenMean
