@@ -76,6 +76,12 @@ class RolloutProgress(TQDMProgressBar):
         bar.set_description(self._unit)
         return bar
 
+    def init_validation_tqdm(self) -> Tqdm:
+        """No second bar while rollouts are counted: the phase says that the policy is evaluated."""
+        bar = super().init_validation_tqdm()
+        bar.disable = bar.disable or (self.counts_rollouts and self.trainer.state.fn == "fit")
+        return bar
+
     @property
     def _unit(self) -> str:
         return "Rollouts" if self.counts_rollouts else f"Epoch {self.trainer.current_epoch}"
