@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from lightrl.algorithms.algorithm import SLOTS
 from lightrl.cli.choice import Choice, shown
@@ -57,9 +58,9 @@ def _bundle(algorithm: Choice) -> Table:
     for name in algorithm.takes:
         part = algorithm.value(name)
         if isinstance(part, Choice):
-            table.add_row(name, part.cls.__name__, ", ".join(f"{n}={shown(part.value(n))}" for n in part.takes))
+            table.add_row(name, part.cls.__name__, Text(", ".join(f"{n}={shown(part.value(n))}" for n in part.takes)))
         else:
-            table.add_row(name, "-" if name in SLOTS else shown(part), "")
+            table.add_row(name, "-" if name in SLOTS else Text(shown(part)), "")
     return table
 
 
@@ -92,5 +93,5 @@ def _memory(module: Any, resolved: Resolved) -> Table:
 def _table(title: str, rows: Mapping[str, str]) -> Table:
     table = Table(title=title, title_justify="left", show_header=False, box=None)
     for name, value in rows.items():
-        table.add_row(name, value)
+        table.add_row(name, Text(value))
     return table

@@ -50,9 +50,8 @@ class Choice:
 
     def build(self) -> Any:
         """The object, with the parts in its arguments built first."""
-        return self.cls(
-            **{name: _built(self.value(name)) for name in self.takes if not self.takes[name].required or name in self.arguments}
-        )
+        given = [name for name, argument in self.takes.items() if name in self.arguments or not argument.required]
+        return self.cls(**{name: _built(self.value(name)) for name in given})
 
     def __str__(self) -> str:
         given = ", ".join(f"{name}={shown(value)}" for name, value in self.arguments.items())

@@ -10,28 +10,26 @@ import yaml
 from jsonargparse import ArgumentError, ArgumentParser
 
 from lightrl.cli.errors import ConfigError, closest
-from lightrl.cli.settings import Text
+from lightrl.cli.settings import Item, Text
 from lightrl.cli.signatures import type_name
 from lightrl.cli.yaml_files import parse_yaml
 
 
-def plain_value(annotation: Any, old: Any, new: Any, key: str, source: str, append: bool = False) -> Any:
+def plain_value(annotation: Any, old: Any, new: Any, key: str, source: str) -> Any:
     """What an argument of no particular shape becomes.
 
     Args:
         annotation: its declared type.
         old: what was in force.
-        new: a value of a file, or a `Text` as typed.
+        new: a value of a file, or a `Text` as typed; an `Item` is added to the list `old`.
         key: where it stands.
         source: where it was given.
-        append: `new` is one more item of the list `old`.
 
     Raises:
         ConfigError: the value does not have the type.
     """
-    if append:
-        item = _parsed(new, key)
-        return checked(annotation, [*(old or []), item], key, source)
+    if isinstance(new, Item):
+        return checked(annotation, [*(old or []), parsed(new, key)], key, source)
     if isinstance(new, dict) and isinstance(old, dict):
         return checked(annotation, {**old, **new}, key, source)
     return checked(annotation, new, key, source)
@@ -53,7 +51,7 @@ def checked(annotation: Any, value: Any, key: str, source: str) -> Any:
         raise ConfigError(
             key, f"expected {type_name(annotation)}, got {_as_given(value)}.{_near(annotation, value)}", f"Given in: {source}"
         ) from error
-    return typed["value"] if _is_json(typed["value"]) else _parsed(value, key)
+    return typed["value"] if _is_json(typed["value"]) else parsed(value, key)
 
 
 def _near(annotation: Any, value: Any) -> str:
@@ -66,10 +64,15 @@ def _as_given(value: Any) -> str:
 
 
 def _deep(value: Any, key: str) -> Any:
-    return {name: _deep(part, key) for name, part in value.items()} if isinstance(value, dict) else _parsed(value, key)
+    return {name: _deep(part, key) for name, part in value.items()} if isinstance(value, dict) else parsed(value, key)
 
 
-def _parsed(value: Any, key: str) -> Any:
+def parsed(value: Any, key: str) -> Any:
+    """A typed value as YAML reads it; any other as it is.
+
+    Raises:
+        ConfigError: it is not YAML.
+    """
     if not isinstance(value, Text):
         return value
     try:

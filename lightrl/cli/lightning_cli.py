@@ -84,6 +84,25 @@ class PolicyCLI(LightningCLI):
         except (ValueError, TypeError, MisconfigurationException) as error:
             raise ConfigError("trainer", str(error).splitlines()[0]) from error
 
+    def before_validate(self) -> None:
+        """Refuse to evaluate nothing."""
+        self._needs_prompts("validation")
+
+    def before_test(self) -> None:
+        """Refuse to evaluate nothing."""
+        self._needs_prompts("test")
+
+    def before_predict(self) -> None:
+        """Refuse to complete nothing."""
+        self._needs_prompts("test", "validation")
+
+    def _needs_prompts(self, *names: str) -> None:
+        sizes = self.datamodule.sizes() if hasattr(self.datamodule, "sizes") else {}
+        if sizes and not any(sizes[name] for name in names):
+            example = f"--data.{names[0]} JsonLines --data.{names[0]}.path FILE.jsonl"
+            problem = f"there are no {' or '.join(names)} prompts to {self._verb}."
+            raise ConfigError(f"data.{names[0]}", problem, f"Type for example: {example}")
+
     def _parse_ckpt_path(self) -> None:
         """The config says what the model is: Lightning would let the checkpoint's hyperparameters override it."""
 

@@ -7,12 +7,11 @@ from typing import Any
 
 from lightrl.cli.choice import Choice, shown
 from lightrl.cli.errors import ConfigError, closest
-from lightrl.cli.leaf import plain_value
+from lightrl.cli.leaf import parsed, plain_value
 from lightrl.cli.names import class_named, known
 from lightrl.cli.rewards import reward_in_full
-from lightrl.cli.settings import Text
-from lightrl.cli.signatures import Argument, Slot
-from lightrl.cli.yaml_files import parse_yaml
+from lightrl.cli.settings import Item, Text
+from lightrl.cli.signatures import Argument, Slot, arguments_of
 
 
 class Merger:
@@ -22,7 +21,7 @@ class Merger:
         self.notes: list[str] = []
         """One line per key that a later setting made void."""
 
-    def arguments(self, choice: Choice, given: Any, key: str, source: str, append: bool = False) -> None:
+    def arguments(self, choice: Choice, given: Any, key: str, source: str) -> None:
         """Set arguments of a class that has been chosen.
 
         Args:
@@ -30,7 +29,6 @@ class Merger:
             given: values by argument name.
             key: where the choice stands.
             source: where the values were given.
-            append: values are further items of lists.
 
         Raises:
             ConfigError: an unknown argument, a value of the wrong type, an unknown class.
@@ -42,21 +40,21 @@ class Merger:
             if name not in takes:
                 what = f"{choice.cls.__name__} has no argument {name!r}.{closest(name, takes)}"
                 raise ConfigError(f"{key}.{name}", f"{what} It takes: {', '.join(takes) or 'none'}.", f"Given in: {source}")
-            choice.arguments[name] = self._merged(takes[name], choice.value(name), value, f"{key}.{name}", source, append)
+            choice.arguments[name] = self._merged(takes[name], choice.value(name), value, f"{key}.{name}", source)
             choice.sources[name] = source
 
-    def _merged(self, argument: Argument, old: Any, new: Any, key: str, source: str, append: bool) -> Any:
+    def _merged(self, argument: Argument, old: Any, new: Any, key: str, source: str) -> Any:
         slot = argument.slot
         if slot.shape == "plain":
-            return plain_value(slot.annotation, old, new, key, source, append)
-        if append:
-            raise ConfigError(key, "+= adds to a list, and this is none.")
-        new = _untyped(new)
+            return plain_value(slot.annotation, old, new, key, source)
+        new = _untyped(new, key)
         if slot.shape == "parts":
             return self._parts(slot, old, new, key, source)
         return self._one(slot, old, new, key, source)
 
     def _parts(self, slot: Slot, old: Any, new: Any, key: str, source: str) -> dict[str, Any] | None:
+        if new is None and slot.optional:
+            return None
         if not isinstance(new, dict):
             raise ConfigError(
                 key,
@@ -65,7 +63,7 @@ class Merger:
             )
         parts = dict(old or {})
         for name, value in _undotted(new).items():
-            part = self._one(slot.item, parts.get(name), _untyped(value), f"{key}.{name}", source)
+            part = self._one(slot.item, parts.get(name), _untyped(value, f"{key}.{name}"), f"{key}.{name}", source)
             if part is None:
                 parts.pop(name, None)
             else:
@@ -87,6 +85,10 @@ class Merger:
 
     def _chosen(self, slot: Slot, old: Choice | None, name: Any, key: str, source: str) -> Choice:
         if slot.shape == "record" and slot.base is not None:
+            if name is not None:
+                raise ConfigError(
+                    key, f"expected a mapping of {', '.join(arguments_of(slot.base))}, got {shown(name)}.", f"Given in: {source}"
+                )
             return copy.deepcopy(old) if old is not None else Choice(slot.base, slot)
         if name is None:
             if old is None:
@@ -136,7 +138,7 @@ def _split(new: Any, key: str, source: str) -> tuple[Any, dict[str, Any]]:
         raise ConfigError(
             f"{key}.{extra[0]}", "stands beside class_path, where only init_args may stand: put it under init_args.", f"Given in: {source}"
         )
-    return _untyped(new.get("class_path")), _untyped(new.get("init_args")) or {}
+    return _untyped(new.get("class_path"), key), _untyped(new.get("init_args"), key) or {}
 
 
 def _undotted(given: dict[str, Any]) -> dict[str, Any]:
@@ -151,8 +153,10 @@ def _undotted(given: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _untyped(value: Any) -> Any:
+def _untyped(value: Any, key: str) -> Any:
     """What was typed for a slot that holds classes: a name, null, or a mapping."""
+    if isinstance(value, Item):
+        raise ConfigError(key, "+= adds to a list, and this is none.")
     if not isinstance(value, Text):
         return value
-    return parse_yaml(value.text) if value.text.lstrip().startswith("{") or value.text in ("null", "~", "None") else value.text
+    return parsed(value, key) if value.text.lstrip().startswith("{") or value.text in ("null", "~", "None") else value.text

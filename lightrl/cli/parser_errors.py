@@ -7,21 +7,23 @@ import re
 from lightrl.cli.errors import ConfigError
 
 _KEY = re.compile(r"[Pp]arser key \"([^\"]+)\"")
-_NOISE = re.compile(
-    r"^(Does not validate against any of the Union subtypes|Subtypes:|Errors:|Given value type:|Problem with given class_path)"
+_CAUSES = (
+    r"Option '.*' is not accepted",
+    r"arguments are required|required",
+    r"No module named|not a correct import path|not valid\b",
+    r"abstract|not allowed|unexpected|No action",
+    r"Expected",
 )
+"""What states a cause, the most telling first: a report over a Union repeats what its other members expected."""
 
 
 def reduced(message: str) -> ConfigError:
-    """The short form of a message of jsonargparse: its key path, and the first line that states a cause.
+    """The short form of a message of jsonargparse: its key path, and the line that states the cause.
 
     Args:
         message: as raised, possibly a report over all members of a Union.
     """
-    key = ".".join(part for part in dict.fromkeys(_KEY.findall(message)))
+    key = ".".join(dict.fromkeys(_KEY.findall(message)))
     lines = [_KEY.sub("", line).strip(" -:\t") for line in message.splitlines()]
-    causes = [line for line in lines if line and not _NOISE.match(line)]
-    stated = [
-        line for line in causes if re.search(r"not accepted|not valid|unexpected|Expected|not allowed|No action|required", line, re.I)
-    ]
-    return ConfigError(key, (stated or causes or [message])[-1] if len(stated) < 2 else stated[0], "See: lightrl fit --help")
+    found = [line for cause in _CAUSES for line in lines if re.search(cause, line, re.I)]
+    return ConfigError(key, found[0] if found else lines[0], "See: lightrl fit --help")

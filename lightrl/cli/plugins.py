@@ -46,16 +46,17 @@ def as_json(record: PluginRecord) -> dict[str, Any]:
 def _print_table(records: list[PluginRecord]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from lightrl.plugins.registry import first_line
 
-    table = Table("plugin", "distribution", "API", "registers", "location", title="plugins", title_justify="left")
+    table = Table("plugin", "from", "API", "registers", title="plugins", title_justify="left")
+    table.columns[1].overflow = "fold"
     for record in records:
         registered = "\n".join(
             f"{kind}: {', '.join(sorted(c.__name__ for c in classes))}" for kind, classes in record.classes.items() if classes
         )
         what = f"did not load: {first_line(record.error)}" if record.error else registered or "nothing"
-        table.add_row(
-            record.name, f"{record.distribution} {record.version}", GROUP, what, record.location, style="red" if record.error else None
-        )
-    Console().print(table, markup=False)
+        origin = f"{record.distribution} {record.version}\n{record.location}"
+        table.add_row(record.name, Text(origin), GROUP, Text(what), style="red" if record.error else None)
+    Console().print(table)

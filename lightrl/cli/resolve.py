@@ -11,6 +11,7 @@ import yaml
 
 from lightrl.cli.choice import Choice
 from lightrl.cli.errors import ConfigError, closest
+from lightrl.cli.leaf import parsed
 from lightrl.cli.merge import Merger, carried
 from lightrl.cli.missing import refuse_missing
 from lightrl.cli.names import DATA, MODULES, top_level_class
@@ -18,7 +19,6 @@ from lightrl.cli.rollouts import Rollouts
 from lightrl.cli.settings import Request, Setting, Text
 from lightrl.cli.signatures import Slot
 from lightrl.cli.trainer_keys import check_trainer, verb_keys
-from lightrl.cli.yaml_files import parse_yaml
 
 SECTIONS = {"model": MODULES, "data": DATA}
 """The sections that hold parts, and the classes that they may name."""
@@ -124,14 +124,9 @@ def _lay(merger: Merger, choice: Choice, section: str, given: Any, setting: Sett
             raise ConfigError(f"{section}.{extra[0]}", "stands beside class_path: put it under init_args.", f"Given in: {setting.source}")
         given = given.get("init_args") or {}
     if given:
-        merger.arguments(choice, given, section, setting.source, setting.append)
+        merger.arguments(choice, given, section, setting.source)
 
 
 def _section(given: Any, section: str) -> Any:
     """A section typed on the command line: a class name, or a mapping in YAML."""
-    if not isinstance(given, Text):
-        return given
-    try:
-        return parse_yaml(given.text)
-    except yaml.YAMLError as error:
-        raise ConfigError(section, f"bad YAML: {given.text!r}.") from error
+    return parsed(given, section)

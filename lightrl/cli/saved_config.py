@@ -21,7 +21,7 @@ def config_yaml(parser: LightningArgumentParser, config: Any, classes: dict[str,
         config: what it read.
         classes: of `model` and `data`, which are named unless they are the defaults.
     """
-    tree = yaml.safe_load(parser.dump(config, skip_none=False))
+    tree = yaml.safe_load(parser.dump(config, skip_unset=False))
     tree.pop("config", None)
     defaults = {"model": next(iter(MODULES.values())), "data": next(iter(DATA.values()))}
     for section, cls in classes.items():

@@ -20,6 +20,10 @@ class Text:
     text: str
 
 
+class Item(Text):
+    """`--KEY+=VALUE`: one more item of a list."""
+
+
 @dataclass(frozen=True)
 class Setting:
     """One thing that was asked for."""
@@ -30,13 +34,11 @@ class Setting:
     """A `Text` from the command line, or the mapping of a file."""
     source: str
     """Where it was given: the file, or `command line`."""
-    append: bool = False
-    """`--KEY+=VALUE`: one more item of a list."""
 
     @property
     def word(self) -> str:
         """The setting as a word of the command line."""
-        return f"--{'.'.join(self.path)}{'+' if self.append else ''}={self.value.text}"
+        return f"--{'.'.join(self.path)}{'+' if isinstance(self.value, Item) else ''}={self.value.text}"
 
 
 @dataclass
@@ -99,7 +101,7 @@ def read_words(words: list[str]) -> Request:
 
 def _option(request: Request, word: str, rest: list[str]) -> None:
     key, equals, value = word.lstrip("-").partition("=")
-    append, key = key.endswith("+"), key.removesuffix("+")
+    more, key = key.endswith("+"), key.removesuffix("+")
     if key.endswith(".help"):
         name = value if equals else _take(rest)
         request.help_for.append((tuple(key.removesuffix(".help").split(".")), name))
@@ -110,7 +112,7 @@ def _option(request: Request, word: str, rest: list[str]) -> None:
     if key in ("config", "c"):
         request.settings.append(Setting((), read_config(text), text))
     else:
-        request.settings.append(Setting(tuple(key.split(".")), Text(text), "command line", append))
+        request.settings.append(Setting(tuple(key.split(".")), Item(text) if more else Text(text), "command line"))
 
 
 def _take(rest: list[str]) -> str | None:

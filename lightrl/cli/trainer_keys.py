@@ -8,8 +8,9 @@ from typing import Any
 
 from lightrl.cli.errors import ConfigError, closest
 from lightrl.cli.leaf import checked
-from lightrl.cli.settings import Setting, Text
-from lightrl.cli.signatures import Argument, arguments_of, classes_in, is_simple, members_of
+from lightrl.cli.settings import Item, Setting, Text
+from lightrl.cli.signatures import Argument, arguments_of, is_simple
+from lightrl.cli.trainer_classes import refuse_unknown_class
 
 _TYPES = {"seed_everything": bool | int, "ckpt_path": str | None}
 _OURS = {"self", "model", "datamodule", "dataloaders", "train_dataloaders", "val_dataloaders"}
@@ -48,26 +49,9 @@ def check_trainer(content: dict[str, Any], setting: Setting, verb: str) -> None:
             raise ConfigError("trainer.gradient_clip_val", "the module clips its own gradients.", "Type: --model.max_grad_norm VALUE")
         annotation = takes[name].slot.annotation
         if not is_simple(annotation):
-            _refuse_unknown_class(annotation, value, f"trainer.{name}", setting.source)
-        elif not setting.append:
-            checked(takes[name].slot.annotation, value, f"trainer.{name}", setting.source)
-
-
-def _refuse_unknown_class(annotation: Any, value: Any, key: str, source: str) -> None:
-    name = value.text if isinstance(value, Text) else value
-    bases = classes_in(annotation)
-    takes_text = str in members_of(annotation)
-    if not isinstance(name, str) or takes_text or not name.isidentifier() or name.lower() in ("true", "false", "null", "none"):
-        return
-    known = sorted({cls.__name__ for base in bases for cls in _subclasses(base)})
-    if name not in known:
-        what = " or ".join(base.__name__ for base in bases).lower()
-        raise ConfigError(key, f"no {what} is named {name!r}.{closest(name, known)} Known: {', '.join(known)}.", f"Given in: {source}")
-
-
-def _subclasses(base: type[Any]) -> list[type[Any]]:
-    below = [cls for cls in base.__subclasses__() if not cls.__name__.startswith("_")]
-    return [cls for cls in below if not inspect.isabstract(cls)] + [c for cls in below for c in _subclasses(cls)]
+            refuse_unknown_class(annotation, value, f"trainer.{name}", setting.source)
+        elif not isinstance(value, Item):
+            checked(annotation, value, f"trainer.{name}", setting.source)
 
 
 @functools.cache

@@ -1,0 +1,67 @@
+"""`lightrl check` shows what would run and trains nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lightrl.cli.memory import estimate, in_words
+
+
+def test_check_shows_bundle_sizes_data_rewards_and_memory(lightrl: Callable[..., Any], tmp_path: Path) -> None:
+    answer = lightrl("check", "--config", "run.yaml", "--model.rewards.correct.weight", "0.5")
+    assert answer.status == 0, answer.err
+    out = re.sub(r"\s+", " ", answer.out)
+    for expected in (
+        "SymmetricClip",
+        "epsilon=0.1",
+        "4 x 4 = 16",
+        "2 (2 optimizer steps, 32 completions)",
+        "weight 0.5",
+        "92 prompts",
+        "8 prompts",
+    ):
+        assert expected in out
+    assert "train 92 prompts validation 8 prompts" in out
+    assert "reference: weights" in out
+    assert not (tmp_path / "runs").exists()
+
+
+def test_no_reference_where_no_part_needs_one(lightrl: Callable[..., Any]) -> None:
+    answer = lightrl("check", "--config", "run.yaml", "--model.algorithm.kl", "null")
+    assert "reference: weights" not in answer.out
+
+
+def test_check_refuses_what_fit_refuses(lightrl: Callable[..., Any]) -> None:
+    answer = lightrl("check", "--config", "run.yaml", "--model.policy", "PretrainedPolicy", "--model.policy.path", "./no")
+    assert answer.status == 2
+    assert "model.policy: there is no folder './no'" in answer.err
+
+
+def test_check_of_supervised_training(lightrl: Callable[..., Any], write: Callable[..., Any], config: dict[str, Any]) -> None:
+    model = {"class_path": "SupervisedFineTuning", "init_args": {"policy": config["model"]["policy"]}}
+    write("sft.yaml", {"model": model, "data": config["data"], "trainer": config["trainer"] | {"max_steps": 3}})
+    answer = lightrl("check", "--config", "sft.yaml")
+    assert answer.status == 0, answer.err
+    assert "SupervisedFineTuning" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("dtype", "optimizer", "momentum", "reference", "total"),
+    [
+        ("float32", "AdamW", 0.0, False, 16_000),  # weights, gradients, two moments
+        ("bfloat16", "AdamW", 0.0, True, 10_000),
+        ("float32", "SGD", 0.0, False, 8_000),
+        ("float32", "SGD", 0.9, True, 16_000),
+    ],
+)
+def test_memory_by_hand(dtype: str, optimizer: str, momentum: float, reference: bool, total: int) -> None:
+    assert sum(held.bytes for held in estimate(1000, dtype, optimizer, momentum, reference)) == total
+
+
+def test_sizes_in_words() -> None:
+    assert [in_words(n) for n in (512, 2048, 3 * 1024**3)] == ["512 B", "2 KiB", "3 GiB"]

@@ -1,0 +1,127 @@
+"""A wrong request takes at most three lines: the key, what was wrong, what exists or what to type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lightrl.cli.errors import LINES, ConfigError
+
+CASES = {
+    "unknown top-level key": (["--modle.x", "3"], "modle", "Did you mean 'model'?"),
+    "unknown module argument": (["--model.prompts_per_rolout", "3"], "model.prompts_per_rolout", "Did you mean 'prompts_per_rollout'?"),
+    "unknown part argument": (["--model.algorithm.kl.loss_coeficient", "3"], "model.algorithm.kl.loss_coeficient", "'loss_coefficient'"),
+    "unknown slot": (["--model.algorithm.clp", "x"], "model.algorithm.clp", "Did you mean 'clip'?"),
+    "unknown trainer argument": (["--trainer.max_epocs", "3"], "trainer.max_epocs", "Did you mean 'max_epochs'?"),
+    "unknown data argument": (["--data.trian", "x"], "data.trian", "Did you mean 'train'?"),
+    "unknown record field": (["--model.evaluation.sampels", "3"], "model.evaluation.sampels", "Did you mean 'samples'?"),
+    "misspelt part": (["--model.algorithm.clip", "DecoupledClipp"], "model.algorithm.clip", "Did you mean 'DecoupledClip'?"),
+    "misspelt algorithm": (["--model.algorithm", "GRPPO"], "model.algorithm", "Did you mean 'GRPO'?"),
+    "misspelt reward": (["--model.rewards.a", "ExactMach"], "model.rewards.a", "Did you mean 'ExactMatch'?"),
+    "misspelt optimizer": (["--model.optimizer", "SDG"], "model.optimizer", "Did you mean 'SGD'?"),
+    "misspelt module": (["--model", "SupervisedFineTunin"], "model", "Did you mean 'SupervisedFineTuning'?"),
+    "misspelt logger": (["--trainer.logger", "TensorBoardLoger"], "trainer.logger", "Did you mean 'TensorBoardLogger'?"),
+    "misspelt callback": (["--trainer.callbacks+=EarlyStoppin"], "trainer.callbacks", "Did you mean 'EarlyStopping'?"),
+    "a part of another kind": (["--model.algorithm.clip", "lightrl.GAE"], "model.algorithm.clip", "not a clip scheme"),
+    "an abstract part": (["--model.algorithm.clip", "lightrl.ClipScheme"], "model.algorithm.clip", "abstract"),
+    "wrong type": (["--model.algorithm.clip.epsilon", "abc"], "model.algorithm.clip.epsilon", "expected float, got 'abc'"),
+    "wrong literal": (["--model.algorithm.kl.estimator", "k3_straigt"], "model.algorithm.kl.estimator", "Did you mean 'k3_straight"),
+    "wrong type of the trainer": (["--trainer.max_steps", "abc"], "trainer.max_steps", "expected int, got 'abc'"),
+    "wrong seed": (["--seed_everything", "abc"], "seed_everything", "expected bool or int"),
+    "not a mapping": (["--model.rewards", "ExactMatch"], "model.rewards", "mapping"),
+    "null where a part must be": (["--model.algorithm.clip", "null"], "model.algorithm.clip", "cannot be null"),
+    "argument of an empty slot": (["--model.algorithm.token_weight.x", "1"], "model.algorithm.token_weight", "MaskTruncated"),
+    "part refuses its argument": (["--model.algorithm.clip.epsilon", "3"], "model.algorithm.clip", "0 < epsilon < 1"),
+    "source refuses its argument": (["--data.train.examples", "0"], "data.train", "0"),
+    "policy refuses its argument": (["--model.policy.hidden", "17"], "model.policy", "divisible"),
+    "bundle refuses its parts": (["--model.algorithm.critic", "ValueHead"], "model.algorithm", "set critic to null"),
+    "module refuses its sizes": (["--model.prompts_per_rollout", "0"], "model.prompts_per_rollout", "0"),
+    "function that is not there": (["--model.rewards.a", "os.path.joyn"], "model.rewards.a", "joyn"),
+    "missing argument of a part": (["--model.policy", "PretrainedPolicy"], "model.policy.path", "--model.policy.path"),
+    "missing policy folder": (["--model.policy", "PretrainedPolicy", "--model.policy.path", "./no"], "model.policy", "no folder"),
+    "missing data file": (["--data.train", "JsonLines", "--data.train.path", "no.jsonl"], "data.train", "no file 'no.jsonl'"),
+    "missing checkpoint": (["--ckpt_path", "no.ckpt"], "ckpt_path", "no checkpoint 'no.ckpt'"),
+    "no last checkpoint": (["--ckpt_path", "last"], "ckpt_path", "no checkpoint below"),
+    "both lengths": (["--trainer.max_epochs", "7"], "rollouts", "contradict"),
+    "no rollouts": (["--rollouts", "0"], "rollouts", "1 or more"),
+    "clipping by the trainer": (["--trainer.gradient_clip_val", "1"], "trainer.gradient_clip_val", "--model.max_grad_norm"),
+    "the trainer refuses": (["--trainer.devices", "abc"], "trainer", "devices"),
+    "no such strategy": (["--trainer.strategy", "ddpp"], "trainer", "ddpp"),
+    "option without value": (["--model.seed"], "--model.seed", "a value must follow"),
+    "a stray word": (["stray"], "unexpected word 'stray'", "--KEY VALUE"),
+    "help of a plain value": (["--model.seed.help"], "model.seed", "plain value"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_wrong_request(lightrl: Callable[..., Any], case: str) -> None:
+    words, key, hint = CASES[case]
+    answer = lightrl("fit", "--config", "run.yaml", *words)
+    assert answer.status == 2
+    lines = [line for line in answer.lines if not line.startswith(("dropped:", "Seed set", "GPU", "TPU", "💡"))]
+    assert lines[0].startswith(key)
+    assert hint in answer.err
+    assert len(lines) <= LINES
+    assert "Traceback" not in answer.err
+
+
+@pytest.mark.parametrize(("section", "name"), [("model", "policy"), ("model", "algorithm"), ("model", "rewards"), ("data", "train")])
+def test_what_is_missing_is_named_with_what_to_type(
+    lightrl: Callable[..., Any], write: Callable[..., Any], config: dict[str, Any], section: str, name: str
+) -> None:
+    del config[section][name]
+    write("less.yaml", config)
+    answer = lightrl("fit", "--config", "less.yaml")
+    assert answer.status == 2
+    assert answer.err.startswith(f"{section}.{name}: not given")
+    assert f"Type for example: --{section}.{name}" in answer.err
+    assert len(answer.lines) <= LINES
+
+
+def test_an_empty_command_names_all_that_is_missing(lightrl: Callable[..., Any]) -> None:
+    answer = lightrl("fit")
+    assert answer.status == 2
+    assert all(key in answer.lines[0] for key in ("model.policy", "model.algorithm", "model.rewards", "data.train", "rollouts"))
+
+
+def test_a_misspelt_file_and_a_missing_folder(lightrl: Callable[..., Any]) -> None:
+    close = lightrl("fit", "--config", "runn.yaml")
+    assert close.status == 2
+    assert "Did you mean 'run.yaml'?" in close.err
+    assert "There is no folder 'nowhere' either" in lightrl("fit", "--config", "nowhere/run.yaml").err
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "what"),
+    [
+        ("model:\n  policy: [1,\ntrainer: x: y\n", "bad.yaml:3", "expected"),
+        ("model:\n  seed: 1\n  seed: 2\n", "bad.yaml:3", "the key 'seed' stands twice"),
+        ("just text\n", "bad.yaml", "a config is a mapping"),
+        ("", "bad.yaml", "empty"),
+        ("model: 3\n", "model", "mapping"),
+        ("model:\n  algorithm: {class_path: GRPO, epochs: 2}\n", "model.algorithm.epochs", "init_args"),
+    ],
+)
+def test_bad_files(lightrl: Callable[..., Any], write: Callable[..., Any], text: str, where: str, what: str) -> None:
+    write("bad.yaml", text)
+    answer = lightrl("fit", "--config", "bad.yaml")
+    assert answer.status == 2
+    assert answer.err.startswith(where)
+    assert what in answer.err
+    assert len(answer.lines) <= LINES
+
+
+def test_an_unexpected_error_keeps_its_traceback(lightrl: Callable[..., Any], write: Callable[..., Any]) -> None:
+    write(
+        "setup_bug.py",
+        "from lightning.pytorch import Callback\nclass Bug(Callback):\n    def setup(self, *args, **kwargs):\n        int('x')\n",
+    )
+    with pytest.raises(ValueError, match="invalid literal"):
+        lightrl("fit", "--config", "run.yaml", "--trainer.logger", "false", "--trainer.callbacks+=setup_bug.Bug")
+
+
+def test_long_messages_are_cut_and_counted() -> None:
+    error = ConfigError("key", "one\ntwo\nthree\nfour\nfive")
+    assert error.lines() == ["key: one", "two", "three (and 2 more lines)"]

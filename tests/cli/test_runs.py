@@ -1,0 +1,79 @@
+"""Whole runs of a policy with a few thousand parameters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+def test_fit_resumes_from_last_and_writes_where_it_says(lightrl: Callable[..., Any], tmp_path: Path) -> None:
+    assert lightrl("fit", "--config", "run.yaml", "--rollouts", "1").status == 0
+    first = tmp_path / "runs" / "run" / "version_0"
+    assert yaml.safe_load((first / "config.yaml").read_text())["rollouts"] == 1
+    assert lightrl("fit", "--config", "run.yaml", "--rollouts", "3", "--ckpt_path", "last").status == 0
+    # one optimizer step per rollout: the resumed run went on where the first had ended
+    names = [path.name for path in (tmp_path / "runs" / "run" / "version_1").glob("**/*.ckpt")]
+    assert any("step=3" in name for name in names), names
+
+
+def test_a_second_run_in_the_same_folder_keeps_the_first_config(lightrl: Callable[..., Any], tmp_path: Path) -> None:
+    words = ["fit", "--config", "run.yaml", "--rollouts", "1", "--trainer.logger.version", "0", "--trainer.enable_checkpointing", "false"]
+    assert [lightrl(*words).status, lightrl(*words).status, lightrl(*words, "--model.seed", "1").status] == [0, 0, 0]
+    written = {
+        path.name: yaml.safe_load(path.read_text())["model"]["seed"] for path in (tmp_path / "runs/run/version_0").glob("config*.yaml")
+    }
+    assert written == {"config.yaml": 0, "config-2.yaml": 1}
+
+
+def test_predict_writes_one_line_per_completion(lightrl: Callable[..., Any], tmp_path: Path) -> None:
+    answer = lightrl("predict", "--config", "run.yaml", "--model.evaluation.samples", "2")
+    assert answer.status == 0, answer.err
+    (file,) = (tmp_path / "runs").glob("**/completions.jsonl")
+    assert f"16 completions: {file.relative_to(tmp_path)}" in answer.out
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert len(rows) == 16  # 8 validation prompts
+    assert {"prompt", "completion", "finish_reason", "tokens"} <= set(rows[0])
+
+
+def test_evaluating_nothing_is_refused(lightrl: Callable[..., Any]) -> None:
+    answer = lightrl("test", "--config", "run.yaml")
+    assert answer.status == 2
+    assert "data.test: there are no test prompts" in answer.err
+
+
+def test_generate_prints_or_writes_json_lines(lightrl: Callable[..., Any], tmp_path: Path) -> None:
+    answer = lightrl("generate", "--policy", "run.yaml", "--prompt", "12=", "--prompt", "34=", "--n", "2")
+    assert answer.status == 0, answer.err
+    rows = [json.loads(line) for line in answer.out.splitlines()]
+    assert [row["prompt"] for row in rows] == ["12=", "12=", "34=", "34="]
+    assert all(set(row) == {"prompt", "completion", "finish_reason", "tokens"} and row["tokens"] <= 8 for row in rows)
+    written = lightrl("generate", "--policy", "run.yaml", "--prompt", "12=", "--temperature", "0", "--out", "deep/out.jsonl")
+    assert "1 completions: deep/out.jsonl" in written.out
+    assert len((tmp_path / "deep" / "out.jsonl").read_text().splitlines()) == 1
+
+
+def test_generate_takes_a_folder_and_a_file_of_prompts(lightrl: Callable[..., Any], write: Callable[..., Any]) -> None:
+    from lightrl import TinyPolicy
+
+    TinyPolicy(hidden=16, layers=1).build().save("policy")
+    write("prompts.jsonl", '{"prompt": "12="}\n{"prompt": "34="}\n')
+    words = ["--policy", "policy", "--max_new_tokens", "4"]
+    answer = lightrl("generate", *words, "--prompt", "56=")
+    assert (answer.status, len(answer.out.splitlines())) == (0, 1)
+
+
+def test_generate_without_policy_or_prompt(lightrl: Callable[..., Any]) -> None:
+    assert "no folder 'nowhere'" in lightrl("generate", "--policy", "nowhere", "--prompt", "1=").err
+    assert "there is no prompt" in lightrl("generate", "--policy", "run.yaml").err
+
+
+def test_help_of_a_verb_a_slot_and_a_class(lightrl: Callable[..., Any]) -> None:
+    assert "--model.prompts_per_rollout" in lightrl("fit", "--help").out
+    assert "DecoupledClip" in lightrl("fit", "--config", "run.yaml", "--model.algorithm.clip.help").out
+    arguments = lightrl("fit", "--config", "run.yaml", "--model.algorithm.clip.help", "DecoupledClip").out
+    assert "--model.algorithm.clip.high" in arguments
+    assert "arXiv:2503.14476" in arguments

@@ -1,0 +1,85 @@
+"""Another class over a config that gave the old one arguments: they are dropped, and every key is accounted for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("throwaway")
+
+
+def test_switching_the_algorithm_resets_its_slots_and_says_so(resolved: Callable[..., Any]) -> None:
+    answer = resolved("--model.algorithm", "Wide")
+    assert (answer.at("model.algorithm.clip.low"), answer.at("model.algorithm.clip.high")) == (0.5, 0.6)
+    assert answer.at("model.algorithm.sampler.group_size") == 8
+    assert answer.at("model.algorithm.epochs") == 2
+    assert answer.at("model.algorithm.kl") is None
+    assert sorted(answer.lines, reverse=True) == [
+        "dropped: model.algorithm.sampler = GroupSampler(group_size=4) (run.yaml) was for GRPO; Wide has replaced it",
+        "dropped: model.algorithm.clip = SymmetricClip(epsilon=0.1) (run.yaml) was for GRPO; Wide has replaced it",
+    ]
+
+
+def test_what_is_given_after_the_switch_is_carried_and_said(resolved: Callable[..., Any]) -> None:
+    answer = resolved("--model.algorithm", "Wide", "--model.algorithm.clip.high", "0.3", "--model.algorithm.epochs", "3")
+    assert (answer.at("model.algorithm.clip.low"), answer.at("model.algorithm.clip.high")) == (0.5, 0.3)
+    assert answer.at("model.algorithm.epochs") == 3
+    carried = [line for line in answer.lines if line.startswith("carried")]
+    assert [line.split(" ")[1] for line in carried] == ["model.algorithm.clip", "model.algorithm.epochs"]
+    assert "given after the switch from GRPO to Wide" in carried[0]
+
+
+def test_what_is_given_before_the_switch_is_dropped(resolved: Callable[..., Any]) -> None:
+    answer = resolved("--model.algorithm.epochs", "3", "--model.algorithm", "Wide")
+    assert answer.at("model.algorithm.epochs") == 2
+    assert "dropped: model.algorithm.epochs = 3 (command line) was for GRPO; Wide has replaced it" in answer.lines
+
+
+def test_a_later_file_switches_as_the_command_line_does(resolved: Callable[..., Any], write: Callable[..., Any]) -> None:
+    write("wide.yaml", {"model": {"algorithm": {"class_path": "Wide", "init_args": {"minibatches": 2}}}})
+    answer = resolved("--config", "wide.yaml")
+    assert answer.at("model.algorithm.minibatches") == 2
+    assert answer.at("model.algorithm.clip.high") == 0.6
+    assert len(answer.lines) == 3  # two dropped, one carried
+
+
+def test_the_same_algorithm_again_keeps_everything(resolved: Callable[..., Any]) -> None:
+    answer = resolved("--model.algorithm", "GRPO")
+    assert answer.at("model.algorithm.clip.epsilon") == 0.1
+    assert answer.err == ""
+
+
+def test_there_and_back_leaves_the_defaults(resolved: Callable[..., Any]) -> None:
+    answer = resolved("--model.algorithm", "Wide", "--model.algorithm", "GRPO")
+    assert answer.at("model.algorithm.clip.epsilon") == 0.2
+
+
+def test_an_argument_alone_changes_the_bundles_own_part(resolved: Callable[..., Any]) -> None:
+    answer = resolved("--model.algorithm", "Narrow", "--model.algorithm.clip.high", "0.3")
+    assert (answer.at("model.algorithm.clip.low"), answer.at("model.algorithm.clip.high")) == (0.05, 0.3)
+
+
+def test_another_part_drops_the_old_parts_arguments(resolved: Callable[..., Any]) -> None:
+    answer = resolved("--model.algorithm.clip", "DecoupledClip")
+    assert (answer.at("model.algorithm.clip.low"), answer.at("model.algorithm.clip.high")) == (0.2, 0.28)
+    assert answer.lines == ["dropped: model.algorithm.clip.epsilon = 0.1 (run.yaml) was for SymmetricClip; DecoupledClip has replaced it"]
+
+
+def test_a_name_of_two_plugins_is_refused_and_the_distribution_decides(resolved: Callable[..., Any], lightrl: Callable[..., Any]) -> None:
+    from lightrl_grpo import GRPO
+
+    from lightrl.plugins.loader import PluginRecord
+    from lightrl.plugins.registry import registry
+
+    twin = PluginRecord("twin", "lightrl-twin", "0.0", classes={"algorithm": [GRPO]})
+    registry().records.append(twin)
+    try:
+        refused = lightrl("fit", "--config", "run.yaml", "--print_config")
+        assert refused.status == 2
+        assert "Write lightrl-grpo:GRPO or lightrl-twin:GRPO" in refused.err
+        chosen = lightrl("fit", "--model.algorithm", "lightrl-twin:GRPO", "--model.algorithm.help")
+        assert chosen.status == 0
+    finally:
+        registry().records.remove(twin)
