@@ -25,11 +25,11 @@ def generate(words: list[str]) -> int:
         ConfigError: there is no such policy, or no prompt.
     """
     options = _parser().parse_args(words)
-    prompts = _prompts(options)
+    if not options.prompt and not options.prompts:
+        raise ConfigError("lightrl generate", "there is no prompt.", 'Type --prompt "493027=", or --prompts FILE.jsonl')
     try:
         policy, engine = _policy_and_engine(options.policy)
-        if policy.tokenizer.chat_template is not None and not options.chat and options.prompt:
-            sys.stderr.write("This policy has a chat template, and the prompts are sent as raw text; --chat sends them as user messages.\n")
+        prompts = _prompts(options.prompt, options.prompts, chat=policy.tokenizer.chat_template is not None and not options.raw)
         wanted = {name: getattr(options, name) for name in ("temperature", "top_p", "max_new_tokens")}
         sampling = replace(engine.sampling, **{name: value for name, value in wanted.items() if value is not None})
         engine.sync(policy, 0)
@@ -44,8 +44,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="lightrl generate", description=__doc__)
     parser.add_argument("--policy", required=True, help="a Hugging Face folder or hub id, or a config (.yaml) whose model.policy is meant")
     parser.add_argument("--prompt", action="append", default=[], help="the prompt as text; may be repeated")
-    parser.add_argument("--prompts", metavar="FILE", help="a .jsonl file with prompts, read as JsonLines does")
-    parser.add_argument("--chat", action="store_true", help="send --prompt as user messages through the chat template")
+    parser.add_argument("--prompts", metavar="FILE", help="a .jsonl file with a column `prompt`")
+    parser.add_argument("--raw", action="store_true", help="continue the text as it is, also if the policy has a chat template")
     parser.add_argument("--n", type=int, default=1, help="completions per prompt")
     parser.add_argument("--temperature", type=float, help="divides the logits; 0 takes the likeliest token")
     parser.add_argument("--top_p", type=float, help="keep the likeliest tokens whose probabilities add up to this")
@@ -54,24 +54,19 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _prompts(options: argparse.Namespace) -> list[Prompt]:
+def _prompts(texts: list[str], file: str | None, chat: bool) -> list[Prompt]:
     from lightrl.data.files import JsonLines
     from lightrl.types import Prompt
 
-    if not options.prompt and not options.prompts:
-        raise ConfigError("lightrl generate", "there is no prompt.", 'Type --prompt "493027=", or --prompts FILE.jsonl')
     given = [
-        Prompt(id=str(i), messages=({"role": "user", "content": text},)) if options.chat else Prompt(id=str(i), text=text)
-        for i, text in enumerate(options.prompt)
+        Prompt(id=str(i), messages=({"role": "user", "content": text},)) if chat else Prompt(id=str(i), text=text)
+        for i, text in enumerate(texts)
     ]
-    if not options.prompts:
+    if file is None:
         return given
-    try:
-        source = JsonLines(options.prompts)
-        source.prepare()
-    except ValueError as error:
-        raise ConfigError("--prompts", str(error)) from error
-    return given + [source.prompt(i) for i in range(source.size or 0)]
+    source = JsonLines(file, answer=None, chat=chat)
+    source.prepare()
+    return given + [source.prompt(i) for i in range(source.size)]
 
 
 def _policy_and_engine(path: str) -> tuple[Policy, RolloutEngine]:

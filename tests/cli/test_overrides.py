@@ -43,7 +43,6 @@ CLIP = "lightrl.parts.clip.DecoupledClip"
         (["--trainer.log_every_n_steps", "5"], "trainer.log_every_n_steps", 5),
         (["--trainer.logger", "false"], "trainer.logger", False),
         (["--trainer.logger.name", "mine"], "trainer.logger.name", "mine"),
-        (["--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor=reward"], "trainer.max_steps", -1),
         (["--rollouts", "7"], "rollouts", 7),
         (["--seed_everything", "5"], "seed_everything", 5),
     ],
@@ -108,6 +107,13 @@ def test_another_module_by_its_short_name(lightrl: Callable[..., Any], write: Ca
     write("printed.yaml", answer.out)
     again = lightrl("fit", "--config", "printed.yaml", "--trainer.logger.name", "sft", "--print_config")
     assert again.config == answer.config
+
+
+def test_callbacks_are_added_by_short_name(resolved: Callable[..., Any]) -> None:
+    answer = resolved("--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor=reward", "--trainer.callbacks+=ExportPolicy")
+    stopping, export = answer.at("trainer.callbacks")
+    assert (stopping["class_path"], stopping["init_args"]["monitor"]) == ("lightning.pytorch.callbacks.EarlyStopping", "reward")
+    assert export["class_path"] == "lightrl.callbacks.export.ExportPolicy"
 
 
 def test_the_folder_of_runs_can_be_moved(resolved: Callable[..., Any]) -> None:

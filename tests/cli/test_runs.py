@@ -61,9 +61,20 @@ def test_generate_takes_a_folder_and_a_file_of_prompts(lightrl: Callable[..., An
 
     TinyPolicy(hidden=16, layers=1).build().save("policy")
     write("prompts.jsonl", '{"prompt": "12="}\n{"prompt": "34="}\n')
-    words = ["--policy", "policy", "--max_new_tokens", "4"]
-    answer = lightrl("generate", *words, "--prompt", "56=")
-    assert (answer.status, len(answer.out.splitlines())) == (0, 1)
+    answer = lightrl("generate", "--policy", "policy", "--max_new_tokens", "4", "--prompt", "56=", "--prompts", "prompts.jsonl")
+    assert answer.status == 0, answer.err
+    assert [json.loads(line)["prompt"] for line in answer.out.splitlines()] == ["56=", "12=", "34="]
+
+
+def test_generate_goes_through_the_chat_template_unless_raw(lightrl: Callable[..., Any], write: Callable[..., Any]) -> None:
+    from lightrl import TinyPolicy
+
+    policy = TinyPolicy(hidden=16, layers=1).build()
+    policy.tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}={% endfor %}"
+    policy.save("policy")
+    words = ["generate", "--policy", "policy", "--max_new_tokens", "2", "--prompt", "56"]
+    assert json.loads(lightrl(*words).out)["prompt"] == [{"role": "user", "content": "56"}]
+    assert json.loads(lightrl(*words, "--raw").out)["prompt"] == "56"
 
 
 def test_generate_without_policy_or_prompt(lightrl: Callable[..., Any]) -> None:
