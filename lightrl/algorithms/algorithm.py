@@ -8,17 +8,18 @@ from typing import Any, Literal
 
 from jsonargparse import lazy_instance
 
-from lightrl.parts.advantage import Advantage, GroupNormalized
-from lightrl.parts.aggregation import Aggregation, SequenceMean
+from lightrl.parts.advantage import GAE, Advantage, GroupNormalized
+from lightrl.parts.aggregation import Aggregation, SequenceMean, TokenMean
 from lightrl.parts.base import NEEDS, Part, fresh
 from lightrl.parts.clip import ClipScheme, NoClip, PolicyGradient, SymmetricClip
 from lightrl.parts.correction import RolloutCorrection
-from lightrl.parts.critic import Critic
+from lightrl.parts.critic import Critic, ValueHead
 from lightrl.parts.kl import KL
 from lightrl.parts.loss_term import LossTerm
 from lightrl.parts.ratio import ImportanceRatio, TokenRatio
 from lightrl.parts.reference import FrozenReference, Reference
 from lightrl.parts.sampler import GroupSampler, Sampler
+from lightrl.parts.shaping import RewardShaping
 from lightrl.parts.token_weight import TokenWeight
 
 SLOTS = {
@@ -27,6 +28,7 @@ SLOTS = {
     "ratio": ImportanceRatio,
     "clip": ClipScheme,
     "aggregation": Aggregation,
+    "shaping": RewardShaping,
     "kl": KL,
     "token_weight": TokenWeight,
     "critic": Critic,
@@ -48,6 +50,7 @@ class Algorithm:
         clip: ClipScheme,
         aggregation: Aggregation,
         ratio: ImportanceRatio = lazy_instance(TokenRatio),
+        shaping: RewardShaping | None = None,
         kl: KL | None = None,
         token_weight: TokenWeight | None = None,
         critic: Critic | None = None,
@@ -67,6 +70,7 @@ class Algorithm:
             clip: how far one update may go.
             aggregation: what a token weighs in the loss.
             ratio: new policy against old, at which level.
+            shaping: what becomes of the rewards before a KL and the advantages.
             kl: how the policy is tied to another one.
             token_weight: which rows or tokens carry how much loss.
             critic: predicts the return, for advantages that need values.
@@ -91,6 +95,7 @@ class Algorithm:
         self.clip: ClipScheme
         self.aggregation: Aggregation
         self.ratio: ImportanceRatio
+        self.shaping: RewardShaping | None
         self.kl: KL | None
         self.token_weight: TokenWeight | None
         self.critic: Critic | None
@@ -170,8 +175,9 @@ class Algorithm:
                     f"{type(part).__name__} gives a row one value, and {type(self.aggregation).__name__} would count it once per "
                     "token, so that long rows weigh more; use aggregation SequenceMean or SequenceSumTokenMean"
                 )
-        if isinstance(self.clip, PolicyGradient) and not isinstance(self.ratio, TokenRatio):
-            raise ValueError(f"PolicyGradient needs the log-prob of each token, so ratio TokenRatio; got {type(self.ratio).__name__}")
+        if self.clip.token_ratio_only and not isinstance(self.ratio, TokenRatio):
+            clip, ratio = type(self.clip).__name__, type(self.ratio).__name__
+            raise ValueError(f"{clip} needs the log-prob of each token, so ratio TokenRatio; got {ratio}")
 
     def _refuse_baseline(self) -> None:
         if self.advantage.baseline == "group" and self.sampler.group_size < 2:
@@ -195,7 +201,8 @@ class Algorithm:
             )
 
     def _warn(self) -> None:
-        if isinstance(self.clip, (NoClip, PolicyGradient)) and self.steps_per_rollout > 1:
+        held = self.kl is not None and self.kl.against == "old" and self.kl.loss_coefficient > 0
+        if isinstance(self.clip, (NoClip, PolicyGradient)) and self.steps_per_rollout > 1 and not held:
             warnings.warn(
                 f"{type(self.clip).__name__} has no bound, and {self.steps_per_rollout} optimizer steps per rollout leave the policy "
                 "that sampled: use epochs 1 and minibatches 1, or a clip",
@@ -204,7 +211,8 @@ class Algorithm:
         if self.kl is not None and self.kl.loss_coefficient > 0:
             if self.kl.reward_coefficient > 0:
                 warnings.warn("KL is in the reward and in the loss: it counts twice", stacklevel=2)
-            if getattr(self.kl, "estimator", None) == "k1" and not getattr(self.kl, "off_policy", False):
+            exact = getattr(self.kl, "off_policy", False) or self.kl.against == "old"
+            if getattr(self.kl, "estimator", None) == "k1" and not exact:
                 warnings.warn("k1 in the loss has an expected gradient of 0: use k2, k3 or k3_straight_through", stacklevel=2)
 
 
@@ -232,3 +240,27 @@ class GroupRelative(Algorithm):
             **kwargs: the other slots of `Algorithm`.
         """
         super().__init__(sampler=sampler, advantage=advantage, clip=clip, aggregation=aggregation, **kwargs)
+
+
+class ActorCritic(Algorithm):
+    """What every algorithm with a critic shares: rewards compared with what was expected before each token."""
+
+    def __init__(
+        self,
+        sampler: Sampler = lazy_instance(GroupSampler, group_size=1),
+        advantage: Advantage = lazy_instance(GAE),
+        critic: Critic | None = lazy_instance(ValueHead),
+        clip: ClipScheme = lazy_instance(SymmetricClip, epsilon=0.2),
+        aggregation: Aggregation = lazy_instance(TokenMean),
+        **kwargs: Any,
+    ) -> None:
+        """
+        Args:
+            sampler: which completions the policy learns from.
+            advantage: how much better than expected a token was.
+            critic: predicts the return; null with an advantage that needs no values.
+            clip: how far one update may go.
+            aggregation: what a token weighs in the loss.
+            **kwargs: the other slots of `Algorithm`.
+        """
+        super().__init__(sampler=sampler, advantage=advantage, critic=critic, clip=clip, aggregation=aggregation, **kwargs)

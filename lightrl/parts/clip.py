@@ -31,8 +31,12 @@ class ClipScheme(Part):
 
     row_constant: bool = False
     """The loss is one number per row: wants an aggregation that divides by the row's own length."""
+    token_ratio_only: bool = False
+    """The loss is made of the log-prob, or the ratio, of each token: wants ratio `TokenRatio`."""
     silent_without_advantage: bool = False
     """A row whose advantages are all 0 has no gradient; the core may then leave such rows out of the forward pass."""
+    bounded: bool = True
+    """Something limits how far one update may go: the scheme may be used for several optimizer steps on one rollout."""
 
     @abstractmethod
     def surrogate(self, log_ratio: Tensor, advantages: Tensor, old_logprobs: Tensor, mask: Tensor) -> Surrogate:
@@ -124,6 +128,7 @@ class PolicyGradient(ClipScheme):
     Source: Williams 1992 (REINFORCE), Machine Learning 8.
     """
 
+    token_ratio_only = True
     silent_without_advantage = True
 
     def surrogate(self, log_ratio: Tensor, advantages: Tensor, old_logprobs: Tensor, mask: Tensor) -> Surrogate:

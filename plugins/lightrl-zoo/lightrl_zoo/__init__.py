@@ -1,0 +1,157 @@
+"""Algorithms that differ from GRPO or PPO by one or two parts: CISPO, SAPO, GMPO, GPG, Lite PPO."""
+
+from typing import Any
+
+from jsonargparse import lazy_instance
+
+from lightrl import (
+    Advantage,
+    Aggregation,
+    ClipScheme,
+    GroupNormalized,
+    GroupRelative,
+    PolicyGradient,
+    TokenMean,
+    hookimpl,
+)
+from lightrl_zoo.capped_importance import CappedImportance
+from lightrl_zoo.geometric_mean_clip import GeometricMeanClip
+from lightrl_zoo.length_adaptive_gae import LengthAdaptiveGAE
+from lightrl_zoo.scaled_centred import GroupCenteredScaled
+from lightrl_zoo.soft_gate import SoftGate
+
+__all__ = [
+    "CISPO",
+    "GMPO",
+    "GPG",
+    "SAPO",
+    "CappedImportance",
+    "GeometricMeanClip",
+    "GroupCenteredScaled",
+    "LengthAdaptiveGAE",
+    "LitePPO",
+    "SoftGate",
+]
+
+
+class CISPO(GroupRelative):
+    """Clipped importance-sampling policy optimisation.
+
+    GRPO's advantages, a policy gradient whose importance weight is capped so that every token keeps a gradient, every token
+    weighing the same, and no KL. The paper adds DAPO's dynamic sampling and length penalty: `sampler: DynamicSampler` and a
+    second reward.
+
+    Source: MiniMax 2025 (MiniMax-M1), arXiv:2506.13585, section 3.1.
+    """
+
+    def __init__(
+        self,
+        clip: ClipScheme = lazy_instance(CappedImportance),
+        aggregation: Aggregation = lazy_instance(TokenMean),
+        **kwargs: Any,
+    ) -> None:
+        """
+        Args:
+            clip: how far one update may go.
+            aggregation: what a token weighs in the loss.
+            **kwargs: the other slots of `GroupRelative`.
+        """
+        super().__init__(clip=clip, aggregation=aggregation, **kwargs)
+
+
+class SAPO(GroupRelative):
+    """Soft adaptive policy optimisation.
+
+    GRPO with a smooth gate in place of the clip, and no KL.
+
+    Source: Gao et al. 2025, arXiv:2511.20347.
+    """
+
+    def __init__(self, clip: ClipScheme = lazy_instance(SoftGate), **kwargs: Any) -> None:
+        """
+        Args:
+            clip: how far one update may go.
+            **kwargs: the other slots of `GroupRelative`.
+        """
+        super().__init__(clip=clip, **kwargs)
+
+
+class GMPO(GroupRelative):
+    """Geometric-mean policy optimisation.
+
+    GRPO with the geometric mean of a row's clipped token ratios in place of the mean of their clipped products, and no KL.
+
+    Source: Zhao et al. 2025, arXiv:2507.20673.
+    """
+
+    def __init__(self, clip: ClipScheme = lazy_instance(GeometricMeanClip), **kwargs: Any) -> None:
+        """
+        Args:
+            clip: how far one update may go.
+            **kwargs: the other slots of `GroupRelative`.
+        """
+        super().__init__(clip=clip, **kwargs)
+
+
+class GPG(GroupRelative):
+    """Group policy gradient.
+
+    The plain policy gradient with centred rewards, scaled up by the share of groups that have a signal; no ratio, no clip, no
+    reference. For one optimizer step per rollout: with more it is off-policy and says so.
+
+    Source: Chu et al. 2025, arXiv:2504.02546.
+    """
+
+    def __init__(
+        self,
+        advantage: Advantage = lazy_instance(GroupCenteredScaled),
+        clip: ClipScheme = lazy_instance(PolicyGradient),
+        aggregation: Aggregation = lazy_instance(TokenMean),
+        **kwargs: Any,
+    ) -> None:
+        """
+        Args:
+            advantage: how much better than expected a token was.
+            clip: how far one update may go.
+            aggregation: what a token weighs in the loss.
+            **kwargs: the other slots of `GroupRelative`.
+        """
+        super().__init__(advantage=advantage, clip=clip, aggregation=aggregation, **kwargs)
+
+
+class LitePPO(GroupRelative):
+    """Lite PPO: PPO's clip without a critic.
+
+    Rewards minus their group's mean, divided by the deviation over the whole batch, and every token weighing the same; no KL.
+
+    Source: Liu et al. 2025, arXiv:2508.08221.
+    """
+
+    def __init__(
+        self,
+        advantage: Advantage = lazy_instance(GroupNormalized, std="batch"),
+        aggregation: Aggregation = lazy_instance(TokenMean),
+        **kwargs: Any,
+    ) -> None:
+        """
+        Args:
+            advantage: how much better than expected a token was.
+            aggregation: what a token weighs in the loss.
+            **kwargs: the other slots of `GroupRelative`.
+        """
+        super().__init__(advantage=advantage, aggregation=aggregation, **kwargs)
+
+
+@hookimpl
+def lightrl_algorithms() -> list[type[Any]]:
+    return [CISPO, GMPO, GPG, LitePPO, SAPO]
+
+
+@hookimpl
+def lightrl_advantages() -> list[type[Any]]:
+    return [GroupCenteredScaled, LengthAdaptiveGAE]
+
+
+@hookimpl
+def lightrl_clip_schemes() -> list[type[Any]]:
+    return [CappedImportance, GeometricMeanClip, SoftGate]

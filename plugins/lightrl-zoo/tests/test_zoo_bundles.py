@@ -1,0 +1,60 @@
+"""What each bundle is made of, and what it refuses."""
+
+import warnings
+
+import pytest
+from lightrl_zoo import CISPO, GMPO, GPG, SAPO, CappedImportance, GeometricMeanClip, GroupCenteredScaled, LitePPO, SoftGate
+
+from lightrl import (
+    GroupNormalized,
+    GroupSampler,
+    PolicyGradient,
+    SequenceMean,
+    SequenceRatio,
+    SymmetricClip,
+    TokenMean,
+    TokenRatio,
+)
+
+BUNDLES = [
+    (CISPO, GroupNormalized, CappedImportance, TokenMean),
+    (SAPO, GroupNormalized, SoftGate, SequenceMean),
+    (GMPO, GroupNormalized, GeometricMeanClip, SequenceMean),
+    (GPG, GroupCenteredScaled, PolicyGradient, TokenMean),
+    (LitePPO, GroupNormalized, SymmetricClip, TokenMean),
+]
+
+
+@pytest.mark.parametrize(("bundle", "advantage", "clip", "aggregation"), BUNDLES)
+def test_parts(bundle, advantage, clip, aggregation) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        algorithm = bundle()
+    assert (type(algorithm.advantage), type(algorithm.clip), type(algorithm.aggregation)) == (advantage, clip, aggregation)
+    assert type(algorithm.sampler) is GroupSampler
+    assert type(algorithm.ratio) is TokenRatio
+    assert algorithm.kl is algorithm.critic is algorithm.token_weight is None
+    assert algorithm.needs == frozenset()
+
+
+def test_published_numbers() -> None:
+    assert (CISPO().clip.high, CISPO().clip.low) == (0.2, None)
+    assert (SAPO().clip.positive, SAPO().clip.negative) == (1.0, 1.05)
+    assert GMPO().clip.epsilon == 0.4
+    assert LitePPO().advantage.std == "batch"
+
+
+@pytest.mark.parametrize("bundle", [CISPO, GMPO, GPG])
+def test_what_needs_token_ratios_says_so(bundle) -> None:
+    with pytest.raises(ValueError, match=r"needs the log-prob of each token, so ratio TokenRatio; got SequenceRatio"):
+        bundle(ratio=SequenceRatio(), aggregation=SequenceMean())
+
+
+def test_a_row_constant_is_not_counted_once_per_token() -> None:
+    with pytest.raises(ValueError, match="GeometricMeanClip gives a row one value, and TokenMean"):
+        GMPO(aggregation=TokenMean())
+
+
+def test_gpg_is_on_policy() -> None:
+    with pytest.warns(UserWarning, match="PolicyGradient has no bound, and 2 optimizer steps per rollout"):
+        GPG(minibatches=2)
