@@ -1,13 +1,13 @@
-"""GRPO (Shao et al. 2024, DeepSeekMath, arXiv:2402.03300)."""
+"""GRPO (Shao et al. 2024, DeepSeekMath, arXiv:2402.03300) and Dr. GRPO (Liu et al. 2025, arXiv:2503.20783)."""
 
 from typing import Any
 
 from jsonargparse import lazy_instance
 
-from lightrl import KL, GroupRelative, KLPenalty, hookimpl
+from lightrl import KL, Advantage, Aggregation, ConstantLength, GroupCentered, GroupRelative, KLPenalty, hookimpl
 from lightrl_grpo.process import StepNormalized
 
-__all__ = ["GRPO", "StepNormalized"]
+__all__ = ["GRPO", "DrGRPO", "StepNormalized"]
 
 
 class GRPO(GroupRelative):
@@ -28,9 +28,34 @@ class GRPO(GroupRelative):
         super().__init__(kl=kl, **kwargs)
 
 
+class DrGRPO(GroupRelative):
+    """GRPO done right: without the two divisions that bias it.
+
+    Rewards minus their group's mean, not divided by a deviation, and each row's sum of tokens divided by one constant for all
+    rows, so that neither easy groups nor short wrong answers weigh more; no KL.
+
+    Source: Liu et al. 2025, arXiv:2503.20783, section 3.2.
+    """
+
+    def __init__(
+        self,
+        advantage: Advantage = lazy_instance(GroupCentered),
+        aggregation: Aggregation = lazy_instance(ConstantLength, length=3000),
+        **kwargs: Any,
+    ) -> None:
+        """
+        Args:
+            advantage: how much better than expected a token was.
+            aggregation: what a token weighs in the loss; its length is the longest response that can occur, 3000 in the
+                authors' code: set it to your own limit.
+            **kwargs: the other slots of `GroupRelative`.
+        """
+        super().__init__(advantage=advantage, aggregation=aggregation, **kwargs)
+
+
 @hookimpl
 def lightrl_algorithms() -> list[type[Any]]:
-    return [GRPO]
+    return [DrGRPO, GRPO]
 
 
 @hookimpl

@@ -3,10 +3,25 @@
 import warnings
 
 import pytest
-from lightrl_grpo import GRPO, StepNormalized
+from hypothesis import given
+from hypothesis import strategies as st
+from lightrl_grpo import GRPO, DrGRPO, StepNormalized
 
-from lightrl import DecoupledClip, FrozenReference, GroupNormalized, GroupSampler, KLPenalty, SequenceMean, SymmetricClip, TokenRatio
+from lightrl import (
+    ConstantLength,
+    DecoupledClip,
+    FrozenReference,
+    GroupCentered,
+    GroupNormalized,
+    GroupSampler,
+    KLPenalty,
+    LeaveOneOut,
+    SequenceMean,
+    SymmetricClip,
+    TokenRatio,
+)
 from lightrl.plugins.registry import registry
+from lightrl.testing.experience import PROMPT, experience
 
 
 def test_the_defaults_are_the_papers() -> None:
@@ -48,7 +63,36 @@ def test_two_bundles_share_nothing() -> None:
     assert all(part is not second.parts[slot] for slot, part in first.parts.items())
 
 
-@pytest.mark.parametrize(("kind", "cls"), [("algorithm", GRPO), ("advantage", StepNormalized)])
+def test_dr_grpo_has_neither_division() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dr = DrGRPO()
+    assert type(dr.advantage) is GroupCentered
+    assert type(dr.aggregation) is ConstantLength
+    assert dr.aggregation.length == 3000
+    assert dr.kl is None
+    assert dr.clip.epsilon == 0.2
+    assert dr.needs == frozenset()
+
+
+def test_dr_grpos_advantages_are_those_of_leave_one_out_but_for_a_factor() -> None:
+    rows = experience([2.0, 10.0, 3.0])
+    ours = DrGRPO().advantage.compute(rows).advantages
+    assert ours[:, PROMPT].tolist() == [-3, 5, -2]
+    assert (LeaveOneOut().compute(rows).advantages * 2 / 3)[:, PROMPT].tolist() == pytest.approx([-3, 5, -2])
+
+
+@given(st.lists(st.integers(0, 10), min_size=3, max_size=8), st.lists(st.integers(0, 10), min_size=2, max_size=8))
+def test_rewards_of_0_to_100_teach_what_those_of_0_to_10_teach(first: list[int], second: list[int]) -> None:
+    """One group judged on another scale: its advantages, and everybody else's, stay."""
+    group = [0] * len(first) + [1] * len(second)
+    advantage = GRPO(kl=None).advantage
+    small = advantage.compute(experience([*map(float, first), *map(float, second)], group=group)).advantages
+    large = advantage.compute(experience([*(10.0 * r for r in first), *map(float, second)], group=group)).advantages
+    assert small[:, PROMPT].tolist() == pytest.approx(large[:, PROMPT].tolist(), abs=1e-4)
+
+
+@pytest.mark.parametrize(("kind", "cls"), [("algorithm", GRPO), ("algorithm", DrGRPO), ("advantage", StepNormalized)])
 def test_the_hooks_register_it(kind: str, cls: type) -> None:
     assert registry().resolve(kind, cls.__name__) is cls
     assert registry().resolve(kind, f"lightrl-grpo:{cls.__name__}") is cls
