@@ -1,0 +1,97 @@
+"""What the README says can be typed, can be typed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lightrl import PolicyOptimization
+from lightrl.algorithms.algorithm import Algorithm
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def commands() -> list[list[str]]:
+    lines = [line for block in blocks("bash") for line in block.splitlines()]
+    return [shlex.split(line, comments=True) for line in lines if line]
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    """A folder with what the README's user has: a data file, a reward of their own, and a policy."""
+    from lightrl import TinyPolicy
+
+    (tmp_path / "my_rewards.py").write_text(next(b for b in blocks("python") if "my_rewards.py" in b))
+    (tmp_path / "train.jsonl").write_text("".join(f'{{"question": "{i}+{i}=", "answer": "{2 * i}"}}\n' for i in range(300)))
+    TinyPolicy(hidden=16, layers=1, heads=2, max_positions=2048).build().save(tmp_path / "policy")
+    return tmp_path
+
+
+def lightrl(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "lightrl", *words], cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+
+
+FITS = [words for words in commands() if words[:2] in (["lightrl", "fit"], ["lightrl", "check"])]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", FITS, ids=[" ".join(words[4:]) or words[1] for words in FITS])
+def test_every_fit_command_resolves(words: list[str], user: Path) -> None:
+    given = [str(ROOT / word) if word.startswith("configs/") else word for word in words[2:]]
+    given = [str(user / "train.jsonl") if word == "gsm8k_train.jsonl" else word for word in given]
+    given = [str(user / "policy") if word.startswith("Qwen/") else word for word in given]
+    here = ["--data.train.path", str(user / "train.jsonl"), "--model.policy.path", str(user / "policy")]
+    done = lightrl(user, "check", *given, *here)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "The config can be run" in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_the_config_it_shows_resolves(user: Path) -> None:
+    config = yaml.safe_load(blocks("yaml")[0])
+    config["model"]["policy"]["init_args"]["path"] = str(user / "policy")
+    (user / "config.yaml").write_text(yaml.safe_dump(config))
+    done = lightrl(user, "check", "--config", "config.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_generate_and_plugins_are_verbs(user: Path) -> None:
+    done = lightrl(user, "generate", "--policy", str(user / "policy"), "--prompt", "493027=", "--max_new_tokens", "4")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "grpo" in lightrl(user, "plugins", "list").stdout
+
+
+def test_make_targets_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = [words[1] for words in commands() if words[0] == "make"]
+    assert targets == ["demo", "test"]
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
+
+
+def test_the_algorithm_it_shows_is_one() -> None:
+    namespace: dict[str, object] = {}
+    exec(next(b for b in blocks("python") if "lightrl_algorithms" in b), namespace)  # noqa: S102 - the README's own code
+    higher = namespace["lightrl_algorithms"]()[0]  # type: ignore[operator]
+    bundle = higher()
+    assert isinstance(bundle, Algorithm)
+    assert (type(bundle.clip).__name__, bundle.clip.high, type(bundle.aggregation).__name__) == ("DecoupledClip", 0.28, "TokenMean")
+
+
+def test_the_walk_it_shows_is_the_walk() -> None:
+    import inspect
+
+    source = inspect.getsource(PolicyOptimization.training_step)
+    for line in ("rollout = self.rollout_phase()", "experience = self.reward_phase(rollout)", "self.optimization_phase(experience)"):
+        assert line in source
+        assert line in README
