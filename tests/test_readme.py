@@ -81,7 +81,7 @@ def test_make_targets_exist() -> None:
 
 def test_the_algorithm_it_shows_is_one() -> None:
     namespace: dict[str, object] = {}
-    exec(next(b for b in blocks("python") if "lightrl_algorithms" in b), namespace)  # noqa: S102 - the README's own code
+    exec(next(b for b in blocks("python") if "lightrl_algorithms" in b), namespace)
     higher = namespace["lightrl_algorithms"]()[0]  # type: ignore[operator]
     bundle = higher()
     assert isinstance(bundle, Algorithm)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
@@ -82,7 +81,7 @@ def prompt_text(prompt: Prompt) -> str:
 def add_text(trainer: Trainer, tag: str, text: str, step: int) -> None:
     """Write text to every TensorBoard logger of the trainer."""
     for logger in trainer.loggers:
-        experiment: Any = logger.experiment
+        experiment = getattr(logger, "experiment", None)
         if hasattr(experiment, "add_text"):
             experiment.add_text(tag, text, step)
 

@@ -24,8 +24,9 @@ class RolloutProgress(TQDMProgressBar):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Let the module say which phase it is in."""
         super().setup(trainer, pl_module, stage)
-        if hasattr(pl_module, "on_phase"):
-            pl_module.on_phase = self.show_phase
+        module: Any = pl_module
+        if hasattr(module, "on_phase"):
+            module.on_phase = self.show_phase
 
     def show_phase(self, phase: str) -> None:
         """Put the name of the phase before the bar."""

@@ -28,14 +28,14 @@ def sizes_table(module: Any, rollouts: int | None, ranks: int = 1) -> Table:
     """
     algorithm, prompts = module.algorithm, module.prompts_per_rollout
     group, steps = algorithm.sampler.group_size, algorithm.steps_per_rollout
-    rows = prompts * group
+    rows, new = prompts * group, module.engine.sampling.max_new_tokens
     endless = rollouts is None or rollouts < 0
     table = Table(title=f"{type(algorithm).__name__}: one rollout", title_justify="left", show_header=False, box=None)
     lines = {
         "prompts x group = rows": f"{prompts} x {group} = {rows}" + (f" ({rows // ranks} on each of {ranks} ranks)" if ranks > 1 else ""),
         "epochs x minibatches = optimizer steps": f"{algorithm.epochs} x {algorithm.minibatches} = {steps}",
         "rows per optimizer step": f"{prompts // algorithm.minibatches * group}",
-        "new tokens per rollout, at most": f"{rows} x {module.engine.sampling.max_new_tokens} = {rows * module.engine.sampling.max_new_tokens:,}",
+        "new tokens per rollout, at most": f"{rows} x {new} = {rows * new:,}",
         "padded tokens per micro-batch": "all at once" if module.micro_batch_tokens is None else f"{module.micro_batch_tokens:,}",
         "rollouts": "until stopped" if endless else f"{rollouts} ({rollouts * steps:,} optimizer steps, {rollouts * rows:,} completions)",
     }

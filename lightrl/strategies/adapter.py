@@ -35,7 +35,7 @@ class StrategyAdapter:
             loss: this rank's share of the sum over all ranks; a scalar.
             last: no further micro-batch follows in this optimizer step.
         """
-        strategy = self.trainer.strategy
+        strategy: Any = self.trainer.strategy
         later = hasattr(strategy, "block_backward_sync") and not last
         with strategy.block_backward_sync() if later else nullcontext():
             # strategies average over ranks, and a share is to be added
@@ -66,7 +66,8 @@ class StrategyAdapter:
 
     def largest(self, value: int) -> int:
         """The maximum over ranks."""
-        return max(self.gather(value))
+        numbers: list[int] = self.gather(value)
+        return max(numbers)
 
     def gather(self, value: Any) -> list[Any]:
         """What every rank gave, in the order of ranks."""
@@ -87,6 +88,6 @@ def adapter_for(trainer: Trainer, module: LightningModule) -> StrategyAdapter:
     if isinstance(strategy, (SingleDeviceStrategy, DDPStrategy)) and "deepspeed" not in type(strategy).__name__.lower():
         return StrategyAdapter(trainer, module)
     raise ValueError(
-        f"trainer.strategy: {type(strategy).__name__} is not supported yet: its gradients would silently be wrong when several micro-batches "
-        "make one optimizer step. Use auto (one device) or ddp"
+        f"trainer.strategy: {type(strategy).__name__} is not supported yet: its gradients would silently be wrong when several "
+        "micro-batches make one optimizer step. Use auto (one device) or ddp"
     )

@@ -8,7 +8,9 @@ from lightrl.policy.policy import Policy
 from lightrl.types import Prompt, Rollout
 
 
-def random_rollout(policy: Policy, groups: int = 4, group_size: int = 4, longest: int = 9, off_policy: float = 0.3, seed: int = 0) -> Rollout:
+def random_rollout(
+    policy: Policy, groups: int = 4, group_size: int = 4, longest: int = 9, off_policy: float = 0.3, seed: int = 0
+) -> Rollout:
     """Random tokens as completions, with log-probs that differ from the policy's by noise.
 
     Args:

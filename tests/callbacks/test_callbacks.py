@@ -12,7 +12,17 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from lightrl import DigitSorting, GroupRelative, GroupSampler, PolicyOptimization, Prompt, PromptData, RowReward, TinyPolicy, TransformersEngine
+from lightrl import (
+    DigitSorting,
+    GroupRelative,
+    GroupSampler,
+    PolicyOptimization,
+    Prompt,
+    PromptData,
+    RowReward,
+    TinyPolicy,
+    TransformersEngine,
+)
 from lightrl.callbacks.completions import CompletionsLog, completions_table
 from lightrl.callbacks.progress import RolloutProgress
 from lightrl.callbacks.sizes import SizesTable, sizes_table

@@ -11,8 +11,8 @@ from lightning.pytorch import Trainer
 
 from lightrl import (
     GAE,
-    Algorithm,
     Aggregation,
+    Algorithm,
     ConstantLength,
     DigitSorting,
     EntropyBonus,

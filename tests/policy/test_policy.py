@@ -70,7 +70,7 @@ def test_log_probs_entropy_and_gradients_are_those_of_the_models_own_logits(name
         value.backward(retain_graph=True)
         return [p.grad.clone() for p in policy.parameters() if p.grad is not None]
 
-    ours = gradients((output.logprobs.sum() + output.entropy.square().sum()))
+    ours = gradients(output.logprobs.sum() + output.entropy.square().sum())
     theirs = gradients(expected.sum() + entropies.square().sum())
     assert len(ours) == len(theirs) > 0
     for a, b in zip(ours, theirs, strict=True):
@@ -156,7 +156,7 @@ def test_a_tokenizer_without_eos_is_refused() -> None:
     model.generation_config.eos_token_id = None
     tokenizer = character_tokenizer(ALPHABET, 64)
     tokenizer.eos_token = None
-    with pytest.raises(ValueError, match="no completion could ever end: set eos_token in tokenizer_config.json"):
+    with pytest.raises(ValueError, match=r"no completion could ever end: set eos_token in tokenizer_config\.json"):
         Policy(model, tokenizer)
 
 
@@ -168,7 +168,7 @@ def test_several_eos_ids_are_all_known() -> None:
 
 @pytest.mark.parametrize("build", [lambda p: p.build(), lambda p: p.parameters()])
 def test_a_missing_folder_is_named(tmp_path: Path, build: Any) -> None:
-    with pytest.raises(ValueError, match="there is no folder './nowhere'"):
+    with pytest.raises(ValueError, match=r"there is no folder '\./nowhere'"):
         build(PretrainedPolicy("./nowhere"))
     with pytest.raises(ValueError, match=r"holds no policy: there is no config\.json in it"):
         build(PretrainedPolicy(str(tmp_path)))
