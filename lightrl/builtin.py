@@ -7,7 +7,7 @@ from typing import Any
 from lightrl.data.files import DatasetPrompts, JsonLines, Parquet
 from lightrl.data.tasks import Addition, DigitSorting, Reversal
 from lightrl.hookspecs import hookimpl
-from lightrl.parts.advantage import GAE, GroupCentered, GroupNormalized, LeaveOneOut
+from lightrl.parts.advantage import GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut
 from lightrl.parts.aggregation import ConstantLength, SequenceMean, SequenceSum, SequenceSumTokenMean, TokenMean
 from lightrl.parts.clip import DecoupledClip, NoClip, PolicyGradient, SymmetricClip
 from lightrl.parts.correction import MaskedImportance, TruncatedImportance
@@ -18,7 +18,9 @@ from lightrl.parts.ratio import SequenceRatio, TokenRatio
 from lightrl.parts.reference import FrozenReference, MovingAverageReference, PeriodicReference
 from lightrl.parts.reward import Function
 from lightrl.parts.sampler import GroupSampler
+from lightrl.parts.shaping import OutcomeShaping
 from lightrl.parts.token_weight import MaskTruncated
+from lightrl.parts.value_model import ValueModel
 from lightrl.policy.source import PretrainedPolicy, TinyPolicy
 from lightrl.rollout.transformers_engine import TransformersEngine
 
@@ -35,7 +37,7 @@ def lightrl_rewards() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_advantages() -> list[type[Any]]:
-    return [GAE, GroupCentered, GroupNormalized, LeaveOneOut]
+    return [GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut]
 
 
 @hookimpl
@@ -46,6 +48,11 @@ def lightrl_ratios() -> list[type[Any]]:
 @hookimpl
 def lightrl_clip_schemes() -> list[type[Any]]:
     return [DecoupledClip, NoClip, PolicyGradient, SymmetricClip]
+
+
+@hookimpl
+def lightrl_shapings() -> list[type[Any]]:
+    return [OutcomeShaping]
 
 
 @hookimpl
@@ -70,7 +77,7 @@ def lightrl_token_weights() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_critics() -> list[type[Any]]:
-    return [ValueHead]
+    return [ValueHead, ValueModel]
 
 
 @hookimpl

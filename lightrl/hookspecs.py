@@ -55,6 +55,12 @@ def lightrl_clip_schemes() -> list[type[Any]]:
 
 
 @hookspec
+def lightrl_shapings() -> list[type[Any]]:
+    """What becomes of the score before it is compared with anything? Subclasses of `lightrl.RewardShaping`."""
+    return []
+
+
+@hookspec
 def lightrl_kls() -> list[type[Any]]:
     """How is the policy tied to another? Subclasses of `lightrl.KL`."""
     return []
@@ -141,6 +147,7 @@ KINDS = {
         Kind("advantage", "lightrl_advantages", "lightrl.parts.advantage:Advantage"),
         Kind("importance ratio", "lightrl_ratios", "lightrl.parts.ratio:ImportanceRatio"),
         Kind("clip scheme", "lightrl_clip_schemes", "lightrl.parts.clip:ClipScheme"),
+        Kind("reward shaping", "lightrl_shapings", "lightrl.parts.shaping:RewardShaping"),
         Kind("KL", "lightrl_kls", "lightrl.parts.kl:KL"),
         Kind("KL controller", "lightrl_kl_controllers", "lightrl.parts.kl:KLController"),
         Kind("aggregation", "lightrl_aggregations", "lightrl.parts.aggregation:Aggregation"),

@@ -11,7 +11,7 @@ from jsonargparse import lazy_instance
 from lightrl.parts.advantage import GAE, Advantage, GroupNormalized
 from lightrl.parts.aggregation import Aggregation, SequenceMean, TokenMean
 from lightrl.parts.base import NEEDS, Part, fresh
-from lightrl.parts.clip import ClipScheme, NoClip, PolicyGradient, SymmetricClip
+from lightrl.parts.clip import ClipScheme, SymmetricClip
 from lightrl.parts.correction import RolloutCorrection
 from lightrl.parts.critic import Critic, ValueHead
 from lightrl.parts.kl import KL
@@ -42,6 +42,9 @@ SLOTS = {
 
 class Algorithm:
     """A bundle of parts that together say how a policy learns from rollouts."""
+
+    best_for: str = "not stated"
+    """When to choose it, in a few words, for tables that compare algorithms."""
 
     def __init__(
         self,
@@ -126,9 +129,9 @@ class Algorithm:
         """Optimizer steps on one rollout, if no early stop ends them."""
         return self.epochs * self.minibatches
 
-    def state_dict(self) -> dict[str, Any]:
-        """The state of every part that keeps one."""
-        states = {slot: part.state_dict() for slot, part in self.parts.items()}
+    def state_dict(self, per_rank: bool = False) -> dict[str, Any]:
+        """The state of every part that keeps one which is the same on all ranks, or of those whose state differs per rank."""
+        states = {slot: part.state_dict() for slot, part in self.parts.items() if part.state_per_rank == per_rank}
         return {slot: state for slot, state in states.items() if state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -202,7 +205,7 @@ class Algorithm:
 
     def _warn(self) -> None:
         held = self.kl is not None and self.kl.against == "old" and self.kl.loss_coefficient > 0
-        if isinstance(self.clip, (NoClip, PolicyGradient)) and self.steps_per_rollout > 1 and not held:
+        if not self.clip.bounded and self.steps_per_rollout > 1 and not held:
             warnings.warn(
                 f"{type(self.clip).__name__} has no bound, and {self.steps_per_rollout} optimizer steps per rollout leave the policy "
                 "that sampled: use epochs 1 and minibatches 1, or a clip",

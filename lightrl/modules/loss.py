@@ -13,10 +13,14 @@ from lightrl.modules.statistics import StatisticsLedger
 from lightrl.ops.kl import LIMIT, k3
 from lightrl.parts.aggregation import Aggregation
 from lightrl.parts.base import unpack
+from lightrl.parts.critic import Critic
 from lightrl.types import Counts, Experience, PolicyOutput
 
 POLICY = "policy_loss"
 """Name of the surrogate's term; the KL penalty shares its weights and counts."""
+
+VALUE = "value_loss"
+"""Name of the critic's term."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ def terms_of(algorithm: Algorithm) -> dict[str, Term]:
     for name, part in algorithm.loss_terms.items():
         terms[f"{name}_loss"] = Term(part.aggregation, part.mask)
     if algorithm.critic is not None:
-        terms["value_loss"] = Term(algorithm.critic.aggregation, algorithm.critic.mask)
+        terms[VALUE] = Term(algorithm.critic.aggregation, algorithm.critic.mask)
     return terms
 
 
@@ -97,8 +101,7 @@ def micro_batch_loss(
     surrogate = algorithm.clip.surrogate(log_ratio, batch.advantages, old, mask)
     per_token = surrogate.loss
     if algorithm.correction is not None:
-        correction, statistics = unpack(algorithm.correction.weights(old, batch.rollout_logprobs, mask))
-        ledger.add_all({"correction/mean": correction, **statistics}, mask)
+        correction, _ = unpack(algorithm.correction.weights(old, batch.rollout_logprobs, mask))
         per_token = per_token * correction.detach()
     losses = {POLICY: _weighted(per_token, weights[POLICY], mask)}
     _report_surrogate(ledger, log_ratio.detach(), surrogate.clipped_low, surrogate.clipped_high, mask)
@@ -112,7 +115,8 @@ def micro_batch_loss(
         ledger.add_all(statistics, own)
         losses[f"{name}_loss"] = part.coefficient * _weighted(value, weights[f"{name}_loss"], own)
     if algorithm.critic is not None:
-        losses["value_loss"] = _value_loss(algorithm, batch, output, weights["value_loss"], ledger)
+        assert output.values is not None
+        losses[VALUE] = value_loss(algorithm.critic, batch, output.values, weights[VALUE], ledger)
     if output.entropy is not None:
         ledger.add("entropy", output.entropy, mask)
     return losses
@@ -132,18 +136,26 @@ def _kl_loss(
     anchor = torch.where(mask, anchor, output.logprobs.detach())
     token_log_ratio = (output.logprobs - old).clamp(-LIMIT, LIMIT)
     penalty, statistics = unpack(kl.penalty(output.logprobs, anchor, token_log_ratio))
-    ledger.add_all({"kl": k3(output.logprobs.detach(), anchor), **statistics}, mask)
+    new = output.logprobs.detach()
+    # of the policy that sampled against the other, in the direction that the samples allow
+    ledger.add_all({"kl": k3(new, anchor) if kl.against == "reference" else k3(old, new), **statistics}, mask)
     return kl.loss_coefficient * _weighted(penalty, weights, mask)
 
 
-def _value_loss(algorithm: Algorithm, batch: Experience, output: PolicyOutput, weights: Tensor, ledger: StatisticsLedger) -> Tensor:
-    critic = algorithm.critic
-    assert critic is not None
-    assert output.values is not None
+def value_loss(critic: Critic, batch: Experience, values: Tensor, weights: Tensor, ledger: StatisticsLedger) -> Tensor:
+    """The critic's share of the step's loss, coefficient included.
+
+    Args:
+        critic: whose loss it is.
+        batch: n rows of the step.
+        values: `[n, L]` of the critic as it is now.
+        weights: `[n, L]` from its aggregation.
+        ledger: receives the statistics.
+    """
     assert batch.values is not None
     assert batch.returns is not None
     mask = weights > 0
-    loss, statistics = unpack(critic.loss(output.values, batch.values, batch.returns))
+    loss, statistics = unpack(critic.loss(values, batch.values, batch.returns))
     ledger.add_all(statistics, mask)
     return critic.coefficient * _weighted(loss, weights, mask)
 

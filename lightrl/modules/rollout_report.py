@@ -8,6 +8,9 @@ from torch import Tensor
 from lightrl.modules.policy_module import report_lengths
 from lightrl.modules.statistics import StatisticsLedger
 from lightrl.ops.groups import group_statistics
+from lightrl.ops.kl import k3
+from lightrl.parts.base import unpack
+from lightrl.parts.correction import RolloutCorrection
 from lightrl.rewards.scoring import RewardSet
 from lightrl.types import Experience
 
@@ -50,6 +53,21 @@ def report_advantages(ledger: StatisticsLedger, advantages: Tensor, mask: Tensor
         ledger.add("advantages/std", chosen.std())
     ledger.add("advantages/min", chosen, reduce="min")
     ledger.add("advantages/max", chosen, reduce="max")
+
+
+def report_correction(ledger: StatisticsLedger, correction: RolloutCorrection, experience: Experience) -> None:
+    """How far engine and trainer are apart on the same weights, and what is left of the sample after the correction.
+
+    `correction/ess`: (sum w)^2 / (n sum w^2) over this rank's n tokens, averaged over ranks; 1 = all weights are equal.
+    `correction/kl`: KL(engine || trainer), k3, mean over tokens in nats.
+    """
+    mask = experience.token_weight > 0
+    old, rollout = experience.old_logprobs, experience.rollout_logprobs
+    weights, statistics = unpack(correction.weights(old, rollout, mask))
+    ledger.add_all({"correction/mean": weights, "correction/kl": k3(rollout, old), **statistics}, mask)
+    w = weights[mask].double()
+    if w.numel():
+        ledger.add("correction/ess", w.sum() ** 2 / (w.numel() * (w**2).sum()).clamp(min=torch.finfo(w.dtype).tiny))
 
 
 def report_critic(ledger: StatisticsLedger, values: Tensor, returns: Tensor, mask: Tensor) -> None:

@@ -33,6 +33,8 @@ class Advantage(Part):
 
     baseline: Literal["group", "batch", "values", "none"] = "none"
     """What the reward is compared with; `group` wants groups of two and more, `values` a critic."""
+    level: Literal["completion", "token"] = "completion"
+    """One number for all tokens of a completion (if nothing but its end is rewarded), or one per token."""
 
     @abstractmethod
     def compute(self, experience: Experience) -> Advantages:
@@ -122,29 +124,63 @@ class LeaveOneOut(Advantage):
         return Advantages(spread(centred, experience))
 
 
+class DiscountedReturn(Advantage):
+    """What is still to come, compared with nothing.
+
+    G_t = sum_{k >= t} gamma^(k - t) r_k over the response tokens; with gamma 1 and one reward at the end, A_t = R.
+
+    Source: Williams 1992 (REINFORCE), Machine Learning 8; Sutton et al. 2000.
+    """
+
+    def __init__(self, gamma: float = 1.0) -> None:
+        """
+        Args:
+            gamma: discount per token, in [0, 1].
+
+        Raises:
+            ValueError: gamma outside [0, 1].
+        """
+        if not 0 <= gamma <= 1:
+            raise ValueError(f"{type(self).__name__} needs gamma in [0, 1], got {gamma}")
+        self.gamma = gamma
+
+    def compute(self, experience: Experience) -> Advantages:
+        return Advantages(self.returns(experience))
+
+    def returns(self, experience: Experience) -> Tensor:
+        """`[N, L]`: G_t on the response tokens of scorable rows, 0 elsewhere."""
+        mask = experience.response_mask & experience.scorable[:, None]
+        # the advantage over a critic that expects nothing
+        nothing = torch.zeros_like(experience.token_rewards)
+        return generalised_advantages(experience.token_rewards, nothing, mask, self.gamma, 1.0)
+
+
 class GAE(Advantage):
     """Generalised advantage estimation against a critic, whitened over the batch.
 
-    delta_t = r_t + gamma V_{t+1} - V_t, A_t = delta_t + gamma lambda A_{t+1}; returns = A + V before whitening.
+    delta_t = r_t + gamma V_{t+1} - V_t, A_t = delta_t + gamma lambda A_{t+1}; returns = A + V before whitening. Whitened
+    rewards are (r - mean) / sqrt(var + 1e-8) + mean.
 
     Source: Schulman et al. 2016, arXiv:1506.02438, eq. 16.
     """
 
     baseline: Literal["group", "batch", "values", "none"] = "values"
+    level: Literal["completion", "token"] = "token"
 
-    def __init__(self, gamma: float = 1.0, lam: float = 0.95, whitened: bool = True) -> None:
+    def __init__(self, gamma: float = 1.0, lam: float = 0.95, whitened: bool = True, whitened_rewards: bool = False) -> None:
         """
         Args:
             gamma: discount per token, in [0, 1].
             lam: lambda in [0, 1]: 0 trusts the critic, 1 the return.
             whitened: give the advantages zero mean and unit variance over all tokens of all ranks.
+            whitened_rewards: give the token rewards, KL included, unit variance over all tokens of all ranks, their mean kept.
 
         Raises:
             ValueError: gamma or lam outside [0, 1].
         """
         if not 0 <= gamma <= 1 or not 0 <= lam <= 1:
             raise ValueError(f"GAE needs gamma and lam in [0, 1], got gamma={gamma}, lam={lam}")
-        self.gamma, self.lam, self.whitened = gamma, lam, whitened
+        self.gamma, self.lam, self.whitened, self.whitened_rewards = gamma, lam, whitened, whitened_rewards
 
     @property
     def needs(self) -> frozenset[str]:
@@ -154,6 +190,9 @@ class GAE(Advantage):
         if experience.values is None:
             raise ValueError("GAE needs the values of a critic: give the algorithm one, for example critic: ValueHead")
         mask = experience.response_mask & experience.scorable[:, None]
-        raw = generalised_advantages(experience.token_rewards, experience.values, mask, self.gamma, self.lam)
+        rewards = experience.token_rewards
+        if self.whitened_rewards:
+            rewards = whiten(rewards, mask, shift_mean=False)
+        raw = generalised_advantages(rewards, experience.values, mask, self.gamma, self.lam)
         returns = torch.where(mask, raw + experience.values, 0.0)
         return Advantages(whiten(raw, mask) if self.whitened else raw, returns)

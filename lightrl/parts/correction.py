@@ -11,13 +11,14 @@ from torch import Tensor
 from lightrl.ops.kl import LIMIT
 from lightrl.ops.masked import row_sum
 from lightrl.parts.base import Part
+from lightrl.types import Statistic, WithStatistics
 
 
 class RolloutCorrection(Part):
     """Weights the policy loss by how likely the trainer would have sampled what the engine sampled."""
 
     @abstractmethod
-    def weights(self, old_logprobs: Tensor, rollout_logprobs: Tensor, mask: Tensor) -> Tensor:
+    def weights(self, old_logprobs: Tensor, rollout_logprobs: Tensor, mask: Tensor) -> Tensor | WithStatistics:
         """`[n, L]` detached weights of the policy loss (not of KL, nor of other terms).
 
         Args:
@@ -48,8 +49,10 @@ class TruncatedImportance(RolloutCorrection):
             raise ValueError(f"TruncatedImportance needs cap > 0, got {cap}")
         self.cap, self.level = cap, level
 
-    def weights(self, old_logprobs: Tensor, rollout_logprobs: Tensor, mask: Tensor) -> Tensor:
-        return _importance(old_logprobs, rollout_logprobs, mask, self.level).clamp(max=self.cap)
+    def weights(self, old_logprobs: Tensor, rollout_logprobs: Tensor, mask: Tensor) -> WithStatistics:
+        """As `RolloutCorrection.weights`; `correction/clipped` is the share of tokens whose weight was cut."""
+        rho = _importance(old_logprobs, rollout_logprobs, mask, self.level)
+        return _reported(rho.clamp(max=self.cap), rho, "correction/clipped")
 
 
 class MaskedImportance(RolloutCorrection):
@@ -74,9 +77,20 @@ class MaskedImportance(RolloutCorrection):
             raise ValueError(f"MaskedImportance needs 0 <= low < high, got low={low}, high={high}")
         self.low, self.high, self.level = low, high, level
 
-    def weights(self, old_logprobs: Tensor, rollout_logprobs: Tensor, mask: Tensor) -> Tensor:
+    def weights(self, old_logprobs: Tensor, rollout_logprobs: Tensor, mask: Tensor) -> WithStatistics:
+        """As `RolloutCorrection.weights`; `correction/masked` is the share of tokens whose weight became 0."""
         rho = _importance(old_logprobs, rollout_logprobs, mask, self.level)
-        return torch.where((rho >= self.low) & (rho <= self.high), rho, 0.0)
+        return _reported(torch.where((rho >= self.low) & (rho <= self.high), rho, 0.0), rho, "correction/masked")
+
+
+def _reported(weights: Tensor, rho: Tensor, changed: str) -> WithStatistics:
+    statistics = {
+        "correction/rho_mean": rho,
+        "correction/rho_max": Statistic(rho, "max"),
+        "correction/rho_min": Statistic(rho, "min"),
+        changed: (weights != rho).double(),
+    }
+    return WithStatistics(weights, statistics)
 
 
 def _importance(old: Tensor, rollout: Tensor, mask: Tensor, level: str) -> Tensor:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from lightrl.parts.aggregation import Aggregation, TokenMean
 from lightrl.parts.base import Part, fresh
-from lightrl.types import Experience
+from lightrl.types import Experience, WithStatistics
 
 
 class Critic(Part):
@@ -21,17 +22,24 @@ class Critic(Part):
     """Of the critic's own parameter group; None takes the policy's."""
     aggregation: Aggregation
     """What a token weighs in the value loss."""
+    own_trunk: bool = False
+    """It is a network beside the policy's, and not a head on it."""
+    warmup_rollouts: int = 0
+    """The first rollouts of a run train the critic alone; the policy stays as it is."""
+    extra_epochs: int = 0
+    """Passes over each rollout for the critic alone, after those it shares with the policy."""
 
     @abstractmethod
     def build(self, policy: nn.Module) -> nn.Module:
         """The trainable module, registered by the LightningModule.
 
         Its `forward(input_ids [n, L], hidden [n, L, H])` gives `[n, L]` predictions, entry t after having seen tokens
-        0..t; the core shifts them. `hidden` is the policy's last hidden state.
+        0..t; the core shifts them. `hidden` is the policy's last hidden state, without gradient where the critic learns alone; a
+        module with the attribute `reads_hidden = False` has no use for it and may be given None.
         """
 
     @abstractmethod
-    def loss(self, values: Tensor, old_values: Tensor, returns: Tensor) -> Tensor:
+    def loss(self, values: Tensor, old_values: Tensor, returns: Tensor) -> Tensor | WithStatistics:
         """`[n, L]` to be minimised, from the present values, those at rollout time and the returns."""
 
     def mask(self, experience: Experience) -> Tensor:
@@ -39,8 +47,8 @@ class Critic(Part):
         return (experience.response_mask & experience.scorable[:, None]).to(experience.token_rewards.dtype)
 
 
-class ValueHead(Critic):
-    """A linear head on the policy's trunk, with PPO's clipped value loss.
+class ClippedCritic(Critic):
+    """PPO's clipped value loss, whatever predicts the values.
 
     loss_t = 1/2 max((V - R)^2, (clip(V, V_old - clip, V_old + clip) - R)^2); without a clip 1/2 (V - R)^2.
 
@@ -49,47 +57,86 @@ class ValueHead(Critic):
 
     def __init__(
         self,
-        detach: bool = False,
         clip: float | None = 0.2,
         coefficient: float = 0.1,
         learning_rate: float | None = None,
         aggregation: Aggregation | None = None,
+        warmup_rollouts: int = 0,
+        extra_epochs: int = 0,
     ) -> None:
         """
         Args:
-            detach: True keeps the value loss out of the trunk: only the head learns.
             clip: how far a value may move from the one at rollout time before its gradient stops; None: no limit.
             coefficient: weight of the value loss; at least 0.
-            learning_rate: of the head; None takes the policy's.
+            learning_rate: of the critic's parameters; None takes the policy's.
             aggregation: what a token weighs in the value loss; None: every token the same.
+            warmup_rollouts: the first rollouts of a run train the critic alone.
+            extra_epochs: passes over each rollout for the critic alone, after those it shares with the policy.
 
         Raises:
-            ValueError: a negative coefficient, or a clip that is not positive.
+            ValueError: a negative number, or a clip that is not positive.
         """
+        name = type(self).__name__
         if coefficient < 0 or (clip is not None and clip <= 0):
-            raise ValueError(f"ValueHead needs coefficient >= 0 and clip > 0 or null, got coefficient={coefficient}, clip={clip}")
-        self.detach, self.clip, self.coefficient, self.learning_rate = detach, clip, coefficient, learning_rate
+            raise ValueError(f"{name} needs coefficient >= 0 and clip > 0 or null, got coefficient={coefficient}, clip={clip}")
+        if warmup_rollouts < 0 or extra_epochs < 0:
+            raise ValueError(
+                f"{name} needs warmup_rollouts >= 0 and extra_epochs >= 0, got warmup_rollouts={warmup_rollouts}, extra_epochs={extra_epochs}"
+            )
+        self.clip, self.coefficient, self.learning_rate = clip, coefficient, learning_rate
+        self.warmup_rollouts, self.extra_epochs = warmup_rollouts, extra_epochs
         self.aggregation = fresh(aggregation) if aggregation is not None else TokenMean()
 
-    def build(self, policy: nn.Module) -> nn.Module:
-        return _Head(policy.hidden_size, self.detach).to(next(policy.parameters()))  # type: ignore[arg-type]
-
-    def loss(self, values: Tensor, old_values: Tensor, returns: Tensor) -> Tensor:
+    def loss(self, values: Tensor, old_values: Tensor, returns: Tensor) -> WithStatistics:
+        """As `Critic.loss`; `value_clip_ratio` is the share of tokens whose clipped error is the larger one."""
         plain = (values - returns).square()
         if self.clip is None:
-            return plain / 2
+            return WithStatistics(plain / 2, {})
         near = torch.maximum(torch.minimum(values, old_values + self.clip), old_values - self.clip)
-        return torch.maximum(plain, (near - returns).square()) / 2
+        clipped = (near - returns).square()
+        return WithStatistics(torch.maximum(plain, clipped) / 2, {"value_clip_ratio": (clipped > plain).double()})
 
 
-class _Head(nn.Module):
+class ValueHead(ClippedCritic):
+    """A linear head on the policy's own trunk.
+
+    V_t = w h_t + b, with h_t the policy's last hidden state; loss of `ClippedCritic`.
+
+    Source: Schulman et al. 2017 (PPO), arXiv:1707.06347, section 5 (parameters shared by policy and value function).
+    """
+
+    def __init__(self, detach: bool = False, **kwargs: Any) -> None:
+        """
+        Args:
+            detach: True keeps the value loss out of the trunk: only the head learns.
+            **kwargs: the arguments of `ClippedCritic`.
+        """
+        super().__init__(**kwargs)
+        self.detach = detach
+
+    def build(self, policy: nn.Module) -> nn.Module:
+        return _SharedTrunk(policy.hidden_size, self.detach).to(next(policy.parameters()))  # type: ignore[arg-type]
+
+
+def value_head(hidden_size: int) -> nn.Linear:
+    """A linear layer `[H] -> [1]` that begins near 0."""
+    head = nn.Linear(hidden_size, 1)
+    nn.init.zeros_(head.bias)
+    nn.init.normal_(head.weight, std=1 / (hidden_size + 1))
+    return head
+
+
+def predictions(head: nn.Linear, hidden: Tensor) -> Tensor:
+    """`[n, L]`, float32 or better, of `[n, L, H]` hidden states."""
+    out: Tensor = head(hidden)
+    return out[..., 0].to(torch.promote_types(out.dtype, torch.float32))
+
+
+class _SharedTrunk(nn.Module):
     def __init__(self, hidden_size: int, detach: bool) -> None:
         super().__init__()
-        self.linear = nn.Linear(hidden_size, 1)
+        self.linear = value_head(hidden_size)
         self.detach = detach
-        nn.init.zeros_(self.linear.bias)
-        nn.init.normal_(self.linear.weight, std=1 / (hidden_size + 1))
 
     def forward(self, input_ids: Tensor, hidden: Tensor) -> Tensor:
-        out: Tensor = self.linear(hidden.detach() if self.detach else hidden)
-        return out[..., 0].to(torch.promote_types(out.dtype, torch.float32))
+        return predictions(self.linear, hidden.detach() if self.detach else hidden)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from lightrl.ops.kl import ESTIMATORS
-from lightrl.parts.base import Part
+from lightrl.parts.base import Part, fresh
 
 EXACT_GRADIENT = frozenset({"k2", "k3_straight_through"})
 """Estimators whose expected gradient on on-policy samples is that of KL(pi || other)."""
@@ -17,12 +17,15 @@ EXACT_GRADIENT = frozenset({"k2", "k3_straight_through"})
 class KLController(Part):
     """Moves the KL coefficients between rollouts."""
 
+    unit: Literal["row", "token"] = "row"
+    """What the KL is a mean over: rows (each the sum of its tokens), or tokens."""
+
     @abstractmethod
     def factor(self, kl: float, rows: int) -> float:
         """What the coefficients are multiplied by after a rollout.
 
         Args:
-            kl: mean over rows of the rollout's KL in nats, summed over the tokens of a row.
+            kl: of the rollout in nats per `unit`.
             rows: how many rows were seen.
         """
 
@@ -63,6 +66,16 @@ class KL(Part):
     reward_coefficient: float
     """Weight in the token rewards; 0 = not there."""
 
+    @property
+    def unit(self) -> Literal["row", "token"]:
+        """What the KL that `observe` is told is a mean over."""
+        return "row"
+
+    @property
+    def observes(self) -> bool:
+        """`observe` has a use for the KL, so the core measures it even at the cost of a forward pass."""
+        return False
+
     @abstractmethod
     def penalty(self, logprobs: Tensor, other_logprobs: Tensor, log_ratio: Tensor) -> Tensor:
         """`[n, L]` penalty per token, to be minimised.
@@ -74,15 +87,24 @@ class KL(Part):
         """
 
     def observe(self, kl: float, rows: int) -> None:
-        """Told after each rollout the mean KL per row in nats (summed over tokens) and the number of rows."""
+        """Told after each rollout its KL and the number of rows.
+
+        Args:
+            kl: mean in nats per `unit`; against the reference KL(old || reference) of the policy that sampled, against the
+                old policy KL(old || new) after the last step.
+            rows: how many rows were seen.
+        """
 
 
 class KLPenalty(KL):
-    """An estimator of KL(pi || other) on the sampled tokens.
+    """An estimator of KL(pi || reference) on the sampled tokens.
 
-    With d = log pi - log other: k1 = d, k2 = d^2 / 2, k3 = e^-d - 1 + d, k3_straight_through = k3's value with k2's gradient.
+    With d = log pi - log reference: k1 = d, k2 = d^2 / 2, k3 = e^-d - 1 + d, k3_straight_through = k3's value with k2's gradient.
     Off-policy correction multiplies by r = exp(log_ratio). In the loss the gradient of r k1 and r k3 goes through r as well;
     k2 and k3_straight_through, whose own gradient is already that of the KL, take r as a constant.
+
+    Against the old policy, which has drawn the samples, it is KL(old || pi), d = log old - log pi: there k1 and k3 have the
+    exact gradient as they are, and there is nothing to correct.
 
     Source: Schulman 2020, "Approximating KL divergence"; off-policy form: DeepSeek-V3.2, arXiv:2512.02556.
     """
@@ -98,26 +120,28 @@ class KLPenalty(KL):
     ) -> None:
         """
         Args:
-            estimator: of the KL per token; in the loss k1 has no expected gradient.
+            estimator: of the KL per token; in the loss k1 against the reference has no expected gradient.
             loss_coefficient: weight in the loss, at least 0.
             reward_coefficient: weight in the token rewards, at least 0.
             against: the reference policy, or the old one (then in the loss only).
-            off_policy: multiply by the importance ratio.
+            off_policy: multiply by the importance ratio; against the reference only.
             controller: moves the coefficients between rollouts; None keeps them fixed.
 
         Raises:
-            ValueError: a negative coefficient, KL against the old policy in the reward, or a controller without a
-                coefficient to move.
+            ValueError: a negative coefficient, KL against the old policy in the reward or corrected for off-policy samples, or a
+                controller without a coefficient to move.
         """
         if loss_coefficient < 0 or reward_coefficient < 0:
             raise ValueError(f"KLPenalty needs coefficients >= 0, got loss {loss_coefficient} and reward {reward_coefficient}")
         if against == "old" and reward_coefficient > 0:
             raise ValueError("KL of the old policy against itself is 0: use loss_coefficient with against: old, or against: reference")
+        if against == "old" and off_policy:
+            raise ValueError("KL(old || pi) is over samples of the old policy, which these are: set off_policy to false with against: old")
         if controller is not None and loss_coefficient == reward_coefficient == 0:
             raise ValueError("KLPenalty has a controller and no coefficient for it to move: set one above 0, or controller to null")
         if estimator not in ESTIMATORS:
             raise ValueError(f"KLPenalty knows no estimator {estimator!r}; there are: {', '.join(ESTIMATORS)}")
-        self.estimator, self.against, self.off_policy, self.controller = estimator, against, off_policy, controller
+        self.estimator, self.against, self.off_policy, self.controller = estimator, against, off_policy, fresh(controller)
         self.loss_coefficient, self.reward_coefficient = loss_coefficient, reward_coefficient
 
     @property
@@ -125,7 +149,17 @@ class KLPenalty(KL):
         used = self.loss_coefficient > 0 or self.reward_coefficient > 0
         return frozenset({"ref_logprobs"} if used and self.against == "reference" else ())
 
+    @property
+    def unit(self) -> Literal["row", "token"]:
+        return "row" if self.controller is None else self.controller.unit
+
+    @property
+    def observes(self) -> bool:
+        return self.controller is not None
+
     def penalty(self, logprobs: Tensor, other_logprobs: Tensor, log_ratio: Tensor) -> Tensor:
+        if self.against == "old":
+            return ESTIMATORS[self.estimator](other_logprobs, logprobs)
         value = ESTIMATORS[self.estimator](logprobs, other_logprobs)
         if not self.off_policy:
             return value

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lightrl.ops.dropout import without_dropout
 from lightrl.ops.logprobs import chosen_logprobs
 from lightrl.ops.shift import at_tokens, predictors
 from lightrl.types import PolicyOutput, Prompt
@@ -32,7 +33,7 @@ class Policy(nn.Module):
             ValueError: neither the tokenizer nor the model's generation config names an EOS token.
         """
         super().__init__()
-        self.model = _without_dropout(model)
+        self.model = without_dropout(model)
         self.tokenizer = tokenizer
         self.eos_token_ids = _eos_token_ids(model, tokenizer)
         config = model.config.get_text_config()
@@ -99,6 +100,17 @@ class Policy(nn.Module):
             values=None if critic is None else _values(critic, input_ids, hidden, mask),
         )
 
+    def values(self, input_ids: Tensor, mask: Tensor, critic: nn.Module) -> Tensor:
+        """`[n, L]` values of the selected tokens for a critic that learns alone: the policy itself has no part in the gradient."""
+        with torch.no_grad():
+            if not getattr(critic, "reads_hidden", True):
+                hidden = None
+            elif self._chunked:
+                hidden = self.model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
+            else:
+                hidden = self.model(input_ids=input_ids, use_cache=False, output_hidden_states=True).hidden_states[-1]
+        return _values(critic, input_ids, hidden, mask)
+
     def save(self, folder: str | Path) -> None:
         """Write a Hugging Face folder (safetensors, config, tokenizer with chat template) that `PretrainedPolicy` takes."""
         self.model.save_pretrained(folder)
@@ -149,7 +161,7 @@ class Policy(nn.Module):
         return False
 
 
-def _values(critic: nn.Module, input_ids: Tensor, hidden: Tensor, mask: Tensor) -> Tensor:
+def _values(critic: nn.Module, input_ids: Tensor, hidden: Tensor | None, mask: Tensor) -> Tensor:
     predicted = critic(input_ids, hidden)
     return at_tokens(predictors(predicted[..., None], mask)[:, 0], mask)
 
@@ -164,14 +176,3 @@ def _eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:
             "set eos_token in tokenizer_config.json or eos_token_id in generation_config.json"
         )
     return ids
-
-
-def _without_dropout(model: Any) -> Any:
-    # dropout makes the ratio of an unchanged policy differ from 1
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-        for name in ("attention_dropout", "dropout", "activation_dropout"):
-            if isinstance(getattr(module, name, None), float):
-                setattr(module, name, 0.0)
-    return model

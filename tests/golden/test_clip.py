@@ -63,7 +63,7 @@ def test_plain_policy_gradient() -> None:
 @pytest.mark.parametrize(("clip", "loss", "gradient"), [(0.2, 0.045, 0.0), (None, 0.005, -0.1)])
 def test_value_loss(clip: float | None, loss: float, gradient: float) -> None:
     value = torch.tensor([[0.9]], requires_grad=True)
-    out = ValueHead(clip=clip).loss(value, torch.tensor([[0.5]]), torch.tensor([[1.0]]))
+    out = ValueHead(clip=clip).loss(value, torch.tensor([[0.5]]), torch.tensor([[1.0]])).value
     out.sum().backward()
     assert out.item() == pytest.approx(loss, abs=1e-5)
     assert value.grad.item() == pytest.approx(gradient, abs=1e-5)

@@ -26,16 +26,16 @@ DIFFERENCE = torch.tensor([[0.1, 0.9, -1.2]])
     ids=repr,
 )
 def test_weights(correction: RolloutCorrection, weights: list[float]) -> None:
-    found = correction.weights(DIFFERENCE, torch.zeros(1, 3), torch.ones(1, 3, dtype=torch.bool))
+    found = correction.weights(DIFFERENCE, torch.zeros(1, 3), torch.ones(1, 3, dtype=torch.bool)).value
     assert found[0].tolist() == pytest.approx(weights, abs=1e-5)
 
 
 def test_small_differences_add_up_over_a_long_row() -> None:
     """100 tokens that differ by .012 each: 3.32, more than a cap of 3."""
     difference, mask = torch.full((1, 100), 0.012), torch.ones(1, 100, dtype=torch.bool)
-    whole = TruncatedImportance(cap=1e9, level="sequence").weights(difference, 0 * difference, mask)
+    whole = TruncatedImportance(cap=1e9, level="sequence").weights(difference, 0 * difference, mask).value
     assert whole[0, 0].item() == pytest.approx(3.320117, abs=1e-5)
-    assert (MaskedImportance(0.5, 3.0, level="sequence").weights(difference, 0 * difference, mask) == 0).all()
+    assert (MaskedImportance(0.5, 3.0, level="sequence").weights(difference, 0 * difference, mask).value == 0).all()
 
 
 @pytest.mark.parametrize(("mixture", "expected"), [(0.6, 1.6), (0.005, 1.005)])

@@ -1,0 +1,90 @@
+"""A critic with a trunk of its own."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lightrl.ops.dropout import without_dropout
+from lightrl.parts.critic import ClippedCritic, predictions, value_head
+
+
+class ValueModel(ClippedCritic):
+    """A trunk and a linear head that share no parameter with the policy.
+
+    The trunk starts as a copy of the policy's, or comes with its head from a reward model: what judges whole answers is a
+    good first guess of what is expected of a beginning.
+
+    Source: Stiennon et al. 2020, arXiv:2009.01325, section 3.4 (separate networks, value function started from the reward model).
+    """
+
+    own_trunk = True
+
+    def __init__(self, path: str | None = None, coefficient: float = 1.0, **kwargs: Any) -> None:
+        """
+        Args:
+            path: folder of a reward model with one output (AutoModelForSequenceClassification), whose trunk and head are
+                taken, or of a causal LM, whose trunk is; null: a copy of the policy's trunk. Its vocabulary must be the policy's.
+            coefficient: weight of the value loss; at least 0. With Adam and parameters of its own it changes little.
+            **kwargs: the other arguments of `ClippedCritic`.
+        """
+        super().__init__(coefficient=coefficient, **kwargs)
+        self.path = path
+
+    def build(self, policy: nn.Module) -> nn.Module:
+        """See `Critic.build`.
+
+        Raises:
+            ValueError: the folder is not there, holds no model with one output, or has another vocabulary.
+        """
+        model: Any = policy.model
+        like = next(policy.parameters())
+        if self.path is None:
+            trunk, head = copy.deepcopy(model.base_model), value_head(policy.hidden_size)  # type: ignore[arg-type]
+        else:
+            trunk, head = _from_folder(self.path, model.config.get_text_config().vocab_size)
+        return _OwnTrunk(without_dropout(trunk).requires_grad_(), head).to(like)
+
+
+class _OwnTrunk(nn.Module):
+    reads_hidden = False
+
+    def __init__(self, trunk: nn.Module, head: nn.Linear) -> None:
+        super().__init__()
+        self.trunk, self.head = trunk, head
+
+    def forward(self, input_ids: Tensor, hidden: Tensor | None) -> Tensor:
+        return predictions(self.head, self.trunk(input_ids=input_ids, use_cache=False).last_hidden_state)
+
+
+def _from_folder(path: str, vocabulary: int) -> tuple[nn.Module, nn.Linear]:
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
+
+    if not (Path(path).expanduser() / "config.json").is_file():
+        raise ValueError(f"ValueModel.path: there is no config.json in the folder {path!r}; give a folder written by save_pretrained")
+    config = AutoConfig.from_pretrained(path)
+    text: Any = config.get_text_config()
+    if text.vocab_size != vocabulary:
+        raise ValueError(
+            f"ValueModel.path: {path!r} knows {text.vocab_size} tokens and the policy {vocabulary}: a critic reads the policy's tokens, so "
+            "give a model with the policy's tokenizer"
+        )
+    if not str((config.architectures or [""])[0]).endswith("ForSequenceClassification"):
+        return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).base_model, value_head(text.hidden_size)
+    if config.num_labels != 1:
+        raise ValueError(f"ValueModel.path: the classifier in {path!r} has {config.num_labels} outputs, and a reward model has 1")
+    classifier: Any = AutoModelForSequenceClassification.from_pretrained(path, dtype=torch.float32)
+    return classifier.base_model, _with_bias(classifier.score)
+
+
+def _with_bias(score: nn.Linear) -> nn.Linear:
+    head = value_head(score.in_features)
+    with torch.no_grad():
+        head.weight.copy_(score.weight)
+        if score.bias is not None:
+            head.bias.copy_(score.bias)
+    return head
