@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import TQDMProgressBar
 from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
+
+SECONDS_BETWEEN_LINES = 5.0
+"""Where the bar is not on a terminal, phases are shown at most this often."""
 
 
 class RolloutProgress(TQDMProgressBar):
@@ -21,6 +26,8 @@ class RolloutProgress(TQDMProgressBar):
     }
     """Metrics that the bar shows, and under which word."""
 
+    _shown = -SECONDS_BETWEEN_LINES
+
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Let the module say which phase it is in."""
         super().setup(trainer, pl_module, stage)
@@ -31,7 +38,11 @@ class RolloutProgress(TQDMProgressBar):
     def show_phase(self, phase: str) -> None:
         """Put the name of the phase before the bar."""
         if self.is_enabled and self._train_progress_bar is not None:
-            self.train_progress_bar.set_description(f"{self._unit} ({phase})")
+            self.train_progress_bar.set_description(f"{self._unit} ({phase})", refresh=False)
+            # a terminal overwrites the line, a log file would grow by one for every phase
+            if sys.stderr.isatty() or time.monotonic() - self._shown > SECONDS_BETWEEN_LINES:
+                self.train_progress_bar.refresh()
+                self._shown = time.monotonic()
 
     @property
     def counts_rollouts(self) -> bool:
@@ -78,9 +89,9 @@ class RolloutProgress(TQDMProgressBar):
         return bar
 
     def init_validation_tqdm(self) -> Tqdm:
-        """No second bar while rollouts are counted: the phase says that the policy is evaluated."""
+        """No second bar while training: the phase says that the policy is evaluated."""
         bar = super().init_validation_tqdm()
-        bar.disable = bar.disable or (self.counts_rollouts and self.trainer.state.fn == "fit")
+        bar.disable = bar.disable or self.trainer.state.fn == "fit"
         return bar
 
     @property

@@ -48,7 +48,9 @@ def build(verb: str, resolved: Resolved, run: bool, print_config: bool = False) 
         ConfigError: something was refused before the first step.
     """
     from lightrl.cli.lightning_cli import PolicyCLI
+    from lightrl.cli.quiet import quiet_lightning
 
+    quiet_lightning()
     with with_refusals(resolved):
         return PolicyCLI(verb, resolved, run, print_config)
 

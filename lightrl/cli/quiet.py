@@ -1,0 +1,22 @@
+"""Keeps from the terminal what no user of lightrl can act on."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+
+
+class WithoutTips(logging.Filter):
+    """Drops Lightning's recommendations of other products."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """False for a record that is one."""
+        return "Tip: For seamless" not in record.getMessage()
+
+
+def quiet_lightning() -> None:
+    """Filter Lightning's log; its warnings about the run itself stay."""
+    for name in ("lightning.pytorch.utilities.rank_zero", "lightning.fabric.utilities.rank_zero"):
+        logging.getLogger(name).addFilter(WithoutTips())
+    # raised by Lightning's own use of torch, at every call
+    warnings.filterwarnings("ignore", message=r".*isinstance\(treespec, LeafSpec\).*")
