@@ -34,7 +34,14 @@ def _dispatch(words: list[str]) -> int:
         return version()
     if verb in ("--help", "-h", "help"):
         return overview()
-    verbs: dict[str, Callable[[list[str]], int]] = {"check": _check, "generate": _generate, "plugins": _plugins}
+    verbs: dict[str, Callable[[list[str]], int]] = {
+        "check": _check,
+        "generate": _generate,
+        "algorithms": _algorithms,
+        "explain": _explain,
+        "diff": _diff,
+        "plugins": _plugins,
+    }
     if verb in RUN_VERBS:
         from lightrl.cli.run import run
 
@@ -65,3 +72,21 @@ def _plugins(rest: list[str]) -> int:
     from lightrl.cli.plugins import plugins
 
     return plugins(rest)
+
+
+def _algorithms(rest: list[str]) -> int:
+    from lightrl.cli.algorithms import algorithms
+
+    return algorithms(rest)
+
+
+def _explain(rest: list[str]) -> int:
+    from lightrl.cli.explain import explain
+
+    return explain(rest)
+
+
+def _diff(rest: list[str]) -> int:
+    from lightrl.cli.diff import diff
+
+    return diff(rest)

@@ -21,6 +21,8 @@ class Aggregation(Part):
 
     divides_by_row_length: bool = False
     """A row's tokens share one weight of the row: what row-constant surrogates need."""
+    length_bias: str = "not stated"
+    """What a completion's length does to the weight of its tokens, in a few words, for tables that compare algorithms."""
 
     @abstractmethod
     def weights(self, token_weight: Tensor, group: Tensor, counts: Counts) -> Tensor:
@@ -41,6 +43,8 @@ class TokenMean(Aggregation):
     Source: Yu et al. 2025 (DAPO), arXiv:2503.14476, eq. 12.
     """
 
+    length_bias = "none between tokens; a long completion outweighs a short one"
+
     def weights(self, token_weight: Tensor, group: Tensor, counts: Counts) -> Tensor:
         return _divided(token_weight, counts.tokens)
 
@@ -54,6 +58,7 @@ class SequenceMean(Aggregation):
     """
 
     divides_by_row_length = True
+    length_bias = "a token of a long completion weighs less (1 / its length)"
 
     def __init__(self, count_filtered: bool = False) -> None:
         """
@@ -74,6 +79,8 @@ class SequenceSum(Aggregation):
     Source: Williams 1992 (REINFORCE); Ahmadian et al. 2024 (RLOO), arXiv:2402.14740.
     """
 
+    length_bias = "none between tokens; the gradient grows with the lengths"
+
     def __init__(self, count_filtered: bool = False) -> None:
         """
         Args:
@@ -92,6 +99,8 @@ class ConstantLength(SequenceSum):
 
     Source: Liu et al. 2025 (Dr.GRPO), arXiv:2503.20783.
     """
+
+    length_bias = "none: the divisor is a constant"
 
     def __init__(self, length: int, count_filtered: bool = False) -> None:
         """
@@ -120,6 +129,7 @@ class SequenceSumTokenMean(Aggregation):
     """
 
     divides_by_row_length = True
+    length_bias = "a token of a long completion weighs less (1 / its length)"
 
     def __init__(self, over: Literal["prompt", "batch"] = "prompt") -> None:
         """

@@ -114,6 +114,7 @@ class NoClip(ClipScheme):
     Source: Kakade & Langford 2002, as quoted in Schulman et al. 2017, arXiv:1707.06347, eq. 6.
     """
 
+    bounded = False
     silent_without_advantage = True
 
     def surrogate(self, log_ratio: Tensor, advantages: Tensor, old_logprobs: Tensor, mask: Tensor) -> Surrogate:
@@ -129,6 +130,7 @@ class PolicyGradient(ClipScheme):
     """
 
     token_ratio_only = True
+    bounded = False
     silent_without_advantage = True
 
     def surrogate(self, log_ratio: Tensor, advantages: Tensor, old_logprobs: Tensor, mask: Tensor) -> Surrogate:

@@ -1,0 +1,69 @@
+"""A bundle by its name, as a tree of choices: every slot with the part and the arguments in force, nothing built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lightrl.algorithms.algorithm import Algorithm
+from lightrl.cli.choice import Choice, shown
+from lightrl.cli.errors import ConfigError
+from lightrl.cli.signatures import Slot
+from lightrl.plugins.registry import UnknownName, registry
+
+KIND = "algorithm"
+
+
+def registered() -> list[tuple[str, type[Algorithm]]]:
+    """Every registered bundle with the distribution that brought it, sorted by name."""
+    return registry().of_kind(KIND)
+
+
+def bundle(cls: type[Algorithm]) -> Choice:
+    """A bundle as its class states it."""
+    return Choice(cls, Slot("part", Algorithm, Algorithm, KIND))
+
+
+def bundle_named(name: str) -> Choice:
+    """The bundle that a name means, as in a config: `Name`, `distribution:Name` or an import path.
+
+    Raises:
+        ConfigError: nothing or more than one bundle has this name.
+    """
+    try:
+        return bundle(registry().resolve(KIND, name))
+    except UnknownName as error:
+        raise ConfigError("", str(error)) from error
+
+
+def distribution_of(cls: type[Any]) -> str:
+    """The package that registers a bundle, or else the one it is defined in."""
+    return next((d for d, other in registered() if other is cls), cls.__module__.partition(".")[0])
+
+
+def parts_in(value: Any, key: str) -> Iterator[tuple[str, Choice]]:
+    """A choice and every choice in its arguments, each with its key."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from parts_in(part, f"{key}.{name}" if key else name)
+    if isinstance(value, Choice):
+        yield key, value
+        for name in value.takes:
+            yield from parts_in(value.value(name), f"{key}.{name}" if key else name)
+
+
+def in_full(choice: Choice) -> str:
+    """A part with every argument, those at their default too: `DecoupledClip(low=0.2, high=0.28)`."""
+    return f"{choice.cls.__name__}({arguments(choice)})" if choice.takes else choice.cls.__name__
+
+
+def arguments(choice: Choice) -> str:
+    """Every argument of a part in one line; a required one that nothing gives is `?`."""
+    return ", ".join(f"{name}={_argument(choice, name)}" for name in choice.takes)
+
+
+def _argument(choice: Choice, name: str) -> str:
+    if choice.takes[name].required and name not in choice.arguments:
+        return "?"
+    value = choice.value(name)
+    return in_full(value) if isinstance(value, Choice) else shown(value)

@@ -1,0 +1,40 @@
+"""What a class says of itself: its first sentence, its formula and its source, read from the docstring."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass
+from typing import Any
+
+SOURCE = "Source:"
+"""How the paragraph with the publication starts."""
+_FORMULA = re.compile(r"\s(=|<-)\s")
+_SENTENCE_END = re.compile(r"(?<=\.)\s+(?=[A-Z])")
+
+
+@dataclass(frozen=True)
+class Documentation:
+    """The docstring of a class in its parts; what it does not have is empty."""
+
+    summary: str
+    """The first sentence."""
+    formula: str
+    """The first later sentence that defines something (has ` = ` in it)."""
+    body: str
+    """All paragraphs between the first and the source."""
+    source: str
+    """The publication, without the word `Source:`."""
+
+
+def documentation(cls: type[Any]) -> Documentation:
+    """Read the docstring of a class, or of the nearest ancestor that has one."""
+    paragraphs = [" ".join(p.split()) for p in re.split(r"\n\s*\n", inspect.getdoc(cls) or "") if p.strip()]
+    first, rest = (paragraphs[0], paragraphs[1:]) if paragraphs else ("", [])
+    body = [p for p in rest if not p.startswith(SOURCE)]
+    return Documentation(
+        summary=first,
+        formula=next((s for p in body for s in _SENTENCE_END.split(p) if _FORMULA.search(s)), ""),
+        body="\n\n".join(body),
+        source=next((p.removeprefix(SOURCE).strip() for p in rest if p.startswith(SOURCE)), ""),
+    )

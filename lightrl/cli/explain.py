@@ -1,0 +1,68 @@
+"""`lightrl explain NAME`: a bundle slot by slot, with the formula and the source of every part."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lightrl.cli.choice import Choice
+
+WIDE = 150
+"""Columns of a terminal from which on arguments, formula and source stand side by side."""
+
+
+def explain(words: list[str]) -> int:
+    """Carry out `lightrl explain`.
+
+    Raises:
+        ConfigError: no bundle has this name.
+    """
+    parser = argparse.ArgumentParser(prog="lightrl explain", description=__doc__)
+    parser.add_argument("name", metavar="NAME", help="of an algorithm, as in a config")
+    options = parser.parse_args(words)
+    from rich.console import Console
+    from rich.table import Table
+
+    from lightrl.cli.bundles import bundle_named, distribution_of
+    from lightrl.cli.docstrings import documentation
+
+    chosen = bundle_named(options.name)
+    about = documentation(chosen.cls)
+    console = Console(markup=False, highlight=False)
+    table = Table("slot", "part", "arguments", "formula", "source", show_lines=True)
+    if console.width < WIDE:
+        table = Table("slot", "part", "arguments, formula, source", show_lines=True)
+    table.columns[0].no_wrap = table.columns[1].no_wrap = True
+    for column in table.columns:
+        column.overflow = "fold"
+    for slot, part, *about_part in rows(chosen):
+        table.add_row(slot, part, *(about_part if console.width >= WIDE else ["\n".join(filter(None, about_part))]))
+    console.print(f"{chosen.cls.__name__} ({distribution_of(chosen.cls)}): {about.summary}")
+    for text in (about.body, f"Source: {about.source}" if about.source else ""):
+        if text:
+            console.print(f"\n{text}")
+    console.print()
+    console.print(table)
+    console.print(f"\nChange a part: lightrl fit --config FILE --model.algorithm {chosen.cls.__name__} --model.algorithm.SLOT NAME")
+    return 0
+
+
+def rows(chosen: Choice) -> Iterator[tuple[str, str, str, str, str]]:
+    """Slot, part, arguments, formula and source, for every slot and for parts inside parts; an empty slot has `-`."""
+    from lightrl.algorithms.algorithm import SLOTS
+    from lightrl.cli.bundles import arguments, parts_in
+    from lightrl.cli.choice import Choice, shown
+    from lightrl.cli.docstrings import documentation
+
+    for slot in [name for name in SLOTS if name in chosen.takes]:
+        value = chosen.value(slot)
+        if value is None:
+            yield slot, "-", "", "", ""
+        for key, part in parts_in(value, slot):
+            about = documentation(part.cls)
+            yield key, part.cls.__name__, arguments(part), about.formula, about.source
+    for name in [name for name in chosen.takes if name not in SLOTS]:
+        value = chosen.value(name)
+        yield name, value.cls.__name__ if isinstance(value, Choice) else shown(value), "", "", ""
