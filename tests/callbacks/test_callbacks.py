@@ -74,7 +74,7 @@ def test_the_bar_counts_rollouts_also_after_a_resume(tmp_path: Path, capfd: pyte
     assert "2/2" in shown
     assert "reward=" in shown
     assert "length=" in shown
-    assert "Rollouts (rollout)" in shown
+    assert "Rollouts (evaluating)" in shown
     assert "prompts x group = rows" in shown
     bar = RolloutProgress()
     fit(tmp_path, 5, bar, ckpt_path=str(tmp_path / "x.ckpt"), enable_checkpointing=False)
