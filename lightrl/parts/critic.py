@@ -81,7 +81,8 @@ class ClippedCritic(Critic):
             raise ValueError(f"{name} needs coefficient >= 0 and clip > 0 or null, got coefficient={coefficient}, clip={clip}")
         if warmup_rollouts < 0 or extra_epochs < 0:
             raise ValueError(
-                f"{name} needs warmup_rollouts >= 0 and extra_epochs >= 0, got warmup_rollouts={warmup_rollouts}, extra_epochs={extra_epochs}"
+                f"{name} needs warmup_rollouts >= 0 and extra_epochs >= 0, got warmup_rollouts={warmup_rollouts} and "
+                f"extra_epochs={extra_epochs}"
             )
         self.clip, self.coefficient, self.learning_rate = clip, coefficient, learning_rate
         self.warmup_rollouts, self.extra_epochs = warmup_rollouts, extra_epochs

@@ -1,0 +1,58 @@
+"""PPO (Schulman et al. 2017, arXiv:1707.06347), clipped and with an adaptive penalty."""
+
+from typing import Any
+
+from jsonargparse import lazy_instance
+
+from lightrl import KL, ActorCritic, ClipScheme, KLPenalty, NoClip
+from lightrl_ppo.target_kl import TargetKL
+
+
+class PPO(ActorCritic):
+    """Proximal policy optimisation of a language model.
+
+    Advantages by GAE (gamma 1, lambda 0.95, whitened), the clipped surrogate (eq. 7), a clipped value loss, the mean over all
+    tokens, several passes over each rollout, and a k1 penalty per token against the reference in the reward.
+
+    Source: Schulman et al. 2017, arXiv:1707.06347; for language models Ziegler et al. 2019, arXiv:1909.08593; defaults of TRL.
+    """
+
+    best_for = "dense or learnt rewards, where a critic can tell the tokens apart; twice the memory of the group algorithms"
+
+    def __init__(
+        self, kl: KL | None = lazy_instance(KLPenalty, estimator="k1", reward_coefficient=0.05), epochs: int = 4, **kwargs: Any
+    ) -> None:
+        """
+        Args:
+            kl: how the policy is tied to the reference; null trains without one.
+            epochs: passes over each rollout; at least 1.
+            **kwargs: the other slots of `ActorCritic`.
+        """
+        super().__init__(kl=kl, epochs=epochs, **kwargs)
+
+
+class PPOPenalty(ActorCritic):
+    """PPO with an adaptive KL penalty in place of the clip.
+
+    J_t = r_t A_t - beta KL(old || pi), beta halved or doubled after each rollout as the KL per token asks.
+
+    Source: Schulman et al. 2017, arXiv:1707.06347, section 4, eq. 8.
+    """
+
+    best_for = "comparisons with PPO's paper, which found the clip to do better"
+
+    def __init__(
+        self,
+        clip: ClipScheme = lazy_instance(NoClip),
+        kl: KL | None = lazy_instance(KLPenalty, estimator="k3", loss_coefficient=1.0, against="old", controller=lazy_instance(TargetKL)),
+        epochs: int = 4,
+        **kwargs: Any,
+    ) -> None:
+        """
+        Args:
+            clip: how far one update may go; here the penalty holds the policy.
+            kl: the penalty, against the policy that sampled.
+            epochs: passes over each rollout; at least 1.
+            **kwargs: the other slots of `ActorCritic`.
+        """
+        super().__init__(clip=clip, kl=kl, epochs=epochs, **kwargs)

@@ -1,0 +1,61 @@
+"""The advantage of REINFORCE++."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lightrl import Advantages, DiscountedReturn, Experience, group_statistics
+
+
+class WhitenedReturn(DiscountedReturn):
+    """Returns, whitened over the rollout of all ranks.
+
+    A_t = (G_t - mean) / sqrt(var + eps), statistics (ddof 1) over the rows' returns or over all tokens. With the group as baseline
+    A_t = (G_t - mean_g) / sqrt(var + eps), var of what is left; the mean of that is not taken off again, so that a group of
+    equal rewards gives exactly 0. All 0 where fewer than two values are there or all are equal.
+
+    Source: Hu et al. 2025 (REINFORCE++), arXiv:2501.03262, eqs. 8-10.
+    """
+
+    def __init__(
+        self,
+        over: Literal["rows", "tokens"] = "rows",
+        baseline: Literal["none", "group"] = "none",
+        gamma: float = 1.0,
+        eps: float = 1e-8,
+    ) -> None:
+        """
+        Args:
+            over: what the statistics count: each row's return from its first token on once (the paper), or each token's return
+                (verl, OpenRLHF), where long rows count more.
+            baseline: `group` takes the mean reward of the row's group off first.
+            gamma: discount per token, in [0, 1].
+            eps: added to the variance; at least 0.
+
+        Raises:
+            ValueError: an argument outside its range.
+        """
+        super().__init__(gamma)
+        if over not in ("rows", "tokens") or baseline not in ("none", "group") or eps < 0:
+            raise ValueError(
+                "WhitenedReturn needs over 'rows' or 'tokens', baseline 'none' or 'group' and eps >= 0, "
+                f"got {over!r}, {baseline!r} and {eps}"
+            )
+        self.over, self.baseline, self.eps = over, baseline, eps
+
+    def compute(self, experience: Experience) -> Advantages:
+        mask = experience.response_mask & experience.scorable[:, None]
+        returns, first = self.returns(experience).double(), mask.int().argmax(1, keepdim=True)
+        if self.baseline == "group":
+            groups = group_statistics(returns.gather(1, first)[:, 0], experience.group, mask.any(1))
+            returns = torch.where(groups.dead[:, None], 0.0, returns - groups.mean[:, None])
+        values = returns.gather(1, first)[mask.any(1)] if self.over == "rows" else returns[mask]
+        whitened = torch.where(mask, self._whitened(returns, values), 0.0)
+        return Advantages(whitened.to(experience.token_rewards.dtype))
+
+    def _whitened(self, returns: Tensor, values: Tensor) -> Tensor:
+        if values.numel() < 2 or values.max() == values.min():
+            return torch.zeros_like(returns)
+        mean = 0.0 if self.baseline == "group" else values.mean()
+        return (returns - mean) / (values.var() + self.eps).sqrt()
