@@ -16,7 +16,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast check format demo clean
+.PHONY: help install test fast check format demo learn clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -49,6 +49,9 @@ format: $(STAMP)  ## rewrite the code in the project's style
 
 demo: $(STAMP)  ## a small policy learns to sort digits (SEED=0)
 	$(BIN)/python examples/sort_demo.py --seed $(SEED)
+
+learn: $(STAMP)  ## every online algorithm learns to sort digits (LEARN="--only grpo --seeds 0")
+	$(BIN)/python benchmarks/learn.py $(LEARN)
 
 clean:  ## remove the environment and everything that tools left behind
 	rm -rf $(VENV) build dist runs lightning_logs .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
