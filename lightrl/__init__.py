@@ -26,6 +26,7 @@ _HOME = {
     "lightrl.parts.clip": ["ClipScheme", "DecoupledClip", "NoClip", "PolicyGradient", "Surrogate", "SymmetricClip"],
     "lightrl.parts.correction": ["MaskedImportance", "RolloutCorrection", "TruncatedImportance"],
     "lightrl.parts.critic": ["ClippedCritic", "Critic", "ValueHead"],
+    "lightrl.parts.dynamic_sampler": ["DynamicSampler"],
     "lightrl.parts.engine": ["RolloutEngine", "Sampling"],
     "lightrl.parts.kl": ["KL", "AdaptiveKL", "KLController", "KLPenalty"],
     "lightrl.parts.loss_term": ["EntropyBonus", "LossTerm", "PositiveNLL"],

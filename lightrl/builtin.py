@@ -12,6 +12,7 @@ from lightrl.parts.aggregation import ConstantLength, SequenceMean, SequenceSum,
 from lightrl.parts.clip import DecoupledClip, NoClip, PolicyGradient, SymmetricClip
 from lightrl.parts.correction import MaskedImportance, TruncatedImportance
 from lightrl.parts.critic import ValueHead
+from lightrl.parts.dynamic_sampler import DynamicSampler
 from lightrl.parts.kl import AdaptiveKL, KLPenalty
 from lightrl.parts.loss_term import EntropyBonus, PositiveNLL
 from lightrl.parts.ratio import SequenceRatio, TokenRatio
@@ -27,7 +28,7 @@ from lightrl.rollout.transformers_engine import TransformersEngine
 
 @hookimpl
 def lightrl_samplers() -> list[type[Any]]:
-    return [GroupSampler]
+    return [DynamicSampler, GroupSampler]
 
 
 @hookimpl

@@ -176,6 +176,10 @@ class ScoredRollout(Rollout):
     """Per reward `[N]` int64: an `Outcome`."""
     scorable: Tensor
     """`[N]` bool: every reward with a weight answered and at least one gave a value; other rows leave statistics and loss."""
+    row_weight: Tensor | None = None
+    """`[N]` f32, at least 0: what the sampler lets a row count in the loss; None: 1 each."""
+    extras: dict[str, Tensor] = field(default_factory=dict)
+    """`[N]` f32 each: what a sampler learnt of a row besides, by name, for the advantage that belongs to it."""
 
     @classmethod
     def concat(cls, batches: Sequence[Self]) -> Self:

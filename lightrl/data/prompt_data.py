@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from lightning.pytorch import LightningDataModule
@@ -81,8 +82,12 @@ class PromptData(LightningDataModule):
         if self._restored is not None:
             self._open_stream()
 
-    def draw(self, n: int) -> list[Prompt]:
-        """The next n training prompts of this rank; collective, every rank asks for the same n."""
+    def draw(self, n: int | Sequence[int]) -> list[Prompt]:
+        """The next training prompts of this rank; collective, every rank gives the same argument.
+
+        Args:
+            n: how many for each rank; a sequence gives every rank its own number.
+        """
         train = self._sources["train"]
         prompts = [train.prompt(index) for index in (self._stream or self._open_stream()).draw(n)]
         if train.size is None and self._bound is not None:

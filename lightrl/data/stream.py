@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 
 import torch
@@ -37,16 +38,25 @@ class PromptStream:
         self.position = 0
         self._order: tuple[int, list[int]] | None = None
 
-    def draw(self, n: int) -> list[int]:
-        """The next n indices of this rank; collective, every rank asks for the same n.
+    def draw(self, n: int | Sequence[int]) -> list[int]:
+        """The next indices of this rank; collective, every rank gives the same argument.
 
-        A block of n * world_size positions, which may reach into the next epoch, is cut into consecutive slices.
+        A block of positions, which may reach into the next epoch, is cut into one consecutive slice per rank.
+
+        Args:
+            n: how many for each rank; a sequence gives every rank its own number.
+
+        Raises:
+            ValueError: a number is negative, or there are not as many as ranks.
         """
-        if n < 0:
-            raise ValueError(f"cannot draw {n} prompts")
-        start = self.position + self.rank * n
-        indices = [self._index(position) for position in range(start, start + n)]
-        self._advance(n * self.world_size)
+        counts = [n] * self.world_size if isinstance(n, int) else list(n)
+        if min(counts) < 0:
+            raise ValueError(f"cannot draw {min(counts)} prompts")
+        if len(counts) != self.world_size:
+            raise ValueError(f"cannot draw {counts} prompts: {len(counts)} numbers for {self.world_size} ranks")
+        start = self.position + sum(counts[: self.rank])
+        indices = [self._index(position) for position in range(start, start + counts[self.rank])]
+        self._advance(sum(counts))
         return indices
 
     def state_dict(self) -> dict[str, JSON]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 
 import torch
+from torch import Tensor
 
+from lightrl.modules.statistics import StatisticsLedger
 from lightrl.parts.engine import RolloutEngine
+from lightrl.parts.sampler import Reduction
 from lightrl.rewards.scoring import RewardSet
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.types import Prompt, Rollout, ScoredRollout
@@ -19,29 +23,37 @@ class RunCollection:
     def __init__(
         self,
         prompts: int,
-        draw: Callable[[int], list[Prompt]],
+        draw: Callable[[Sequence[int]], list[Prompt]],
         engine: RolloutEngine,
         rewards: RewardSet,
         adapter: StrategyAdapter,
         phase: Callable[[str], AbstractContextManager[None]],
+        ledger: StatisticsLedger,
     ) -> None:
         """
         Args:
             prompts: groups that this rank's batch should hold.
-            draw: gives the next n prompts of this rank.
+            draw: gives the next prompts of this rank, told how many every rank wants.
             engine: synchronised with the policy.
             rewards: score the completions.
             adapter: of the strategy, for sums over ranks.
             phase: times and shows a phase.
+            ledger: receives what the sampler reports.
         """
-        self.prompts, self.draw = prompts, draw
+        self.prompts = prompts
+        self._draw, self._ledger = draw, ledger
         self._engine, self._rewards, self._adapter, self._phase = engine, rewards, adapter, phase
         self._groups = 0
 
-    def rollout(self, prompts: Sequence[Prompt], n: int) -> Rollout:
+    def draw(self, n: int) -> list[Prompt]:
+        """The next n prompts of this rank."""
+        return self._draw(self._adapter.gather(n))
+
+    def rollout(self, prompts: Sequence[Prompt], n: int, temperature: float | None = None) -> Rollout:
         """n completions for each prompt."""
+        sampling = None if temperature is None else replace(self._engine.sampling, temperature=temperature)
         with self._phase("rollout"):
-            rollout = self._engine.generate(prompts, n)
+            rollout = self._engine.generate(prompts, n, sampling)
         rollout.group = rollout.group + self._groups
         self._groups += len(prompts)
         return rollout
@@ -50,6 +62,15 @@ class RunCollection:
         """The rollout with what each reward says of it."""
         with self._phase("reward"):
             return self._rewards.score(rollout)
+
+    def reward(self, scored: ScoredRollout) -> Tensor:
+        """`[N]`: the weighted sum of each row's rewards, NaN where the row is not scorable."""
+        token_rewards, _ = self._rewards.token_rewards(scored)
+        return torch.where(scored.scorable, token_rewards.sum(1), torch.nan)
+
+    def report(self, name: str, value: Tensor | float, reduce: Reduction = "sum") -> None:
+        """Log a number of this rank, or a tensor of them."""
+        self._ledger.add(name, value, reduce=reduce)
 
     def total(self, value: float) -> float:
         """The sum of a number over ranks."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import torch
@@ -26,7 +26,7 @@ def experience_of(
     values: Tensor | None,
     ledger: StatisticsLedger,
 ) -> Experience:
-    """Everything but the advantages, in the order of the design: KL in the reward, then loss masks.
+    """Everything but the advantages, in the order of the design: shaping, KL in the reward, loss masks.
 
     Args:
         scored: rows of this rank.
@@ -39,6 +39,9 @@ def experience_of(
         ledger: receives the statistics.
     """
     mask = scored.response_mask
+    if algorithm.shaping is not None:
+        token_rewards, statistics = unpack(algorithm.shaping.rewards(scored, token_rewards))
+        ledger.add_all(statistics, mask)
     kl = algorithm.kl
     if kl is not None and kl.reward_coefficient > 0:
         assert ref_logprobs is not None
@@ -51,7 +54,7 @@ def experience_of(
         token_rewards=token_rewards,
         step_ends=step_ends,
         rewards=row_sum(token_rewards, mask),
-        token_weight=(mask & scored.scorable[:, None]).to(token_rewards.dtype),
+        token_weight=(mask & scored.scorable[:, None]).to(token_rewards.dtype) * _row_weight(scored),
         old_logprobs=old_logprobs,
         advantages=torch.zeros_like(token_rewards),
         ref_logprobs=ref_logprobs,
@@ -60,7 +63,7 @@ def experience_of(
     if algorithm.token_weight is not None:
         weights, statistics = unpack(algorithm.token_weight.weights(experience))
         ledger.add_all(statistics, mask)
-        experience.token_weight = torch.where(experience.token_weight > 0, weights, 0.0)
+        experience.token_weight = torch.where(experience.token_weight > 0, experience.token_weight * weights, 0.0)
     return experience
 
 
@@ -78,12 +81,18 @@ def add_advantages(
     """
     ranks: list[Experience] = gather(experience)
     everyone = ranks[0] if len(ranks) == 1 else Experience.concat(_renumbered(ranks))
+    if algorithm.token_weight is not None:
+        everyone = replace(everyone, scorable=everyone.scorable & algorithm.token_weight.counts(everyone))
     result = algorithm.advantage.compute(everyone)
     rows, length = _own_rows(ranks, rank), experience.input_ids.shape[1]
     experience.advantages = result.advantages[rows, :length]
     experience.returns = None if result.returns is None else result.returns[rows, :length]
     if rank == 0:
         ledger.add_all(result.statistics, everyone.response_mask)
+
+
+def _row_weight(scored: ScoredRollout) -> Tensor | float:
+    return 1.0 if scored.row_weight is None else scored.row_weight[:, None]
 
 
 def _own_rows(ranks: list[Experience], rank: int) -> slice:

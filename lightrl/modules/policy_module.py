@@ -65,6 +65,7 @@ class PolicyModule(LightningModule):
         self._optimizer, self._lr_scheduler = optimizer, lr_scheduler
         self.policy: Policy = None  # type: ignore[assignment]
         self.ledger, self._evaluation_ledger = StatisticsLedger(), StatisticsLedger()
+        self._seconds: dict[str, float] = {}
         self.on_phase: Callable[[str], None] = lambda phase: None
         self.samples: Rollout | None = None
 
@@ -136,15 +137,18 @@ class PolicyModule(LightningModule):
 
     def log_ledger(self) -> None:
         """Log everything that was reported since the last time, reduced over ranks."""
+        for name, seconds in self._seconds.items():
+            self.ledger.add(f"perf/{name}_s", seconds, reduce="max")
+        self._seconds.clear()
         self.log_dict(self.ledger.reduce(self.adapter.gather), on_step=False, on_epoch=True, batch_size=1)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Show which phase a long step is in, and log its seconds as `perf/{name}_s`."""
+        """Show which phase a long step is in, and log the seconds spent in it since the last log as `perf/{name}_s`."""
         self.on_phase(name)
         started = time.perf_counter()
         yield
-        self.ledger.add(f"perf/{name}_s", time.perf_counter() - started, reduce="max")
+        self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - started
 
     def on_train_start(self) -> None:
         """Evaluate the policy before its first step."""

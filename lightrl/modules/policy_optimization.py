@@ -16,12 +16,14 @@ from lightrl.modules.collection import RunCollection
 from lightrl.modules.evaluation import Evaluation
 from lightrl.modules.experience import add_advantages, experience_of
 from lightrl.modules.first_pass import check_first_pass
-from lightrl.modules.loss import count_terms, micro_batch_loss, terms_of, trained_tokens
+from lightrl.modules.loss import VALUE, count_terms, micro_batch_loss, terms_of, trained_tokens, value_loss
 from lightrl.modules.policy_module import PolicyModule
-from lightrl.modules.rollout_report import report_experience
+from lightrl.modules.rollout_report import report_correction, report_experience
+from lightrl.modules.stand_in import stand_in
 from lightrl.modules.statistics import StatisticsLedger
 from lightrl.ops.batching import micro_batches, minibatches
-from lightrl.ops.masked import row_sum
+from lightrl.ops.kl import k3
+from lightrl.ops.masked import masked_sum
 from lightrl.ops.random import row_seed
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.reward import Reward
@@ -97,10 +99,12 @@ class PolicyOptimization(PolicyModule):
         data: Any = self.trainer.datamodule  # type: ignore[attr-defined]
         assert self.rewards is not None
         prompts = self.prompts_per_rollout // self.adapter.world_size
-        collection = RunCollection(prompts, data.draw, self.engine, self.rewards, self.adapter, self.phase)
+        collection = RunCollection(prompts, data.draw, self.engine, self.rewards, self.adapter, self.phase, self.ledger)
         with self.adapter.whole_weights():
             self.engine.sync(self.policy, self.trainer.global_step)
-            return self.algorithm.sampler.collect(collection)
+            scored = self.algorithm.sampler.collect(collection)
+        self.ledger.add("sampling/staleness", (self.trainer.global_step - scored.policy_version).double())
+        return scored
 
     def reward_phase(self, scored: ScoredRollout) -> Experience:
         """Old and reference log-probs and values if a part needs them, KL in the reward, loss masks, advantages."""
@@ -111,14 +115,20 @@ class PolicyOptimization(PolicyModule):
             experience = experience_of(scored, token_rewards, step_ends, self.algorithm, old, reference, values, self.ledger)
             add_advantages(experience, self.algorithm, self.adapter.gather, self.trainer.global_rank, self.ledger)
             report_experience(self.ledger, experience, self.rewards)
+            if self.algorithm.correction is not None:
+                report_correction(self.ledger, self.algorithm.correction, experience)
         return experience
 
     def optimization_phase(self, experience: Experience) -> None:
-        """Epochs x minibatches x micro-batches; one optimizer step per minibatch of whole groups."""
+        """Epochs x minibatches x micro-batches; one optimizer step per minibatch of whole groups. Then the critic's own passes."""
+        (joint, alone), before = self._passes(), self.trainer.global_step
         with self.phase("optimize"):
-            for minibatch in self._minibatches(experience):
+            for minibatch in self._minibatches(experience, joint):
                 if not self.update(minibatch):
                     break
+            for minibatch in self._minibatches(experience, alone):
+                self.update_critic(minibatch)
+        if self.trainer.global_step > before:
             self.algorithm.advantage.commit()
 
     def update(self, minibatch: Experience) -> bool:
@@ -129,7 +139,7 @@ class PolicyOptimization(PolicyModule):
             return True
         # without any row the gradients would be None and not 0, and AdamW would treat the step as never made
         rows = trained_tokens(self.algorithm, self._terms, minibatch).any(1).nonzero()[:, 0]
-        kept = minibatch.select(rows if len(rows) else [int(minibatch.lengths.argmin())])
+        kept = minibatch.select(rows) if len(rows) else stand_in(minibatch)
         step, shares = StatisticsLedger(), dict[str, float]()
 
         def loss_of(micro: Experience) -> Tensor:
@@ -140,17 +150,53 @@ class PolicyOptimization(PolicyModule):
                 shares[name] = shares.get(name, 0.0) + float(loss.detach())
             return torch.stack(list(losses.values())).sum()
 
+        fresh = bool((kept.policy_version == self.trainer.global_step).all())
         made = self.step_on(kept, kept.lengths, loss_of, lambda: self._moved_too_far(step))
         for name, share in shares.items():
             self.ledger.add(name, share * self.adapter.world_size)
-        self._check_first_pass(step)
+        self._check_first_pass(step, fresh)
         self.ledger.merge(step)
         if made:
             self.algorithm.reference.after_step(self.policy, self.trainer.global_step)
         return made
 
-    def forward(self, batch: Experience | ScoredRollout, mask: Tensor) -> PolicyOutput:
-        """What the policy (and the critic) says of the selected tokens of a micro-batch."""
+    def update_critic(self, minibatch: Experience) -> None:
+        """One optimizer step of the critic alone: the policy keeps its weights, and its optimizer state."""
+        critic = self.algorithm.critic
+        assert critic is not None
+        term = self._terms[VALUE]
+        counts = count_terms({VALUE: term}, minibatch, self.adapter.total)[VALUE]
+        if counts.tokens == 0:
+            return
+        rows = (term.token_weight(minibatch) > 0).any(1).nonzero()[:, 0]
+        kept = minibatch.select(rows) if len(rows) else stand_in(minibatch)
+        shares: list[float] = []
+
+        def loss_of(micro: Experience) -> Tensor:
+            weights = term.aggregation.weights(term.token_weight(micro), micro.group, counts)
+            values = self(micro, weights > 0, alone=True).values
+            assert values is not None
+            loss = value_loss(critic, micro, values, weights, self.ledger)
+            shares.append(float(loss.detach()))
+            if self.adapter.world_size > 1:
+                # ranks average whole buckets, so every parameter takes part in the backward
+                loss = loss + 0.0 * torch.stack([p.sum() for p in self._policy_parameters()]).sum()
+            return loss
+
+        def leave_the_policy() -> bool:
+            for parameter in self._policy_parameters():
+                parameter.grad = None
+            return False
+
+        self.step_on(kept, kept.lengths, loss_of, leave_the_policy)
+        self.ledger.add(VALUE, sum(shares) * self.adapter.world_size)
+
+    def forward(self, batch: Experience | ScoredRollout, mask: Tensor, alone: bool = False) -> PolicyOutput:
+        """What the policy (and the critic, or the critic alone) says of the selected tokens of a micro-batch."""
+        if alone:
+            assert self.critic is not None
+            values = self.policy.values(batch.input_ids, mask, self.critic)
+            return PolicyOutput(logprobs=torch.zeros_like(values), values=values)
         entropy = "entropy" in self.algorithm.needs
         output: PolicyOutput = self.policy(batch.input_ids, mask, batch.temperature, entropy, self.critic)
         return output
@@ -199,6 +245,7 @@ class PolicyOptimization(PolicyModule):
         assert self.rewards is not None
         checkpoint["lightrl"] = {
             "algorithm": self.algorithm.state_dict(),
+            "algorithm_per_rank": self.adapter.gather(self.algorithm.state_dict(per_rank=True)),
             "rewards": self.rewards.state_dict(),
             "engine": self.adapter.gather(self.engine.state_dict()),
         }
@@ -208,12 +255,37 @@ class PolicyOptimization(PolicyModule):
         state = checkpoint["lightrl"]
         if self.trainer.state.fn == "fit":
             assert self.rewards is not None
-            self.algorithm.load_state_dict(state["algorithm"])
+            self.algorithm.load_state_dict(state["algorithm"] | self._of_this_rank(state["algorithm_per_rank"]))
             self.rewards.load_state_dict(state["rewards"])
         self.engine.load_state_dict(state["engine"][self.trainer.global_rank % len(state["engine"])])
 
-    def _minibatches(self, experience: Experience) -> Iterator[Experience]:
-        for epoch in range(self.algorithm.epochs):
+    def _of_this_rank(self, states: list[dict[str, Any]]) -> dict[str, Any]:
+        ranks = self.trainer.world_size
+        slots = sorted({slot for state in states for slot in state})
+        if slots and len(states) != ranks:
+            raise ValueError(
+                f"the checkpoint holds what each of {len(states)} ranks kept for model.algorithm.{slots[0]}, and this run has {ranks}: "
+                "resume with as many ranks, or start a new run from the checkpoint's weights"
+            )
+        return states[self.trainer.global_rank] if slots else {}
+
+    def _passes(self) -> tuple[range, range]:
+        """Numbers of the passes over this rollout: those of policy and critic together, and those of the critic alone."""
+        critic, epochs = self.algorithm.critic, self.algorithm.epochs
+        if critic is None:
+            return range(epochs), range(0)
+        joint = 0 if self._critic_warms_up() else epochs
+        return range(joint), range(joint, epochs + critic.extra_epochs)
+
+    def _critic_warms_up(self) -> bool:
+        critic = self.algorithm.critic
+        return critic is not None and self.trainer.current_epoch < critic.warmup_rollouts
+
+    def _policy_parameters(self) -> list[torch.nn.Parameter]:
+        return [p for p in self.policy.parameters() if p.requires_grad]
+
+    def _minibatches(self, experience: Experience, epochs: range) -> Iterator[Experience]:
+        for epoch in epochs:
             seed = row_seed(self.seed, self.trainer.current_epoch, epoch)
             for rows in minibatches(experience.group, self.algorithm.minibatches, torch.Generator().manual_seed(seed)):
                 yield experience.select(rows)
@@ -243,6 +315,15 @@ class PolicyOptimization(PolicyModule):
             reference if "ref_logprobs" in needs else None,
         )
 
+    @torch.no_grad()
+    def _logprobs_now(self, scored: ScoredRollout) -> Tensor:
+        """`[N, L]` log-probs of every sampled token under the present policy."""
+        now = torch.zeros_like(scored.rollout_logprobs)
+        for rows in micro_batches(scored.lengths, self.micro_batch_tokens):
+            micro = scored.select(rows).padded(int(scored.lengths[rows].max())).to(self.device)
+            now[rows, : micro.input_ids.shape[1]] = self(micro, micro.response_mask).logprobs.to(now)
+        return now
+
     def _moved_too_far(self, step: StatisticsLedger) -> bool:
         if self.algorithm.stop_kl is None:
             return False
@@ -252,18 +333,27 @@ class PolicyOptimization(PolicyModule):
             self.ledger.add("stopped_early", 1 / self.adapter.world_size, reduce="sum")
         return stopped
 
-    def _check_first_pass(self, step: StatisticsLedger) -> None:
-        if not self._first_pass_seen and self.algorithm.old_logprobs == "rollout" and self.engine.exact_logprobs:
+    def _check_first_pass(self, step: StatisticsLedger, fresh: bool) -> None:
+        # a sampler may hand on rows of an older policy, whose ratios are not 1 and need not be
+        if fresh and not self._first_pass_seen and self.algorithm.old_logprobs == "rollout" and self.engine.exact_logprobs:
             check_first_pass(step, self.policy.model.dtype)
-        self._first_pass_seen = True
+        self._first_pass_seen |= fresh
 
     def _observe_kl(self, experience: Experience) -> None:
-        kl = self.algorithm.kl
-        if kl is None or experience.ref_logprobs is None:
+        kl, mask = self.algorithm.kl, experience.response_mask
+        if kl is None:
             return
-        rows = row_sum(experience.old_logprobs - experience.ref_logprobs, experience.response_mask).double()
-        total, count = self.adapter.total(torch.stack([rows.sum(), torch.tensor(float(len(rows)), dtype=torch.float64)])).tolist()
-        kl.observe(total / max(count, 1), int(count))
+        if kl.against == "old":
+            if not kl.observes or self._critic_warms_up():
+                return
+            per_token = k3(experience.old_logprobs, self._logprobs_now(experience))
+        elif experience.ref_logprobs is not None:
+            per_token = experience.old_logprobs - experience.ref_logprobs
+        else:
+            return
+        sums = (masked_sum(per_token.double(), mask), mask.sum(), torch.tensor(len(experience)))
+        total, tokens, rows = self.adapter.total(torch.stack([x.double().cpu() for x in sums])).tolist()
+        kl.observe(total / max(tokens if kl.unit == "token" else rows, 1), int(rows))
         self.ledger.add("kl_coefficient", kl.loss_coefficient + kl.reward_coefficient)
 
     def _check_columns(self) -> None:

@@ -13,14 +13,9 @@ def minibatches(group: Tensor, count: int, generator: torch.Generator) -> list[T
         generator: of the shuffle, on the CPU.
 
     Returns:
-        `count` index tensors that cover every row once.
-
-    Raises:
-        ValueError: there are fewer groups than minibatches.
+        `count` index tensors that cover every row once; with fewer groups than minibatches the last ones are empty.
     """
     ids = torch.unique(group.cpu())
-    if count > len(ids):
-        raise ValueError(f"{count} minibatches need at least as many groups, but the rollout has {len(ids)} (groups are never split)")
     order = ids[torch.randperm(len(ids), generator=generator)]
     return [torch.isin(group.cpu(), part).nonzero()[:, 0] for part in order.tensor_split(count)]
 

@@ -20,6 +20,9 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
     A part returns a value per token, row or pair; only the core reduces them. A part never calls `torch.distributed`.
     """
 
+    state_per_rank: bool = False
+    """The state differs from rank to rank, so a checkpoint holds one for each."""
+
     @property
     def needs(self) -> frozenset[str]:
         """What the core must compute for this part, a subset of `NEEDS`; a part whose coefficient is 0 needs nothing."""

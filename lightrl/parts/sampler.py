@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
+
+from torch import Tensor
 
 from lightrl.parts.base import Part
 from lightrl.types import Prompt, Rollout, ScoredRollout
+
+Reduction = Literal["mean", "sum", "max", "min"]
+"""How reported numbers meet."""
 
 
 class Collection(Protocol):
@@ -17,16 +22,28 @@ class Collection(Protocol):
     """How many prompts (groups) this rank's batch should hold."""
 
     def draw(self, n: int) -> list[Prompt]:
-        """The next n prompts of this rank."""
+        """The next n prompts of this rank, each once per data epoch over all ranks; n may differ from rank to rank."""
 
-    def rollout(self, prompts: Sequence[Prompt], n: int) -> Rollout:
-        """n completions for each prompt; no prompts give an empty rollout."""
+    def rollout(self, prompts: Sequence[Prompt], n: int, temperature: float | None = None) -> Rollout:
+        """n completions for each prompt; no prompts give an empty rollout.
+
+        Args:
+            prompts: what is asked.
+            n: completions per prompt.
+            temperature: in place of the engine's; 0 takes the likeliest token, and such rows must not be trained on.
+        """
 
     def score(self, rollout: Rollout) -> ScoredRollout:
         """The rollout with what each reward says of it."""
 
+    def reward(self, scored: ScoredRollout) -> Tensor:
+        """`[N]`: the weighted sum of each row's rewards, NaN where the row is not scorable."""
+
     def total(self, value: float) -> float:
-        """The sum of a number over ranks, for decisions that all must share."""
+        """The sum of a number over ranks, for decisions that all must share; collective."""
+
+    def report(self, name: str, value: Tensor | float, reduce: Reduction = "sum") -> None:
+        """Log a number of this rank, or a tensor of them; they are reduced over the rollout and all ranks."""
 
 
 class Sampler(Part):
@@ -34,6 +51,8 @@ class Sampler(Part):
 
     group_size: int
     """Completions per prompt."""
+    uninformative: str = "keep"
+    """What becomes of a group whose completions all scored the same: kept, or what the sampler does in a word."""
 
     @abstractmethod
     def collect(self, collection: Collection) -> ScoredRollout:

@@ -18,15 +18,29 @@ class TokenWeight(Part):
     def weights(self, experience: Experience) -> Tensor:
         """`[N, L]` at least 0; 0 masks. The core multiplies by the response mask and drops rows that are not scorable."""
 
+    def counts(self, experience: Experience) -> Tensor:
+        """`[N]` bool: rows whose reward enters the statistics of the advantage; the others get the advantage 0."""
+        return torch.ones(len(experience), dtype=torch.bool, device=experience.group.device)
+
 
 class MaskTruncated(TokenWeight):
     """Overlong filtering: a completion cut at the token limit carries no loss.
 
-    The whole row is masked, not its tail; its reward stays in the statistics of its group.
+    The whole row is masked, not its tail; its reward stays in the statistics of its group unless that is asked for.
 
     Source: Yu et al. 2025 (DAPO), arXiv:2503.14476, section 3.4.
     """
 
+    def __init__(self, drop_from_statistics: bool = False) -> None:
+        """
+        Args:
+            drop_from_statistics: the reward of such a row does not enter the statistics of its group either.
+        """
+        self.drop_from_statistics = drop_from_statistics
+
     def weights(self, experience: Experience) -> Tensor:
         kept = ~experience.truncated
         return torch.ones_like(experience.token_rewards) * kept[:, None]
+
+    def counts(self, experience: Experience) -> Tensor:
+        return ~experience.truncated if self.drop_from_statistics else super().counts(experience)

@@ -1,0 +1,192 @@
+"""Dynamic sampling: prompts are drawn until the batch is full of groups that can teach something."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import Counter
+from typing import Any, Literal
+
+import torch
+
+from lightrl.parts.carried import from_state, joined, of_groups, to_state
+from lightrl.parts.informative import Verdict, metric_of, verdicts
+from lightrl.parts.sampler import Collection, Sampler
+from lightrl.types import Prompt, ScoredRollout
+
+log = logging.getLogger(__name__)
+
+REMIND = 10
+"""Every so many rounds a rollout that is still not full says so."""
+
+
+class DynamicSampler(Sampler):
+    """Draws and completes prompts until every rank's batch is full of informative groups.
+
+    A group is informative if max - min > 0 (beyond float noise) over its scorable rows of one raw reward. The first round
+    completes `oversampling` times the prompts that are missing, later ones that number divided by the share of groups that
+    were informative so far. A prompt is drawn once per data epoch, whatever becomes of it.
+
+    Source: Yu et al. 2025 (DAPO), arXiv:2503.14476, section 3.2, eq. 11, algorithm 1.
+    """
+
+    state_per_rank = True
+
+    def __init__(
+        self,
+        group_size: int = 8,
+        metric: str | None = None,
+        oversampling: float = 1.0,
+        max_rounds: int = 10,
+        uninformative: Literal["replace", "resample", "down_weight"] = "replace",
+        attempts: int = 3,
+        factor: float = 0.0,
+        exhausted: Literal["raise", "partial", "skip"] = "raise",
+        surplus: Literal["drop", "carry"] = "drop",
+    ) -> None:
+        """
+        Args:
+            group_size: completions per prompt; at least 2.
+            metric: name of the raw reward that decides; null: the only one.
+            oversampling: prompts of the first round as a multiple of what is missing, and the most of any round as a multiple of
+                the batch; at least 1.
+            max_rounds: rounds of completions per rollout; 0 or less: no limit.
+            uninformative: `replace` such a group by another prompt's; `resample` the same prompt, which then is replaced after
+                `attempts`; `down_weight` keeps it, its tokens counting `factor` in the loss and its denominators.
+            attempts: groups that a prompt is given under `resample`, the first one included; those that are left when the batch is
+                full come first in the next rollout. At least 2.
+            factor: under `down_weight`, in [0, 1]: 0 masks the group. Aggregations that divide by a row's own weights
+                (`SequenceMean`, `SequenceSumTokenMean`) take any factor above 0 as 1.
+            exhausted: what after the last round: `raise` an error, train on the `partial` batch, or `skip` the optimizer steps.
+            surplus: informative groups beyond the batch: `drop` them, or `carry` them into the next rollout, as off-policy rows
+                with the log-probs and the `policy_version` they were sampled with.
+
+        Raises:
+            ValueError: an argument outside its range.
+        """
+        wrong = {
+            "group_size >= 2": group_size < 2,
+            "oversampling >= 1": oversampling < 1,
+            "attempts >= 2": attempts < 2,
+            "0 <= factor <= 1": not 0 <= factor <= 1,
+        }
+        if any(wrong.values()):
+            needed = " and ".join(rule for rule, broken in wrong.items() if broken)
+            got = f"group_size={group_size}, oversampling={oversampling}, attempts={attempts}, factor={factor}"
+            raise ValueError(f"DynamicSampler needs {needed}, got {got}")
+        self.group_size, self.metric, self.oversampling, self.max_rounds = group_size, metric, oversampling, max_rounds
+        self.uninformative, self.attempts, self.factor = uninformative, attempts, factor
+        self.exhausted, self.surplus = exhausted, surplus
+        self._carried: ScoredRollout | None = None
+        self._pending: list[tuple[Prompt, int]] = []
+
+    def collect(self, collection: Collection) -> ScoredRollout:
+        """See `Sampler.collect`.
+
+        Raises:
+            RuntimeError: the batch is not full after `max_rounds`, and `exhausted` is `raise`.
+            ValueError: `metric` does not name one reward.
+        """
+        kept = [] if self._carried is None else [self._carried]
+        tally = Counter(kept=sum(_groups(part) for part in kept))
+        tally["carried"] = tally["kept"]
+        full = False
+        while not (full := collection.total(_missing(collection, tally)) == 0) and not self._last_round(tally):
+            kept.append(self._round(collection, tally))
+        if not full and self.exhausted == "raise":
+            raise RuntimeError(self._complaint(collection, tally))
+        return self._batch(collection, kept, tally, 0 if not full and self.exhausted == "skip" else collection.prompts)
+
+    def state_dict(self) -> dict[str, Any]:
+        state: dict[str, Any] = {}
+        if self._carried is not None and len(self._carried):
+            state["carried"] = to_state(self._carried)
+        if self._pending:
+            state["pending"] = [[prompt.to_json(), tried] for prompt, tried in self._pending]
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._carried = from_state(state["carried"]) if "carried" in state and self.surplus == "carry" else None
+        self._pending = [(Prompt.from_json(prompt), tried) for prompt, tried in state.get("pending", [])]
+
+    def _round(self, collection: Collection, tally: Counter[str]) -> ScoredRollout:
+        """Complete and score some prompts of this rank, perhaps none; the rows of the groups that are kept."""
+        size = self._size(_missing(collection, tally), collection.prompts, tally)
+        again, self._pending = self._pending[:size], self._pending[size:]
+        asked = [*again, *((prompt, 0) for prompt in collection.draw(size - len(again)))]
+        scored = collection.score(collection.rollout([prompt for prompt, _ in asked], self.group_size))
+        self._must_fit(scored)
+        metric = metric_of(scored, self.metric)
+        collection.report("sampling/metric", metric[scored.scorable], "mean")
+        found = verdicts(scored, metric)
+        for (prompt, tried), verdict in zip(asked, found.values(), strict=True):
+            if self.uninformative == "resample" and verdict is not Verdict.INFORMATIVE and tried + 1 < self.attempts:
+                self._pending.append((prompt, tried + 1))
+        informative = [number for number, verdict in found.items() if verdict is Verdict.INFORMATIVE]
+        tally.update(verdict.value for verdict in found.values())
+        tally.update(rounds=1, prompts=len(asked), resampled=len(again))
+        keeps_all = self.uninformative == "down_weight"
+        if keeps_all:
+            of_signal = torch.isin(scored.group, torch.tensor(informative, dtype=torch.long, device=scored.group.device))
+            scored.row_weight = torch.where(of_signal, 1.0, self.factor)
+        chosen = list(found) if keeps_all else informative
+        tally.update(kept=len(chosen))
+        return of_groups(scored, chosen)
+
+    def _batch(self, collection: Collection, kept: list[ScoredRollout], tally: Counter[str], most: int) -> ScoredRollout:
+        """The first groups as this rank's batch; the others are carried or dropped, and everything is counted."""
+        everything = joined(kept)
+        numbers = list(range(_groups(everything)))
+        beyond = of_groups(everything, numbers[most:])
+        self._carried = beyond if self.surplus == "carry" and len(beyond) else None
+        dead = tally["all_right"] + tally["all_wrong"]
+        lost = "down_weighted" if self.uninformative == "down_weight" else "dropped"
+        collection.report("sampling/rounds", tally["rounds"], "max")
+        for name, count in {
+            "kept": len(numbers[:most]),
+            "surplus": len(numbers[most:]),
+            f"{lost}_all_equal": dead,
+            f"{lost}_all_right": tally["all_right"],
+            f"{lost}_all_wrong": tally["all_wrong"],
+            f"{lost}_unscorable": tally["unscorable"],
+            **{name: tally[name] for name in ("prompts", "resampled", "carried")},
+        }.items():
+            collection.report(f"sampling/{name}", count)
+        return of_groups(everything, numbers[:most])
+
+    def _size(self, missing: int, batch: int, tally: Counter[str]) -> int:
+        likely = (tally["informative"] + 1) / (tally["prompts"] + 1)
+        return min(math.ceil(self.oversampling * missing / likely), math.ceil(self.oversampling * batch))
+
+    def _last_round(self, tally: Counter[str]) -> bool:
+        rounds = tally["rounds"]
+        if rounds and rounds % REMIND == 0 and self.max_rounds <= 0:
+            log.warning("dynamic sampling: %d rounds, %d prompts, %d informative groups so far", rounds, tally["prompts"], tally["kept"])
+        return 0 < self.max_rounds <= rounds
+
+    def _must_fit(self, scored: ScoredRollout) -> None:
+        now = sorted(scored.reward_parts)
+        then = now if self._carried is None else sorted(self._carried.reward_parts)
+        if then != now:
+            raise ValueError(
+                f"groups carried over from an earlier rollout were scored by {', '.join(then)}, and the rewards are now {', '.join(now)}: "
+                "resume with the same rewards, or set algorithm.sampler.surplus to drop"
+            )
+
+    def _complaint(self, collection: Collection, tally: Counter[str]) -> str:
+        wanted = int(collection.total(collection.prompts))
+        of = {name: int(collection.total(tally[name])) for name in ("kept", "prompts", "all_right", "all_wrong", "unscorable")}
+        return (
+            f"dynamic sampling found {of['kept']} informative groups of {wanted} in {tally['rounds']} rounds: of {of['prompts']} prompts "
+            f"{of['all_right']} were all right, {of['all_wrong']} all wrong, and {of['unscorable']} had fewer than two scorable rows. "
+            "Choose prompts nearer to what the policy can do, raise algorithm.sampler.group_size, oversampling or max_rounds (0: no "
+            "limit), or set exhausted to partial or skip"
+        )
+
+
+def _missing(collection: Collection, tally: Counter[str]) -> int:
+    return max(0, collection.prompts - tally["kept"])
+
+
+def _groups(scored: ScoredRollout) -> int:
+    return len(torch.unique(scored.group))

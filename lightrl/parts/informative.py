@@ -1,0 +1,62 @@
+"""Which groups can teach something: those whose completions did not all score the same on one raw reward."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import torch
+from torch import Tensor
+
+from lightrl.ops.groups import group_statistics
+from lightrl.types import ScoredRollout
+
+
+class Verdict(Enum):
+    """What one reward says of a group."""
+
+    INFORMATIVE = "informative"
+    """Its largest and smallest scores differ."""
+    ALL_RIGHT = "all_right"
+    """All scores are equal and above 0."""
+    ALL_WRONG = "all_wrong"
+    """All scores are equal and at most 0."""
+    UNSCORABLE = "unscorable"
+    """Fewer than two rows have a score."""
+
+
+def metric_of(scored: ScoredRollout, name: str | None) -> Tensor:
+    """`[N]` f32: one raw reward of every row, a row's steps added up; NaN without a score.
+
+    Args:
+        scored: rows with their raw rewards.
+        name: of the reward; None: the only one there is.
+
+    Raises:
+        ValueError: there is no reward of that name, or none is named and there are several.
+    """
+    names = sorted(scored.reward_parts)
+    if name is None and len(names) > 1:
+        raise ValueError(
+            f"algorithm.sampler.metric is null, and there are several rewards: {', '.join(names)}. Name the one whose equality "
+            f"makes a group uninformative, for example metric: {names[0]}"
+        )
+    if name is not None and name not in names:
+        raise ValueError(f"algorithm.sampler.metric is {name!r}, but no reward is named so; there are: {', '.join(names)}")
+    part = scored.reward_parts[name if name is not None else names[0]]
+    return part if part.dim() == 1 else torch.where(part.isnan().all(1), torch.nan, part.nansum(1))
+
+
+def verdicts(scored: ScoredRollout, metric: Tensor) -> dict[int, Verdict]:
+    """What the metric says of every group, by its number, in ascending order; only scorable rows with a score count."""
+    valid = scored.scorable & ~metric.isnan()
+    statistics = group_statistics(metric, scored.group, valid)
+    found = {}
+    for number in torch.unique(scored.group).tolist():
+        row = int((scored.group == number).nonzero()[0])
+        if statistics.count[row] < 2:
+            found[number] = Verdict.UNSCORABLE
+        elif not statistics.dead[row]:
+            found[number] = Verdict.INFORMATIVE
+        else:
+            found[number] = Verdict.ALL_RIGHT if statistics.mean[row] > 0 else Verdict.ALL_WRONG
+    return found
