@@ -62,14 +62,15 @@ def load_plugin(entry: EntryPoint) -> PluginRecord:
     try:
         plugin = entry.load()
         record.location = getattr(sys.modules[entry.module], "__file__", None) or ""
-        record.classes = _registered(plugin)
+        record.classes = registered_classes(plugin)
     except (Exception, SystemExit) as error:
         record.error = f"{type(error).__name__}: {error}"
         record.traceback = traceback.format_exc()
     return record
 
 
-def _registered(plugin: Any) -> dict[str, list[type[Any]]]:
+def registered_classes(plugin: Any) -> dict[str, list[type[Any]]]:
+    """What the hooks of a plugin's module register, by kind, each class checked."""
     manager = pluggy.PluginManager("lightrl")
     manager.add_hookspecs(hookspecs)
     manager.register(plugin)

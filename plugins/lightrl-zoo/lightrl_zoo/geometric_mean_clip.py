@@ -36,4 +36,4 @@ class GeometricMeanClip(ClipScheme):
         low = mask & (advantages < 0) & (log_ratio < -self.epsilon)
         clipped = log_ratio.masked_fill(high, self.epsilon).masked_fill(low, -self.epsilon).masked_fill(~mask, 0.0)
         ratio = (clipped.sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)).exp()
-        return Surrogate(loss=-ratio * advantages, clipped_low=low, clipped_high=high)
+        return Surrogate(loss=-ratio * advantages.masked_fill(~mask, 0.0), clipped_low=low, clipped_high=high)

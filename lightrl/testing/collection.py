@@ -1,0 +1,102 @@
+"""A sampler's surroundings without a model: prompts, completions and scores as told, on one rank or several."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from lightrl.testing.experience import experience
+from lightrl.types import Outcome, Prompt, Rollout, ScoredRollout
+
+PATIENCE = 10.0
+"""Seconds that a rank waits for the others before the run counts as hanging."""
+
+
+class Meeting:
+    """Where ranks, each a thread, meet at every collective call."""
+
+    def __init__(self, ranks: int) -> None:
+        """
+        Args:
+            ranks: how many there are.
+        """
+        self._barrier = threading.Barrier(ranks, timeout=PATIENCE)
+        self._said: list[Any] = [None] * ranks
+
+    def exchange(self, rank: int, what: str, value: float = 0.0) -> list[float]:
+        """What every rank gave.
+
+        Raises:
+            RuntimeError: the ranks called different things, or one did not call.
+        """
+        self._said[rank] = (what, value)
+        try:
+            self._barrier.wait()
+            said = list(self._said)
+            self._barrier.wait()
+        except threading.BrokenBarrierError:
+            raise RuntimeError(f"rank {rank} calls {what}() and another rank calls nothing: the run would hang") from None
+        if len({name for name, _ in said}) > 1:
+            calls = ", ".join(f"rank {i} {name}()" for i, (name, _) in enumerate(said))
+            raise RuntimeError(f"ranks call different things at once: {calls}")
+        return [value for _, value in said]
+
+    def leave(self) -> None:
+        """This rank is done; whoever still calls would hang."""
+        self._barrier.abort()
+
+
+class ScriptedCollection:
+    """A `Collection` whose prompt i is worth something if `informative(i)`: its completions then score 0 and 1 in turn, else 1."""
+
+    def __init__(self, prompts: int, dead: Sequence[int] = (), rank: int = 0, meeting: Meeting | None = None) -> None:
+        """
+        Args:
+            prompts: groups that this rank's batch should hold.
+            dead: prompts, by number, whose completions all score 1.
+            rank: of this collection; its prompts are numbered apart from other ranks'.
+            meeting: shared by the collections of all ranks; None: there is one rank.
+        """
+        self.prompts, self.dead, self.rank = prompts, frozenset(dead), rank
+        self.reports: dict[str, float] = {}
+        self._meeting = meeting if meeting is not None else Meeting(1)
+        self._drawn = self._groups = 0
+
+    def draw(self, n: int) -> list[Prompt]:
+        """The next n prompts."""
+        self._meeting.exchange(self.rank, "draw", n)
+        first, self._drawn = self._drawn, self._drawn + n
+        return [Prompt(id=f"{self.rank}-{i}", text="ab", answer=i) for i in range(first, self._drawn)]
+
+    def rollout(self, prompts: Sequence[Prompt], n: int, *further: Any, **options: Any) -> Rollout:
+        """n completions of two tokens for each prompt."""
+        self._meeting.exchange(self.rank, "rollout")
+        asked = [prompt for prompt in prompts for _ in range(n)]
+        group = [self._groups + i for i in range(len(prompts)) for _ in range(n)]
+        self._groups += len(prompts)
+        rows = experience([0.0] * len(asked), lengths=[2] * len(asked), group=group)
+        rows.prompts = asked
+        return Rollout(**{name: getattr(rows, name) for name in Rollout.__dataclass_fields__})
+
+    def score(self, rollout: Rollout) -> ScoredRollout:
+        """0 and 1 in turn for prompts that are worth something, 1 for the others."""
+        self._meeting.exchange(self.rank, "score")
+        n = len(rollout)
+        scores = torch.tensor([1.0 if p.answer in self.dead else float(i % 2) for i, p in enumerate(rollout.prompts)])
+        return ScoredRollout(
+            **{name: getattr(rollout, name) for name in Rollout.__dataclass_fields__},
+            reward_parts={"score": scores},
+            outcomes={"score": torch.full((n,), int(Outcome.VALUE))},
+            scorable=torch.ones(n, dtype=torch.bool),
+        )
+
+    def total(self, value: float) -> float:
+        """The sum over ranks."""
+        return sum(self._meeting.exchange(self.rank, "total", value))
+
+    def report(self, name: str, value: float, *further: Any, **options: Any) -> None:
+        """Remembers what the sampler counted."""
+        self.reports[name] = float(value)

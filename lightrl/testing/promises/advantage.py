@@ -1,0 +1,169 @@
+"""What every advantage promises."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lightrl.algorithms.algorithm import GroupRelative
+from lightrl.modules.experience import add_advantages
+from lightrl.modules.statistics import StatisticsLedger
+from lightrl.testing.promises.common import round_trip
+from lightrl.testing.promises.promise import Make, expect, expect_same, expect_shape, expect_statistics, promise
+from lightrl.testing.promises.rows import brief, experiences, poisoned, shuffled
+from lightrl.types import Experience
+
+KIND = "advantage"
+
+
+@promise(KIND, "advantages have the shape of the tokens and are 0 where nothing was sampled or scored")
+def shapes(make: Make) -> None:
+    """`[N, L]`, finite, in the dtype of the rewards; returns as well, if and only if a critic is needed."""
+    for rows in experiences():
+        part, size = make(), list(rows.response_mask.shape)
+        found = part.compute(rows)
+        kept = rows.response_mask & rows.scorable[:, None]
+        needs_returns = "values" in part.needs
+        expect((found.returns is not None) == needs_returns, f"needs values: {needs_returns}; returns: {found.returns}", **brief(rows))
+        for name in ("advantages", "returns") if needs_returns else ("advantages",):
+            value = getattr(found, name)
+            expect_shape(value, size, name, **brief(rows))
+            expect(value.dtype == rows.token_rewards.dtype, f"{name} are {value.dtype}, the rewards {rows.token_rewards.dtype}")
+            expect(value.isfinite(), f"{name} must be finite", found=value, **brief(rows))
+            expect(value[~kept] == 0, f"{name} must be 0 outside the response and on rows not scorable", found=value, **brief(rows))
+        expect_statistics(found.statistics, *size, **brief(rows))
+
+
+@promise(KIND, "masked positions and failed rows have no influence")
+def masked(make: Make) -> None:
+    """NaN there changes nothing."""
+    for rows in experiences():
+        _expect_equal(make().compute(rows), make().compute(poisoned(rows)), "NaN at masked positions or failed rows leaks out", rows)
+
+
+@promise(KIND, "failed rows leave the statistics")
+def failed_rows_leave(make: Make) -> None:
+    """Without them the others get the same."""
+    for rows in experiences():
+        scored = rows.scorable.nonzero()[:, 0].tolist()
+        found = _only(make().compute(rows), scored)
+        _expect_equal(make().compute(rows.select(scored)), found, "a row that is not scorable changes what the others get", rows)
+
+
+@promise(KIND, "rows that are all masked get 0")
+def all_masked(make: Make) -> None:
+    """No row scored at all, and no row at all."""
+    for rows in experiences():
+        nobody = poisoned(replace(rows, scorable=torch.zeros_like(rows.scorable)))
+        expect(make().compute(nobody).advantages == 0, "advantages must be 0 where no row is scorable", **brief(nobody))
+        expect_shape(make().compute(rows.select([])).advantages, [0, rows.input_ids.shape[1]], "of no rows", **brief(rows))
+
+
+@promise(KIND, "permuting rows permutes results, and group numbers are only names")
+def permutation(make: Make) -> None:
+    """Another order, other numbers for the same groups."""
+    for rows in experiences():
+        order, whole = shuffled(len(rows)), make().compute(rows)
+        _expect_equal(_only(whole, order), make().compute(rows.select(order)), f"rows in the order {order} get other values", rows)
+        renamed = replace(rows, group=100 - rows.group)
+        _expect_equal(whole, make().compute(renamed), "groups numbered otherwise get other values", renamed)
+
+
+@promise(KIND, "padding changes nothing")
+def padding(make: Make) -> None:
+    """Three more positions on the right."""
+    for rows in experiences():
+        length = rows.input_ids.shape[1]
+        wide = make().compute(rows.padded(length + 3))
+        _expect_equal(make().compute(rows), _cut(wide, length), "three padded positions change the values", rows)
+
+
+@promise(KIND, "splitting a batch over ranks changes nothing")
+def ranks(make: Make) -> None:
+    """The rows of two ranks, gathered by the core, get what they get on one."""
+    for rows in experiences():
+        shares = [(rows.group == group).nonzero()[:, 0].tolist() for group in rows.group.unique()]
+        parts = [replace(rows.select(share), group=torch.zeros(len(share), dtype=torch.long)) for share in shares]
+        whole = make().compute(rows).advantages
+        for rank, share in enumerate(shares):
+            own = rows.select(share)
+            add_advantages(own, _bundle(make()), lambda _, parts=parts: parts, rank, StatisticsLedger())  # type: ignore[misc]
+            expect_same(whole[share], own.advantages, f"rank {rank} of {len(shares)} gets other values", **brief(rows))
+
+
+@promise(KIND, "better rows get more")
+def direction(make: Make) -> None:
+    """Of two equal completions of one prompt, the one with the larger reward has at least the other's advantage."""
+    rows = next(experiences())
+    rows = replace(rows, values=torch.zeros_like(rows.token_rewards), returns=None)
+    found = make().compute(rows).advantages.sum(1)
+    expect(bool(found[0] > found[1]), "the row with reward 1 must get more than the row with reward 0", advantages=found, **brief(rows))
+
+
+@promise(KIND, "equal rewards give exactly 0 where the group is the baseline")
+def equal_rewards(make: Make) -> None:
+    """Float noise included; before any history."""
+    part = make()
+    if part.baseline != "group":
+        return
+    for reward in (0.0, 1.0, 0.1, 1e6 / 3):
+        for rows in experiences():
+            level = replace(rows, token_rewards=torch.where(rows.step_ends, reward, 0.0), rewards=torch.full_like(rows.rewards, reward))
+            found = make().compute(level).advantages
+            expect(found == 0, f"every reward is {reward} and the advantages are not exactly 0", advantages=found, **brief(level))
+
+
+@promise(KIND, "computing changes nothing before it is committed")
+def repeatable(make: Make) -> None:
+    """A second `compute` gives the same, and the experience is left as it was."""
+    for rows in experiences():
+        part = make()
+        before = {f.name: getattr(rows, f.name).clone() for f in fields(rows) if isinstance(getattr(rows, f.name), Tensor)}
+        first = part.compute(rows)
+        _expect_equal(first, part.compute(rows), "a second compute without commit gives something else", rows)
+        for name, value in before.items():
+            expect_same(value.nan_to_num(), getattr(rows, name).nan_to_num(), f"compute wrote into experience.{name}", 0, **brief(rows))
+
+
+@promise(KIND, "its history survives a restart")
+def history(make: Make) -> None:
+    """After two rollouts, a new instance that took the state back computes the same."""
+    part, again = make(), make()
+    for rows in experiences():
+        part.compute(rows)
+        part.commit()
+    round_trip(part, again)
+    for rows in experiences():
+        _expect_equal(part.compute(rows), again.compute(rows), "after a restart it computes something else", rows)
+
+
+@promise(KIND, "it runs without what it does not need")
+def honest_needs(make: Make) -> None:
+    """Reference log-probs and values are there only if asked for."""
+    for rows in experiences():
+        part = make()
+        given = {name: getattr(rows, name) if name in part.needs else None for name in ("ref_logprobs", "values")}
+        _expect_equal(make().compute(rows), part.compute(replace(rows, **given, returns=None)), "it uses what it does not need", rows)
+
+
+def _bundle(part: Any) -> Any:
+    algorithm = GroupRelative()
+    algorithm.advantage = part
+    return algorithm
+
+
+def _only(found: Any, rows: list[int]) -> Any:
+    return replace(found, advantages=found.advantages[rows], returns=None if found.returns is None else found.returns[rows])
+
+
+def _cut(found: Any, length: int) -> Any:
+    return replace(found, advantages=found.advantages[:, :length], returns=None if found.returns is None else found.returns[:, :length])
+
+
+def _expect_equal(one: Any, other: Any, what: str, rows: Experience) -> None:
+    expect_same(one.advantages, other.advantages, what, **brief(rows))
+    if one.returns is not None:
+        expect_same(one.returns, other.returns, f"{what} (returns)", **brief(rows))

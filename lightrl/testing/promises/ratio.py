@@ -1,0 +1,65 @@
+"""What every importance ratio promises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lightrl.parts.base import unpack
+from lightrl.testing.promises.per_token import per_token_promises
+from lightrl.testing.promises.promise import Make, expect, promise, shown
+from lightrl.testing.promises.rows import Micro, brief, micros
+
+KIND = "importance ratio"
+
+per_token_promises(
+    KIND, lambda part, micro: part.log_ratio(micro.logprobs, micro.old_logprobs, micro.mask), ("logprobs", "old_logprobs")
+)
+
+
+@promise(KIND, "it is 1 where the policy has not moved")
+def one_at_first(make: Make) -> None:
+    """Log-ratio 0 on the first pass."""
+    for micro in micros():
+        found, _ = unpack(make().log_ratio(micro.old_logprobs, micro.old_logprobs, micro.mask))
+        expect(found[micro.mask].abs() < 1e-6, "the log-ratio of a policy to itself is not 0", found=found, **brief(micro))
+
+
+@promise(KIND, "it carries the gradient of the log-probs")
+def gradient(make: Make) -> None:
+    """A likelier token has a larger ratio, and masked tokens get no gradient."""
+    for micro in micros():
+        slope = _slopes(make(), micro).sum(0)
+        expect(slope[micro.mask] > 0, "a token that becomes likelier does not raise the ratio", gradient=slope, **brief(micro))
+        expect(slope[~micro.mask] == 0, "a masked position has a gradient", gradient=slope, **brief(micro))
+
+
+@promise(KIND, "row_constant is true")
+def row_constant(make: Make) -> None:
+    """Declared if and only if all tokens of a row share one ratio, gradient included."""
+    shared = True
+    for micro in micros():
+        found, _ = unpack(make().log_ratio(micro.logprobs, micro.old_logprobs, micro.mask))
+        slopes = _slopes(make(), micro)
+        row_of = micro.mask.nonzero()[:, 0]
+        for i in range(len(micro)):
+            same = _equal(found[i][micro.mask[i]]) and _equal(slopes[row_of == i])
+            expect(same or not make().row_constant, "row_constant is declared, but tokens of a row differ", found=found, **brief(micro))
+            shared = shared and same
+    expect(not shared or make().row_constant, "all tokens of a row share one ratio, so declare row_constant = True")
+
+
+def _slopes(part: Any, micro: Micro) -> Tensor:
+    """`[tokens with a loss, n, L]`: gradient of each token's log-ratio with respect to every log-prob."""
+    logprobs = micro.logprobs.clone().requires_grad_()
+    found, _ = unpack(part.log_ratio(logprobs, micro.old_logprobs, micro.mask))
+    expect(found.requires_grad, "the log-ratio carries no gradient", found=shown(found))
+    rows = [torch.autograd.grad(value, logprobs, retain_graph=True)[0] for value in found[micro.mask]]
+    return torch.stack(rows) if rows else torch.zeros(0, *logprobs.shape)
+
+
+def _equal(values: Tensor) -> bool:
+    return len(values) < 2 or bool((values - values[0]).abs().max() < 1e-6)
+

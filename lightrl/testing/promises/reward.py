@@ -1,0 +1,50 @@
+"""What every reward promises."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from lightrl.parts.reward import RowReward
+from lightrl.rewards.calls import RESERVED, named_arguments
+from lightrl.rewards.scoring import RewardSet
+from lightrl.testing.promises.promise import Make, expect, expect_same, promise
+from lightrl.testing.promises.rows import experiences, shuffled
+from lightrl.types import Rollout, ScoredRollout
+
+KIND = "reward"
+
+
+def score(make: Make, rows: Rollout) -> ScoredRollout | None:
+    """The scored rollout; None if the reward wants columns that the examples do not have."""
+    part = make()
+    if isinstance(part, RowReward):
+        wanted = named_arguments(part) or {}
+        if any(required and name not in RESERVED for name, required in wanted.items()):
+            return None
+    part.weight = 1.0
+    return RewardSet({"it": part}).score(rows)
+
+
+@promise(KIND, "it has a finite weight")
+def weight(make: Make) -> None:
+    """The factor in the sum of rewards."""
+    part = make()
+    expect(math.isfinite(part.weight), f"weight must be a finite number, got {part.weight!r}")
+
+
+@promise(KIND, "a score is about its own row")
+def rows_apart(make: Make) -> None:
+    """Rows in another order, one by one, and none at all, are scored the same."""
+    for rows in experiences():
+        whole = score(make, rows)
+        if whole is None:
+            return
+        for chosen in (shuffled(len(rows)), *([i] for i in range(len(rows))), []):
+            own = score(make, rows.select(chosen))
+            assert own is not None
+            expected = whole.reward_parts["it"][chosen] if len(chosen) else torch.zeros(0, *own.reward_parts["it"].shape[1:])
+            what = f"rows {chosen} by themselves score something else"
+            found = own.reward_parts["it"]
+            expect_same(expected.nan_to_num(-99.0), found.nan_to_num(-99.0), what, completions=[rows.completions[i] for i in chosen])

@@ -1,0 +1,157 @@
+"""Examples of micro-batches and experiences, smallest first, and what must not matter to a part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+
+import torch
+from torch import Tensor
+
+from lightrl.testing.experience import PROMPT, experience
+from lightrl.types import Experience, Outcome
+
+
+@dataclass(frozen=True)
+class Micro:
+    """What parts see of a micro-batch of n rows: per-token tensors `[n, L]` and a group number per row."""
+
+    logprobs: Tensor
+    """Under the current policy."""
+    old_logprobs: Tensor
+    """Under the policy that sampled."""
+    other_logprobs: Tensor
+    """Under another one: the reference, or the engine's."""
+    log_ratio: Tensor
+    """Current against old."""
+    advantages: Tensor
+    """One number per row here, so that row-constant schemes have what they need."""
+    values: Tensor
+    """Of a critic, now."""
+    old_values: Tensor
+    """Of the critic at rollout time."""
+    returns: Tensor
+    """What the critic is fitted to."""
+    token_weight: Tensor
+    """1 where there is a loss."""
+    mask: Tensor
+    """Bool: `token_weight > 0`."""
+    group: Tensor
+    """`[n]`."""
+
+    def select(self, rows: list[int]) -> Micro:
+        """These rows, in this order."""
+        return Micro(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+
+    def padded(self, more: int) -> Micro:
+        """Further positions on the right that are masked."""
+        wide = {f.name: torch.nn.functional.pad(getattr(self, f.name), (0, more)) for f in fields(self) if f.name != "group"}
+        return replace(self, **wide)
+
+    def poisoned(self) -> Micro:
+        """NaN wherever the mask is False, the token weights excepted."""
+        kept = ("mask", "group", "token_weight")
+        nan = {f.name: torch.where(self.mask, getattr(self, f.name), torch.nan) for f in fields(self) if f.name not in kept}
+        return replace(self, **nan)
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+
+MASKS = ([[1]], [[1, 1]], [[1, 1, 1], [1, 0, 0]], [[0, 1, 1, 1, 0], [1, 1, 0, 1, 1], [0, 0, 0, 0, 0], [1, 0, 0, 0, 0], [1, 1, 1, 1, 1]])
+"""Which tokens carry a loss, of each example: gaps, and a row without any, among the last."""
+
+
+def micros() -> Iterator[Micro]:
+    """Examples, smallest first; log-ratios are on both sides of every clip, and advantages of both signs."""
+    for seed, shape in enumerate(MASKS):
+        for scale, sign in ((0.05, 1), (0.05, -1), (1.5, 1), (1.5, -1)):
+            yield _micro(torch.tensor(shape), scale, sign, seed)
+
+
+def _micro(shape: Tensor, scale: float, sign: int, seed: int) -> Micro:
+    generator = torch.Generator().manual_seed(seed)
+    n, length = shape.shape
+
+    def noise() -> Tensor:
+        return torch.randn(n, length, generator=generator)
+
+    old = -0.1 - 2 * noise().abs()
+    log_ratio = scale * noise()
+    signs = sign * torch.tensor([(-1.0) ** i for i in range(n)])
+    values = noise()
+    return Micro(
+        logprobs=old + log_ratio,
+        old_logprobs=old,
+        other_logprobs=old + 0.3 * noise(),
+        log_ratio=log_ratio,
+        advantages=(signs * (0.5 + noise().abs()[:, 0]))[:, None].expand(n, length).contiguous(),
+        values=values,
+        old_values=values + 0.3 * noise(),
+        returns=values + noise(),
+        token_weight=shape.float(),
+        mask=shape.bool(),
+        group=torch.arange(n) // 2,
+    )
+
+
+def experiences() -> Iterator[Experience]:
+    """Examples, smallest first: every field filled; ends that were cut off, gaps, an empty row and failed rows among the last."""
+    yield _filled(experience([1.0, 0.0], lengths=[1, 1]), 0)
+    yield _filled(experience([1.0, 0.0, 0.5, 2.0], lengths=[2, 1, 3, 2], group=[0, 0, 1, 1]), 1)
+    last = experience(
+        [1.0, 0.0, 3.0, 2.0, 0.5, 2.5, -1.0, 0.25],
+        lengths=[4, 2, 5, 0, 3, 1, 5, 5],
+        group=[4, 4, 4, 4, 9, 9, 9, 9],
+        scorable=[True, True, False, True, True, True, True, True],
+        finish_reason=["stop", "stop", "length", "stop", "stop", "stop", "length", "stop"],
+        padding=2,
+    )
+    last.response_mask[7, PROMPT + 1 : PROMPT + 3] = False
+    last.token_rewards[2] = 0.0
+    last.outcomes["score"][2] = int(Outcome.ERROR)
+    last.token_weight = torch.where(last.response_mask, last.token_weight, 0.0)
+    yield _filled(last, 2)
+
+
+def _filled(rows: Experience, seed: int) -> Experience:
+    generator = torch.Generator().manual_seed(seed)
+
+    def noise() -> Tensor:
+        return torch.where(rows.response_mask, torch.randn(rows.response_mask.shape, generator=generator), 0.0)
+
+    rows.rewards = torch.where(rows.response_mask, rows.token_rewards, 0.0).sum(1)
+    rows.old_logprobs = -noise().abs()
+    rows.rollout_logprobs = rows.old_logprobs.clone()
+    rows.ref_logprobs = rows.old_logprobs + 0.2 * noise()
+    rows.values = 0.5 * noise()
+    rows.returns = rows.values + noise()
+    rows.advantages = torch.where(rows.response_mask & rows.scorable[:, None], noise()[:, PROMPT : PROMPT + 1], 0.0)
+    rows.prompts = [replace(prompt, answer="12") for prompt in rows.prompts]
+    return rows
+
+
+PER_TOKEN = ("token_rewards", "old_logprobs", "rollout_logprobs", "ref_logprobs", "values", "returns", "advantages")
+"""The floating-point fields of an experience whose masked entries mean nothing."""
+
+
+def poisoned(rows: Experience) -> Experience:
+    """NaN at every position without a sampled token, and in the rewards of rows that failed."""
+    nan = {name: torch.where(rows.response_mask, getattr(rows, name), torch.nan) for name in PER_TOKEN}
+    failed = ~rows.scorable
+    nan["token_rewards"] = torch.where(failed[:, None], torch.nan, nan["token_rewards"])
+    parts = {name: torch.where(failed, torch.nan, part) for name, part in rows.reward_parts.items()}
+    return replace(rows, **nan, rewards=torch.where(failed, torch.nan, rows.rewards), reward_parts=parts)
+
+
+def shuffled(n: int, seed: int = 0) -> list[int]:
+    """An order of n rows that is not the given one, if there is another."""
+    order: list[int] = torch.randperm(n, generator=torch.Generator().manual_seed(seed)).tolist()
+    return order if order != list(range(n)) else order[::-1]
+
+
+def brief(rows: Experience | Micro) -> dict[str, object]:
+    """What a message shows of an example."""
+    if isinstance(rows, Micro):
+        return {"log_ratio": rows.log_ratio, "advantages": rows.advantages, "mask": rows.mask}
+    return {"rewards": rows.rewards, "group": rows.group, "scorable": rows.scorable, "response_mask": rows.response_mask}

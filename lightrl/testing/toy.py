@@ -1,0 +1,89 @@
+"""A toy on which a bundle shows in one rollout whether it learns: digits below five are better."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lightrl.algorithms.algorithm import Algorithm
+from lightrl.parts.reward import Function
+
+
+def small_digits(completion: str) -> float:
+    """The share of a completion's characters that are digits below five: it differs between almost any two random ones."""
+    return sum(c in "01234" for c in completion) / max(len(completion), 1)
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """What one rollout did to a tiny policy."""
+
+    steps: int
+    """Optimizer steps made."""
+    weights: dict[str, Tensor]
+    """Of the policy afterwards."""
+    moved: float
+    """The largest change of a weight."""
+    rewards: Tensor
+    """`[N]` of the rollout."""
+    gain: Tensor
+    """`[N]`: how much the mean log-prob of the row's tokens rose, in nats."""
+    group: Tensor
+    """`[N]`."""
+    covariance: float
+    """Of reward and gain within groups, summed over rows."""
+
+
+def one_rollout(algorithm: Algorithm) -> Learnt:
+    """Train a tiny policy on one rollout of its own, with AdamW at 1e-3.
+
+    Args:
+        algorithm: the bundle; groups are as many as its minibatches need, four at least.
+    """
+    from lightning.pytorch import Trainer
+
+    from lightrl.data.prompt_data import PromptData
+    from lightrl.data.tasks import DigitSorting
+    from lightrl.modules.policy_optimization import PolicyOptimization
+    from lightrl.policy.source import TinyPolicy
+    from lightrl.rollout.transformers_engine import TransformersEngine
+
+    source = TinyPolicy(hidden=16, layers=1, heads=2)
+    module = PolicyOptimization(
+        policy=source,
+        algorithm=algorithm,
+        rewards={"small": Function("lightrl.testing.toy.small_digits")},
+        engine=TransformersEngine(max_new_tokens=6),
+        prompts_per_rollout=max(4, algorithm.minibatches),
+        optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3, weight_decay=0.0),
+    )
+    quiet = logging.getLogger("lightning.pytorch")
+    level = quiet.level
+    quiet.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trainer = Trainer(accelerator="cpu", devices=1, max_epochs=1, logger=False, enable_checkpointing=False,
+                              enable_progress_bar=False, enable_model_summary=False)  # fmt: skip
+            trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=2000)))
+    finally:
+        quiet.setLevel(level)
+    return _learnt(module, source.build(), trainer.global_step)
+
+
+@torch.no_grad()
+def _learnt(module: Any, before: Any, steps: int) -> Learnt:
+    rows, after = module.experience, module.policy
+    mask = rows.response_mask
+    change = after(rows.input_ids, mask).logprobs - before(rows.input_ids, mask).logprobs
+    gain = torch.where(mask, change, 0.0).sum(1) / mask.sum(1).clamp(min=1)
+    scores = rows.reward_parts["small"]
+    same = (rows.group[:, None] == rows.group[None]).float()
+    centred = scores - same @ scores / same.sum(1)
+    moved = max(float((a - b).abs().max()) for a, b in zip(after.parameters(), before.parameters(), strict=True))
+    return Learnt(steps, dict(after.state_dict()), moved, scores, gain, rows.group, float((centred * gain).sum()))

@@ -1,0 +1,49 @@
+"""The core's own parts keep what every class of a kind promises."""
+
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+
+from lightrl import TinyPolicy
+from lightrl.testing import contract_tests
+
+ROWS = [{"prompt": f"{i}=", "answer": str(i)} for i in range(5)]
+
+
+def json_lines(folder: Path) -> dict[str, str]:
+    path = folder / "prompts.jsonl"
+    path.write_text("\n".join(f'{{"prompt": "{row["prompt"]}", "answer": "{row["answer"]}"}}' for row in ROWS))
+    return {"path": str(path)}
+
+
+def parquet(folder: Path) -> dict[str, str]:
+    path = folder / "prompts.parquet"
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), path)
+    return {"path": str(path)}
+
+
+def dataset(folder: Path) -> dict[str, str]:
+    json_lines(folder)
+    return {"name": str(folder)}
+
+
+def pretrained(folder: Path) -> dict[str, str]:
+    policy = TinyPolicy(hidden=8, layers=1, heads=2).build()
+    policy.model.save_pretrained(folder)
+    policy.tokenizer.save_pretrained(folder)
+    return {"path": str(folder)}
+
+
+test_contract = contract_tests(
+    "lightrl.builtin",
+    arguments={
+        "ConstantLength": {"length": 9},
+        "Function": {"path": "lightrl.testing.toy.small_digits"},
+        "JsonLines": json_lines,
+        "Parquet": parquet,
+        "DatasetPrompts": dataset,
+        "PretrainedPolicy": pretrained,
+        "TransformersEngine": {"max_new_tokens": 6},
+    },
+)
