@@ -1,3 +1,4 @@
+import json
 from collections import Counter
 
 import pytest
@@ -51,6 +52,18 @@ def test_epochs_and_seeds_have_orders_of_their_own() -> None:
     assert PromptStream(3, shuffle=False).draw(7) == [0, 1, 2, 0, 1, 2, 0]
 
 
+@given(SIZES, st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=1, max_size=8), st.booleans())
+def test_ranks_may_draw_different_numbers_of_one_order(size: int, blocks: list[list[int]], shuffle: bool) -> None:
+    streams = world(size, 3, shuffle=shuffle)
+    order = []
+    for counts in blocks:
+        slices = [stream.draw(counts) for stream in streams]
+        assert [len(part) for part in slices] == counts
+        order += [index for part in slices for index in part]
+    assert order == PromptStream(size, shuffle).draw(len(order))
+    assert len({json.dumps(stream.state_dict()) for stream in streams}) == 1
+
+
 @given(DRAWS, WORLDS)
 def test_an_endless_source_just_counts(draws: list[int], ranks: int) -> None:
     order = drawn(world(None, ranks), draws)
@@ -64,3 +77,5 @@ def test_impossible_streams_are_refused() -> None:
         PromptStream(4, rank=2, world_size=2)
     with pytest.raises(ValueError, match="cannot draw -1"):
         PromptStream(4).draw(-1)
+    with pytest.raises(ValueError, match="2 numbers for 1 ranks"):
+        PromptStream(4).draw([1, 2])

@@ -1,5 +1,12 @@
+import pytest
+import torch
+
+from lightrl import GroupCentered, GroupRelative, TokenWeight
+from lightrl.modules.experience import add_advantages
+from lightrl.modules.statistics import StatisticsLedger
 from lightrl.parts.token_weight import MaskTruncated
 from lightrl.testing.experience import experience
+from lightrl.types import Experience
 
 
 def test_a_truncated_row_carries_no_loss_at_all() -> None:
@@ -8,8 +15,21 @@ def test_a_truncated_row_carries_no_loss_at_all() -> None:
     assert MaskTruncated().weights(rows).shape == rows.token_rewards.shape
 
 
-def test_its_reward_stays_in_the_statistics_of_its_group() -> None:
-    rows = experience([1.0, 0.0], finish_reason=["stop", "length"])
-    MaskTruncated().weights(rows)
-    assert rows.scorable.all()
-    assert rows.response_mask[1].any()
+def test_its_reward_stays_in_the_statistics_of_its_group_unless_told_otherwise() -> None:
+    def of_first_tokens(token_weight: TokenWeight) -> list[float]:
+        rows = experience([1.0, 0.0, -3.0], finish_reason=["stop", "stop", "length"])
+        algorithm = GroupRelative(advantage=GroupCentered(), token_weight=token_weight)
+        add_advantages(rows, algorithm, lambda mine: [mine], 0, StatisticsLedger())
+        assert rows.scorable.all()
+        return rows.advantages[:, 2].tolist()
+
+    assert of_first_tokens(MaskTruncated()) == pytest.approx([5 / 3, 2 / 3, -7 / 3])
+    assert of_first_tokens(MaskTruncated(drop_from_statistics=True)) == [0.5, -0.5, 0.0]
+
+
+def test_every_row_counts_where_a_token_weight_does_not_say() -> None:
+    class Halved(TokenWeight):
+        def weights(self, experience: Experience) -> torch.Tensor:
+            return torch.full_like(experience.token_rewards, 0.5)
+
+    assert Halved().counts(experience([1.0, 0.0])).tolist() == [True, True]
