@@ -188,6 +188,12 @@ class Algorithm:
                 f"{type(self.advantage).__name__} compares completions of one prompt, so the sampler's group_size must be "
                 f"2 or more; got {self.sampler.group_size}"
             )
+        missing = sorted(self.advantage.needs_extras - self.sampler.gives_extras)
+        if missing:
+            raise ValueError(
+                f"{type(self.advantage).__name__} needs {', '.join(missing)} for each row, and the sampler {type(self.sampler).__name__} "
+                "does not leave that: use the sampler that the advantage was written for"
+            )
         if "values" in self.needs and self.critic is None:
             raise ValueError(f"{type(self.advantage).__name__} needs values, and no critic gives them: set critic, as to ValueHead")
         if self.critic is not None and "values" not in self.needs:

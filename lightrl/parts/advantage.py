@@ -33,6 +33,8 @@ class Advantage(Part):
 
     baseline: Literal["group", "batch", "values", "none"] = "none"
     """What the reward is compared with; `group` wants groups of two and more, `values` a critic."""
+    needs_extras: frozenset[str] = frozenset()
+    """Names of what it reads in `experience.extras`, for a sampler to leave there."""
     level: Literal["completion", "token"] = "completion"
     """One number for all tokens of a completion (if nothing but its end is rewarded), or one per token."""
 

@@ -53,6 +53,8 @@ class Sampler(Part):
     """Completions per prompt."""
     uninformative: str = "keep"
     """What becomes of a group whose completions all scored the same: kept, or what the sampler does in a word."""
+    gives_extras: frozenset[str] = frozenset()
+    """Names of what it leaves in `ScoredRollout.extras`."""
 
     @abstractmethod
     def collect(self, collection: Collection) -> ScoredRollout:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any
-
 import torch
+from torch import Tensor
 
+from lightrl.parts.sampler import Reduction
 from lightrl.testing.experience import experience
 from lightrl.types import Outcome, Prompt, Rollout, ScoredRollout
 
@@ -23,30 +23,40 @@ class Meeting:
         Args:
             ranks: how many there are.
         """
-        self._barrier = threading.Barrier(ranks, timeout=PATIENCE)
-        self._said: list[Any] = [None] * ranks
+        self._news = threading.Condition()
+        self._calls: list[list[tuple[str, float]]] = [[] for _ in range(ranks)]
+        self._gone = [False] * ranks
 
     def exchange(self, rank: int, what: str, value: float = 0.0) -> list[float]:
-        """What every rank gave.
+        """What every rank gave in its call of the same number.
 
         Raises:
             RuntimeError: the ranks called different things, or one did not call.
         """
-        self._said[rank] = (what, value)
-        try:
-            self._barrier.wait()
-            said = list(self._said)
-            self._barrier.wait()
-        except threading.BrokenBarrierError:
-            raise RuntimeError(f"rank {rank} calls {what}() and another rank calls nothing: the run would hang") from None
+        with self._news:
+            turn = len(self._calls[rank])
+            self._calls[rank].append((what, value))
+            self._news.notify_all()
+            self._news.wait_for(lambda: self._all_called(turn) or self._one_is_gone(turn), PATIENCE)
+            if not self._all_called(turn):
+                raise RuntimeError(f"rank {rank} calls {what}() and another rank calls nothing: the run would hang")
+            said = [calls[turn] for calls in self._calls]
         if len({name for name, _ in said}) > 1:
             calls = ", ".join(f"rank {i} {name}()" for i, (name, _) in enumerate(said))
             raise RuntimeError(f"ranks call different things at once: {calls}")
         return [value for _, value in said]
 
-    def leave(self) -> None:
-        """This rank is done; whoever still calls would hang."""
-        self._barrier.abort()
+    def leave(self, rank: int) -> None:
+        """This rank is done; whoever still waits for it would hang."""
+        with self._news:
+            self._gone[rank] = True
+            self._news.notify_all()
+
+    def _all_called(self, turn: int) -> bool:
+        return all(len(calls) > turn for calls in self._calls)
+
+    def _one_is_gone(self, turn: int) -> bool:
+        return any(gone and len(calls) <= turn for gone, calls in zip(self._gone, self._calls, strict=True))
 
 
 class ScriptedCollection:
@@ -61,7 +71,7 @@ class ScriptedCollection:
             meeting: shared by the collections of all ranks; None: there is one rank.
         """
         self.prompts, self.dead, self.rank = prompts, frozenset(dead), rank
-        self.reports: dict[str, float] = {}
+        self.reports: dict[str, list[Tensor | float]] = {}
         self._meeting = meeting if meeting is not None else Meeting(1)
         self._drawn = self._groups = 0
 
@@ -71,7 +81,7 @@ class ScriptedCollection:
         first, self._drawn = self._drawn, self._drawn + n
         return [Prompt(id=f"{self.rank}-{i}", text="ab", answer=i) for i in range(first, self._drawn)]
 
-    def rollout(self, prompts: Sequence[Prompt], n: int, *further: Any, **options: Any) -> Rollout:
+    def rollout(self, prompts: Sequence[Prompt], n: int, temperature: float | None = None) -> Rollout:
         """n completions of two tokens for each prompt."""
         self._meeting.exchange(self.rank, "rollout")
         asked = [prompt for prompt in prompts for _ in range(n)]
@@ -97,6 +107,10 @@ class ScriptedCollection:
         """The sum over ranks."""
         return sum(self._meeting.exchange(self.rank, "total", value))
 
-    def report(self, name: str, value: float, *further: Any, **options: Any) -> None:
+    def reward(self, scored: ScoredRollout) -> Tensor:
+        """`[N]`: the only score."""
+        return scored.reward_parts["score"]
+
+    def report(self, name: str, value: Tensor | float, reduce: Reduction = "sum") -> None:
         """Remembers what the sampler counted."""
-        self.reports[name] = float(value)
+        self.reports.setdefault(name, []).append(value)

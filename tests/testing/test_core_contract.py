@@ -41,6 +41,7 @@ test_contract = contract_tests(
         "ConstantLength": {"length": 9},
         "Function": {"path": "lightrl.testing.toy.small_digits"},
         "JsonLines": json_lines,
+        "OutcomeShaping": {"missing_eos_penalty": 0.5},
         "Parquet": parquet,
         "DatasetPrompts": dataset,
         "PretrainedPolicy": pretrained,

@@ -22,7 +22,7 @@ KIND = "advantage"
 @promise(KIND, "advantages have the shape of the tokens and are 0 where nothing was sampled or scored")
 def shapes(make: Make) -> None:
     """`[N, L]`, finite, in the dtype of the rewards; returns as well, if and only if a critic is needed."""
-    for rows in experiences():
+    for rows in experiences(make().needs_extras):
         part, size = make(), list(rows.response_mask.shape)
         found = part.compute(rows)
         kept = rows.response_mask & rows.scorable[:, None]
@@ -40,14 +40,14 @@ def shapes(make: Make) -> None:
 @promise(KIND, "masked positions and failed rows have no influence")
 def masked(make: Make) -> None:
     """NaN there changes nothing."""
-    for rows in experiences():
+    for rows in experiences(make().needs_extras):
         _expect_equal(make().compute(rows), make().compute(poisoned(rows)), "NaN at masked positions or failed rows leaks out", rows)
 
 
 @promise(KIND, "failed rows leave the statistics")
 def failed_rows_leave(make: Make) -> None:
     """Without them the others get the same."""
-    for rows in experiences():
+    for rows in experiences(make().needs_extras):
         scored = rows.scorable.nonzero()[:, 0].tolist()
         found = _only(make().compute(rows), scored)
         _expect_equal(make().compute(rows.select(scored)), found, "a row that is not scorable changes what the others get", rows)
@@ -56,7 +56,7 @@ def failed_rows_leave(make: Make) -> None:
 @promise(KIND, "rows that are all masked get 0")
 def all_masked(make: Make) -> None:
     """No row scored at all, and no row at all."""
-    for rows in experiences():
+    for rows in experiences(make().needs_extras):
         nobody = poisoned(replace(rows, scorable=torch.zeros_like(rows.scorable)))
         expect(make().compute(nobody).advantages == 0, "advantages must be 0 where no row is scorable", **brief(nobody))
         expect_shape(make().compute(rows.select([])).advantages, [0, rows.input_ids.shape[1]], "of no rows", **brief(rows))
@@ -65,7 +65,7 @@ def all_masked(make: Make) -> None:
 @promise(KIND, "permuting rows permutes results, and group numbers are only names")
 def permutation(make: Make) -> None:
     """Another order, other numbers for the same groups."""
-    for rows in experiences():
+    for rows in experiences(make().needs_extras):
         order, whole = shuffled(len(rows)), make().compute(rows)
         _expect_equal(_only(whole, order), make().compute(rows.select(order)), f"rows in the order {order} get other values", rows)
         renamed = replace(rows, group=100 - rows.group)
@@ -75,7 +75,7 @@ def permutation(make: Make) -> None:
 @promise(KIND, "padding changes nothing")
 def padding(make: Make) -> None:
     """Three more positions on the right."""
-    for rows in experiences():
+    for rows in experiences(make().needs_extras):
         length = rows.input_ids.shape[1]
         wide = make().compute(rows.padded(length + 3))
         _expect_equal(make().compute(rows), _cut(wide, length), "three padded positions change the values", rows)
@@ -84,7 +84,7 @@ def padding(make: Make) -> None:
 @promise(KIND, "splitting a batch over ranks changes nothing")
 def ranks(make: Make) -> None:
     """The rows of two ranks, gathered by the core, get what they get on one."""
-    for rows in experiences():
+    for rows in experiences(make().needs_extras):
         shares = [(rows.group == group).nonzero()[:, 0].tolist() for group in rows.group.unique()]
         parts = [replace(rows.select(share), group=torch.zeros(len(share), dtype=torch.long)) for share in shares]
         whole = make().compute(rows).advantages
@@ -97,7 +97,7 @@ def ranks(make: Make) -> None:
 @promise(KIND, "better rows get more")
 def direction(make: Make) -> None:
     """Of two equal completions of one prompt, the one with the larger reward has at least the other's advantage."""
-    rows = next(experiences())
+    rows = next(experiences(make().needs_extras))
     rows = replace(rows, values=torch.zeros_like(rows.token_rewards), returns=None)
     found = make().compute(rows).advantages.sum(1)
     expect(bool(found[0] > found[1]), "the row with reward 1 must get more than the row with reward 0", advantages=found, **brief(rows))
@@ -110,7 +110,7 @@ def equal_rewards(make: Make) -> None:
     if part.baseline != "group":
         return
     for reward in (0.0, 1.0, 0.1, 1e6 / 3):
-        for rows in experiences():
+        for rows in experiences(make().needs_extras):
             level = replace(rows, token_rewards=torch.where(rows.step_ends, reward, 0.0), rewards=torch.full_like(rows.rewards, reward))
             found = make().compute(level).advantages
             expect(found == 0, f"every reward is {reward} and the advantages are not exactly 0", advantages=found, **brief(level))
@@ -119,7 +119,7 @@ def equal_rewards(make: Make) -> None:
 @promise(KIND, "computing changes nothing before it is committed")
 def repeatable(make: Make) -> None:
     """A second `compute` gives the same, and the experience is left as it was."""
-    for rows in experiences():
+    for rows in experiences(make().needs_extras):
         part = make()
         before = {f.name: getattr(rows, f.name).clone() for f in fields(rows) if isinstance(getattr(rows, f.name), Tensor)}
         first = part.compute(rows)
@@ -132,18 +132,18 @@ def repeatable(make: Make) -> None:
 def history(make: Make) -> None:
     """After two rollouts, a new instance that took the state back computes the same."""
     part, again = make(), make()
-    for rows in experiences():
+    for rows in experiences(make().needs_extras):
         part.compute(rows)
         part.commit()
     round_trip(part, again)
-    for rows in experiences():
+    for rows in experiences(make().needs_extras):
         _expect_equal(part.compute(rows), again.compute(rows), "after a restart it computes something else", rows)
 
 
 @promise(KIND, "it runs without what it does not need")
 def honest_needs(make: Make) -> None:
     """Reference log-probs and values are there only if asked for."""
-    for rows in experiences():
+    for rows in experiences(make().needs_extras):
         part = make()
         given = {name: getattr(rows, name) if name in part.needs else None for name in ("ref_logprobs", "values")}
         _expect_equal(make().compute(rows), part.compute(replace(rows, **given, returns=None)), "it uses what it does not need", rows)

@@ -6,16 +6,17 @@ import torch
 from torch import nn
 
 from lightrl.parts.aggregation import Aggregation
+from lightrl.parts.base import unpack
 from lightrl.policy.source import TinyPolicy
 from lightrl.testing.promises.per_token import per_token_promises
 from lightrl.testing.promises.promise import Make, expect, expect_shape, promise
 from lightrl.testing.promises.rows import micros
-from lightrl.testing.promises.weights import row_weight_promises
+from lightrl.testing.promises.weights import row_promises
 
 KIND = "critic"
 
 per_token_promises(KIND, lambda part, micro: part.loss(micro.values, micro.old_values, micro.returns), ("values", "old_values", "returns"))
-row_weight_promises(KIND, lambda part, rows: part.mask(rows))
+row_promises(KIND, lambda part, rows: part.mask(rows))
 
 
 @promise(KIND, "it says what its loss weighs")
@@ -45,7 +46,7 @@ def pulls(make: Make) -> None:
     """Never below its value at the returns, and never the other way."""
     for micro in micros():
         values = micro.values.clone().requires_grad_()
-        found = make().loss(values, micro.old_values, micro.returns)
+        found, _ = unpack(make().loss(values, micro.old_values, micro.returns))
         (slope,) = torch.autograd.grad(found.sum(), values)
         wrong = (slope * (micro.returns - micro.values) > 0) & micro.mask
         expect(~wrong, "the gradient pulls away from the returns", gradient=slope, values=micro.values, returns=micro.returns)

@@ -12,12 +12,12 @@ from lightrl.parts.aggregation import Aggregation
 from lightrl.parts.base import unpack
 from lightrl.testing.promises.promise import BrokenPromise, Make, expect, expect_same, expect_shape, promise
 from lightrl.testing.promises.rows import brief, experiences, poisoned, shuffled
-from lightrl.testing.promises.weights import row_weight_promises
+from lightrl.testing.promises.weights import row_promises
 from lightrl.types import Experience, PolicyOutput
 
 KIND = "loss term"
 
-row_weight_promises(KIND, lambda part, rows: part.mask(rows))
+row_promises(KIND, lambda part, rows: part.mask(rows))
 
 
 def outputs(rows: Experience, needs: frozenset[str]) -> PolicyOutput:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 
 import torch
@@ -95,8 +95,18 @@ def _micro(shape: Tensor, scale: float, sign: int, seed: int) -> Micro:
     )
 
 
-def experiences() -> Iterator[Experience]:
-    """Examples, smallest first: every field filled; ends that were cut off, gaps, an empty row and failed rows among the last."""
+def experiences(extras: Iterable[str] = ()) -> Iterator[Experience]:
+    """Examples, smallest first: every field filled; ends that were cut off, gaps, an empty row and failed rows among the last.
+
+    Args:
+        extras: names of numbers per row that a sampler would leave, the same for all rows of a group.
+    """
+    for rows in _experiences():
+        rows.extras = {name: 0.25 * (1 + rows.group % 3).float() for name in extras}
+        yield rows
+
+
+def _experiences() -> Iterator[Experience]:
     yield _filled(experience([1.0, 0.0], lengths=[1, 1]), 0)
     yield _filled(experience([1.0, 0.0, 0.5, 2.0], lengths=[2, 1, 3, 2], group=[0, 0, 1, 1]), 1)
     last = experience(

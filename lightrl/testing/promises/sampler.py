@@ -44,7 +44,7 @@ def collective(make: Make) -> None:
                 found: ScoredRollout = parts[rank].collect(ScriptedCollection(2, dead if rank else [], rank, meeting))
                 return found
             finally:
-                meeting.leave()
+                meeting.leave(rank)
 
         with ThreadPoolExecutor(2) as pool:
             running = [pool.submit(run, rank) for rank in range(2)]

@@ -40,25 +40,27 @@ def detached(make: Make) -> None:
         expect(not found.requires_grad, "the weights must be detached")
 
 
-def row_weight_promises(kind: str, ask: Any) -> None:
-    """Register what weights of an experience's tokens promise.
+def row_promises(kind: str, ask: Any, signed: bool = False) -> None:
+    """Register what a method promises that gives each token of an experience a number.
 
     Args:
         kind: whose.
         ask: calls the part on an experience; `[N, L]`.
+        signed: the numbers may be below 0.
     """
 
     def value(make: Make, rows: Experience) -> Tensor:
         found, statistics = unpack(ask(make(), rows))
-        expect_shape(found, list(rows.response_mask.shape), "the weights", **brief(rows))
+        expect_shape(found, list(rows.response_mask.shape), "its value", **brief(rows))
         expect_statistics(statistics, *rows.response_mask.shape, **brief(rows))
         return torch.where(rows.token_weight > 0, found, 0.0)
 
-    @promise(kind, "weights are finite and never below 0")
+    @promise(kind, "it gives each token a finite number" if signed else "weights are finite and never below 0")
     def shapes(make: Make) -> None:
         for rows in experiences():
             found = value(make, rows)
-            expect(found.isfinite() & (found >= 0), "weights must be finite and at least 0", weights=found, **brief(rows))
+            expect(found.isfinite(), "its numbers must be finite", found=found, **brief(rows))
+            expect(found >= (-torch.inf if signed else 0.0), "weights must be at least 0", weights=found, **brief(rows))
 
     @promise(kind, "masked positions and failed rows have no influence")
     def masked(make: Make) -> None:
@@ -66,12 +68,12 @@ def row_weight_promises(kind: str, ask: Any) -> None:
             found = value(make, replace(poisoned(rows), token_weight=rows.token_weight))
             expect_same(value(make, rows), found, "NaN at masked positions or failed rows leaks out", **brief(rows))
 
-    @promise(kind, "permuting rows permutes weights")
+    @promise(kind, "permuting rows permutes results")
     def permutation(make: Make) -> None:
         for rows in experiences():
             order = shuffled(len(rows))
             found = value(make, rows.select(order))
-            expect_same(value(make, rows)[order], found, f"rows in the order {order} weigh something else", **brief(rows))
+            expect_same(value(make, rows)[order], found, f"rows in the order {order} get other numbers", **brief(rows))
 
     @promise(kind, "splitting a batch over ranks changes nothing")
     def ranks(make: Make) -> None:
@@ -80,13 +82,33 @@ def row_weight_promises(kind: str, ask: Any) -> None:
             for group in rows.group.unique():
                 share = (rows.group == group).nonzero()[:, 0].tolist()
                 found = value(make, rows.select(share))
-                expect_same(whole[share], found, f"group {int(group)} by itself weighs something else", **brief(rows))
+                expect_same(whole[share], found, f"group {int(group)} by itself gets other numbers", **brief(rows))
 
     @promise(kind, "padding changes nothing")
     def padding(make: Make) -> None:
         for rows in experiences():
             found = value(make, rows.padded(rows.input_ids.shape[1] + 3))[:, : rows.input_ids.shape[1]]
-            expect_same(value(make, rows), found, "three padded positions change the weights", **brief(rows))
+            expect_same(value(make, rows), found, "three padded positions change its numbers", **brief(rows))
 
 
-row_weight_promises("token weight", lambda part, rows: part.weights(rows))
+row_promises("token weight", lambda part, rows: part.weights(rows))
+row_promises("reward shaping", lambda part, rows: part.rewards(rows, rows.token_rewards), signed=True)
+
+
+@promise("reward shaping", "rewards stay on sampled tokens of rows that were scored")
+def on_tokens(make: Make) -> None:
+    """0 elsewhere."""
+    for rows in experiences():
+        found, _ = unpack(make().rewards(rows, rows.token_rewards))
+        outside = ~(rows.response_mask & rows.scorable[:, None])
+        expect(found[outside] == 0, "a reward is paid outside the response or on a row that failed", found=found, **brief(rows))
+
+
+@promise("token weight", "which rows count is decided row by row")
+def counts(make: Make) -> None:
+    """`[N]` bool, the same in another order."""
+    for rows in experiences():
+        found, order = make().counts(rows), shuffled(len(rows))
+        expect_shape(found, [len(rows)], "counts", **brief(rows))
+        expect(found.dtype == torch.bool, f"counts must be bool, got {found.dtype}")
+        expect(make().counts(rows.select(order)) == found[order], "rows in another order count otherwise", counts=found, **brief(rows))

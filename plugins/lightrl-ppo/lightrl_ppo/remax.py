@@ -17,6 +17,8 @@ GREEDY = "greedy_reward"
 class GreedyBaselineSampler(GroupSampler):
     """Has each prompt completed greedily besides, and remembers what that scored; nothing is learnt from the greedy rows."""
 
+    gives_extras = frozenset({GREEDY})
+
     def __init__(self, group_size: int = 1) -> None:
         """
         Args:
@@ -42,6 +44,8 @@ class GreedyCentered(CentredReturn):
 
     Source: Li et al. 2023 (ReMax), arXiv:2310.10505, algorithm 1.
     """
+
+    needs_extras = frozenset({GREEDY})
 
     def baseline_of(self, experience: Experience, first: Tensor) -> Tensor:
         """See `CentredReturn.baseline_of`.

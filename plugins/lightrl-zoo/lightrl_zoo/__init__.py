@@ -1,17 +1,25 @@
-"""Algorithms that differ from GRPO or PPO by one or two parts: CISPO, SAPO, GMPO, GPG, Lite PPO."""
+"""Algorithms that differ from GRPO or PPO by one or two parts: CISPO, SAPO, GMPO, GPG, Lite PPO, VAPO."""
 
 from typing import Any
 
 from jsonargparse import lazy_instance
 
 from lightrl import (
+    ActorCritic,
     Advantage,
     Aggregation,
     ClipScheme,
+    Critic,
+    DecoupledClip,
     GroupNormalized,
     GroupRelative,
+    GroupSampler,
+    LossTerm,
     PolicyGradient,
+    PositiveNLL,
+    Sampler,
     TokenMean,
+    ValueModel,
     hookimpl,
 )
 from lightrl_zoo.capped_importance import CappedImportance
@@ -25,6 +33,7 @@ __all__ = [
     "GMPO",
     "GPG",
     "SAPO",
+    "VAPO",
     "CappedImportance",
     "GeometricMeanClip",
     "GroupCenteredScaled",
@@ -142,9 +151,40 @@ class LitePPO(GroupRelative):
         super().__init__(advantage=advantage, aggregation=aggregation, **kwargs)
 
 
+class VAPO(ActorCritic):
+    """Value-based augmented PPO.
+
+    PPO with several completions per prompt, a critic of its own that is trained alone for the first rollouts (value pretraining),
+    advantages whose lambda grows with the length while the critic learns from whole returns (decoupled, length-adaptive GAE),
+    clip-higher, every token weighing the same, and imitation of right answers.
+
+    Source: Yue et al. 2025, arXiv:2504.05118, section 4.
+    """
+
+    def __init__(
+        self,
+        sampler: Sampler = lazy_instance(GroupSampler, group_size=16),
+        advantage: Advantage = lazy_instance(LengthAdaptiveGAE),
+        critic: Critic | None = lazy_instance(ValueModel, warmup_rollouts=50),
+        clip: ClipScheme = lazy_instance(DecoupledClip, low=0.2, high=0.28),
+        positive_nll: LossTerm | None = lazy_instance(PositiveNLL, coefficient=0.1),
+        **kwargs: Any,
+    ) -> None:
+        """
+        Args:
+            sampler: which completions the policy learns from.
+            advantage: how much better than expected a token was.
+            critic: predicts the return.
+            clip: how far one update may go.
+            positive_nll: the term that imitates completions with a reward above 0; null: none.
+            **kwargs: the other slots of `ActorCritic`.
+        """
+        super().__init__(sampler=sampler, advantage=advantage, critic=critic, clip=clip, positive_nll=positive_nll, **kwargs)
+
+
 @hookimpl
 def lightrl_algorithms() -> list[type[Any]]:
-    return [CISPO, GMPO, GPG, LitePPO, SAPO]
+    return [CISPO, GMPO, GPG, SAPO, VAPO, LitePPO]
 
 
 @hookimpl
