@@ -118,6 +118,8 @@ def _table(*columns: str, title: str) -> Table:
     from rich.table import Table
 
     table = Table(*columns, title=title, title_justify="left")
+    for column in table.columns:
+        column.overflow = "fold"
     table.columns[0].no_wrap = True
     return table
 

@@ -114,16 +114,13 @@ def _clip(algorithm: Algorithm, stated: Choice) -> str:
 
 
 def _without_signal(algorithm: Algorithm) -> str:
-    drawn = [] if algorithm.sampler.uninformative == "keep" else [f"sampler: {algorithm.sampler.uninformative}"]
-    return "; ".join([*drawn, _signal(algorithm)])
-
-
-def _signal(algorithm: Algorithm) -> str:
+    if algorithm.sampler.uninformative != "keep":
+        return f"sampler: {algorithm.sampler.uninformative}"
     baseline = algorithm.advantage.baseline
     if type(algorithm.advantage).commit is not Advantage.commit:
         return "advantage from earlier rollouts"
     if baseline != "group":
         return f"advantage as any other, against {_COMPARED[baseline]}"
-    in_loss = algorithm.kl is not None and algorithm.kl.loss_coefficient > 0
-    others = [name for name, acts in (("KL", in_loss), ("entropy", "entropy" in algorithm.loss_terms)) if acts]
-    return f"advantage 0, gradient from {' and '.join(others)} alone" if others else "advantage 0, no gradient"
+    kl = algorithm.kl is not None and (algorithm.kl.loss_coefficient > 0 or algorithm.kl.reward_coefficient > 0)
+    others = [name for name, acts in (("KL", kl), ("entropy", "entropy" in algorithm.loss_terms)) if acts]
+    return f"gradient from {' and '.join(others)} alone" if others else "no gradient"

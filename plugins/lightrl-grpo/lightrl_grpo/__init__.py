@@ -19,6 +19,8 @@ class GRPO(GroupRelative):
     Source: Shao et al. 2024, arXiv:2402.03300, section 4.1.
     """
 
+    best_for = "verifiable rewards, many completions per prompt, and a tuned model that must stay near its start"
+
     def __init__(self, kl: KL | None = lazy_instance(KLPenalty, estimator="k3", loss_coefficient=0.04), **kwargs: Any) -> None:
         """
         Args:
@@ -36,6 +38,8 @@ class DrGRPO(GroupRelative):
 
     Source: Liu et al. 2025, arXiv:2503.20783, section 3.2.
     """
+
+    best_for = "GRPO where wrong answers grow longer and longer, or very easy and very hard prompts get too much weight"
 
     def __init__(
         self,

@@ -1,0 +1,153 @@
+"""`lightrl algorithms`, `explain` and `diff`: generated from the bundles, without Lightning."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lightrl.cli.bundles import bundle_named, registered
+from lightrl.cli.comparison import QUESTIONS, facts_of
+from lightrl.cli.docstrings import documentation
+from lightrl.parts.aggregation import TokenMean
+from lightrl.parts.base import Part
+from lightrl.parts.clip import DecoupledClip
+from lightrl.parts.kl import KLPenalty
+from lightrl.plugins.registry import registry
+
+BUNDLES = [cls for _, cls in registered()]
+EVERY = pytest.mark.parametrize("cls", BUNDLES, ids=lambda cls: cls.__name__)
+
+
+def facts(name: str) -> Any:
+    return facts_of(bundle_named(name).cls)
+
+
+@pytest.mark.parametrize(
+    "words", [["algorithms"], ["algorithms", "--compare"], ["algorithms", "--markdown"], ["explain", "GRPO"], ["diff", "GRPO", "DrGRPO"]]
+)
+def test_no_lightning_is_imported(words: list[str]) -> None:
+    script = f"import sys; from lightrl.cli import main; status = main({words}); sys.stderr.write(' '.join(sys.modules)); sys.exit(status)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "GRPO" in done.stdout
+    assert not set(done.stderr.split()) & {"lightning", "transformers", "datasets", "deepspeed"}
+
+
+def test_every_bundle_is_listed_with_its_package_sentence_and_source(lightrl: Callable[..., Any]) -> None:
+    listed = json.loads(lightrl("algorithms", "--json").out)
+    assert [row["name"] for row in listed] == [cls.__name__ for cls in BUNDLES]
+    grpo = next(row for row in listed if row["name"] == "GRPO")
+    assert grpo == {
+        "name": "GRPO",
+        "distribution": "lightrl-grpo",
+        "summary": "Group relative policy optimisation.",
+        "source": "Shao et al. 2024, arXiv:2402.03300, section 4.1.",
+    }
+    table = lightrl("algorithms").out
+    assert all(cls.__name__ in table for cls in BUNDLES)
+
+
+@EVERY
+def test_every_bundle_answers_every_question(cls: type[Any]) -> None:
+    answers = facts_of(cls)
+    assert all(getattr(answers, name).strip() for name in QUESTIONS)
+    assert answers.best_for != "not stated", f"{cls.__name__}.best_for says when to choose it"
+    assert answers.length_bias != "not stated", f"{cls.__name__}'s aggregation says what a completion's length does"
+
+
+@EVERY
+def test_every_bundle_has_a_sentence_and_a_source(cls: type[Any]) -> None:
+    assert documentation(cls).summary.endswith(".")
+    assert documentation(cls).source, f"{cls.__name__} has a Source: paragraph"
+
+
+def test_facts_follow_from_the_parts() -> None:
+    grpo = facts("GRPO")
+    assert grpo.models == "policy, reference"
+    assert grpo.kl == "k3 to the reference, 0.04 in the loss"
+    assert grpo.clip == "per token, SymmetricClip(epsilon=0.2)"
+    assert grpo.without_signal == "gradient from KL alone"
+    dr = facts("DrGRPO")
+    assert (dr.models, dr.kl, dr.without_signal) == ("policy", "none", "no gradient")
+    assert dr.advantage == "GroupCentered, against its group"
+
+
+def test_facts_of_a_bundle_that_is_not_ours(throwaway: None) -> None:
+    wide = facts("Wide")
+    assert wide.distribution == "unknown"
+    assert wide.clip == "per token, DecoupledClip(low=0.5, high=0.6)"
+    assert wide.best_for == "not stated"
+
+
+def test_the_comparison_as_json_and_markdown_and_table(lightrl: Callable[..., Any]) -> None:
+    rows = json.loads(lightrl("algorithms", "GRPO", "DrGRPO", "--compare", "--json").out)
+    assert [row["algorithm"] for row in rows] == ["GRPO", "DrGRPO"]
+    lines = lightrl("algorithms", "GRPO", "DrGRPO", "--markdown").out.splitlines()
+    assert [line.count("|") for line in lines] == [len(QUESTIONS) + 2] * 4
+    assert lines[2].startswith("| `GRPO` | policy, reference |")
+    table = lightrl("algorithms", "GRPO", "--compare").out
+    assert all(question in table for question in QUESTIONS.values())
+
+
+def test_a_wide_terminal_shows_one_row_per_algorithm(lightrl: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    rows = [line for line in lightrl("algorithms", "GRPO", "DrGRPO", "--compare").out.splitlines() if "policy" in line]
+    assert len(rows) == 2
+
+
+def test_a_bundle_that_its_defaults_do_not_make_is_left_out_and_said(
+    lightrl: Callable[..., Any], write: Callable[..., Any], throwaway: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = bundle_named("Wide").cls
+
+    def refuse(self: Any, *args: Any, **kwargs: Any) -> None:
+        raise ValueError("it wants a length")
+
+    monkeypatch.setattr("lightrl.algorithms.algorithm.Algorithm._check", refuse)
+    answer = lightrl("algorithms", wide.__name__, "--markdown")
+    assert answer.status == 0
+    assert answer.err == "Wide is left out, since its defaults do not make an algorithm: it wants a length\n"
+
+
+@pytest.mark.parametrize("words", [["algorithms", "GRPOO"], ["explain", "GRPOO"], ["diff", "GRPO", "GRPOO"]])
+def test_an_unknown_name_is_answered_with_what_exists(lightrl: Callable[..., Any], words: list[str]) -> None:
+    answer = lightrl(*words)
+    assert answer.status == 2
+    assert "no algorithm is named 'GRPOO'. Did you mean 'GRPO'? Known: " in answer.err
+    assert len(answer.lines) <= 3
+
+
+def test_explain_shows_part_arguments_formula_and_source(lightrl: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    out = lightrl("explain", "GRPO").out
+    row = next(line for line in out.splitlines() if line.startswith("│ aggregation"))
+    assert [cell.strip() for cell in row.strip("│").split("│")] == [
+        "aggregation",
+        "SequenceMean",
+        "count_filtered=False",
+        "w = m / (S L_i).",
+        "Shao et al. 2024 (GRPO), arXiv:2402.03300, eq. 3.",
+    ]
+    assert "│ critic " in out
+    assert "GRPO (lightrl-grpo): Group relative policy optimisation." in out
+
+
+def test_explain_on_a_narrow_terminal_cuts_nothing(lightrl: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert "…" not in lightrl("explain", "GRPO").out
+
+
+def test_the_formula_is_the_defining_sentence_of_the_docstring() -> None:
+    assert documentation(TokenMean).formula == "w = m / N_tok."
+    assert documentation(DecoupledClip).formula.startswith("J_t = min(r_t A_t")
+    assert documentation(KLPenalty).formula.startswith("With d = log pi")
+    assert documentation(DecoupledClip).source.startswith("Schulman et al. 2017")
+
+
+def test_every_part_of_the_core_opens_with_a_sentence() -> None:
+    classes = [cls for r in registry().records if r.distribution == "lightrl" for found in r.classes.values() for cls in found]
+    assert not [cls.__name__ for cls in classes if issubclass(cls, Part) and not documentation(cls).summary.endswith(".")]
