@@ -53,6 +53,8 @@ class CISPO(GroupRelative):
     Source: MiniMax 2025 (MiniMax-M1), arXiv:2506.13585, section 3.1.
     """
 
+    best_for = "long chains of thought, where rare decisive tokens must not lose their gradient to a clip"
+
     def __init__(
         self,
         clip: ClipScheme = lazy_instance(CappedImportance),
@@ -76,6 +78,8 @@ class SAPO(GroupRelative):
     Source: Gao et al. 2025, arXiv:2511.20347.
     """
 
+    best_for = "several steps per rollout where a hard clip throws too much away, as with mixture-of-experts policies"
+
     def __init__(self, clip: ClipScheme = lazy_instance(SoftGate), **kwargs: Any) -> None:
         """
         Args:
@@ -92,6 +96,8 @@ class GMPO(GroupRelative):
 
     Source: Zhao et al. 2025, arXiv:2507.20673.
     """
+
+    best_for = "several steps per rollout on noisy ratios: no single token can dominate its completion"
 
     def __init__(self, clip: ClipScheme = lazy_instance(GeometricMeanClip), **kwargs: Any) -> None:
         """
@@ -110,6 +116,8 @@ class GPG(GroupRelative):
 
     Source: Chu et al. 2025, arXiv:2504.02546.
     """
+
+    best_for = "a first baseline with groups: one step per rollout, nothing but centred rewards to tune"
 
     def __init__(
         self,
@@ -136,6 +144,8 @@ class LitePPO(GroupRelative):
     Source: Liu et al. 2025, arXiv:2508.08221.
     """
 
+    best_for = "base models and binary rewards, where the spread within a single group is mostly noise"
+
     def __init__(
         self,
         advantage: Advantage = lazy_instance(GroupNormalized, std="batch"),
@@ -160,6 +170,8 @@ class VAPO(ActorCritic):
 
     Source: Yue et al. 2025, arXiv:2504.05118, section 4.
     """
+
+    best_for = "long chains of thought with one reward at the end, where there is memory and time to train a critic"
 
     def __init__(
         self,
