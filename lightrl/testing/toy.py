@@ -34,7 +34,7 @@ class Learnt:
     gain: Tensor
     """`[N]`: how much the mean log-prob of the row's tokens rose, in nats."""
     group: Tensor
-    """`[N]`."""
+    """`[N]`: rows with the same number are compared."""
     covariance: float
     """Of reward and gain within groups, summed over rows."""
 
@@ -43,7 +43,7 @@ def one_rollout(algorithm: Algorithm) -> Learnt:
     """Train a tiny policy on one rollout of its own, with AdamW at 1e-3.
 
     Args:
-        algorithm: the bundle; groups are as many as its minibatches need, four at least.
+        algorithm: the bundle; it gets 64 rows, and as many groups as its minibatches need.
     """
     from lightning.pytorch import Trainer
 
@@ -59,7 +59,7 @@ def one_rollout(algorithm: Algorithm) -> Learnt:
         algorithm=algorithm,
         rewards={"small": Function("lightrl.testing.toy.small_digits")},
         engine=TransformersEngine(max_new_tokens=6),
-        prompts_per_rollout=max(4, algorithm.minibatches),
+        prompts_per_rollout=max(64 // algorithm.sampler.group_size, algorithm.minibatches, 1),
         optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3, weight_decay=0.0),
     )
     quiet = logging.getLogger("lightning.pytorch")
@@ -83,7 +83,9 @@ def _learnt(module: Any, before: Any, steps: int) -> Learnt:
     change = after(rows.input_ids, mask).logprobs - before(rows.input_ids, mask).logprobs
     gain = torch.where(mask, change, 0.0).sum(1) / mask.sum(1).clamp(min=1)
     scores = rows.reward_parts["small"]
-    same = (rows.group[:, None] == rows.group[None]).float()
+    # rows of different prompts are compared where a prompt has only one
+    group = rows.group if module.algorithm.sampler.group_size > 1 else torch.zeros_like(rows.group)
+    same = (group[:, None] == group[None]).float()
     centred = scores - same @ scores / same.sum(1)
     moved = max(float((a - b).abs().max()) for a, b in zip(after.parameters(), before.parameters(), strict=True))
-    return Learnt(steps, dict(after.state_dict()), moved, scores, gain, rows.group, float((centred * gain).sum()))
+    return Learnt(steps, dict(after.state_dict()), moved, scores, gain, group, float((centred * gain).sum()))

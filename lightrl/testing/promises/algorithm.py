@@ -33,9 +33,9 @@ def steps(make: Make) -> None:
 
 @promise(KIND, "it learns in the right direction")
 def learns(make: Make) -> None:
-    """After one rollout, completions with a larger reward than others of their prompt have gained probability on them."""
+    """After one rollout, completions with a larger reward than others (of their prompt, if it has several) have gained probability on them."""
     learnt = _learnt(make)
-    what = "better completions have not gained on worse ones of the same prompt"
+    what = "better completions have not gained on worse ones"
     rewards = learnt.rewards
     expect(learnt.covariance > 0, what, covariance=learnt.covariance, rewards=rewards, gain_per_token=learnt.gain, group=learnt.group)
 
