@@ -71,7 +71,7 @@ def facts_of(cls: type[Algorithm]) -> Facts:
         distribution=distribution_of(cls),
         models=_models(algorithm),
         completions=str(algorithm.sampler.group_size),
-        advantage=f"{stated.value('advantage')}, against {_COMPARED[algorithm.advantage.baseline]}",
+        advantage=f"{stated.value('advantage')}, against {_against(algorithm.advantage)}",
         level=algorithm.advantage.level,
         kl=_kl(algorithm),
         clip=_clip(algorithm, stated),
@@ -82,7 +82,11 @@ def facts_of(cls: type[Algorithm]) -> Facts:
     )
 
 
-_COMPARED = {"group": "its group", "batch": "the batch", "values": "the critic", "none": "nothing"}
+_BASELINES = {"group": "its group", "batch": "the batch", "values": "the critic", "none": "nothing"}
+
+
+def _against(advantage: Advantage) -> str:
+    return advantage.against or _BASELINES[advantage.baseline]
 
 
 def _models(algorithm: Algorithm) -> str:
@@ -116,11 +120,10 @@ def _clip(algorithm: Algorithm, stated: Choice) -> str:
 def _without_signal(algorithm: Algorithm) -> str:
     if algorithm.sampler.uninformative != "keep":
         return f"sampler: {algorithm.sampler.uninformative}"
-    baseline = algorithm.advantage.baseline
+    if algorithm.advantage.baseline != "group":
+        return f"as any other, against {_against(algorithm.advantage)}"
     if type(algorithm.advantage).commit is not Advantage.commit:
-        return "advantage from earlier rollouts"
-    if baseline != "group":
-        return f"advantage as any other, against {_COMPARED[baseline]}"
+        return "against earlier rollouts of the prompt"
     kl = algorithm.kl is not None and (algorithm.kl.loss_coefficient > 0 or algorithm.kl.reward_coefficient > 0)
     others = [name for name, acts in (("KL", kl), ("entropy", "entropy" in algorithm.loss_terms)) if acts]
     return f"gradient from {' and '.join(others)} alone" if others else "no gradient"

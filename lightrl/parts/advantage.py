@@ -35,8 +35,10 @@ class Advantage(Part):
     """What the reward is compared with; `group` wants groups of two and more, `values` a critic."""
     needs_extras: frozenset[str] = frozenset()
     """Names of what it reads in `experience.extras`, for a sampler to leave there."""
+    against: str = ""
+    """What the reward is compared with in words, where `baseline` does not say it; for tables that compare algorithms."""
     level: Literal["completion", "token"] = "completion"
-    """One number for all tokens of a completion (if nothing but its end is rewarded), or one per token."""
+    """One number for all tokens of a completion, or each token its own, from what follows it."""
 
     @abstractmethod
     def compute(self, experience: Experience) -> Advantages:
@@ -133,6 +135,8 @@ class DiscountedReturn(Advantage):
 
     Source: Williams 1992 (REINFORCE), Machine Learning 8; Sutton et al. 2000.
     """
+
+    level: Literal["completion", "token"] = "token"
 
     def __init__(self, gamma: float = 1.0) -> None:
         """

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 from lightrl.cli.bundles import bundle_named, registered
 from lightrl.cli.comparison import QUESTIONS, facts_of
@@ -18,6 +19,7 @@ from lightrl.parts.base import Part
 from lightrl.parts.clip import DecoupledClip
 from lightrl.parts.kl import KLPenalty
 from lightrl.plugins.registry import registry
+from lightrl.testing.experience import experience
 
 BUNDLES = [cls for _, cls in registered()]
 EVERY = pytest.mark.parametrize("cls", BUNDLES, ids=lambda cls: cls.__name__)
@@ -151,3 +153,16 @@ def test_the_formula_is_the_defining_sentence_of_the_docstring() -> None:
 def test_every_part_of_the_core_opens_with_a_sentence() -> None:
     classes = [cls for r in registry().records if r.distribution == "lightrl" for found in r.classes.values() for cls in found]
     assert not [cls.__name__ for cls in classes if issubclass(cls, Part) and not documentation(cls).summary.endswith(".")]
+
+
+@pytest.mark.parametrize("cls", [cls for _, cls in registry().of_kind("advantage")], ids=lambda cls: cls.__name__)
+def test_the_declared_level_of_an_advantage_is_what_it_computes(cls: type[Any]) -> None:
+    """Rewards at two tokens of each row: one number per completion, or one per token that follows from what comes after it."""
+    batch = experience([0.0] * 4, token_rewards=torch.zeros(4, 5), values=torch.rand(4, 5, generator=torch.Generator().manual_seed(0)))
+    batch.token_rewards[:, 3:] = torch.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, 0.5], [1.0, 0.0]])
+    batch.rewards = batch.token_rewards.sum(1)
+    batch.step_ends = batch.token_rewards.isfinite() & (torch.arange(5) >= 3)
+    batch.extras = {name: torch.zeros(4) for name in cls.needs_extras}
+    advantages = cls().compute(batch).advantages[:, 2:]
+    constant = bool((advantages == advantages[:, :1]).all())
+    assert cls.level == ("completion" if constant else "token")

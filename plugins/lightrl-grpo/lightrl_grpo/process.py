@@ -15,6 +15,7 @@ class StepNormalized(Advantage):
     """
 
     baseline = "group"
+    level = "token"
 
     def __init__(self, ddof: int = 1, eps: float = 1e-6) -> None:
         """

@@ -58,6 +58,8 @@ class MovingAverageCentered(CentredReturn):
     Source: Williams 1992 (REINFORCE), Machine Learning 8, section 4 (reinforcement comparison).
     """
 
+    against = "a moving average"
+
     def __init__(self, decay: float = 0.9, gamma: float = 1.0) -> None:
         """
         Args:

@@ -46,6 +46,7 @@ class GreedyCentered(CentredReturn):
     """
 
     needs_extras = frozenset({GREEDY})
+    against = "the greedy completion"
 
     def baseline_of(self, experience: Experience, first: Tensor) -> Tensor:
         """See `CentredReturn.baseline_of`.

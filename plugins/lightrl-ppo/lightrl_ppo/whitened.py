@@ -44,6 +44,11 @@ class WhitenedReturn(DiscountedReturn):
             )
         self.over, self.baseline, self.eps = over, baseline, eps
 
+    @property
+    def against(self) -> str:
+        """See `Advantage.against`."""
+        return "its group, in units of the batch" if self.baseline == "group" else "the batch"
+
     def compute(self, experience: Experience) -> Advantages:
         mask = experience.response_mask & experience.scorable[:, None]
         returns, first = self.returns(experience).double(), mask.int().argmax(1, keepdim=True)

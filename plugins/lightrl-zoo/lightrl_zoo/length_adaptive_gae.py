@@ -15,6 +15,7 @@ class LengthAdaptiveGAE(Advantage):
     """
 
     baseline = "values"
+    level = "token"
 
     def __init__(self, alpha: float = 0.05, gamma: float = 1.0, whitened: bool = True) -> None:
         """
