@@ -18,9 +18,7 @@ class CappedImportance(ClipScheme):
     token_ratio_only = True
     silent_without_advantage = True
 
-    def __init__(
-        self, high: float = 0.2, low: float | None = None, mask_high: float | None = None, mask_low: float | None = None
-    ) -> None:
+    def __init__(self, high: float = 0.2, low: float | None = None, mask_high: float | None = None, mask_low: float | None = None) -> None:
         """
         Args:
             high: the weight is at most 1 + high; > 0. The paper tunes it and does not state it; 0.2 is that of verl's example.

@@ -35,6 +35,4 @@ class SoftGate(ClipScheme):
         gate = torch.sigmoid(tau * (log_ratio.exp() - 1))
         nowhere = torch.zeros_like(gate, dtype=torch.bool)
         open_share = (4 * gate * (1 - gate)).detach()
-        return Surrogate(
-            loss=-4 / tau * gate * advantages, clipped_low=nowhere, clipped_high=nowhere, statistics={"sapo/gate": open_share}
-        )
+        return Surrogate(loss=-4 / tau * gate * advantages, clipped_low=nowhere, clipped_high=nowhere, statistics={"sapo/gate": open_share})
