@@ -1,0 +1,81 @@
+"""The defaults are the papers', and the hooks register everything."""
+
+import warnings
+
+import lightrl_ppo
+import pytest
+from lightrl_ppo import PPO, REINFORCE, RLOO, GreedyBaselineSampler, PPOPenalty, ReinforcePlusPlus, ReinforcePlusPlusBaseline, ReMax
+
+from lightrl import Algorithm, NoClip, PolicyGradient, SequenceMean, SequenceSum, SymmetricClip, TokenMean, ValueHead
+from lightrl.plugins.registry import registry
+
+EVERY = [PPO, PPOPenalty, REINFORCE, ReMax, RLOO, ReinforcePlusPlus, ReinforcePlusPlusBaseline]
+
+
+@pytest.mark.parametrize("bundle", EVERY)
+def test_every_bundle_is_built_without_a_warning_and_shares_nothing(bundle: type[Algorithm]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first, second = bundle(), bundle()
+    assert all(part is not second.parts[slot] for slot, part in first.parts.items())
+
+
+def test_ppo_is_trls() -> None:
+    ppo = PPO()
+    assert (ppo.advantage.gamma, ppo.advantage.lam, ppo.advantage.whitened, ppo.advantage.whitened_rewards) == (1.0, 0.95, True, False)
+    assert (ppo.clip.low, ppo.clip.high) == (0.2, 0.2)
+    assert isinstance(ppo.critic, ValueHead)
+    assert (ppo.critic.coefficient, ppo.critic.clip, ppo.critic.detach) == (0.1, 0.2, False)
+    assert (ppo.kl.estimator, ppo.kl.reward_coefficient, ppo.kl.loss_coefficient) == ("k1", 0.05, 0.0)
+    assert type(ppo.aggregation) is TokenMean
+    assert (ppo.epochs, ppo.minibatches, ppo.sampler.group_size) == (4, 1, 1)
+    assert ppo.needs == {"values", "ref_logprobs"}
+
+
+def test_the_penalty_form_has_a_controller_in_place_of_the_clip() -> None:
+    penalty = PPOPenalty()
+    assert type(penalty.clip) is NoClip
+    assert (penalty.kl.against, penalty.kl.estimator, penalty.kl.loss_coefficient) == ("old", "k3", 1.0)
+    assert penalty.kl.controller.target == 0.01
+    assert penalty.needs == {"values"}
+
+
+def test_rloo_is_the_papers() -> None:
+    rloo = RLOO()
+    assert type(rloo.clip) is PolicyGradient
+    assert type(rloo.aggregation) is SequenceSum
+    assert (rloo.kl.estimator, rloo.kl.reward_coefficient) == ("k1", 0.03)
+    assert (rloo.sampler.group_size, rloo.steps_per_rollout) == (4, 1)
+
+
+def test_reinforce_plus_plus_is_the_papers() -> None:
+    alone, grouped = ReinforcePlusPlus(), ReinforcePlusPlusBaseline()
+    assert (alone.kl.estimator, alone.kl.reward_coefficient, alone.sampler.group_size) == ("k1", 0.001, 1)
+    assert type(alone.aggregation) is SequenceMean
+    assert type(alone.clip) is type(grouped.clip) is SymmetricClip
+    assert (alone.advantage.over, alone.advantage.baseline, alone.advantage.gamma) == ("rows", "none", 1.0)
+    assert (grouped.advantage.baseline, grouped.sampler.group_size) == ("group", 8)
+    assert (grouped.kl.estimator, grouped.kl.loss_coefficient, grouped.kl.reward_coefficient) == ("k2", 0.001, 0.0)
+    assert type(grouped.aggregation) is TokenMean
+
+
+def test_reinforce_makes_one_step_per_rollout_and_says_so() -> None:
+    assert REINFORCE().steps_per_rollout == 1
+    with pytest.warns(UserWarning, match="PolicyGradient has no bound, and 2 optimizer steps"):
+        REINFORCE(minibatches=2)
+    assert type(ReMax().sampler) is GreedyBaselineSampler
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("algorithm", [cls.__name__ for cls in EVERY]),
+        ("advantage", ["BatchCentered", "GreedyCentered", "MovingAverageCentered", "WhitenedReturn"]),
+        ("clip scheme", ["DualClip"]),
+        ("sampler", ["GreedyBaselineSampler"]),
+        ("KL controller", ["TargetKL"]),
+    ],
+)
+def test_the_hooks_register_it(kind: str, names: list[str]) -> None:
+    for name in names:
+        assert registry().resolve(kind, f"lightrl-ppo:{name}") is getattr(lightrl_ppo, name)
