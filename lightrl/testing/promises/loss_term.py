@@ -17,7 +17,7 @@ from lightrl.types import Experience, PolicyOutput
 
 KIND = "loss term"
 
-row_promises(KIND, lambda part, rows: part.mask(rows))
+row_promises(KIND, lambda part, rows: part.mask(rows), of="of its mask, ")
 
 
 def outputs(rows: Experience, needs: frozenset[str]) -> PolicyOutput:

@@ -40,13 +40,14 @@ def detached(make: Make) -> None:
         expect(not found.requires_grad, "the weights must be detached")
 
 
-def row_promises(kind: str, ask: Any, signed: bool = False) -> None:
+def row_promises(kind: str, ask: Any, signed: bool = False, of: str = "") -> None:
     """Register what a method promises that gives each token of an experience a number.
 
     Args:
         kind: whose.
         ask: calls the part on an experience; `[N, L]`.
         signed: the numbers may be below 0.
+        of: what the promises are about, where a kind has several such methods.
     """
 
     def value(make: Make, rows: Experience) -> Tensor:
@@ -55,27 +56,27 @@ def row_promises(kind: str, ask: Any, signed: bool = False) -> None:
         expect_statistics(statistics, *rows.response_mask.shape, **brief(rows))
         return torch.where(rows.token_weight > 0, found, 0.0)
 
-    @promise(kind, "it gives each token a finite number" if signed else "weights are finite and never below 0")
+    @promise(kind, f"{of}{'it gives each token a finite number' if signed else 'weights are finite and never below 0'}")
     def shapes(make: Make) -> None:
         for rows in experiences():
             found = value(make, rows)
             expect(found.isfinite(), "its numbers must be finite", found=found, **brief(rows))
             expect(found >= (-torch.inf if signed else 0.0), "weights must be at least 0", weights=found, **brief(rows))
 
-    @promise(kind, "masked positions and failed rows have no influence")
+    @promise(kind, f"{of}masked positions and failed rows have no influence")
     def masked(make: Make) -> None:
         for rows in experiences():
             found = value(make, replace(poisoned(rows), token_weight=rows.token_weight))
             expect_same(value(make, rows), found, "NaN at masked positions or failed rows leaks out", **brief(rows))
 
-    @promise(kind, "permuting rows permutes results")
+    @promise(kind, f"{of}permuting rows permutes results")
     def permutation(make: Make) -> None:
         for rows in experiences():
             order = shuffled(len(rows))
             found = value(make, rows.select(order))
             expect_same(value(make, rows)[order], found, f"rows in the order {order} get other numbers", **brief(rows))
 
-    @promise(kind, "splitting a batch over ranks changes nothing")
+    @promise(kind, f"{of}splitting a batch over ranks changes nothing")
     def ranks(make: Make) -> None:
         for rows in experiences():
             whole = value(make, rows)
@@ -84,7 +85,7 @@ def row_promises(kind: str, ask: Any, signed: bool = False) -> None:
                 found = value(make, rows.select(share))
                 expect_same(whole[share], found, f"group {int(group)} by itself gets other numbers", **brief(rows))
 
-    @promise(kind, "padding changes nothing")
+    @promise(kind, f"{of}padding changes nothing")
     def padding(make: Make) -> None:
         for rows in experiences():
             found = value(make, rows.padded(rows.input_ids.shape[1] + 3))[:, : rows.input_ids.shape[1]]
