@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,3 +84,27 @@ def test_a_name_of_two_plugins_is_refused_and_the_distribution_decides(resolved:
         assert chosen.status == 0
     finally:
         registry().records.remove(twin)
+
+
+GRPO_CONFIG = str(Path(__file__).parents[2] / "configs" / "grpo.yaml")
+
+
+def test_the_papers_grpo_with_dapo_in_its_place_is_dapo_and_no_mixture(lightrl: Callable[..., Any]) -> None:
+    switched = lightrl("fit", "--config", GRPO_CONFIG, "--model.algorithm", "DAPO", "--print_config")
+    assert switched.status == 0, switched.err
+    # every part and argument is the bundle's own, as in a config that never spoke of GRPO
+    plain = lightrl(
+        "fit", "--model.algorithm", "DAPO", "--model.policy", "TinyPolicy", "--model.rewards.correct", "ExactMatch",
+        "--data.train", "DigitSorting", "--rollouts", "1", "--print_config",
+    )  # fmt: skip
+    assert switched.config["model"]["algorithm"] == plain.config["model"]["algorithm"]
+    assert switched.at("model.algorithm.kl") is None
+    # what is no part of the algorithm stays
+    assert switched.at("model.optimizer.lr") == 1e-6
+    assert switched.at("model.prompts_per_rollout") == 16
+    file = f"({GRPO_CONFIG}) was for GRPO; DAPO has replaced it"
+    assert sorted(switched.lines) == [
+        f"dropped: model.algorithm.clip = SymmetricClip(epsilon=0.2) {file}",
+        f"dropped: model.algorithm.kl = KLPenalty(estimator=k3, loss_coefficient=0.04) {file}",
+        f"dropped: model.algorithm.sampler = GroupSampler(group_size=64) {file}",
+    ]
