@@ -12,9 +12,9 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "lightrl.types": [
-        "Counts", "Experience", "Outcome", "PolicyOutput", "Prompt", "Rollout", "ScoredRollout", "Statistic", "WithStatistics",
-    ],
+    "lightrl.types": ["Counts", "Experience", "Outcome", "PolicyOutput", "Rollout", "ScoredRollout"],
+    "lightrl.prompt": ["Prompt"],
+    "lightrl.statistic": ["Statistic", "WithStatistics"],
     "lightrl.hookspecs": ["hookimpl"],
     "lightrl.ops.gae": ["generalised_advantages"],
     "lightrl.ops.masked": ["whiten"],
@@ -33,10 +33,13 @@ _HOME = {
     "lightrl.parts.prompts": ["PromptSource"],
     "lightrl.parts.ratio": ["ImportanceRatio", "SequenceRatio", "TokenRatio"],
     "lightrl.parts.reference": ["FrozenReference", "MovingAverageReference", "PeriodicReference", "Reference"],
-    "lightrl.parts.reward": ["BatchReward", "Function", "Reward", "RowReward"],
+    "lightrl.parts.async_reward": ["AsyncReward"],
+    "lightrl.parts.function": ["Function"],
+    "lightrl.parts.reward": ["BatchReward", "Reward", "RowReward"],
     "lightrl.parts.sampler": ["Collection", "GroupSampler", "Sampler"],
     "lightrl.parts.shaping": ["OutcomeShaping", "RewardShaping"],
     "lightrl.parts.value_model": ["ValueModel"],
+    "lightrl.parts.weight_schedule": ["LinearWeight"],
     "lightrl.parts.token_weight": ["MaskTruncated", "TokenWeight"],
     "lightrl.policy.policy": ["Policy"],
     "lightrl.policy.source": ["PolicySource", "PretrainedPolicy", "TinyPolicy"],

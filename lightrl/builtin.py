@@ -13,11 +13,11 @@ from lightrl.parts.clip import DecoupledClip, NoClip, PolicyGradient, SymmetricC
 from lightrl.parts.correction import MaskedImportance, TruncatedImportance
 from lightrl.parts.critic import ValueHead
 from lightrl.parts.dynamic_sampler import DynamicSampler
+from lightrl.parts.function import Function
 from lightrl.parts.kl import AdaptiveKL, KLPenalty
 from lightrl.parts.loss_term import EntropyBonus, PositiveNLL
 from lightrl.parts.ratio import SequenceRatio, TokenRatio
 from lightrl.parts.reference import FrozenReference, MovingAverageReference, PeriodicReference
-from lightrl.parts.reward import Function
 from lightrl.parts.sampler import GroupSampler
 from lightrl.parts.shaping import OutcomeShaping
 from lightrl.parts.token_weight import MaskTruncated

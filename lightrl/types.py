@@ -7,58 +7,21 @@ Every per-token tensor is `[N, L]` and entry t belongs to token t. Rows start at
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-JSON = Any
-"""A value that `json.dumps` takes: None, bool, int, float, str, or lists and string-keyed dicts of them."""
+from lightrl.prompt import JSON, Message, Prompt
+from lightrl.statistic import Statistic, Statistics, WithStatistics
 
-Message = dict[str, str]
-"""One turn of a conversation: `{"role": "user", "content": "..."}`."""
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """What the policy is asked, and what a reward may need to judge the answer."""
-
-    id: str
-    """Stable and unique in the data set: the same prompt has the same id in every epoch and after a resume."""
-    messages: tuple[Message, ...] | None = None
-    """The conversation so far, to be rendered by the tokenizer's chat template; or None if `text` is given."""
-    text: str | None = None
-    """The raw text to be continued, taken as it is; or None if `messages` is given."""
-    answer: JSON = None
-    """The reference answer, if the data set has one."""
-    columns: Mapping[str, JSON] = field(default_factory=dict)
-    """The other columns of the data set; rewards receive them by name."""
-    meta: Mapping[str, JSON] = field(default_factory=dict)
-    """Notes of samplers and environments that travel with the prompt; never shown to the policy."""
-
-    def __post_init__(self) -> None:
-        if (self.messages is None) == (self.text is None):
-            raise ValueError(f"prompt {self.id!r} needs either messages or text, and not both")
-
-    def to_json(self) -> dict[str, JSON]:
-        """The prompt as a JSON value, for backlogs that travel in a checkpoint."""
-        return {
-            "id": self.id,
-            "messages": None if self.messages is None else list(self.messages),
-            "text": self.text,
-            "answer": self.answer,
-            "columns": dict(self.columns),
-            "meta": dict(self.meta),
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, JSON]) -> Prompt:
-        """The inverse of `to_json`."""
-        messages = value["messages"]
-        return cls(**{**value, "messages": None if messages is None else tuple(messages)})
+__all__ = [
+    "JSON", "Counts", "Experience", "Message", "Outcome", "PolicyOutput", "Prompt", "Rollout", "Rows", "ScoredRollout", "Statistic",
+    "Statistics", "WithStatistics",
+]  # fmt: skip
 
 
 class Outcome(IntEnum):
@@ -231,30 +194,6 @@ class PolicyOutput:
     """`[n, L]` nats, of the whole vocabulary at the rollout's temperature, if a part needs it; 0 outside the response."""
     values: Tensor | None = None
     """`[n, L]` from the critic, if a part needs it."""
-
-
-@dataclass(frozen=True)
-class Statistic:
-    """A named number of a part, per row or per token, that the core reduces over micro-batches and ranks."""
-
-    value: Tensor
-    """`[n]` or `[n, L]`; NaN is left out. Per-token values count on response tokens only."""
-    reduce: Literal["mean", "sum", "max", "min"] = "mean"
-    """How values meet, over rows, tokens, micro-batches, optimizer steps and ranks."""
-
-
-Statistics = Mapping[str, "Tensor | Statistic"]
-"""Statistics by name; a bare tensor is reduced by its mean."""
-
-
-@dataclass(frozen=True)
-class WithStatistics:
-    """A part's value together with statistics about it; any part method may return this in place of the bare value."""
-
-    value: Any
-    """What the contract of the method asks for."""
-    statistics: Statistics
-    """Numbers to be reduced and logged."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from lightrl.cli.choice import Choice
 from lightrl.cli.signatures import Slot
-from lightrl.parts.reward import Function
+from lightrl.parts.function import Function
 
 
 def reward_in_full(slot: Slot, old: Choice | None, new: Any, key: str) -> Any:

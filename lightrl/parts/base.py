@@ -6,7 +6,8 @@ import copy
 from abc import ABC
 from typing import Any, TypeVar
 
-from lightrl.types import JSON, Statistics, WithStatistics
+from lightrl.prompt import JSON
+from lightrl.statistic import Statistics, WithStatistics
 
 T = TypeVar("T")
 

@@ -2,34 +2,126 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any
-
-from torch import Tensor
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from lightrl.parts.base import Part
-from lightrl.types import Prompt, Rollout
+from lightrl.parts.weight_schedule import LinearWeight
+from lightrl.prompt import Prompt
+
+if TYPE_CHECKING:
+    # worker processes import this module, and most of them have no use for torch
+    from torch import Tensor
+
+    from lightrl.types import Rollout
 
 RowScore = float | int | bool | Sequence[float] | None
 """What a row scores: a number for the row, one number per response token, or None to abstain."""
+Runs = Literal["inline", "process", "async"]
+"""Where a reward runs: in the training process, in worker processes that can be killed, or in an event loop."""
+
+TIMEOUT_S = 10.0
+"""Seconds per completion where nothing else is said."""
+WORKERS = 2
+"""Worker processes of a reward where nothing else is said."""
+MEMORY_MB = 4096
+"""What a worker process may take beyond its start where nothing else is said."""
 
 
 class Reward(Part):
-    """Scores completions; subclass `RowReward` or `BatchReward`."""
+    """Scores completions; subclass `RowReward`, `AsyncReward` or `BatchReward` and hand `**kwargs` on to it."""
 
-    def __init__(self, weight: float = 1.0) -> None:
+    runs: Runs = "inline"
+    """Where it runs."""
+
+    def __init__(
+        self,
+        weight: float = 1.0,
+        gate: str | None = None,
+        gate_above: float = 0.0,
+        normalize: Literal["group"] | None = None,
+        schedule: LinearWeight | None = None,
+        max_error_rate: float = 0.5,
+        error_window: int = 256,
+    ) -> None:
         """
         Args:
             weight: the factor in the sum of rewards; 0 scores and logs without training on it.
+            gate: name of another reward: where that one's raw score is not above `gate_above`, this one is not asked and scores 0.
+                Where that one abstained or failed, so does this one.
+            gate_above: what the gate's score must exceed.
+            normalize: `group`: (score - mean) / std over the scorable rows of the group, before the weight; 0 where all are equal.
+            schedule: a factor on the weight that moves with the rollouts.
+            max_error_rate: failures among the last `error_window` completions, as a share of `error_window`, above which training
+                stops; in [0, 1]; 1: never.
+            error_window: how many completions the error rate looks back on; at least 1.
+
+        Raises:
+            ValueError: an argument outside its range.
         """
-        self.weight = weight
+        if not 0 <= max_error_rate <= 1 or error_window < 1:
+            raise ValueError(
+                f"{type(self).__name__} needs max_error_rate in [0, 1] and error_window >= 1, got {max_error_rate} and {error_window}"
+            )
+        if normalize not in (None, "group"):
+            raise ValueError(f"{type(self).__name__} knows normalize: group or null, got {normalize!r}")
+        self.weight, self.gate, self.gate_above, self.normalize = weight, gate, gate_above, normalize
+        self.schedule, self.max_error_rate, self.error_window = schedule, max_error_rate, error_window
 
 
 class RowReward(Reward):
-    """Scores one completion at a time."""
+    """Scores one completion at a time, in worker processes unless the class says otherwise.
+
+    A worker is killed when a completion takes too long, and others go on. Each worker has its own copy of the reward, so a
+    score must not depend on what earlier calls left behind. A class whose `score` is quick, always returns and
+    never crashes sets `runs = "inline"` and is called in the training process, where nothing can stop it.
+    """
+
+    runs: Runs = "process"
+    version: str = "1"
+    """Part of the cache's key: change it when the same completion scores something else than before."""
+
+    def __init__(
+        self,
+        weight: float = 1.0,
+        runs: Literal["inline", "process"] | None = None,
+        timeout_s: float | None = None,
+        workers: int | None = None,
+        memory_mb: int | None = None,
+        cache: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        """
+        Args:
+            weight: the factor in the sum of rewards; 0 scores and logs without training on it.
+            runs: `inline` calls it in the training process, `process` in workers that can be killed; null: as the class says.
+            timeout_s: wall-clock seconds for one completion, after which its worker is killed and the row fails; null: 10.
+            workers: processes that score at the same time; null: 2.
+            memory_mb: megabytes that a worker may take beyond what it has at its start; null: 4096; 0: no limit.
+            cache: scores that are remembered, the least recently used forgotten first; 0: none.
+            **kwargs: the arguments of `Reward`.
+
+        Raises:
+            ValueError: an argument outside its range, or a limit for a reward that nothing limits.
+        """
+        super().__init__(weight, **kwargs)
+        name = type(self).__name__
+        if runs is not None:
+            if self.runs == "async" or runs not in ("inline", "process"):
+                raise ValueError(f"{name} runs {self.runs}; runs={runs!r} is not possible, only inline and process replace each other")
+            self.runs = runs
+        limits = {"timeout_s": timeout_s, "workers": workers, "memory_mb": memory_mb}
+        limits = {key: value for key, value in limits.items() if value is not None}
+        useless = [key for key in limits if self.runs == "inline" or (self.runs == "async" and key != "timeout_s")]
+        if useless:
+            raise ValueError(f"{name} runs {self.runs}, where {', '.join(useless)} would limit nothing: leave it out, or set runs: process")
+        if any(value <= 0 for key, value in limits.items() if key != "memory_mb") or (memory_mb or 0) < 0 or cache < 0:
+            raise ValueError(f"{name} needs timeout_s > 0, workers >= 1, memory_mb >= 0 and cache >= 0, got {limits} and cache={cache}")
+        self.timeout_s = TIMEOUT_S if timeout_s is None else timeout_s
+        self.workers = WORKERS if workers is None else workers
+        self.memory_mb = MEMORY_MB if memory_mb is None else memory_mb
+        self.cache = cache
 
     @abstractmethod
     def score(self, prompt: Prompt, completion: str, **columns: Any) -> RowScore:
@@ -46,59 +138,8 @@ class RowReward(Reward):
 
 
 class BatchReward(Reward):
-    """Scores a whole rollout at once, for example with a model."""
+    """Scores a whole rollout at once, for example with a model, in the training process."""
 
     @abstractmethod
     def score(self, rollout: Rollout) -> Tensor:
         """`[N]`, or `[N, L]` with NaN where no step ends; float32. NaN in `[N]` means failed."""
-
-
-class Function(RowReward):
-    """A plain Python function as a reward.
-
-    The function declares by name what it wants of `prompt`, `completion`, `answer` and the data set's columns, and
-    returns a number, a list with one number per response token, or None.
-    """
-
-    def __init__(self, path: str, weight: float = 1.0) -> None:
-        """
-        Args:
-            path: where to import it from, `package.module.function`.
-            weight: the factor in the sum of rewards; 0 scores and logs without training on it.
-
-        Raises:
-            ValueError: there is no such function, or the path is not one.
-        """
-        super().__init__(weight)
-        self.path = path
-        self._function = _imported(path)
-        self.accepts = accepted_names(self._function)
-
-    def score(self, prompt: Prompt, completion: str, **columns: Any) -> RowScore:
-        given = {"prompt": prompt, "completion": completion, **columns}
-        if self.accepts is not None:
-            given = {name: value for name, value in given.items() if name in self.accepts}
-        return self._function(**given)  # type: ignore[no-any-return]
-
-
-def accepted_names(function: Callable[..., Any]) -> dict[str, bool] | None:
-    """The arguments a function takes by name, each with whether it must be given; None if it takes any."""
-    parameters = inspect.signature(function).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return None
-    return {p.name: p.default is p.empty for p in parameters if p.name != "self" and p.kind is not p.VAR_POSITIONAL}
-
-
-def _imported(path: str) -> Callable[..., Any]:
-    module_name, _, name = path.rpartition(".")
-    if not module_name:
-        raise ValueError(f"a reward function is named by its import path, package.module.function; got {path!r}")
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ValueError(f"the reward function {path!r} cannot be imported: {error}. Is its folder on PYTHONPATH?") from error
-    function = getattr(module, name, None)
-    if not callable(function):
-        known = sorted(n for n, v in vars(module).items() if inspect.isfunction(v) and not n.startswith("_"))
-        raise ValueError(f"module {module_name!r} has no function {name!r}; it has: {', '.join(known) or 'none'}")
-    return function  # type: ignore[no-any-return]

@@ -7,7 +7,8 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
-from lightrl.parts.reward import Function, RowReward, accepted_names
+from lightrl.parts.function import Function, accepted_names
+from lightrl.parts.reward import RowReward
 from lightrl.types import Prompt, Rollout
 
 BY_POSITION = 2

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.parts.reward import Function
+from lightrl.parts.function import Function
 
 
 def small_digits(completion: str) -> float:

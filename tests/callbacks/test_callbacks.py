@@ -32,6 +32,8 @@ from lightrl.testing import random_rollout
 class Short(RowReward):
     """Prefers short completions."""
 
+    runs = "inline"
+
     def score(self, prompt: Prompt, completion: str) -> float:
         return -float(len(completion))
 

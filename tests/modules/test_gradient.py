@@ -52,6 +52,8 @@ AGGREGATIONS: list[Callable[[], Aggregation]] = [
 class EvenTokens(RowReward):
     """Something that differs between rows of every group."""
 
+    runs = "inline"
+
     def score(self, prompt: Prompt, completion: str, **columns: Any) -> float:
         return sum(ord(c) for c in completion) % 7 / 7
 

@@ -18,6 +18,8 @@ from lightrl.modules.supervised import encode_examples
 class Right(RowReward):
     """1 for the answer itself."""
 
+    runs = "inline"
+
     def score(self, prompt: Prompt, completion: str, *, answer: str) -> float:
         return float(completion == answer)
 

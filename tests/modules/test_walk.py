@@ -33,6 +33,8 @@ from lightrl.testing import ReplayEngine, random_rollout
 class SortedStart(RowReward):
     """How much of the answer's start is right: a reward that varies within a group."""
 
+    runs = "inline"
+
     def score(self, prompt: Prompt, completion: str, *, answer: str) -> float:
         return sum(a == b for a, b in zip(completion, answer, strict=False)) / len(answer)
 
@@ -133,6 +135,8 @@ def test_an_engine_with_wrong_log_probs_is_reported_with_numbers(tmp_path: Path)
 
 
 class LengthOfText(RowReward):
+    runs = "inline"
+
     def score(self, prompt: Prompt, completion: str) -> float:
         return float(len(completion))
 

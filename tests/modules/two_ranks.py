@@ -43,6 +43,8 @@ class Numbers(PromptSource):
 class OnRankZeroOften(RowReward):
     """Something that varies; on rank 0 every other prompt (or, where a batch may stay short, every prompt) is all right."""
 
+    runs = "inline"
+
     def __init__(self, every: int) -> None:
         super().__init__()
         self.every = every

@@ -21,6 +21,8 @@ from lightrl.rewards.scoring import RewardSet
 class ByPrompt(RowReward):
     """The n-th completion of a prompt scores what the prompt's column says."""
 
+    runs = "inline"
+
     def score(self, prompt: Prompt, completion: str, *, scores: list[float | None], **columns: Any) -> float | None:
         return scores[int(completion) % len(scores)]
 

@@ -1,6 +1,6 @@
 import pytest
 
-from lightrl.parts.reward import Function, accepted_names
+from lightrl.parts.function import Function, accepted_names
 from lightrl.types import Prompt
 
 PROMPT = Prompt(id="1", text="2+2=", answer="4", columns={"level": 3})

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from lightrl.parts.reward import BatchReward, Function, Reward, RowReward
+from lightrl.parts.function import Function
+from lightrl.parts.reward import BatchReward, Reward, RowReward
 from lightrl.rewards.scoring import RewardSet
 from lightrl.types import Outcome, Prompt, Rollout, ScoredRollout
 
@@ -36,6 +37,8 @@ def rollout(lengths: list[int], width: int = 6, columns: dict[str, Any] | None =
 
 class Says(RowReward):
     """Returns, or raises, what it was told to, by row."""
+
+    runs = "inline"
 
     def __init__(self, *values: Any, weight: float = 1.0) -> None:
         super().__init__(weight)
@@ -198,12 +201,16 @@ def test_statistics_add_up_to_the_reward() -> None:
 class Wants(RowReward):
     """Names what it wants, in several ways."""
 
+    runs = "inline"
+
     def score(self, question: Prompt, text: str, *, answer: str, level: int, bonus: float = 0.5, **rest: Any) -> float:
         raise NotImplementedError
 
 
 class Strict(RowReward):
     """Takes nothing but what it names."""
+
+    runs = "inline"
 
     def score(self, prompt: Prompt, completion: str, level: int) -> float:
         return float(level)
@@ -239,6 +246,8 @@ def test_sets_that_cannot_teach_are_refused(rewards: dict[str, Any], words: str)
 
 class Counting(RowReward):
     """Keeps a count, which must survive."""
+
+    runs = "inline"
 
     calls = 0
 

@@ -334,6 +334,8 @@ broken("sampler", "its backlog survives a restart", Hoarder)
 class Remembering(RowReward):
     """Broken on purpose: a score depends on how many were scored before."""
 
+    runs = "inline"
+
     def score(self, prompt: Prompt, completion: str) -> float:
         self.seen = getattr(self, "seen", 0) + 1
         return float(self.seen)

@@ -1,0 +1,57 @@
+"""Rewards that wait for somebody else: a judge, a service."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+from lightrl.parts.reward import RowReward, RowScore, Runs
+from lightrl.prompt import Prompt
+
+
+class AsyncReward(RowReward):
+    """Scores one completion at a time by waiting for an answer; many wait at once, in one event loop.
+
+    Calls that raise one of `transient` are repeated after random pauses that grow exponentially.
+    """
+
+    runs: Runs = "async"
+    transient: tuple[type[Exception], ...] = (ConnectionError, TimeoutError)
+    """Exceptions that may not happen the next time."""
+
+    def __init__(
+        self,
+        weight: float = 1.0,
+        timeout_s: float = 60.0,
+        concurrency: int = 16,
+        retries: int = 3,
+        requests_per_minute: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """
+        Args:
+            weight: the factor in the sum of rewards; 0 scores and logs without training on it.
+            timeout_s: wall-clock seconds for one call, after which it is cancelled; the next attempt has as many.
+            concurrency: calls under way at the same time; at least 1.
+            retries: further attempts after a transient error; at least 0.
+            requests_per_minute: calls started per minute, attempts included; null: no limit.
+            **kwargs: the arguments of `Reward`, and `cache`.
+
+        Raises:
+            ValueError: an argument outside its range.
+        """
+        super().__init__(weight, timeout_s=timeout_s, **kwargs)
+        if concurrency < 1 or retries < 0 or (requests_per_minute is not None and requests_per_minute <= 0):
+            raise ValueError(
+                f"{type(self).__name__} needs concurrency >= 1, retries >= 0 and requests_per_minute > 0 or null, "
+                f"got {concurrency}, {retries} and {requests_per_minute}"
+            )
+        self.concurrency, self.retries, self.requests_per_minute = concurrency, retries, requests_per_minute
+
+    @abstractmethod
+    async def score(self, prompt: Prompt, completion: str, **columns: Any) -> RowScore:  # type: ignore[override]
+        """As `RowReward.score`, awaited. It must not block the loop: no `time.sleep`, no synchronous client."""
+
+    async def close(self) -> None:
+        """Give back what `score` opened; awaited once in the loop that `score` ran in."""
+        return None

@@ -1,0 +1,72 @@
+"""A plain function as a reward."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from lightrl.parts.reward import RowReward, RowScore
+from lightrl.prompt import Prompt
+
+
+class Function(RowReward):
+    """A plain Python function as a reward.
+
+    The function declares by name what it wants of `prompt`, `completion`, `answer` and the data set's columns, and
+    returns a number, a list with one number per response token, or None.
+    """
+
+    def __init__(self, path: str, weight: float = 1.0, **kwargs: Any) -> None:
+        """
+        Args:
+            path: where to import it from, `package.module.function`.
+            weight: the factor in the sum of rewards; 0 scores and logs without training on it.
+            **kwargs: the arguments of `RowReward`.
+
+        Raises:
+            ValueError: there is no such function, or the path is not one.
+        """
+        super().__init__(weight, **kwargs)
+        self.path = path
+        self._function = _imported(path)
+        self.accepts = accepted_names(self._function)
+
+    def score(self, prompt: Prompt, completion: str, **columns: Any) -> RowScore:
+        given = {"prompt": prompt, "completion": completion, **columns}
+        if self.accepts is not None:
+            given = {name: value for name, value in given.items() if name in self.accepts}
+        return self._function(**given)  # type: ignore[no-any-return]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_function"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._function = _imported(self.path)
+
+
+def accepted_names(function: Callable[..., Any]) -> dict[str, bool] | None:
+    """The arguments a function takes by name, each with whether it must be given; None if it takes any."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return {p.name: p.default is p.empty for p in parameters if p.name != "self" and p.kind is not p.VAR_POSITIONAL}
+
+
+def _imported(path: str) -> Callable[..., Any]:
+    module_name, _, name = path.rpartition(".")
+    if not module_name:
+        raise ValueError(f"a reward function is named by its import path, package.module.function; got {path!r}")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ValueError(f"the reward function {path!r} cannot be imported: {error}. Is its folder on PYTHONPATH?") from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        known = sorted(n for n, v in vars(module).items() if inspect.isfunction(v) and not n.startswith("_"))
+        raise ValueError(f"module {module_name!r} has no function {name!r}; it has: {', '.join(known) or 'none'}")
+    if inspect.iscoroutinefunction(function):
+        raise ValueError(f"the reward function {path!r} is async: write a subclass of lightrl.AsyncReward with it as `score`")
+    return function  # type: ignore[no-any-return]

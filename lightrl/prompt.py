@@ -1,0 +1,52 @@
+"""What the policy is asked: the one noun that rewards need, kept free of torch so that their worker processes start fast."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+JSON = Any
+"""A value that `json.dumps` takes: None, bool, int, float, str, or lists and string-keyed dicts of them."""
+
+Message = dict[str, str]
+"""One turn of a conversation: `{"role": "user", "content": "..."}`."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What the policy is asked, and what a reward may need to judge the answer."""
+
+    id: str
+    """Stable and unique in the data set: the same prompt has the same id in every epoch and after a resume."""
+    messages: tuple[Message, ...] | None = None
+    """The conversation so far, to be rendered by the tokenizer's chat template; or None if `text` is given."""
+    text: str | None = None
+    """The raw text to be continued, taken as it is; or None if `messages` is given."""
+    answer: JSON = None
+    """The reference answer, if the data set has one."""
+    columns: Mapping[str, JSON] = field(default_factory=dict)
+    """The other columns of the data set; rewards receive them by name."""
+    meta: Mapping[str, JSON] = field(default_factory=dict)
+    """Notes of samplers and environments that travel with the prompt; never shown to the policy."""
+
+    def __post_init__(self) -> None:
+        if (self.messages is None) == (self.text is None):
+            raise ValueError(f"prompt {self.id!r} needs either messages or text, and not both")
+
+    def to_json(self) -> dict[str, JSON]:
+        """The prompt as a JSON value, for backlogs that travel in a checkpoint."""
+        return {
+            "id": self.id,
+            "messages": None if self.messages is None else list(self.messages),
+            "text": self.text,
+            "answer": self.answer,
+            "columns": dict(self.columns),
+            "meta": dict(self.meta),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, JSON]) -> Prompt:
+        """The inverse of `to_json`."""
+        messages = value["messages"]
+        return cls(**{**value, "messages": None if messages is None else tuple(messages)})
