@@ -16,7 +16,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast check format demo learn clean
+.PHONY: help install test fast check format docs demo learn clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -46,6 +46,9 @@ check: $(STAMP)  ## style, types and import layers
 format: $(STAMP)  ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(STAMP)  ## compute the numbers and tables in docs/ anew
+	$(BIN)/python docs/refresh.py
 
 demo: $(STAMP)  ## a small policy learns to sort digits (SEED=0)
 	$(BIN)/python examples/sort_demo.py --seed $(SEED)
