@@ -186,7 +186,7 @@ class Algorithm:
         if self.advantage.baseline == "group" and self.sampler.group_size < 2:
             raise ValueError(
                 f"{type(self.advantage).__name__} compares completions of one prompt, so the sampler's group_size must be "
-                f"2 or more; got {self.sampler.group_size}"
+                f"2 or more; got {type(self.sampler).__name__} with {self.sampler.group_size}"
             )
         missing = sorted(self.advantage.needs_extras - self.sampler.gives_extras)
         if missing:
