@@ -1,0 +1,56 @@
+"""DCPO (Yang et al. 2025, arXiv:2509.02333): clips that follow the old probability, advantages that remember the prompt."""
+
+from typing import Any
+
+from jsonargparse import lazy_instance
+
+from lightrl import Advantage, Aggregation, ClipScheme, GroupRelative, GroupSampler, Sampler, SequenceSumTokenMean, hookimpl
+from lightrl_dcpo.adaptive_clip import DynamicAdaptiveClip
+from lightrl_dcpo.smoothed import SmoothedAdvantage
+
+__all__ = ["DCPO", "DynamicAdaptiveClip", "SmoothedAdvantage"]
+
+
+class DCPO(GroupRelative):
+    """Dynamic clipping policy optimisation.
+
+    GRPO with bounds that widen where the old policy gave a token little probability (section 3.1), advantages standardised over all
+    uses of a prompt (3.2), the sum over a prompt's completions of the mean over each one's tokens (3.3), and no KL term.
+
+    Source: Yang et al. 2025, arXiv:2509.02333, section 3.
+    """
+
+    best_for = "verifiable rewards over several epochs of the same prompts, where redrawing groups without signal costs too much"
+
+    def __init__(
+        self,
+        sampler: Sampler = lazy_instance(GroupSampler, group_size=16),
+        advantage: Advantage = lazy_instance(SmoothedAdvantage),
+        clip: ClipScheme = lazy_instance(DynamicAdaptiveClip),
+        aggregation: Aggregation = lazy_instance(SequenceSumTokenMean),
+        **kwargs: Any,
+    ) -> None:
+        """
+        Args:
+            sampler: which completions the policy learns from.
+            advantage: how much better than expected a completion was.
+            clip: how far one update may go.
+            aggregation: what a token weighs in the loss.
+            **kwargs: the other slots of `GroupRelative`.
+        """
+        super().__init__(sampler=sampler, advantage=advantage, clip=clip, aggregation=aggregation, **kwargs)
+
+
+@hookimpl
+def lightrl_algorithms() -> list[type[Any]]:
+    return [DCPO]
+
+
+@hookimpl
+def lightrl_advantages() -> list[type[Any]]:
+    return [SmoothedAdvantage]
+
+
+@hookimpl
+def lightrl_clip_schemes() -> list[type[Any]]:
+    return [DynamicAdaptiveClip]

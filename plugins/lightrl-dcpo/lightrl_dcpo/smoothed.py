@@ -1,0 +1,90 @@
+"""Advantages smoothed over every use of a prompt, so that a group of equal rewards still teaches what its history says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lightrl import Advantage, Advantages, Experience, group_statistics, spread
+from lightrl_dcpo.history import History
+
+TOLERANCE = 1e-6
+"""A deviation over all uses of at most this, relative to the rewards, is float noise."""
+
+
+class SmoothedAdvantage(Advantage):
+    """Smooth advantage standardisation (SAS): rewards standardised over this use of the prompt and over all its uses, mixed.
+
+    With i = how often the prompt has been used, A_new = (R - mean) / std over this use and A_tot over all uses (population std, 0
+    where it is 0): S_new = ((i-1) A_new + A_tot) / i, S_tot = (A_new + (i-1) A_tot) / i, and each response takes the one of smaller
+    magnitude. The first use gives what `GroupNormalized(ddof=0, eps=0)` gives.
+
+    Prompts are told apart by their id: completions of one prompt in a batch are one use, whatever their groups. A use is counted
+    after the rollout's steps, from the scorable rows of all ranks, if at least one of them carried a loss. The history of a prompt
+    is three numbers, and travels in the checkpoint.
+
+    Source: Yang et al. 2025 (DCPO), arXiv:2509.02333, section 3.2, eq. 5 to 7, appendix A.7.
+    """
+
+    baseline = "group"
+
+    def __init__(self) -> None:
+        self._history: dict[str, History] = {}
+        self._next: dict[str, History] = {}
+
+    def compute(self, experience: Experience) -> Advantages:
+        ids = [prompt.id for prompt in experience.prompts]
+        numbers = {name: i for i, name in enumerate(dict.fromkeys(ids))}
+        prompt = torch.tensor([numbers[name] for name in ids], dtype=torch.long, device=experience.group.device)
+        now = group_statistics(experience.rewards, prompt, experience.scorable, ddof=0)
+        used = dict(zip(ids, zip(now.mean.tolist(), now.std.tolist(), strict=True), strict=True))
+        after = {name: self._history.get(name, History()).with_use(mean, std**2) for name, (mean, std) in used.items()}
+        uses, mean, variance = (
+            torch.tensor([getattr(after[name], field) for name in ids], dtype=torch.float64, device=prompt.device)
+            for field in ("uses", "mean", "variance")
+        )
+        rewards = experience.rewards.double()
+        new = _standardised(rewards, now.mean, now.std)
+        total = _standardised(rewards, mean, _without_noise(variance.sqrt(), torch.maximum(rewards.abs(), mean.abs())))
+        by_new, by_total = ((uses - 1) * new + total) / uses, (new + (uses - 1) * total) / uses
+        picks_new = by_new.abs() < by_total.abs()
+        advantages = torch.where(picks_new, by_new, by_total)
+        trained = ((experience.token_weight > 0).any(1) & experience.scorable).tolist()
+        self._next = {name: after[name] for name, counts in zip(ids, trained, strict=True) if counts}
+        return Advantages(spread(advantages, experience), statistics=_report(experience, prompt, uses, advantages, picks_new))
+
+    def commit(self) -> None:
+        self._history.update(self._next)
+        self._next = {}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"history": {name: [h.uses, h.mean, h.variance] for name, h in self._history.items()}} if self._history else {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._history = {name: History(*numbers) for name, numbers in state.get("history", {}).items()}
+        self._next = {}
+
+
+def _standardised(rewards: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    return torch.where(std == 0, 0.0, (rewards - mean) / torch.where(std == 0, 1.0, std))
+
+
+def _without_noise(std: Tensor, scale: Tensor) -> Tensor:
+    return torch.where(std <= TOLERANCE * scale, 0.0, std)
+
+
+def _report(experience: Experience, prompt: Tensor, uses: Tensor, advantages: Tensor, picks_new: Tensor) -> dict[str, Tensor]:
+    """Response utilisation (eq. 10) per row, earlier uses per prompt, and which of the two is picked, from the third use on.
+
+    In the second use S_new and S_tot are one number.
+    """
+    scored, again = experience.scorable, uses > 1
+    first = {number: row for row, number in reversed(list(enumerate(prompt.tolist()))) if scored[row]}
+    counted = torch.zeros_like(scored).index_fill(0, torch.tensor(list(first.values()), dtype=torch.long, device=scored.device), True)
+    return {
+        "response_utilization_ratio": torch.where(scored, (advantages != 0).double(), torch.nan),
+        "smoothing/seen_before": torch.where(counted, again.double(), torch.nan),
+        "smoothing/picked_new": torch.where(scored & (uses > 2), picks_new.double(), torch.nan),
+    }
