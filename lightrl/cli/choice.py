@@ -38,12 +38,14 @@ class Choice:
         return default_of(self.takes[name])
 
     def as_config(self) -> Any:
-        """The choice as jsonargparse reads it, with the parts that are defaults written out.
+        """The choice as jsonargparse reads it, with the defaults written out.
 
-        jsonargparse turns a `lazy_instance` default of an optional slot into null when its class is given in a config.
+        jsonargparse turns a `lazy_instance` default of an optional slot into null when its class is given in a config, and lets
+        the class that is given instead of a default inherit the default's values of arguments with the same name.
         """
-        values = {name: self.value(name) for name in self.takes}
-        given = {name: _as_config(value) for name, value in values.items() if name in self.arguments or isinstance(value, Choice)}
+        takes = self.takes
+        values = {name: self.value(name) for name in takes if name in self.arguments or not takes[name].required}
+        given = {name: _as_config(value) for name, value in values.items() if name in self.arguments or isinstance(value, PLAIN)}
         if self.slot.shape == "record":
             return given
         return {"class_path": import_path(self.cls), "init_args": given}
@@ -56,6 +58,10 @@ class Choice:
     def __str__(self) -> str:
         given = ", ".join(f"{name}={shown(value)}" for name, value in self.arguments.items())
         return f"{self.cls.__name__}({given})" if given or self.slot.shape == "record" else self.cls.__name__
+
+
+PLAIN = (Choice, bool, int, float, str, type(None))
+"""Defaults that are written into a config."""
 
 
 def default_of(argument: Argument) -> Any:
