@@ -1,0 +1,203 @@
+"""Running a program against its tests: who talks to whom, until when, and what counts.
+
+    asserts   examiner (own sandbox, has the tests) <- socket -> candidate (own sandbox, has the program)
+              examiner -> pipe -> here: the verdicts
+    pairs     one sandbox per pair; the input goes in, the output comes out, and is compared here
+
+The program has no way to the verdicts: it never shares a process, a namespace or a descriptor with what writes them.
+"""
+
+import json
+import os
+import selectors
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from lightrl_code.inside.sandbox_wire import Channel, Closed
+from lightrl_code.sandbox import Sandbox
+
+MOST_VERDICTS = 16 * 1024 * 1024
+"""Bytes of verdicts that are read; the examiner's own, so this bounds only broken tests."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A program and what it is tested with."""
+
+    sources: Sequence[str]
+    """The program; of several ways to put it together, the first that is Python is taken."""
+    tests: str | Sequence[str]
+    """Python with asserts or a `check(candidate)`, or a list of asserts."""
+    setup: str = ""
+    """Trusted code whose names the tests may use."""
+    entry_point: str | None = None
+    """An expression for the candidate, such as `add` or `Solution().add`; None: the tests name what they use."""
+    in_place: bool = False
+    """What the program changes in its arguments is seen by the tests."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A run of the program as a script."""
+
+    input: str
+    """Its standard input."""
+    output: str
+    """The standard output that is expected; white space at line ends and at the end does not count."""
+
+
+class Readable(Protocol):
+    """Something with a file descriptor."""
+
+    def fileno(self) -> int:
+        """The descriptor."""
+
+
+def passed_asserts(task: Task, sandbox: Sandbox) -> float:
+    """The fraction of the tests that the program passes.
+
+    Raises:
+        ValueError: the tests are no Python, have no assert, or want to give the program what cannot be given.
+        RuntimeError: a sandbox did not start.
+    """
+    told = _verdicts(task, sandbox)
+    broken = [message["broken"] for message in told if "broken" in message]
+    if broken:
+        raise ValueError(broken[0])
+    total = sum(message.get("total", 0) for message in told)
+    if not any("started" in message for message in told):
+        raise RuntimeError(f"the sandbox did not start within {sandbox.limits.seconds} seconds, or ended at once: {told or 'it said nothing'}")
+    return sum(message.get("passed", False) for message in told) / int(total)
+
+
+def _verdicts(task: Task, sandbox: Sandbox) -> list[dict[str, Any]]:
+    deadline = time.monotonic() + sandbox.limits.seconds
+    ours, verdicts = os.pipe()
+    with open(ours, "rb", buffering=0) as reading, _socket_pair() as (theirs, its):  # noqa: PTH123 - a descriptor
+        with (
+            sandbox.run("candidate.py", "serve", str(its.fileno()), keep=[its.fileno()]),
+            sandbox.run(
+                "examiner.py", str(theirs.fileno()), str(verdicts), keep=[theirs.fileno(), verdicts], stdin=subprocess.PIPE
+            ) as examiner,
+        ):
+            os.close(verdicts)
+            its.close()
+            theirs.close()
+            _feed(examiner, json.dumps(vars(task)).encode(), deadline)
+            said = _read(reading, MOST_VERDICTS, deadline)
+    return [json.loads(line) for line in said.split(b"\n")[:-1]]
+
+
+def passed_pairs(sources: Sequence[str], pairs: Sequence[Pair], sandbox: Sandbox) -> float:
+    """The fraction of the pairs for which the program ends well and prints what is expected.
+
+    Raises:
+        RuntimeError: a sandbox did not start.
+    """
+    deadline = time.monotonic() + sandbox.limits.seconds
+    return sum(_prints(sources, pair, sandbox, deadline) for pair in pairs) / len(pairs)
+
+
+def _prints(sources: Sequence[str], pair: Pair, sandbox: Sandbox, deadline: float) -> bool:
+    if time.monotonic() >= deadline:
+        return False
+    most = sandbox.limits.output_kb * 1024
+    with _socket_pair() as (ours, its):
+        arguments = ("candidate.py", "script", str(its.fileno()))
+        with sandbox.run(*arguments, keep=[its.fileno()], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            its.close()
+            _hand_over(ours, sources, sandbox.limits.seconds)
+            said = _exchange(process, pair.input.encode(), most, deadline)
+            if said is None or not _ends(process, deadline):
+                return False
+            return process.returncode == 0 and _lines(said.decode(errors="replace")) == _lines(pair.output)
+
+
+def _hand_over(ours: socket.socket, sources: Sequence[str], seconds: float) -> None:
+    ours.settimeout(seconds)
+    channel = Channel(ours)
+    try:
+        channel.receive()
+        channel.send({"sources": list(sources)})
+    except Closed as error:
+        raise RuntimeError(f"the sandbox did not start within {seconds} seconds, or ended at once: {error}") from error
+
+
+def _feed(process: subprocess.Popen[bytes], text: bytes, deadline: float) -> None:
+    _exchange(process, text, 0, deadline)
+
+
+def _exchange(process: subprocess.Popen[bytes], text: bytes, most: int, deadline: float) -> bytes | None:
+    """Write everything and read what comes, at the same time; None: more than `most` bytes came, or the time is over."""
+    assert process.stdin is not None
+    left, said = memoryview(text), bytearray()
+    with selectors.DefaultSelector() as ready:
+        os.set_blocking(process.stdin.fileno(), False)
+        ready.register(process.stdin, selectors.EVENT_WRITE)
+        if process.stdout is not None:
+            ready.register(process.stdout, selectors.EVENT_READ)
+        while ready.get_map():
+            events = ready.select(max(0.0, deadline - time.monotonic()))
+            if not events:
+                return None
+            for key, _ in events:
+                if key.fileobj is process.stdin:
+                    left = _written(process.stdin.fileno(), left)
+                    if not left:
+                        ready.unregister(process.stdin)
+                        process.stdin.close()
+                    continue
+                part = os.read(key.fd, 1 << 16)
+                said += part
+                if len(said) > most:
+                    return None
+                if not part:
+                    ready.unregister(key.fileobj)
+    return bytes(said)
+
+
+def _written(descriptor: int, left: memoryview) -> memoryview:
+    try:
+        return left[os.write(descriptor, left[: 1 << 16]) :] if left else left
+    except BrokenPipeError:
+        # it did not want its input
+        return left[:0]
+
+
+def _read(stream: Readable, most: int, deadline: float) -> bytes:
+    said = bytearray()
+    with selectors.DefaultSelector() as ready:
+        ready.register(stream, selectors.EVENT_READ)
+        while len(said) < most and ready.select(max(0.0, deadline - time.monotonic())):
+            part = os.read(stream.fileno(), 1 << 16)
+            if not part:
+                break
+            said += part
+    return bytes(said)
+
+
+def _ends(process: subprocess.Popen[bytes], deadline: float) -> bool:
+    try:
+        process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.rstrip().splitlines()]
+
+
+@contextmanager
+def _socket_pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    one, other = socket.socketpair()
+    try:
+        yield one, other
+    finally:
+        one.close()
+        other.close()

@@ -1,0 +1,1 @@
+"""What runs inside the sandboxes: plain scripts that import the standard library and nothing else."""
