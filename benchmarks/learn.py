@@ -28,7 +28,7 @@ ACCURACY = "val/rewards/correct/mean"
 EVALUATE_EVERY = 10
 """Rollouts."""
 
-KNOWN: dict[tuple[str, str], str] = {}
+KNOWN: dict[tuple[str, str], str] = {("sapo", "clip"): "its gate closes smoothly and has no bound to count"}
 """Shortfalls that are known, by config and check (`accuracy`, `ratio`, `clip`), with the reason."""
 
 
@@ -73,7 +73,7 @@ def main() -> int:
     names = sorted(path.stem.removesuffix("_sort") for path in CONFIGS.glob("*_sort.yaml") if path.stem != "sft_sort")
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=f"of: {', '.join(names)}")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1], help="of weights, data order and sampling")
-    parser.add_argument("--seconds", type=float, default=90, help="of each run, evaluations included")
+    parser.add_argument("--seconds", type=int, default=90, help="of each run, evaluations included")
     parser.add_argument("--out", type=Path, default=Path("runs/learn"), help="folder for logs and results")
     arguments = parser.parse_args()
     results = []
@@ -91,7 +91,7 @@ def warm_start(seed: int, out: Path) -> Path:
     return fit(words, out / f"sft-{seed}") / "policy"
 
 
-def train(name: str, seed: int, policy: Path, out: Path, seconds: float) -> Result:
+def train(name: str, seed: int, policy: Path, out: Path, seconds: int) -> Result:
     """Train one algorithm from the warm start."""
     config = CONFIGS / f"{name}_sort.yaml"
     folder = out / f"{name}-{seed}"
@@ -119,7 +119,7 @@ def train(name: str, seed: int, policy: Path, out: Path, seconds: float) -> Resu
     )
 
 
-def overrides(config: Path, seconds: float, file: Path) -> Path:
+def overrides(config: Path, seconds: int, file: Path) -> Path:
     """Write what every run has on top of its config: the end, the evaluations, and two steps per rollout where there is one."""
     stop = {"monitor": ACCURACY, "mode": "max", "stopping_threshold": THRESHOLD, "patience": 10**6, "check_on_train_epoch_end": False}
     content: dict[str, Any] = {
