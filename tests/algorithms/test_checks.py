@@ -102,3 +102,15 @@ def test_fine(slots: dict) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         GroupRelative(**slots)
+
+
+def test_a_penalty_against_the_old_policy_holds_it_without_a_clip_and_k1_is_exact_there() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GroupRelative(clip=NoClip(), epochs=3, kl=KLPenalty("k1", loss_coefficient=1.0, against="old"))
+
+
+def test_k1_in_the_loss_is_right_when_corrected_for_off_policy_samples() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GroupRelative(kl=KLPenalty("k1", loss_coefficient=0.1, off_policy=True))

@@ -67,3 +67,14 @@ def test_the_last_token_is_followed_by_nothing() -> None:
     ended = generalised_advantages(rewards, values, torch.tensor([[True, False]]), 0.9, 0.0)
     assert going_on[0, 0].item() == pytest.approx(-2.1)
     assert ended[0, 0].item() == -3.0
+
+
+def test_whitened_rewards_keep_their_mean() -> None:
+    rows = experience([1.0], token_rewards=padded(token_rewards()), values=padded(torch.zeros(1, 3)), padding=1)
+    part = GAE(gamma=0.0, lam=0.0, whitened=False, whitened_rewards=True)
+    assert part.compute(rows).advantages[rows.response_mask].tolist() == pytest.approx(
+        whiten(token_rewards(), MASK, shift_mean=False)[0].tolist(), abs=1e-6
+    )
+    found = part.compute(rows).returns[rows.response_mask]
+    assert found.mean().item() == pytest.approx(token_rewards().mean().item(), abs=1e-6)
+    assert found.std().item() == pytest.approx(1, abs=1e-5)

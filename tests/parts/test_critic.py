@@ -55,6 +55,18 @@ def test_the_value_loss_has_its_own_aggregation() -> None:
     assert isinstance(ValueHead(aggregation=SequenceMean()).aggregation, SequenceMean)
 
 
+def test_it_reports_how_often_the_clip_decided() -> None:
+    values, old, returns = torch.tensor([[0.9, 0.55]]), torch.tensor([[0.5, 0.5]]), torch.ones(1, 2)
+    assert ValueHead(clip=0.2).loss(values, old, returns).statistics["value_clip_ratio"].tolist() == [[1, 0]]
+    assert ValueHead(clip=None).loss(values, old, returns).statistics == {}
+
+
+@pytest.mark.parametrize("arguments", [{"warmup_rollouts": -1}, {"extra_epochs": -1}])
+def test_negative_numbers_of_passes_are_refused(arguments: dict) -> None:
+    with pytest.raises(ValueError, match="warmup_rollouts >= 0 and extra_epochs >= 0"):
+        ValueHead(**arguments)
+
+
 @pytest.mark.parametrize("arguments", [{"coefficient": -0.1}, {"clip": 0}, {"clip": -1.0}])
 def test_impossible_settings_are_refused(arguments: dict) -> None:
     with pytest.raises(ValueError, match="ValueHead needs coefficient >= 0 and clip > 0"):

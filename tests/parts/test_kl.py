@@ -22,6 +22,7 @@ def test_a_reference_is_needed_only_where_it_is_used(arguments: dict, needs: set
     [
         ({"loss_coefficient": -1}, "coefficients >= 0"),
         ({"reward_coefficient": 0.1, "against": "old"}, "KL of the old policy against itself is 0"),
+        ({"loss_coefficient": 0.1, "against": "old", "off_policy": True}, "set off_policy to false with against: old"),
         ({"controller": AdaptiveKL()}, "no coefficient for it to move"),
         ({"estimator": "k4"}, "no estimator 'k4'; there are: k1, k2, k3, k3_straight_through"),
     ],
@@ -66,3 +67,17 @@ def test_the_off_policy_form_multiplies_by_the_ratio() -> None:
     new, other, log_ratio = torch.tensor([[-1.0]]), torch.tensor([[-1.5]]), torch.tensor([[0.3]])
     plain, corrected = (KLPenalty("k1", loss_coefficient=1, off_policy=o).penalty(new, other, log_ratio) for o in (False, True))
     assert corrected.item() == pytest.approx(plain.item() * 1.349859, abs=1e-5)
+
+
+def test_against_the_old_policy_it_is_the_kl_of_the_old_policy() -> None:
+    """p = .5, old = .25: KL(old || pi) by k3 is 2 - 1 - log 2; KL(pi || reference) of the same numbers 1/2 - 1 + log 2."""
+    new, other = torch.tensor([[0.5]]).log(), torch.tensor([[0.25]]).log()
+    found = [KLPenalty("k3", loss_coefficient=1, against=a).penalty(new, other, 0 * new).item() for a in ("old", "reference")]
+    assert found == pytest.approx([0.306853, 0.193147], abs=1e-5)
+
+
+def test_only_a_controller_wants_the_kl_measured() -> None:
+    assert not KLPenalty(loss_coefficient=1).observes
+    steered = KLPenalty(loss_coefficient=1, controller=AdaptiveKL())
+    assert steered.observes
+    assert steered.unit == "row"
