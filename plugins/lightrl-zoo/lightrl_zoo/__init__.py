@@ -27,6 +27,7 @@ from lightrl_zoo.geometric_mean_clip import GeometricMeanClip
 from lightrl_zoo.length_adaptive_gae import LengthAdaptiveGAE
 from lightrl_zoo.scaled_centred import GroupCenteredScaled
 from lightrl_zoo.soft_gate import SoftGate
+from lightrl_zoo.valid_fraction import ValidFractionSampler
 
 __all__ = [
     "CISPO",
@@ -40,6 +41,7 @@ __all__ = [
     "LengthAdaptiveGAE",
     "LitePPO",
     "SoftGate",
+    "ValidFractionSampler",
 ]
 
 
@@ -111,8 +113,8 @@ class GMPO(GroupRelative):
 class GPG(GroupRelative):
     """Group policy gradient.
 
-    The plain policy gradient with centred rewards, scaled up by the share of groups that have a signal; no ratio, no clip, no
-    reference. For one optimizer step per rollout: with more it is off-policy and says so.
+    The plain policy gradient with centred rewards, scaled up by the share of groups that have a signal; groups without one are
+    drawn again until six in ten have it; no ratio, no clip, no reference. For one optimizer step per rollout: with more it is off-policy and says so.
 
     Source: Chu et al. 2025, arXiv:2504.02546.
     """
@@ -121,6 +123,7 @@ class GPG(GroupRelative):
 
     def __init__(
         self,
+        sampler: Sampler = lazy_instance(ValidFractionSampler),
         advantage: Advantage = lazy_instance(GroupCenteredScaled),
         clip: ClipScheme = lazy_instance(PolicyGradient),
         aggregation: Aggregation = lazy_instance(TokenMean),
@@ -128,12 +131,13 @@ class GPG(GroupRelative):
     ) -> None:
         """
         Args:
+            sampler: which completions the policy learns from.
             advantage: how much better than expected a token was.
             clip: how far one update may go.
             aggregation: what a token weighs in the loss.
             **kwargs: the other slots of `GroupRelative`.
         """
-        super().__init__(advantage=advantage, clip=clip, aggregation=aggregation, **kwargs)
+        super().__init__(sampler=sampler, advantage=advantage, clip=clip, aggregation=aggregation, **kwargs)
 
 
 class LitePPO(GroupRelative):
@@ -197,6 +201,11 @@ class VAPO(ActorCritic):
 @hookimpl
 def lightrl_algorithms() -> list[type[Any]]:
     return [CISPO, GMPO, GPG, SAPO, VAPO, LitePPO]
+
+
+@hookimpl
+def lightrl_samplers() -> list[type[Any]]:
+    return [ValidFractionSampler]
 
 
 @hookimpl

@@ -3,7 +3,20 @@
 import warnings
 
 import pytest
-from lightrl_zoo import CISPO, GMPO, GPG, SAPO, CappedImportance, GeometricMeanClip, GroupCenteredScaled, LitePPO, SoftGate
+from lightrl_zoo import (
+    CISPO,
+    GMPO,
+    GPG,
+    SAPO,
+    VAPO,
+    CappedImportance,
+    GeometricMeanClip,
+    GroupCenteredScaled,
+    LengthAdaptiveGAE,
+    LitePPO,
+    SoftGate,
+    ValidFractionSampler,
+)
 
 from lightrl import (
     GroupNormalized,
@@ -31,7 +44,7 @@ def test_parts(bundle, advantage, clip, aggregation) -> None:
         warnings.simplefilter("error")
         algorithm = bundle()
     assert (type(algorithm.advantage), type(algorithm.clip), type(algorithm.aggregation)) == (advantage, clip, aggregation)
-    assert type(algorithm.sampler) is GroupSampler
+    assert type(algorithm.sampler) is (ValidFractionSampler if bundle is GPG else GroupSampler)
     assert type(algorithm.ratio) is TokenRatio
     assert algorithm.kl is algorithm.critic is algorithm.token_weight is None
     assert algorithm.needs == frozenset()
@@ -42,6 +55,20 @@ def test_published_numbers() -> None:
     assert (SAPO().clip.positive, SAPO().clip.negative) == (1.0, 1.05)
     assert GMPO().clip.epsilon == 0.4
     assert LitePPO().advantage.std == "batch"
+    assert GPG().sampler.least == 0.6
+
+
+def test_vapo() -> None:
+    vapo = VAPO()
+    assert type(vapo.advantage) is LengthAdaptiveGAE
+    assert (vapo.advantage.alpha, vapo.advantage.gamma) == (0.05, 1.0)
+    assert (vapo.clip.low, vapo.clip.high) == (0.2, 0.28)
+    assert type(vapo.aggregation) is TokenMean
+    assert (vapo.positive_nll.coefficient, type(vapo.positive_nll.aggregation)) == (0.1, TokenMean)
+    assert (vapo.critic.warmup_rollouts, vapo.critic.own_trunk) == (50, True)
+    assert vapo.sampler.group_size == 16
+    assert vapo.kl is None
+    assert vapo.needs == {"values"}
 
 
 @pytest.mark.parametrize("bundle", [CISPO, GMPO, GPG])
