@@ -42,7 +42,7 @@ REFUSED = [
     ({"ratio": SequenceRatio(), "aggregation": ConstantLength(8)}, "SequenceRatio gives a row one value"),
     ({"clip": RowConstantClip(), "aggregation": TokenMean()}, "RowConstantClip gives a row one value"),
     ({"clip": PolicyGradient(), "ratio": SequenceRatio()}, "PolicyGradient needs the log-prob of each token"),
-    ({"sampler": GroupSampler(1)}, "GroupNormalized compares completions of one prompt.* 2 or more; got 1"),
+    ({"sampler": GroupSampler(1)}, "GroupNormalized compares completions of one prompt.* 2 or more; got GroupSampler with 1"),
     ({"sampler": GroupSampler(1), "advantage": LeaveOneOut()}, "LeaveOneOut compares completions"),
     ({"advantage": GAE()}, "GAE needs values, and no critic gives them: set critic"),
     ({"critic": ValueHead()}, "ValueHead would be trained and never used: GroupNormalized needs no values"),

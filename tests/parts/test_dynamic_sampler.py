@@ -82,6 +82,9 @@ class Bench:
     def score(self, rollout: Rollout) -> ScoredRollout:
         return self.rewards.score(rollout)
 
+    def rollout_and_score(self, prompts: Sequence[Prompt], n: int, slices: int = 1) -> ScoredRollout:
+        return self.score(self.rollout(prompts, n))
+
     def reward(self, scored: ScoredRollout) -> torch.Tensor:
         raise AssertionError("filters look at raw parts")
 
