@@ -1,7 +1,7 @@
 """Contract tests: a plugin's whole test file can be two lines.
 
-    from lightrl.testing import contract_tests
-    test_contract = contract_tests("lightrl_dapo")
+from lightrl.testing import contract_tests
+test_contract = contract_tests("lightrl_dapo")
 """
 
 from __future__ import annotations

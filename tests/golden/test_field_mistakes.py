@@ -52,7 +52,9 @@ def per_row(part: Any, rewards: list[float], **more: Any) -> list[float]:
     return [advantages[i, rows.response_mask[i]][0].item() for i in range(len(rewards))]
 
 
-def loss_and_gradient(algorithm: Algorithm, rows: Experience, change: float = 0.0, cuts: list[list[int]] | None = None) -> tuple[float, Any]:
+def loss_and_gradient(
+    algorithm: Algorithm, rows: Experience, change: float = 0.0, cuts: list[list[int]] | None = None
+) -> tuple[float, Any]:
     """The policy loss of one optimizer step made of these micro-batches, and its gradient on the log-probs."""
     terms = terms_of(algorithm)
     counts = count_terms(terms, rows, lambda x: x)

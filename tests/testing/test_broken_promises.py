@@ -63,7 +63,6 @@ def stateful(value: Any) -> Callable[[Any], dict[str, Any]]:
     return lambda self: {"x": value}
 
 
-
 broken("part", "the class and each of its arguments is documented and typed", NoClip, __init__=undescribed)
 broken("part", "what it needs is known", NoClip, needs=frozenset({"gold"}))
 broken("part", "its state survives a restart", NoClip, state_dict=stateful({1, 2}))
@@ -198,7 +197,7 @@ broken("aggregation", "divides_by_row_length is true", SequenceMean, divides_by_
 
 ROWS = {
     "weights are finite and never below 0": lambda r: -torch.ones_like(r.token_rewards),
-    "masked positions and failed rows have no influence": lambda r: torch.ones_like(r.token_rewards) * r.old_logprobs.mean(1, keepdim=True).abs(),
+    "masked positions and failed rows have no influence": lambda r: r.old_logprobs.mean(1, keepdim=True).abs().expand_as(r.token_rewards),
     "permuting rows permutes results": lambda r: torch.ones_like(r.token_rewards) * torch.arange(len(r))[:, None],
     "splitting a batch over ranks changes nothing": lambda r: torch.ones_like(r.token_rewards) / len(r),
     "padding changes nothing": lambda r: torch.ones_like(r.token_rewards) / r.token_rewards.shape[1],
@@ -473,6 +472,6 @@ def test_required_arguments_are_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_class_of_another_kind_is_refused() -> None:
-    with pytest.raises(ValueError, match="TokenMean is no KL: it is no subclass of lightrl.parts.kl:KL"):
+    with pytest.raises(ValueError, match=r"TokenMean is no KL: it is no subclass of lightrl\.parts\.kl:KL"):
         class_cases("KL", TokenMean)
     assert issubclass(KLPenalty, KL)

@@ -85,7 +85,7 @@ def padding(make: Make) -> None:
 def ranks(make: Make) -> None:
     """The rows of two ranks, gathered by the core, get what they get on one."""
     for rows in experiences(make().needs_extras):
-        shares = [(rows.group == group).nonzero()[:, 0].tolist() for group in rows.group.unique()]
+        shares = [(rows.group == group).nonzero()[:, 0].tolist() for group in torch.unique(rows.group)]
         parts = [replace(rows.select(share), group=torch.zeros(len(share), dtype=torch.long)) for share in shares]
         whole = make().compute(rows).advantages
         for rank, share in enumerate(shares):
@@ -145,7 +145,7 @@ def honest_needs(make: Make) -> None:
     """Reference log-probs and values are there only if asked for."""
     for rows in experiences(make().needs_extras):
         part = make()
-        given = {name: getattr(rows, name) if name in part.needs else None for name in ("ref_logprobs", "values")}
+        given: dict[str, Any] = {name: getattr(rows, name) if name in part.needs else None for name in ("ref_logprobs", "values")}
         _expect_equal(make().compute(rows), part.compute(replace(rows, **given, returns=None)), "it uses what it does not need", rows)
 
 

@@ -19,7 +19,7 @@ def unshared(make: Make) -> None:
     one, other = make(), make()
     expect(isinstance(one, Algorithm), f"it must be an Algorithm, got {type(one).__name__}")
     for slot, part in one.parts.items():
-        expect(part is not other.parts.get(slot), f"two instances share their {slot}: pass defaults through Algorithm.__init__", part=part)
+        expect(other.parts.get(slot) is not part, f"two instances share their {slot}: pass defaults through Algorithm.__init__", part=part)
 
 
 @promise(KIND, "it takes a step")
@@ -33,7 +33,7 @@ def steps(make: Make) -> None:
 
 @promise(KIND, "it learns in the right direction")
 def learns(make: Make) -> None:
-    """After one rollout, completions with a larger reward than others (of their prompt, if it has several) have gained probability on them."""
+    """After one rollout, completions that scored better than others of their prompt have gained probability on them."""
     learnt = _learnt(make)
     what = "better completions have not gained on worse ones"
     rewards = learnt.rewards
@@ -44,6 +44,6 @@ def _learnt(make: Make) -> Learnt:
     torch.manual_seed(0)
     algorithm: Any = make()
     # a critic that is trained by itself at first would leave the policy where it is for a while
-    if algorithm.critic is not None and getattr(algorithm.critic, "warmup_rollouts", 0):
+    if algorithm.critic is not None:
         algorithm.critic.warmup_rollouts = 0
     return one_rollout(algorithm)

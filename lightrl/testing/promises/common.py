@@ -73,7 +73,9 @@ def round_trip(old: Any, new: Any) -> None:
         raise BrokenPromise(f"torch.load(weights_only=True) refuses its state: {str(error).splitlines()[0]}", state=state) from error
     if loaded:
         new.load_state_dict(loaded)
-    expect(same_state(new.state_dict(), state), "a new instance that took the state back has another one", given=state, kept=new.state_dict())
+    expect(
+        same_state(new.state_dict(), state), "a new instance that took the state back has another one", given=state, kept=new.state_dict()
+    )
 
 
 def _check_plain(value: Any, where: str) -> None:

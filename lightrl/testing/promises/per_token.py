@@ -30,7 +30,7 @@ def per_token_promises(kind: str, ask: Ask, inputs: tuple[str, ...]) -> None:
         expect_statistics(statistics, *micro.mask.shape, **shown_inputs(micro))
         return found  # type: ignore[no-any-return]
 
-    def shown_inputs(micro: Micro) -> dict[str, Tensor]:
+    def shown_inputs(micro: Micro) -> dict[str, Any]:
         return {name: getattr(micro, name) for name in (*inputs, "mask")}
 
     @promise(kind, "it gives each token a finite number")

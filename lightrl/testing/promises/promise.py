@@ -15,7 +15,7 @@ Make = Callable[[], Any]
 """Builds a fresh instance of the class in question, with the same arguments every time."""
 
 
-class BrokenPromise(AssertionError):
+class BrokenPromise(AssertionError):  # noqa: N818 - what it is reads better without a suffix
     """A class does not do what every class of its kind must; the message shows the smallest example found."""
 
     def __init__(self, what: str, **example: Any) -> None:

@@ -14,9 +14,7 @@ from lightrl.testing.promises.rows import Micro, brief, micros
 
 KIND = "importance ratio"
 
-per_token_promises(
-    KIND, lambda part, micro: part.log_ratio(micro.logprobs, micro.old_logprobs, micro.mask), ("logprobs", "old_logprobs")
-)
+per_token_promises(KIND, lambda part, micro: part.log_ratio(micro.logprobs, micro.old_logprobs, micro.mask), ("logprobs", "old_logprobs"))
 
 
 @promise(KIND, "it is 1 where the policy has not moved")
@@ -60,4 +58,3 @@ def _slopes(part: Any, micro: Micro) -> Tensor:
 
 def _equal(values: Tensor) -> bool:
     return len(values) < 2 or bool((values - values[0]).abs().max() < 1e-6)
-

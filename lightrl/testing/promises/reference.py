@@ -42,7 +42,9 @@ def at_first(make: Make) -> None:
     part, policy = make(), tiny()
     part.build(policy)
     with torch.no_grad():
-        expect_same(policy(IDS, MASK).logprobs, logprobs(part, policy), "the reference differs from the policy it was built from", input_ids=IDS)
+        expect_same(
+            policy(IDS, MASK).logprobs, logprobs(part, policy), "the reference differs from the policy it was built from", input_ids=IDS
+        )
 
 
 @promise(KIND, "it stays where it is while the policy moves")

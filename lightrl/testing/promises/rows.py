@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -147,7 +148,7 @@ PER_TOKEN = ("token_rewards", "old_logprobs", "rollout_logprobs", "ref_logprobs"
 
 def poisoned(rows: Experience) -> Experience:
     """NaN at every position without a sampled token, and in the rewards of rows that failed."""
-    nan = {name: torch.where(rows.response_mask, getattr(rows, name), torch.nan) for name in PER_TOKEN}
+    nan: dict[str, Any] = {name: torch.where(rows.response_mask, getattr(rows, name), torch.nan) for name in PER_TOKEN}
     failed = ~rows.scorable
     nan["token_rewards"] = torch.where(failed[:, None], torch.nan, nan["token_rewards"])
     parts = {name: torch.where(failed, torch.nan, part) for name, part in rows.reward_parts.items()}
@@ -160,7 +161,7 @@ def shuffled(n: int, seed: int = 0) -> list[int]:
     return order if order != list(range(n)) else order[::-1]
 
 
-def brief(rows: Experience | Micro) -> dict[str, object]:
+def brief(rows: Experience | Micro) -> dict[str, Any]:
     """What a message shows of an example."""
     if isinstance(rows, Micro):
         return {"log_ratio": rows.log_ratio, "advantages": rows.advantages, "mask": rows.mask}

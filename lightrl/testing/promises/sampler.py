@@ -5,6 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import torch
+
 from lightrl.testing.collection import Meeting, ScriptedCollection
 from lightrl.testing.promises.common import round_trip
 from lightrl.testing.promises.promise import BrokenPromise, Make, expect, promise
@@ -21,7 +23,7 @@ def whole_groups(make: Make) -> None:
         scored = part.collect(ScriptedCollection(prompts))
         expect(isinstance(scored, ScoredRollout), f"collect() must return a ScoredRollout, got {type(scored).__name__}")
         _check_groups(scored, part.group_size)
-        groups = len(scored.group.unique())
+        groups = len(torch.unique(scored.group))
         expect(groups == prompts, f"{prompts} prompts were asked for, and there are {groups} groups", group=scored.group)
 
 
@@ -64,7 +66,7 @@ def history(make: Make) -> None:
 
 
 def _check_groups(scored: ScoredRollout, group_size: int) -> None:
-    for group in scored.group.unique().tolist():
+    for group in torch.unique(scored.group).tolist():
         rows = (scored.group == group).nonzero()[:, 0].tolist()
         ids = {scored.prompts[i].id for i in rows}
         expect(len(ids) == 1, f"group {group} holds prompts {sorted(ids)}")

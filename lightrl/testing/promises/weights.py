@@ -80,7 +80,7 @@ def row_promises(kind: str, ask: Any, signed: bool = False, of: str = "") -> Non
     def ranks(make: Make) -> None:
         for rows in experiences():
             whole = value(make, rows)
-            for group in rows.group.unique():
+            for group in torch.unique(rows.group):
                 share = (rows.group == group).nonzero()[:, 0].tolist()
                 found = value(make, rows.select(share))
                 expect_same(whole[share], found, f"group {int(group)} by itself gets other numbers", **brief(rows))

@@ -114,7 +114,8 @@ class GPG(GroupRelative):
     """Group policy gradient.
 
     The plain policy gradient with centred rewards, scaled up by the share of groups that have a signal; groups without one are
-    drawn again until six in ten have it; no ratio, no clip, no reference. For one optimizer step per rollout: with more it is off-policy and says so.
+    drawn again until six in ten have it; no ratio, no clip, no reference. For one optimizer step per rollout: with more it is
+    off-policy and says so.
 
     Source: Chu et al. 2025, arXiv:2504.02546.
     """
