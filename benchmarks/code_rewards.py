@@ -6,6 +6,7 @@ Every canonical solution must pass and every `return None` must fail. The file i
 https://github.com/openai/human-eval, data/HumanEval.jsonl.gz.
 """
 
+# ruff: noqa: T201
 import argparse
 import sys
 import time

@@ -21,6 +21,9 @@ from typing import Any, Protocol
 from lightrl_code.inside.sandbox_wire import Channel, Closed
 from lightrl_code.sandbox import Sandbox
 
+START_S = 20.0
+"""Seconds in which a sandbox must be up; the program's own time begins afterwards."""
+STARTED = b'{"started": true}'
 MOST_VERDICTS = 16 * 1024 * 1024
 """Bytes of verdicts that are read; the examiner's own, so this bounds only broken tests."""
 
@@ -71,25 +74,25 @@ def passed_asserts(task: Task, sandbox: Sandbox) -> float:
         raise ValueError(broken[0])
     total = sum(message.get("total", 0) for message in told)
     if not any("started" in message for message in told):
-        raise RuntimeError(f"the sandbox did not start within {sandbox.limits.seconds} seconds, or ended at once: {told or 'it said nothing'}")
-    return sum(message.get("passed", False) for message in told) / int(total)
+        raise RuntimeError(f"the sandbox did not start within {START_S:g} seconds, or ended at once: {told or 'it said nothing'}")
+    return float(sum(message.get("passed", False) for message in told) / total)
 
 
 def _verdicts(task: Task, sandbox: Sandbox) -> list[dict[str, Any]]:
-    deadline = time.monotonic() + sandbox.limits.seconds
     ours, verdicts = os.pipe()
-    with open(ours, "rb", buffering=0) as reading, _socket_pair() as (theirs, its):  # noqa: PTH123 - a descriptor
-        with (
-            sandbox.run("candidate.py", "serve", str(its.fileno()), keep=[its.fileno()]),
-            sandbox.run(
-                "examiner.py", str(theirs.fileno()), str(verdicts), keep=[theirs.fileno(), verdicts], stdin=subprocess.PIPE
-            ) as examiner,
-        ):
-            os.close(verdicts)
-            its.close()
-            theirs.close()
-            _feed(examiner, json.dumps(vars(task)).encode(), deadline)
-            said = _read(reading, MOST_VERDICTS, deadline)
+    with (
+        open(ours, "rb", buffering=0) as reading,  # noqa: PTH123 - a descriptor
+        open(verdicts, "wb", buffering=0) as writing,  # noqa: PTH123
+        _socket_pair() as (theirs, its),
+        sandbox.run("candidate.py", "serve", str(its.fileno()), keep=[its.fileno()]),
+        sandbox.run(
+            "examiner.py", str(theirs.fileno()), str(verdicts), keep=[theirs.fileno(), verdicts], stdin=subprocess.PIPE
+        ) as examiner,
+    ):
+        for end in (writing, its, theirs):
+            end.close()
+        _exchange(examiner, json.dumps(vars(task)).encode(), 0, time.monotonic() + START_S)
+        said = _read_verdicts(reading, sandbox.limits.seconds)
     return [json.loads(line) for line in said.split(b"\n")[:-1]]
 
 
@@ -99,37 +102,38 @@ def passed_pairs(sources: Sequence[str], pairs: Sequence[Pair], sandbox: Sandbox
     Raises:
         RuntimeError: a sandbox did not start.
     """
-    deadline = time.monotonic() + sandbox.limits.seconds
-    return sum(_prints(sources, pair, sandbox, deadline) for pair in pairs) / len(pairs)
+    passed, left = 0, sandbox.limits.seconds
+    for pair in pairs:
+        right, seconds = _prints(sources, pair, sandbox, left)
+        passed, left = passed + right, left - seconds
+        if left <= 0:
+            break
+    return passed / len(pairs)
 
 
-def _prints(sources: Sequence[str], pair: Pair, sandbox: Sandbox, deadline: float) -> bool:
-    if time.monotonic() >= deadline:
-        return False
+def _prints(sources: Sequence[str], pair: Pair, sandbox: Sandbox, left: float) -> tuple[bool, float]:
+    """Whether it prints what is expected within the seconds that are left, and how many it took."""
     most = sandbox.limits.output_kb * 1024
     with _socket_pair() as (ours, its):
         arguments = ("candidate.py", "script", str(its.fileno()))
         with sandbox.run(*arguments, keep=[its.fileno()], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             its.close()
-            _hand_over(ours, sources, sandbox.limits.seconds)
-            said = _exchange(process, pair.input.encode(), most, deadline)
-            if said is None or not _ends(process, deadline):
-                return False
-            return process.returncode == 0 and _lines(said.decode(errors="replace")) == _lines(pair.output)
+            _hand_over(ours, sources)
+            start = time.monotonic()
+            said = _exchange(process, pair.input.encode(), most, start + left)
+            ended = said is not None and _ends(process, start + left)
+            right = ended and process.returncode == 0 and _lines((said or b"").decode(errors="replace")) == _lines(pair.output)
+            return right, time.monotonic() - start
 
 
-def _hand_over(ours: socket.socket, sources: Sequence[str], seconds: float) -> None:
-    ours.settimeout(seconds)
+def _hand_over(ours: socket.socket, sources: Sequence[str]) -> None:
+    ours.settimeout(START_S)
     channel = Channel(ours)
     try:
         channel.receive()
         channel.send({"sources": list(sources)})
     except Closed as error:
-        raise RuntimeError(f"the sandbox did not start within {seconds} seconds, or ended at once: {error}") from error
-
-
-def _feed(process: subprocess.Popen[bytes], text: bytes, deadline: float) -> None:
-    _exchange(process, text, 0, deadline)
+        raise RuntimeError(f"the sandbox did not start within {START_S:g} seconds, or ended at once: {error}") from error
 
 
 def _exchange(process: subprocess.Popen[bytes], text: bytes, most: int, deadline: float) -> bytes | None:
@@ -169,15 +173,18 @@ def _written(descriptor: int, left: memoryview) -> memoryview:
         return left[:0]
 
 
-def _read(stream: Readable, most: int, deadline: float) -> bytes:
-    said = bytearray()
+def _read_verdicts(stream: Readable, seconds: float) -> bytes:
+    """What the examiner says, until it ends or the program's time is over, which begins when the examiner says so."""
+    said, deadline, started = bytearray(), time.monotonic() + START_S, False
     with selectors.DefaultSelector() as ready:
         ready.register(stream, selectors.EVENT_READ)
-        while len(said) < most and ready.select(max(0.0, deadline - time.monotonic())):
+        while len(said) < MOST_VERDICTS and ready.select(max(0.0, deadline - time.monotonic())):
             part = os.read(stream.fileno(), 1 << 16)
             if not part:
                 break
             said += part
+            if not started and STARTED in said:
+                started, deadline = True, time.monotonic() + seconds
     return bytes(said)
 
 

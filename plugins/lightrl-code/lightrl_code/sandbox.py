@@ -9,7 +9,7 @@ import sysconfig
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ class Limits:
     """What one run may use."""
 
     seconds: float = 10.0
-    """Wall time, and (rounded up, plus one) processor time."""
+    """Wall time of the program; a little more of processor time, in which its start is counted."""
     memory_mb: int = 512
     """Address space in MiB."""
     disk_mb: int = 16
@@ -153,10 +153,8 @@ class Unsafe(Sandbox):
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     # the program is never asked to leave: SIGKILL reaches the whole group, and the namespace dies with its first process
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, 9)
-    except ProcessLookupError:
-        pass
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             stream.close()
@@ -173,12 +171,11 @@ def _namespaces() -> list[str]:
 
 
 def _files(disk_mb: int) -> list[str]:
-    bound = [part for path in _readable() for part in ("--ro-bind", path, path)]
     links = [part for name in ("/lib", "/lib32", "/lib64") for part in _system_folder(Path(name))]
-    hidden = [part for path in _packages() for part in ("--tmpfs", path)]
-    devices = [part for name in ("null", "zero", "random", "urandom") for part in ("--dev-bind", f"/dev/{name}", f"/dev/{name}")]
+    bound = [part for path in _readable() for part in ("--ro-bind", path, path)]
+    hidden = [part for path in _packages() for part in ("--size", "4096", "--tmpfs", path, "--remount-ro", path)]
     own = ["--ro-bind", str(INSIDE), "/harness", "--size", str(disk_mb * MIB), "--tmpfs", "/tmp", "--chdir", "/tmp"]
-    return [*links, *bound, *hidden, *devices, *own, "--remount-ro", "/"]
+    return [*links, *bound, *hidden, *own, "--remount-ro", "/"]
 
 
 def _readable() -> list[str]:
@@ -202,5 +199,5 @@ def _packages() -> list[str]:
 
 def _system_folder(path: Path) -> list[str]:
     if path.is_symlink():
-        return ["--symlink", os.readlink(path), str(path)]
+        return ["--symlink", str(path.readlink()), str(path)]
     return ["--ro-bind", str(path), str(path)] if path.is_dir() else []

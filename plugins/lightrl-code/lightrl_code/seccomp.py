@@ -1,4 +1,4 @@
-"""A system-call filter: no further processes, no tracing, no memory that limits do not count, no kernel interfaces a program can do without.
+"""A system-call filter: no further processes, no tracing, no memory that limits do not count, no parts of the kernel best left alone.
 
 It makes the limits of one process those of the whole sandbox, also where the kernel exempts root from the limit of processes.
 """

@@ -64,7 +64,8 @@ class UnitTests(RowReward):
             if value <= 0:
                 raise ValueError(f"UnitTests needs limits above 0, got {value} for {name}")
         self.continues, self.partial, self.in_place, self.unsafe = continues, partial, in_place, unsafe
-        self.limit_s, self.limit_memory_mb, self.limit_disk_mb, self.limit_output_kb = limit_s, limit_memory_mb, limit_disk_mb, limit_output_kb
+        self.limit_s, self.limit_memory_mb = limit_s, limit_memory_mb
+        self.limit_disk_mb, self.limit_output_kb = limit_disk_mb, limit_output_kb
         self._sandbox = Unsafe(limits) if unsafe else _safe(limits)
 
     def score(
@@ -94,7 +95,7 @@ class UnitTests(RowReward):
         # a whole function may follow the head that it was to continue, or stand by itself
         sources = [before + code, code] if self.continues and not fenced else [f"{before}\n{code}", code]
         if isinstance(given, str) or isinstance(given[0], str):
-            task = Task(sources, given, before, entry_point, self.in_place)  # type: ignore[arg-type]
+            task = Task(sources, given, before, entry_point, self.in_place)
             passed = passed_asserts(task, self._sandbox)
         else:
             passed = passed_pairs(sources, [_pair(prompt, pair) for pair in given], self._sandbox)

@@ -4,6 +4,7 @@ Each defines `f`; it has won if `f(1)` is "escaped", which each returns where it
 tests, in a file at home and in the environment of this process.
 """
 
+# ruff: noqa: E501 - the programs
 import os
 import secrets
 import socket
@@ -18,7 +19,7 @@ from lightrl_code import UnitTests
 from lightrl import Prompt
 
 SECRET = "secret-" + secrets.token_hex(8)
-SECONDS, DISK_MB = 2.0, 3
+SECONDS, DISK_MB = 1.0, 3
 TESTS = [f"assert f(1) in ('escaped', {SECRET!r})"]
 RETURNS_NONE = "\ndef f(x): return None\n"
 
@@ -33,8 +34,9 @@ LIBC = "import ctypes; libc = ctypes.CDLL(None, use_errno=True)\n"
 SEARCH = """
 import os
 def f(x):
-    for folder, _, files in os.walk("/"):
-        if folder.startswith(("/usr", "/lib")) or "/python3" in folder:
+    for folder, below, files in os.walk("/"):
+        if folder.startswith(("/usr", "/lib")) or folder.endswith("/bin") or "/python3" in folder:
+            below.clear()
             continue
         for name in files:
             try:
@@ -46,10 +48,24 @@ def f(x):
                 return text[at:at + 23]
 """
 
+WRITE_ANYWHERE = """
+import os
+def f(x):
+    for folder, _, _ in os.walk("/"):
+        if not f"{folder}/".startswith("/tmp/"):
+            try:
+                open(folder + "/x", "w").write("x")
+                return "escaped"
+            except OSError:
+                pass
+"""
+
 RESOURCES = {
     "fork bomb": "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass",
     "fork": tried("import os\nif os.fork() == 0:\n    os._exit(0)"),
-    "double fork": tried("import os\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        while True: pass\n    os._exit(0)"),
+    "double fork": tried(
+        "import os\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        while True: pass\n    os._exit(0)"
+    ),
     "another program": tried("import subprocess\nsubprocess.run(['/usr/bin/env'], check=True)"),
     "a process pool": tried("import multiprocessing\np = multiprocessing.Process(target=print)\np.start()\np.join()"),
     "thread bomb": "import threading, time\nwhile True:\n    threading.Thread(target=time.sleep, args=(99,)).start()",
@@ -89,13 +105,19 @@ WAYS_OUT = {
     "write to the system": tried("open('/usr/lib/x', 'w').write('x')"),
     "write to the harness": tried("open('/harness/examiner.py', 'w').write('x')"),
     "write to devices": tried("open('/dev/x', 'w').write('x')"),
+    "write anywhere": WRITE_ANYWHERE,
+    "mode of devices": tried(
+        "import os, pathlib\nfor path in [*pathlib.Path('/dev').iterdir()]: os.chmod(path, 0o666)\nif not os.path.exists('/dev'): raise OSError"
+    ),
+    "mode of inherited files": "import os, stat\ndef f(x):\n    for fd in range(64):\n        try:\n            kind = os.fstat(fd).st_mode\n            if stat.S_ISSOCK(kind) or stat.S_ISFIFO(kind): continue\n            os.fchmod(fd, kind & 0o777)\n            return 'escaped'\n        except OSError: pass",
     "write by a link": tried("import os\nos.symlink('HOME/canary', '/tmp/link')\nopen('/tmp/link', 'w').write('gone')"),
     "hard link": tried("import os\nos.link('HOME/canary', '/tmp/link')\nopen('/tmp/link', 'w').write('gone')"),
     "parent folders": tried("import os\nopen('/tmp/' + '../' * 20 + 'HOME/canary').read()"),
     "network at home": tried("import socket\nsocket.create_connection(('127.0.0.1', PORT), 1)"),
     "network outside": tried("import socket\nsocket.create_connection(('8.8.8.8', 53), 1)"),
     "local socket": tried("import socket\nsocket.socket(socket.AF_UNIX).connect('\\0lightrl-test-PORT')"),
-    "kill the parent": "import os, signal\nfor pid in (os.getppid(), 1, -1):\n    try: os.kill(pid, signal.SIGKILL)\n    except OSError: pass" + RETURNS_NONE,
+    "kill the parent": "import os, signal\nfor pid in (os.getppid(), 1, -1):\n    try: os.kill(pid, signal.SIGKILL)\n    except OSError: pass"
+    + RETURNS_NONE,
     "kill the test": tried("import os, signal\nos.kill(PID, signal.SIGKILL)"),
     "trace the parent": LIBC + tried("import os\nif libc.ptrace(16, os.getppid(), 0, 0) != 0: raise OSError(ctypes.get_errno())"),
     "read another's memory": LIBC + tried("if libc.process_vm_readv(1, None, 0, None, 0, 0) != 0: raise OSError(ctypes.get_errno())"),
@@ -113,7 +135,7 @@ FORGERIES = {
     "exit softly when called": "def f(x): raise SystemExit(0)",
     "exit at the end": "import atexit, os\natexit.register(os._exit, 0)" + RETURNS_NONE,
     "kill itself": "import os\nos.kill(os.getpid(), 9)",
-    "verdicts to everyone": "import os\nfor fd in range(64):\n    try: os.write(fd, b'{\"total\": 1}\\n{\"started\": true}\\n{\"passed\": true}\\n' * 9)\n    except OSError: pass"
+    "verdicts to everyone": 'import os\nfor fd in range(64):\n    try: os.write(fd, b\'{"total": 1}\\n{"started": true}\\n{"passed": true}\\n\' * 9)\n    except OSError: pass'
     + RETURNS_NONE,
     "replies in advance": "import os\nfor fd in range(3, 64):\n    for body in (b'{\"value\": true}', b'{\"passed\": true}'):\n        try: os.write(fd, (len(body).to_bytes(4, 'big') + body) * 9)\n        except OSError: pass"
     + RETURNS_NONE,
@@ -121,7 +143,8 @@ FORGERIES = {
     "equals everything": "class All:\n    def __eq__(self, other): return True\n    def __hash__(self): return 1\n    def __bool__(self): return True\ndef f(x): return All()",
     "text that equals everything": "class All(str):\n    def __eq__(self, other): return True\n    __hash__ = str.__hash__\ndef f(x): return All('x')",
     "contained in everything": "class All(list):\n    def __eq__(self, other): return True\n    def __contains__(self, other): return True\ndef f(x): return All()",
-    "other assertions": "import builtins\nbuiltins.AssertionError = type('Quiet', (Exception,), {})\nbuiltins.compile = builtins.exec = lambda *a: None" + RETURNS_NONE,
+    "other assertions": "import builtins\nbuiltins.AssertionError = type('Quiet', (Exception,), {})\nbuiltins.compile = builtins.exec = lambda *a: None"
+    + RETURNS_NONE,
     "other unittest": "import unittest\nunittest.TestCase.fail = unittest.TestCase.assertEqual = lambda *a, **k: None" + RETURNS_NONE,
     "other messages": "import sys, json\nfor module in list(sys.modules.values()):\n    for name in ('dumps', 'encode', 'answer', 'perform'):\n        try: setattr(module, name, lambda *a, **k: {'value': 'escaped!'})\n        except Exception: pass"
     + RETURNS_NONE,
@@ -194,7 +217,7 @@ class TestHostile:
         start = time.monotonic()
         score = request.getfixturevalue("reward").score(Prompt(id="p", text="?"), program, tests=TESTS)
         assert score == 0.0
-        assert time.monotonic() - start < SECONDS + 1.5
+        assert time.monotonic() - start < SECONDS + 5.0
         assert [path.name for path in world.home.iterdir()] == ["canary"]
         assert (world.home / "canary").read_text() == SECRET
         assert not world.reached()
@@ -211,11 +234,13 @@ class TestHostile:
         start = time.monotonic()
         pairs = [{"input": "", "output": "x"}]
         assert request.getfixturevalue("reward").score(Prompt(id="p", text="?"), "while True: print('x')", tests=pairs) == 0.0
-        assert time.monotonic() - start < SECONDS + 1.5
+        assert time.monotonic() - start < SECONDS + 5.0
 
     def test_a_script_sees_no_expected_output(self, request: pytest.FixtureRequest) -> None:
-        program = SEARCH + "\nimport os, sys\nprint(f(1))\nprint(os.environ)\nprint(sys.argv)\n"
-        pairs = [{"input": "", "output": SECRET}, {"input": "7", "output": "None\nenviron({'PYTHONHASHSEED': '0'})\n['program.py']"}]
+        program = (
+            SEARCH + "\nimport os, sys\nprint(f(1))\nprint(set(os.environ) - {'LC_CTYPE', 'PWD', 'PYTHONHASHSEED'})\nprint(sys.argv)\n"
+        )
+        pairs = [{"input": "", "output": SECRET}, {"input": "7", "output": "None\nset()\n['program.py']"}]
         assert request.getfixturevalue("reward").score(Prompt(id="p", text="?"), program, tests=pairs) == 0.5
 
     def test_inputs_cannot_be_changed_to_what_passes(self, request: pytest.FixtureRequest) -> None:
