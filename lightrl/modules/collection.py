@@ -12,6 +12,7 @@ from torch import Tensor
 from lightrl.modules.statistics import StatisticsLedger
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.sampler import Reduction
+from lightrl.rewards.asking import Scoring
 from lightrl.rewards.scoring import RewardSet
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.types import Prompt, Rollout, ScoredRollout
@@ -60,8 +61,38 @@ class RunCollection:
 
     def score(self, rollout: Rollout) -> ScoredRollout:
         """The rollout with what each reward says of it."""
+        return self._finished(self._begin(rollout))
+
+    def rollout_and_score(self, prompts: Sequence[Prompt], n: int, slices: int = 1) -> ScoredRollout:
+        """n scored completions for each prompt; while one slice is completed, the rewards of those before are at work."""
+        # samples of a prompt that was drawn twice are numbered within one call of the engine
+        alone = len({prompt.id for prompt in prompts}) < len(prompts)
+        size = len(prompts) if alone else -(-len(prompts) // slices)
+        before, scorings = self._engine.state_dict(), list[Scoring]()
+        for i in range(slices):
+            if i > 0:
+                # every slice draws its random numbers as a part of the same call
+                self._engine.load_state_dict(before)
+            scorings.append(self._begin(self.rollout(prompts[i * size : (i + 1) * size], n)))
+        return ScoredRollout.concat([self._finished(scoring) for scoring in scorings])
+
+    def _begin(self, rollout: Rollout) -> Scoring:
         with self._phase("reward"):
-            return self._rewards.score(rollout)
+            return self._rewards.submit(rollout)
+
+    def _finished(self, scoring: Scoring) -> ScoredRollout:
+        """Wait for the scores; failures beyond what a reward may have stop all ranks.
+
+        Raises:
+            RuntimeError: a reward's error budget is spent.
+        """
+        with self._phase("reward"):
+            scored = scoring.result()
+        self._ledger.add_all(scoring.statistics(), scored.response_mask)
+        spent = self._rewards.spent()
+        if self.total(spent is not None):
+            raise RuntimeError(spent or "a reward failed too often on another rank, whose message says which")
+        return scored
 
     def reward(self, scored: ScoredRollout) -> Tensor:
         """`[N]`: the weighted sum of each row's rewards, NaN where the row is not scorable."""

@@ -150,6 +150,16 @@ class PolicyModule(LightningModule):
         yield
         self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - started
 
+    def on_fit_start(self) -> None:
+        """Let rewards that need processes of their own start them."""
+        if self.rewards is not None:
+            self.rewards.start()
+
+    def teardown(self, stage: str) -> None:
+        """End what rewards have started."""
+        if self.rewards is not None:
+            self.rewards.close()
+
     def on_train_start(self) -> None:
         """Evaluate the policy before its first step."""
         optimizer: Any = self.optimizers()
@@ -170,11 +180,13 @@ class PolicyModule(LightningModule):
             self.engine.sync(self.policy, self.trainer.global_step)
             rollout = self.engine.generate(prompts, self.evaluation.samples, self._evaluation_sampling())
         self.engine.load_state_dict(state)
-        scored = self.rewards.score(rollout)
-        token_rewards, _ = self.rewards.token_rewards(scored)
+        scoring = self.rewards.submit(rollout)
+        scored = scoring.result()
+        # one completion per prompt has nothing to be normalised by
+        token_rewards, _ = self.rewards.token_rewards(scored, normalized=False)
         ledger = self._evaluation_ledger
         ledger.add("reward", torch.where(scored.scorable, token_rewards.sum(1), torch.nan))
-        ledger.add_all(self.rewards.statistics(scored), scored.response_mask)
+        ledger.add_all({**self.rewards.statistics(scored, normalized=False), **scoring.statistics()}, scored.response_mask)
         report_lengths(ledger, scored)
         return scored
 

@@ -209,6 +209,8 @@ class PolicyOptimization(PolicyModule):
         self.ledger.add("perf/tokens_per_second", tokens / seconds, reduce="sum")
         self.ledger.add("perf/seconds", seconds, reduce="max")
         self.experience = experience
+        assert self.rewards is not None
+        self.rewards.after_rollout()
         self.log_ledger()
 
     def steps_per_epoch(self, prompts: int | None) -> int:
@@ -328,7 +330,7 @@ class PolicyOptimization(PolicyModule):
         if self.algorithm.stop_kl is None:
             return False
         total, count = self.adapter.total(torch.stack(step.local("approx_kl"))).tolist()
-        stopped = total > 1.5 * self.algorithm.stop_kl * count
+        stopped = bool(total > 1.5 * self.algorithm.stop_kl * count)
         if stopped:
             self.ledger.add("stopped_early", 1 / self.adapter.world_size, reduce="sum")
         return stopped

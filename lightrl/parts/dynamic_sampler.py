@@ -43,6 +43,7 @@ class DynamicSampler(Sampler):
         factor: float = 0.0,
         exhausted: Literal["raise", "partial", "skip"] = "raise",
         surplus: Literal["drop", "carry"] = "drop",
+        slices: int = 1,
     ) -> None:
         """
         Args:
@@ -60,6 +61,8 @@ class DynamicSampler(Sampler):
             exhausted: what after the last round: `raise` an error, train on the `partial` batch, or `skip` the optimizer steps.
             surplus: informative groups beyond the batch: `drop` them, or `carry` them into the next rollout, as off-policy rows
                 with the log-probs and the `policy_version` they were sampled with.
+            slices: parts in which each round's prompts are completed, slow rewards of one part running while the next is generated;
+                no influence on what is sampled. At least 1.
 
         Raises:
             ValueError: an argument outside its range.
@@ -69,14 +72,15 @@ class DynamicSampler(Sampler):
             "oversampling >= 1": oversampling < 1,
             "attempts >= 2": attempts < 2,
             "0 <= factor <= 1": not 0 <= factor <= 1,
+            "slices >= 1": slices < 1,
         }
         if any(wrong.values()):
             needed = " and ".join(rule for rule, broken in wrong.items() if broken)
-            got = f"group_size={group_size}, oversampling={oversampling}, attempts={attempts}, factor={factor}"
+            got = f"group_size={group_size}, oversampling={oversampling}, attempts={attempts}, factor={factor}, slices={slices}"
             raise ValueError(f"DynamicSampler needs {needed}, got {got}")
         self.group_size, self.metric, self.oversampling, self.max_rounds = group_size, metric, oversampling, max_rounds
         self.uninformative, self.attempts, self.factor = uninformative, attempts, factor
-        self.exhausted, self.surplus = exhausted, surplus
+        self.exhausted, self.surplus, self.slices = exhausted, surplus, slices
         self._carried: ScoredRollout | None = None
         self._pending: list[tuple[Prompt, int]] = []
 
@@ -114,7 +118,7 @@ class DynamicSampler(Sampler):
         size = self._size(_missing(collection, tally), collection.prompts, tally)
         again, self._pending = self._pending[:size], self._pending[size:]
         asked = [*again, *((prompt, 0) for prompt in collection.draw(size - len(again)))]
-        scored = collection.score(collection.rollout([prompt for prompt, _ in asked], self.group_size))
+        scored = collection.rollout_and_score([prompt for prompt, _ in asked], self.group_size, self.slices)
         self._must_fit(scored)
         metric = metric_of(scored, self.metric)
         collection.report("sampling/metric", metric[scored.scorable], "mean")

@@ -111,12 +111,12 @@ class RowReward(Reward):
             if self.runs == "async" or runs not in ("inline", "process"):
                 raise ValueError(f"{name} runs {self.runs}; runs={runs!r} is not possible, only inline and process replace each other")
             self.runs = runs
-        limits = {"timeout_s": timeout_s, "workers": workers, "memory_mb": memory_mb}
-        limits = {key: value for key, value in limits.items() if value is not None}
+        given = {"timeout_s": timeout_s, "workers": workers, "memory_mb": memory_mb}
+        limits = {key: value for key, value in given.items() if value is not None}
         useless = [key for key in limits if self.runs == "inline" or (self.runs == "async" and key != "timeout_s")]
         if useless:
             raise ValueError(f"{name} runs {self.runs}, where {', '.join(useless)} would limit nothing: leave it out, or set runs: process")
-        if any(value <= 0 for key, value in limits.items() if key != "memory_mb") or (memory_mb or 0) < 0 or cache < 0:
+        if any(value < 0 or (value == 0 and key != "memory_mb") for key, value in limits.items()) or cache < 0:
             raise ValueError(f"{name} needs timeout_s > 0, workers >= 1, memory_mb >= 0 and cache >= 0, got {limits} and cache={cache}")
         self.timeout_s = TIMEOUT_S if timeout_s is None else timeout_s
         self.workers = WORKERS if workers is None else workers

@@ -36,6 +36,15 @@ class Collection(Protocol):
     def score(self, rollout: Rollout) -> ScoredRollout:
         """The rollout with what each reward says of it."""
 
+    def rollout_and_score(self, prompts: Sequence[Prompt], n: int, slices: int = 1) -> ScoredRollout:
+        """`score(rollout(prompts, n))`, with the same numbers, in slices: while one is completed, the one before is scored.
+
+        Args:
+            prompts: what is asked.
+            n: completions per prompt.
+            slices: parts of about equal numbers of prompts; the same on every rank.
+        """
+
     def reward(self, scored: ScoredRollout) -> Tensor:
         """`[N]`: the weighted sum of each row's rewards, NaN where the row is not scorable."""
 
@@ -67,18 +76,19 @@ class Sampler(Part):
 class GroupSampler(Sampler):
     """Draws the rollout's prompts once and keeps everything."""
 
-    def __init__(self, group_size: int = 8) -> None:
+    def __init__(self, group_size: int = 8, slices: int = 1) -> None:
         """
         Args:
             group_size: completions per prompt; at least 1.
+            slices: parts in which the prompts are completed, slow rewards of one part running while the next is generated; no
+                influence on what is sampled. At least 1, and 1 is best for rewards that are quicker than the policy.
 
         Raises:
-            ValueError: group_size below 1.
+            ValueError: group_size or slices below 1.
         """
-        if group_size < 1:
-            raise ValueError(f"GroupSampler needs group_size >= 1, got {group_size}")
-        self.group_size = group_size
+        if group_size < 1 or slices < 1:
+            raise ValueError(f"GroupSampler needs group_size >= 1 and slices >= 1, got {group_size} and {slices}")
+        self.group_size, self.slices = group_size, slices
 
     def collect(self, collection: Collection) -> ScoredRollout:
-        prompts = collection.draw(collection.prompts)
-        return collection.score(collection.rollout(prompts, self.group_size))
+        return collection.rollout_and_score(collection.draw(collection.prompts), self.group_size, self.slices)

@@ -19,9 +19,7 @@ class LinearWeight:
 
     def __post_init__(self) -> None:
         if self.rollouts < 1 or not math.isfinite(self.start) or not math.isfinite(self.end):
-            raise ValueError(
-                f"LinearWeight needs finite start and end and rollouts >= 1, got start={self.start}, end={self.end}, rollouts={self.rollouts}"
-            )
+            raise ValueError(f"LinearWeight needs finite start and end and rollouts >= 1, got {self.start}, {self.end} and {self.rollouts}")
 
     def at(self, seen: int) -> float:
         """The factor after this many rollouts."""

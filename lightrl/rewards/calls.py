@@ -1,20 +1,32 @@
-"""Calling row rewards: every row gets an answer, and an exception is one of them."""
+"""One call of a row reward: what it is given, and what comes back, an exception being one of the answers."""
 
 from __future__ import annotations
 
 import inspect
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from lightrl.parts.function import Function, accepted_names
 from lightrl.parts.reward import RowReward
-from lightrl.types import Prompt, Rollout
+from lightrl.prompt import Prompt
 
 BY_POSITION = 2
 """`RowReward.score` takes prompt and completion by position, whatever a subclass calls them."""
 RESERVED = frozenset({"prompt", "completion", "answer"})
 """Names that a reward's argument has without a column."""
+
+
+class Call(NamedTuple):
+    """What a reward is given of one row."""
+
+    prompt: Prompt
+    """What was asked."""
+    completion: str
+    """What the policy said."""
+    columns: dict[str, Any]
+    """`answer` and the other columns that the reward names."""
 
 
 @dataclass(frozen=True)
@@ -24,13 +36,51 @@ class Answer:
     score: Any = None
     """What it returned, if it returned."""
     error: str | None = None
-    """Why it failed, with the line that raised; None if it returned."""
+    """Why there is no score, in one line; None if it returned."""
+    late: bool = False
+    """There is no score because the time was up."""
+    gated: bool = False
+    """It was not asked, since its gate was closed."""
 
 
-def call_rows(reward: RowReward, rollout: Rollout) -> list[Answer]:
-    """One answer per row, in order."""
-    names = named_arguments(reward)
-    return [_call(reward, prompt, text, names) for prompt, text in zip(rollout.prompts, rollout.completions, strict=True)]
+class Pending(Protocol):
+    """Calls under way."""
+
+    def result(self) -> list[Answer]:
+        """Wait for them: one answer per call, in order."""
+
+
+class Runner(Protocol):
+    """Makes the calls of one reward, in its own way."""
+
+    def start(self) -> None:
+        """Get ready in the background."""
+
+    def submit(self, calls: Sequence[Call]) -> Pending:
+        """Begin with these calls and come back at once where that is possible."""
+
+    def close(self) -> None:
+        """End everything that was started; a later `submit` starts it again."""
+
+
+def calls_of(names: dict[str, bool] | None, prompts: Sequence[Prompt], completions: Sequence[str]) -> list[Call]:
+    """One call per row.
+
+    Args:
+        names: the arguments that the reward takes by name; None: any.
+        prompts: N.
+        completions: N.
+    """
+    of_prompt: dict[int, dict[str, Any]] = {}
+    calls = []
+    for prompt, completion in zip(prompts, completions, strict=True):
+        columns = of_prompt.get(id(prompt))
+        if columns is None:
+            every = {**prompt.columns, "answer": prompt.answer}
+            columns = {k: v for k, v in every.items() if k not in ("prompt", "completion") and (names is None or k in names)}
+            of_prompt[id(prompt)] = columns
+        calls.append(Call(prompt, completion, columns))
+    return calls
 
 
 def named_arguments(reward: RowReward) -> dict[str, bool] | None:
@@ -44,16 +94,15 @@ def named_arguments(reward: RowReward) -> dict[str, bool] | None:
     return {name: required for name, required in accepts.items() if name not in positional}
 
 
-def _call(reward: RowReward, prompt: Prompt, completion: str, names: dict[str, bool] | None) -> Answer:
-    columns = {**prompt.columns, "answer": prompt.answer}
-    given = {k: v for k, v in columns.items() if k not in ("prompt", "completion") and (names is None or k in names)}
+def perform(reward: RowReward, call: Call) -> Answer:
+    """Make one call here and now."""
     try:
-        return Answer(score=reward.score(prompt, completion, **given))
-    except Exception as error:
+        return Answer(reward.score(call.prompt, call.completion, **call.columns))
+    except (Exception, SystemExit) as error:
         return Answer(error=describe(error))
 
 
-def describe(error: Exception) -> str:
+def describe(error: BaseException) -> str:
     """The exception in one line, with the file and line that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Mapping, Set
-from dataclasses import fields
 from typing import Any
 
 import torch
@@ -13,14 +11,12 @@ from torch import Tensor
 
 from lightrl.ops.masked import row_sum
 from lightrl.parts.reward import BatchReward, Reward, RowReward
-from lightrl.rewards.calls import RESERVED, call_rows, describe, named_arguments
-from lightrl.rewards.values import Scored, all_failed, from_answers, from_tensor, on_last_token
-from lightrl.types import JSON, Outcome, Rollout, ScoredRollout, Statistics
-
-log = logging.getLogger(__name__)
-
-FAILED = (Outcome.ERROR, Outcome.TIMEOUT)
-ANSWERED = (Outcome.VALUE, Outcome.GATED)
+from lightrl.rewards.asking import Scoring
+from lightrl.rewards.calls import RESERVED, named_arguments
+from lightrl.rewards.components import on_tokens, shares
+from lightrl.rewards.gates import row_values, stages
+from lightrl.rewards.guarded import GuardedReward
+from lightrl.types import JSON, Rollout, ScoredRollout, Statistics
 
 
 class RewardSet:
@@ -32,7 +28,7 @@ class RewardSet:
             rewards: by the names under which they are logged.
 
         Raises:
-            ValueError: there is none, one is no reward, a weight is not finite, or all weights are 0.
+            ValueError: there is none, one is no reward, a weight is not finite, all weights are 0, or a gate leads nowhere.
         """
         if not rewards:
             raise ValueError("there is no reward: name at least one, for example rewards: {correct: ExactMatch}")
@@ -41,14 +37,17 @@ class RewardSet:
                 raise ValueError(f"reward {name!r} is a {type(reward).__name__}, expected a RowReward or a BatchReward")
             if not math.isfinite(reward.weight):
                 raise ValueError(f"reward {name!r} has the weight {reward.weight}, expected a finite number")
-        if all(reward.weight == 0 for reward in rewards.values()):
+        if not any(map(_ever_counts, rewards.values())):
             raise ValueError(f"every reward ({', '.join(rewards)}) has weight 0, so there is nothing to learn from: give one a weight")
         self.rewards = dict(rewards)
+        self.rollouts = 0
+        self._stages = stages(rewards)
+        self._guarded = {name: GuardedReward(name, reward) for name, reward in rewards.items()}
 
     @property
     def weights(self) -> dict[str, float]:
-        """The weight of each reward."""
-        return {name: reward.weight for name, reward in self.rewards.items()}
+        """The weight of each reward in this rollout."""
+        return {name: _weight(reward, self.rollouts) for name, reward in self.rewards.items()}
 
     def check(self, columns: Set[str]) -> None:
         """Whether the data have what the rewards want.
@@ -69,35 +68,45 @@ class RewardSet:
                         "Rename the argument, give it a default, or keep the column in the prompt source"
                     )
 
+    def start(self) -> None:
+        """Start worker processes and event loops in the background, so that the first rollout does not wait for them."""
+        for guarded in self._guarded.values():
+            guarded.start()
+
+    def close(self) -> None:
+        """End worker processes and event loops; `score` starts them again."""
+        for guarded in self._guarded.values():
+            guarded.close()
+
+    def submit(self, rollout: Rollout) -> Scoring:
+        """Begin to score; rewards in other processes and in event loops work on while the caller does something else."""
+        return Scoring(self._guarded, self._stages, self.weights, rollout)
+
     def score(self, rollout: Rollout) -> ScoredRollout:
-        """The rollout with each reward's raw values and outcomes.
+        """The rollout with each reward's raw values and outcomes; see `Scoring.result`."""
+        return self.submit(rollout).result()
 
-        A row is scorable if every reward with a weight answered or abstained, and at least one answered. Failures are logged
-        in one line per reward.
+    def spent(self) -> str | None:
+        """What there is to say if a reward with a weight has failed more often than its error budget allows."""
+        for name, weight in self.weights.items():
+            complaint = self._guarded[name].budget.spent() if weight != 0 else None
+            if complaint is not None:
+                return f"reward {name!r} {complaint}\nMend it, raise its max_error_rate or error_window, or give it the weight 0"
+        return None
 
-        Raises:
-            ValueError: a reward returned something of the wrong type or shape.
-        """
-        results = {name: self._ask(name, reward, rollout) for name, reward in self.rewards.items()}
-        for name, result in results.items():
-            if result.error is not None:
-                failed = int(_is(result.outcome, FAILED).sum())
-                log.warning("reward %r failed on %d of %d rows; first: %s", name, failed, len(rollout), result.error)
-        weighted = [results[name].outcome for name, weight in self.weights.items() if weight != 0]
-        answered = torch.stack([_is(outcome, ANSWERED) for outcome in weighted]).any(0)
-        failed_rows = torch.stack([_is(outcome, FAILED) for outcome in weighted]).any(0)
-        return ScoredRollout(
-            **{f.name: getattr(rollout, f.name) for f in fields(Rollout)},
-            reward_parts={name: result.part for name, result in results.items()},
-            outcomes={name: result.outcome for name, result in results.items()},
-            scorable=answered & ~failed_rows,
-        )
+    def after_rollout(self) -> None:
+        """A rollout has been learnt from: schedules go on."""
+        self.rollouts += 1
 
-    def token_rewards(self, scored: ScoredRollout) -> tuple[Tensor, Tensor]:
+    def token_rewards(self, scored: ScoredRollout, normalized: bool = True) -> tuple[Tensor, Tensor]:
         """The weighted sum of the parts on the tokens that earned them.
 
         A `[N]` part sits on the last response token, an `[N, L]` part where it is not NaN; rows that are not scorable and rows
         without a response get nothing.
+
+        Args:
+            scored: whole groups.
+            normalized: as each reward says; False: raw scores, as for an evaluation of single completions.
 
         Returns:
             `[N, L]` f32 rewards, and `[N, L]` bool: a reward with a weight was given at this token, 0 included.
@@ -107,36 +116,40 @@ class RewardSet:
         for name, weight in self.weights.items():
             if weight == 0:
                 continue
-            given = self._given(scored, name)
+            given = on_tokens(name, self.rewards[name], scored, normalized)
             total += weight * torch.where(given.isnan(), 0.0, given)
             ends |= ~given.isnan()
         return total, ends
 
-    def statistics(self, scored: ScoredRollout) -> Statistics:
-        """What each reward did, per row, to be reduced by their means.
+    def statistics(self, scored: ScoredRollout, normalized: bool = True) -> Statistics:
+        """What each reward said and brought, per row, to be reduced by their means.
 
         `rewards/{name}/mean`: the raw score (a row's steps added up), NaN without one. `std`: their population standard deviation
         on this rank. `weight`. `contribution`: what the row's reward got from it; over all names they add up to the reward.
-        `failed`, `abstained`: 1 where it did.
+        `share`: of what tells the rows of a group apart on this rank, and so of the advantage; over all names they add up to 1.
+
+        Args:
+            scored: whole groups.
+            normalized: as in `token_rewards`.
         """
         rows: dict[str, Tensor] = {}
+        weighted: dict[str, Tensor] = {}
         for name, weight in self.weights.items():
-            part, outcome = scored.reward_parts[name], scored.outcomes[name]
-            raw = part if part.dim() == 1 else torch.where(_is(outcome, ANSWERED), part.nansum(1), math.nan)
-            given = self._given(scored, name)
+            raw = row_values(scored.reward_parts[name])
             rows[f"rewards/{name}/mean"] = raw
             rows[f"rewards/{name}/std"] = torch.where(raw.isnan(), math.nan, _spread(raw))
             rows[f"rewards/{name}/weight"] = torch.full_like(raw, weight)
-            contribution = weight * row_sum(given, ~given.isnan())
-            rows[f"rewards/{name}/contribution"] = torch.where(scored.scorable, contribution, math.nan)
-            rows[f"rewards/{name}/failed"] = _is(outcome, FAILED).float()
-            rows[f"rewards/{name}/abstained"] = _is(outcome, (Outcome.ABSTAINED,)).float()
+            given = on_tokens(name, self.rewards[name], scored, normalized)
+            weighted[name] = weight * row_sum(given, ~given.isnan())
+            rows[f"rewards/{name}/contribution"] = torch.where(scored.scorable, weighted[name], math.nan)
+        for name, share in shares(weighted, scored.group, scored.scorable).items():
+            rows[f"rewards/{name}/share"] = torch.full_like(weighted[name], share)
         return rows
 
     def state_dict(self) -> dict[str, JSON]:
-        """The state of every reward that keeps one."""
+        """How far the schedules are, and the state of every reward that keeps one."""
         states = {name: reward.state_dict() for name, reward in self.rewards.items()}
-        return {name: state for name, state in states.items() if state}
+        return {"rollouts": self.rollouts, "rewards": {name: state for name, state in states.items() if state}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take back what `state_dict` gave.
@@ -144,30 +157,21 @@ class RewardSet:
         Raises:
             ValueError: it has state for a reward that is not here.
         """
-        unknown = sorted(set(state) - set(self.rewards))
+        unknown = sorted(set(state["rewards"]) - set(self.rewards))
         if unknown:
             raise ValueError(f"the checkpoint has state for the rewards {unknown}, but these are: {', '.join(self.rewards)}")
-        for name, part in state.items():
+        self.rollouts = int(state["rollouts"])
+        for name, part in state["rewards"].items():
             self.rewards[name].load_state_dict(part)
 
-    def _ask(self, name: str, reward: Reward, rollout: Rollout) -> Scored:
-        if isinstance(reward, RowReward):
-            return from_answers(name, call_rows(reward, rollout), rollout)
-        assert isinstance(reward, BatchReward)
-        try:
-            value = reward.score(rollout)
-        except Exception as error:
-            return all_failed(describe(error), rollout)
-        return from_tensor(name, value, rollout)
 
-    def _given(self, scored: ScoredRollout, name: str) -> Tensor:
-        part = scored.reward_parts[name]
-        on_tokens = on_last_token(part, scored.response_mask) if part.dim() == 1 else part
-        return torch.where(scored.scorable[:, None], on_tokens, math.nan)
+def _weight(reward: Reward, rollouts: int) -> float:
+    return reward.weight * (1.0 if reward.schedule is None else reward.schedule.at(rollouts))
 
 
-def _is(outcome: Tensor, kinds: tuple[Outcome, ...]) -> Tensor:
-    return torch.isin(outcome, torch.tensor([int(kind) for kind in kinds], device=outcome.device))
+def _ever_counts(reward: Reward) -> bool:
+    schedule = reward.schedule
+    return reward.weight != 0 and (schedule is None or schedule.start != 0 or schedule.end != 0)
 
 
 def _spread(raw: Tensor) -> Tensor:

@@ -26,8 +26,8 @@ class Scored:
     """`[N]` or `[N, L]` f32; NaN where there is no score or no step ends."""
     outcome: Tensor
     """`[N]` int64: an `Outcome`."""
-    error: str | None = None
-    """Of the first row that failed: which prompt, and why."""
+    failures: list[str | None]
+    """N: of each row that failed, which prompt it has and why."""
 
 
 def from_answers(name: str, answers: Sequence[Answer], rollout: Rollout) -> Scored:
@@ -40,9 +40,8 @@ def from_answers(name: str, answers: Sequence[Answer], rollout: Rollout) -> Scor
     scores = [_score(name, answer.score, row, lengths[row], rollout) for row, answer in enumerate(answers)]
     verdicts = [_verdict(answer, score) for answer, score in zip(answers, scores, strict=True)]
     device = rollout.group.device
-    values = torch.tensor(
-        [math.nan if isinstance(s, list) or v[0] is not Outcome.VALUE else s for s, v in zip(scores, verdicts, strict=True)]
-    )
+    numbers = (Outcome.VALUE, Outcome.GATED)
+    values = torch.tensor([math.nan if isinstance(s, list) or v[0] not in numbers else s for s, v in zip(scores, verdicts, strict=True)])
     part = values.to(torch.float32).to(device)
     if any(isinstance(score, list) for score in scores):
         part = on_last_token(part, rollout.response_mask)
@@ -50,7 +49,7 @@ def from_answers(name: str, answers: Sequence[Answer], rollout: Rollout) -> Scor
             if isinstance(score, list) and verdict[0] is Outcome.VALUE:
                 part[row, rollout.response_mask[row]] = torch.tensor(score, dtype=torch.float32, device=device)
     outcome = torch.tensor([int(verdict[0]) for verdict in verdicts], dtype=torch.long, device=device)
-    return Scored(part, outcome, _first_error(outcome, rollout, [verdict[1] for verdict in verdicts]))
+    return Scored(part, outcome, _failures(outcome, rollout, [verdict[1] for verdict in verdicts]))
 
 
 def from_tensor(name: str, value: Any, rollout: Rollout) -> Scored:
@@ -75,14 +74,30 @@ def from_tensor(name: str, value: Any, rollout: Rollout) -> Scored:
         failed = part.isinf().any(1)
         outcome = torch.where(part.isnan().all(1), int(Outcome.ABSTAINED), int(Outcome.VALUE)).masked_fill(failed, int(Outcome.ERROR))
     part[failed] = math.nan
-    return Scored(part, outcome, _first_error(outcome, rollout, ["it returned NaN or infinity"] * rows))
+    return Scored(part, outcome, _failures(outcome, rollout, ["it returned NaN or infinity"] * rows))
 
 
 def all_failed(reason: str, rollout: Rollout) -> Scored:
     """A batch reward that raised: no row has a score."""
     part = torch.full((len(rollout),), math.nan, device=rollout.group.device)
     outcome = torch.full((len(rollout),), int(Outcome.ERROR), device=rollout.group.device)
-    return Scored(part, outcome, _first_error(outcome, rollout, [reason] * len(rollout)))
+    return Scored(part, outcome, _failures(outcome, rollout, [reason] * len(rollout)))
+
+
+def filled_in(own: Scored, rows: Tensor, rest: Scored, mask: Tensor) -> Scored:
+    """What a reward said of some rows, and what stands for its answer in the others, as one.
+
+    Args:
+        own: of n rows.
+        rows: `[n]`, which of the N rows they are.
+        rest: of N rows, with a part `[N]`.
+        mask: `[N, L]` bool, response tokens.
+    """
+    part = rest.part if own.part.dim() == 1 else on_last_token(rest.part, mask)
+    failures = list(rest.failures)
+    for row, failure in zip(rows.tolist(), own.failures, strict=True):
+        failures[row] = failure
+    return Scored(part.index_copy(0, rows, own.part), rest.outcome.index_copy(0, rows, own.outcome), failures)
 
 
 def on_last_token(values: Tensor, mask: Tensor) -> Tensor:
@@ -111,7 +126,9 @@ def _score(name: str, score: Any, row: int, length: int, rollout: Rollout) -> fl
 
 def _verdict(answer: Answer, score: float | list[float] | None) -> tuple[Outcome, str]:
     if answer.error is not None:
-        return Outcome.ERROR, answer.error
+        return Outcome.TIMEOUT if answer.late else Outcome.ERROR, answer.error
+    if answer.gated:
+        return Outcome.GATED, ""
     if isinstance(score, list):
         if any(abs(value) > LARGEST for value in score):
             return Outcome.ERROR, "it returned infinity"
@@ -121,9 +138,10 @@ def _verdict(answer: Answer, score: float | list[float] | None) -> tuple[Outcome
     return (Outcome.VALUE, "") if abs(score) <= LARGEST else (Outcome.ERROR, f"it returned {score}")
 
 
-def _first_error(outcome: Tensor, rollout: Rollout, reasons: Sequence[str]) -> str | None:
-    failed = (outcome == int(Outcome.ERROR)).nonzero()[:, 0].tolist()
-    return f"prompt {rollout.prompts[failed[0]].id!r}: {reasons[failed[0]]}" if failed else None
+def _failures(outcome: Tensor, rollout: Rollout, reasons: Sequence[str]) -> list[str | None]:
+    failed = [kind in (Outcome.ERROR, Outcome.TIMEOUT) for kind in outcome.tolist()]
+    rows = zip(failed, rollout.prompts, reasons, strict=True)
+    return [f"prompt {prompt.id!r}: {reason}" if bad else None for bad, prompt, reason in rows]
 
 
 def _refuse_outside(name: str, part: Tensor, rollout: Rollout) -> None:

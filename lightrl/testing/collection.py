@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -102,6 +103,10 @@ class ScriptedCollection:
             outcomes={"score": torch.full((n,), int(Outcome.VALUE))},
             scorable=torch.ones(n, dtype=torch.bool),
         )
+
+    def rollout_and_score(self, prompts: Sequence[Prompt], n: int, slices: int = 1) -> ScoredRollout:
+        """All prompts in one slice."""
+        return self.score(self.rollout(prompts, n))
 
     def total(self, value: float) -> float:
         """The sum over ranks."""

@@ -87,7 +87,7 @@ def test_rewards_are_added_switched_and_removed(resolved: Callable[..., Any], wr
     write("my_rewards.py", "def short(completion: str) -> float:\n    return -float(len(completion))\n")
     function = resolved("--model.rewards.length", "my_rewards.short")
     assert set(function.at("model.rewards")) == {"correct", "length"}
-    assert function.at("model.rewards.length.class_path") == "lightrl.parts.reward.Function"
+    assert function.at("model.rewards.length.class_path") == "lightrl.parts.function.Function"
     assert function.at("model.rewards.length.path") == "my_rewards.short"
     weighted = resolved("--model.rewards.length", "{path: my_rewards.short, weight: 0.5}", "--model.rewards.correct.weight", "2")
     assert (weighted.at("model.rewards.length.weight"), weighted.at("model.rewards.correct.weight")) == (0.5, 2.0)

@@ -23,6 +23,10 @@ class Recorder:
         self.asked.append(("score", rollout))
         return "scored"
 
+    def rollout_and_score(self, prompts, n, slices):
+        self.asked.append(("slices", slices))
+        return self.score(self.rollout(prompts, n))
+
     def total(self, value):
         raise AssertionError("a sampler that keeps everything decides nothing")
 
@@ -30,9 +34,9 @@ class Recorder:
 def test_the_group_sampler_draws_completes_and_scores_once() -> None:
     collection = Recorder()
     assert GroupSampler(4).collect(collection) == "scored"
-    assert collection.asked == [("draw", 3), ("rollout", 3, 4), ("score", "rollout")]
+    assert collection.asked == [("draw", 3), ("slices", 1), ("rollout", 3, 4), ("score", "rollout")]
 
 
 def test_a_group_has_at_least_one_completion() -> None:
-    with pytest.raises(ValueError, match="group_size >= 1, got 0"):
+    with pytest.raises(ValueError, match="group_size >= 1 and slices >= 1, got 0 and 1"):
         GroupSampler(0)

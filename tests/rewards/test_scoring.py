@@ -184,8 +184,9 @@ def test_a_rollout_without_rows() -> None:
 
 def test_statistics_add_up_to_the_reward() -> None:
     rewards = RewardSet({"a": Says(1.0, 3.0, None, 5.0, weight=2.0), "b": Says([0.5, 1.0], 1.0, 1.0, NAN)})
-    scored = rewards.score(rollout([2, 1, 1, 1]))
-    numbers = rewards.statistics(scored)
+    scoring = rewards.submit(rollout([2, 1, 1, 1]))
+    scored = scoring.result()
+    numbers = {**rewards.statistics(scored), **scoring.statistics()}
     assert same(numbers["rewards/a/mean"], [1.0, 3.0, NAN, 5.0])
     assert same(numbers["rewards/b/mean"], [1.5, 1.0, 1.0, NAN])
     assert numbers["rewards/a/std"][0].item() == pytest.approx(math.sqrt(8 / 3))
@@ -265,11 +266,11 @@ class Counting(RowReward):
 def test_state_of_rewards_survives() -> None:
     rewards, again = (RewardSet({"count": Counting(), "plain": Says(1.0, 1.0)}) for _ in range(2))
     rewards.score(rollout([1, 1]))
-    assert rewards.state_dict() == {"count": {"calls": 2}}
+    assert rewards.state_dict() == {"rollouts": 0, "rewards": {"count": {"calls": 2}}}
     again.load_state_dict(rewards.state_dict())
     assert again.state_dict() == rewards.state_dict()
     with pytest.raises(ValueError, match=r"state for the rewards \['gone'\], but these are: count, plain"):
-        again.load_state_dict({"gone": {}})
+        again.load_state_dict({"rollouts": 0, "rewards": {"gone": {}}})
 
 
 def test_scores_of_rows_and_of_tokens_can_be_joined() -> None:

@@ -1,0 +1,98 @@
+"""A rollout on its way through all rewards: who is asked when, and what became of every row."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import fields
+
+import torch
+from torch import Tensor
+
+from lightrl.rewards.guarded import GuardedReward, Question
+from lightrl.rewards.values import Scored
+from lightrl.types import Outcome, Rollout, ScoredRollout, Statistic, Statistics
+
+log = logging.getLogger(__name__)
+
+FAILED = (Outcome.ERROR, Outcome.TIMEOUT)
+ANSWERED = (Outcome.VALUE, Outcome.GATED)
+COUNTED = {"failed": FAILED, "timeout": (Outcome.TIMEOUT,), "abstained": (Outcome.ABSTAINED,), "gated": (Outcome.GATED,)}
+"""Shares of rows that are reported, by what became of them."""
+
+
+class Scoring:
+    """A rollout that is being scored."""
+
+    def __init__(
+        self, guarded: Mapping[str, GuardedReward], stages: list[list[str]], weights: Mapping[str, float], rollout: Rollout
+    ) -> None:
+        """
+        Args:
+            guarded: all rewards, by name.
+            stages: their names, gates before what they open.
+            weights: of each reward.
+            rollout: N rows.
+        """
+        self._guarded, self._stages, self._weights, self._rollout = guarded, stages, weights, rollout
+        self._questions: dict[str, Question] = {}
+        self._results: dict[str, Scored] = {}
+        self._ask(stages[0])
+
+    def result(self) -> ScoredRollout:
+        """The rollout with each reward's raw values and outcomes.
+
+        A row is scorable if every reward with a weight answered or abstained, and at least one answered. Failures are logged
+        in one line per reward.
+
+        Raises:
+            ValueError: a reward returned something of the wrong type or shape.
+            RuntimeError: a reward cannot be loaded in its worker process.
+        """
+        for stage in self._stages:
+            self._ask([name for name in stage if name not in self._questions])
+            self._results |= {name: self._questions[name].result() for name in stage}
+        results = {name: self._results[name] for name in self._guarded}
+        self._tell(results)
+        weighted = [results[name].outcome for name, weight in self._weights.items() if weight != 0]
+        nothing = torch.zeros(len(self._rollout), dtype=torch.bool, device=self._rollout.group.device)
+        answered = torch.stack([nothing, *(_is(outcome, ANSWERED) for outcome in weighted)]).any(0)
+        failed = torch.stack([nothing, *(_is(outcome, FAILED) for outcome in weighted)]).any(0)
+        return ScoredRollout(
+            **{f.name: getattr(self._rollout, f.name) for f in fields(Rollout)},
+            reward_parts={name: result.part for name, result in results.items()},
+            outcomes={name: result.outcome for name, result in results.items()},
+            scorable=answered & ~failed,
+        )
+
+    def statistics(self) -> Statistics:
+        """What became of the rows, all of them, also those that a sampler will drop; after `result`.
+
+        Of all rows, the share that `rewards/{name}/failed` (time-outs included), of them `timeout`, those that `abstained`, were
+        `gated` or `cached`; and `seconds`, which the run waited for that reward beyond those before it.
+        """
+        numbers: dict[str, Tensor | Statistic] = {}
+        for name, result in self._results.items():
+            for what, kinds in COUNTED.items():
+                numbers[f"rewards/{name}/{what}"] = _is(result.outcome, kinds).float()
+            question = self._questions[name]
+            rows = len(result.outcome)
+            numbers[f"rewards/{name}/cached"] = torch.full((rows,), question.cached / max(rows, 1))
+            numbers[f"rewards/{name}/seconds"] = Statistic(torch.tensor([question.waited]), "sum")
+        return numbers
+
+    def _ask(self, names: list[str]) -> None:
+        # those that work elsewhere begin first
+        for name in sorted(names, key=lambda name: self._guarded[name].reward.runs == "inline"):
+            gate = self._guarded[name].reward.gate
+            self._questions[name] = self._guarded[name].ask(self._rollout, None if gate is None else self._results[gate])
+
+    def _tell(self, results: Mapping[str, Scored]) -> None:
+        for name, result in results.items():
+            failures = [failure for failure in result.failures if failure is not None]
+            if failures:
+                log.warning("reward %r failed on %d of %d rows; first: %s", name, len(failures), len(self._rollout), failures[0])
+
+
+def _is(outcome: Tensor, kinds: tuple[Outcome, ...]) -> Tensor:
+    return torch.isin(outcome, torch.tensor([int(kind) for kind in kinds], device=outcome.device))

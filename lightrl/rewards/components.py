@@ -1,0 +1,74 @@
+"""What each reward brings into the sum: its weight, its normalisation, its share of what tells rows of a group apart."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from lightrl.ops.groups import group_statistics
+from lightrl.parts.reward import Reward
+from lightrl.rewards.values import on_last_token
+from lightrl.types import ScoredRollout
+
+
+def on_tokens(name: str, reward: Reward, scored: ScoredRollout, normalized: bool) -> Tensor:
+    """`[N, L]`: a reward's scores on the tokens that earned them, not yet weighted; NaN where there is none.
+
+    Args:
+        name: of the reward.
+        reward: with its `normalize`.
+        scored: whole groups.
+        normalized: as the reward says; False: the raw scores.
+
+    Raises:
+        ValueError: a reward of tokens is to be normalised.
+    """
+    part = scored.reward_parts[name]
+    if normalized and reward.normalize == "group":
+        if part.dim() != 1:
+            raise ValueError(
+                f"reward {name!r} scores tokens, and normalize: group compares one score per row: return a number per completion, or leave "
+                "normalize out"
+            )
+        part = z_scores(part, scored.group, scored.scorable)
+    given = on_last_token(part, scored.response_mask) if part.dim() == 1 else part
+    return torch.where(scored.scorable[:, None], given, math.nan)
+
+
+def z_scores(values: Tensor, group: Tensor, valid: Tensor) -> Tensor:
+    """(value - mean) / std of its group, `[N]`; 0 in a group of equal values, NaN where a row is not valid or has no value.
+
+    Args:
+        values: `[N]`, NaN without one.
+        group: `[N]` int64.
+        valid: `[N]` bool, rows that count.
+    """
+    counts = valid & ~values.isnan()
+    of_group = group_statistics(values, group, counts)
+    z = torch.where(of_group.dead, 0.0, (values.double() - of_group.mean) / of_group.std)
+    return torch.where(counts, z, math.nan).to(values.dtype)
+
+
+def shares(weighted: dict[str, Tensor], group: Tensor, valid: Tensor) -> dict[str, float]:
+    """How much of what tells the rows of a group apart is due to each reward; over all rewards the shares add up to 1.
+
+    share_k = sum_i (c_ki - mean_g c_k) (R_i - mean_g R) / sum_i (R_i - mean_g R)^2, with c_ki what reward k brings into row i, R_i = sum_k
+    c_ki, and mean_g over the valid rows of the row's group: the covariance of the part with the whole, within groups. It is below 0 for
+    a reward that pulls against the others. NaN where no group has differing rows.
+
+    Args:
+        weighted: per reward `[N]`, weighted.
+        group: `[N]` int64.
+        valid: `[N]` bool.
+    """
+
+    def centered(values: Tensor) -> Tensor:
+        return torch.where(valid, values.double() - group_statistics(values, group, valid).mean, 0.0)
+
+    parts = {name: centered(values) for name, values in weighted.items()}
+    whole = torch.stack(list(parts.values())).sum(0)
+    spread = float((whole**2).sum())
+    noise = 1e-12 * float(torch.stack([(part**2).sum() for part in parts.values()]).sum())
+    return {name: float((part * whole).sum()) / spread if spread > noise else math.nan for name, part in parts.items()}

@@ -1,0 +1,148 @@
+"""Rewards that wait for somebody else: many calls at once in one event loop, each with a time limit, retries and a rate."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import AsyncExitStack
+from typing import Any
+
+from aiolimiter import AsyncLimiter
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from lightrl.parts.async_reward import AsyncReward
+from lightrl.rewards.calls import Answer, Call, describe
+
+LOOK = 0.1
+"""Seconds between two looks at whether the loop still turns."""
+PATIENCE = 5.0
+"""Seconds that a reward may take to close, and that a loop may stand still beyond a call's time limit."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Bounds of the random pause before another attempt: up to the first, then up to twice as much each time."""
+
+
+class AsyncRunner:
+    """Makes calls in an event loop of the reward's own, which runs in a thread."""
+
+    def __init__(self, reward: AsyncReward) -> None:
+        """
+        Args:
+            reward: with its `timeout_s`, `concurrency`, `retries`, `requests_per_minute` and `transient`.
+        """
+        self._reward = reward
+        self._loop: _Loop | None = None
+
+    def start(self) -> None:
+        """Start the loop."""
+        if self._loop is None:
+            self._loop = _Loop(self._reward)
+            weakref.finalize(self, self._loop.end)
+
+    def submit(self, calls: Sequence[Call]) -> _Waiting:
+        """Put all calls into the loop."""
+        self.start()
+        assert self._loop is not None
+        return _Waiting(self, self._loop, calls)
+
+    def close(self) -> None:
+        """Let the reward close what it opened, and end the loop."""
+        if self._loop is not None:
+            self._loop.close()
+            self._loop = None
+
+    def abandon(self, loop: _Loop) -> None:
+        """Leave a loop that stands still to itself; the next calls get another."""
+        if self._loop is loop:
+            self._loop = None
+
+
+class _Waiting:
+    def __init__(self, runner: AsyncRunner, loop: _Loop, calls: Sequence[Call]) -> None:
+        self._runner, self._loop = runner, loop
+        self._answers: list[Answer | None] = [None] * len(calls)
+        self._future: Future[Any] = asyncio.run_coroutine_threadsafe(loop.answer(calls, self._answers), loop.loop)
+
+    def result(self) -> list[Answer]:
+        limit = self._loop.reward.timeout_s + PATIENCE
+        stuck = Answer(error=f"score() has blocked its event loop for {limit:g} s: it must await, not wait", late=True)
+        try:
+            while not self._future.done():
+                try:
+                    self._future.result(LOOK)
+                except TimeoutError:
+                    if not self._future.done() and self._loop.still_for() > limit:
+                        self._runner.abandon(self._loop)
+                        return [answer or stuck for answer in self._answers]
+            self._future.result()
+        except BaseException:
+            self._future.cancel()
+            raise
+        return [answer or stuck for answer in self._answers]
+
+
+class _Loop:
+    """A thread that turns an event loop, and what all calls in it share."""
+
+    def __init__(self, reward: AsyncReward) -> None:
+        self.reward, self.loop = reward, asyncio.new_event_loop()
+        self._slots = asyncio.Semaphore(reward.concurrency)
+        rate = reward.requests_per_minute
+        self._rate = None if rate is None else AsyncLimiter(max(1.0, rate / 60), max(1.0, 60 / rate))
+        self._turned = time.monotonic()
+        self.loop.call_soon(self._turn)
+        self._thread = threading.Thread(target=self.loop.run_forever, name="reward loop", daemon=True)
+        self._thread.start()
+
+    def still_for(self) -> float:
+        """Seconds since the loop was last seen turning."""
+        return time.monotonic() - self._turned
+
+    async def answer(self, calls: Sequence[Call], answers: list[Answer | None]) -> None:
+        """Make all calls and put each answer into its place."""
+
+        async def one(place: int, call: Call) -> None:
+            answers[place] = await self._patiently(call)
+
+        await asyncio.gather(*(one(place, call) for place, call in enumerate(calls)))
+
+    def close(self) -> None:
+        """Close the reward and end the loop, which an interrupted or a blocked one does not hold up for long."""
+        if self._thread.is_alive() and self.still_for() < PATIENCE:
+            asyncio.run_coroutine_threadsafe(self.reward.close(), self.loop).result(PATIENCE)
+        self.end()
+        self._thread.join(PATIENCE)
+
+    def end(self) -> None:
+        """Stop turning."""
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self.loop.stop)
+
+    def _turn(self) -> None:
+        self._turned = time.monotonic()
+        self.loop.call_later(LOOK, self._turn)
+
+    async def _patiently(self, call: Call) -> Answer:
+        attempts = AsyncRetrying(
+            stop=stop_after_attempt(self.reward.retries + 1),
+            wait=wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE),
+            retry=retry_if_exception_type(self.reward.transient),
+            reraise=True,
+        )
+        try:
+            return Answer(await attempts(self._once, call))
+        except TimeoutError as error:
+            return Answer(error=f"no answer within {self.reward.timeout_s:g} s ({describe(error)})", late=True)
+        except Exception as error:
+            return Answer(error=describe(error))
+
+    async def _once(self, call: Call) -> Any:
+        async with AsyncExitStack() as held:
+            await held.enter_async_context(self._slots)
+            if self._rate is not None:
+                await self._rate.acquire()
+            awaited = self.reward.score(call.prompt, call.completion, **call.columns)
+            return await asyncio.wait_for(awaited, self.reward.timeout_s)

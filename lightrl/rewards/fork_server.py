@@ -1,0 +1,152 @@
+"""The process behind a reward's workers: it loads the reward once, and forks a fresh worker whenever it is asked.
+
+It is started as a program of its own, without the training process's threads, devices and memory, so forking is safe and takes
+milliseconds; it ends when the training process does, and its workers with it. Of lightrl it imports nothing that needs torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import json
+import os
+import pickle
+import resource
+import signal
+import sys
+import traceback
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle
+from pathlib import Path
+
+from lightrl.parts.reward import RowReward
+from lightrl.rewards.calls import Answer, perform
+
+FORK, WAIT = b"F", b"W"
+"""Requests: a new worker, whose end of a socket follows; the exit status of a worker that has ended, whose number follows."""
+STATM = Path("/proc/self/statm")
+MEGABYTE = 1 << 20
+
+
+def serve(control: int) -> None:
+    """Load the reward, then fork and wait as told until nobody is there to tell.
+
+    Args:
+        control: file descriptor of a socket; first comes a pickled mapping with `modules`, `reward` and `memory_mb`, then requests.
+    """
+    connection = Connection(control)
+    setup = pickle.loads(connection.recv_bytes())
+    try:
+        _load_modules(setup["modules"])
+        reward: RowReward = pickle.loads(setup["reward"])
+    except BaseException:
+        connection.send_bytes(traceback.format_exc().encode())
+        return
+    connection.send_bytes(b"")
+    children: set[int] = set()
+    try:
+        while True:
+            _obey(connection, reward, setup["memory_mb"], children)
+    except (EOFError, OSError):
+        for pid in children:
+            kill(pid)
+
+
+def _obey(connection: Connection, reward: RowReward, memory_mb: int, children: set[int]) -> None:
+    request = connection.recv_bytes()
+    if request[:1] == WAIT:
+        pid = int(request[1:])
+        children.discard(pid)
+        connection.send_bytes(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
+        return
+    channel = recv_handle(connection)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            connection.close()
+            _work(channel, reward, memory_mb)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    os.close(channel)
+    children.add(pid)
+    connection.send_bytes(str(pid).encode())
+
+
+def _work(channel: int, reward: RowReward, memory_mb: int) -> None:
+    """The life of a worker: calls come in pickled lists, each answer leaves as one line of JSON as soon as it is there."""
+    # a session of its own: the training process's Ctrl-C does not reach it, and whatever it starts is killed with it
+    os.setsid()
+    _limit_memory(memory_mb)
+    connection = Connection(channel)
+    while True:
+        try:
+            calls = connection.recv()
+        except (EOFError, OSError):
+            os._exit(0)
+        for call in calls:
+            answer = perform(reward, call)
+            # what has eaten the memory is still there, so the next call gets a fresh worker
+            leaves = answer.error is not None and answer.error.startswith("MemoryError")
+            _write(channel, _line(answer, leaves))
+            if leaves:
+                os._exit(0)
+
+
+def _line(answer: Answer, leaves: bool) -> bytes:
+    score = answer.score.tolist() if hasattr(answer.score, "tolist") else answer.score
+    return json.dumps([score, answer.error, leaves], default=repr).encode() + b"\n"
+
+
+def _write(channel: int, line: bytes) -> None:
+    try:
+        while line:
+            line = line[os.write(channel, line) :]
+    except OSError:
+        os._exit(0)
+
+
+def _limit_memory(memory_mb: int) -> None:
+    # torch and its like map gigabytes that they never touch, so the limit counts from here
+    if memory_mb and STATM.exists():
+        now = int(STATM.read_text().split()[0]) * resource.getpagesize()
+        limit = now + memory_mb * MEGABYTE
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _load_modules(modules: Mapping[str, str | None]) -> None:
+    """Import the modules that the reward is made of, from their files where their names lead nowhere."""
+    for name, file in modules.items():
+        if name != "__main__":
+            try:
+                importlib.import_module(name)
+                continue
+            except ModuleNotFoundError as error:
+                if file is None or error.name is None or not f"{name}.".startswith(f"{error.name}."):
+                    raise
+        if file is None:
+            raise ImportError(f"module {name!r} has no file, so a worker process cannot load it: put the reward in a file of its own")
+        _load_file(name, file)
+
+
+def _load_file(name: str, file: str) -> None:
+    # the script that started the run must not start it again, so it is not called __main__ while it is loaded
+    spec = importlib.util.spec_from_file_location("__mp_main__" if name == "__main__" else name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+
+
+def kill(pid: int) -> None:
+    """Kill a worker and whatever it has started."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        # it had no time to become the leader of its session
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

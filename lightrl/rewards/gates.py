@@ -1,0 +1,59 @@
+"""Rewards that are asked only where another one has said something good."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from lightrl.parts.reward import Reward
+from lightrl.rewards.calls import Answer
+from lightrl.rewards.values import Scored
+from lightrl.types import Outcome
+
+
+def stages(rewards: Mapping[str, Reward]) -> list[list[str]]:
+    """The names in the order in which they can be asked: a gate in an earlier stage than what it opens.
+
+    Raises:
+        ValueError: a gate is no reward of this set, or gates open each other in a circle.
+    """
+    for name, reward in rewards.items():
+        if reward.gate is not None and reward.gate not in rewards:
+            raise ValueError(f"reward {name!r} has the gate {reward.gate!r}, which is no reward here. There are: {', '.join(rewards)}")
+    order: list[list[str]] = []
+    settled: set[str] = set()
+    while len(settled) < len(rewards):
+        stage = [n for n, r in rewards.items() if n not in settled and (r.gate is None or r.gate in settled)]
+        if not stage:
+            circle = ", ".join(f"{n!r} (gate {r.gate!r})" for n, r in rewards.items() if n not in settled)
+            raise ValueError(f"these rewards wait for each other and would never be asked: {circle}. Take one gate away")
+        order.append(stage)
+        settled.update(stage)
+    return order
+
+
+def behind(reward: Reward, gate: Scored) -> tuple[Tensor, list[Answer]]:
+    """Which rows a reward is asked about, and what stands for its answer in the others.
+
+    Args:
+        reward: with its `gate` and `gate_above`.
+        gate: what the reward of that name said.
+
+    Returns:
+        Indices of the rows where the gate is open, and one answer per row, which means something where it is not.
+    """
+    raw = row_values(gate.part)
+    opens = torch.where(raw.isnan(), -torch.inf, raw) > reward.gate_above
+    failed = Answer(error=f"its gate {reward.gate!r} failed")
+    shut = {Outcome.ABSTAINED: Answer(), Outcome.ERROR: failed, Outcome.TIMEOUT: failed}
+    closed = Answer(score=0.0, gated=True)
+    return opens.nonzero()[:, 0], [shut.get(Outcome(outcome), closed) for outcome in gate.outcome.tolist()]
+
+
+def row_values(part: Tensor) -> Tensor:
+    """`[N]`: a part's score of each row, steps added up; NaN without one."""
+    if part.dim() == 1:
+        return part
+    return torch.where(part.isnan().all(1), torch.nan, part.nansum(1))

@@ -1,0 +1,158 @@
+"""The training process's end of a fork server and of one worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import send_handle
+
+from lightrl.parts.function import Function
+from lightrl.parts.reward import RowReward
+from lightrl.rewards.calls import Answer, Call
+from lightrl.rewards.fork_server import FORK, WAIT, kill
+
+PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from lightrl.rewards.fork_server import serve; serve(int(sys.argv[1]))"
+READ = 1 << 16
+
+
+class ForkServer:
+    """A process that has loaded one reward and forks workers of it."""
+
+    def __init__(self, reward: RowReward) -> None:
+        """
+        Args:
+            reward: sent there once, pickled.
+
+        Raises:
+            RuntimeError: the reward cannot be pickled, or not be loaded there.
+        """
+        setup = pickle.dumps({"modules": _modules(reward), "reward": _pickled(reward), "memory_mb": reward.memory_mb})
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", PROGRAM, str(theirs.fileno()), json.dumps(sys.path)],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        self._control = Connection(ours.detach())
+        self._lock = threading.Lock()
+        try:
+            self._control.send_bytes(setup)
+            trouble = self._control.recv_bytes().decode()
+        except (EOFError, OSError) as error:
+            trouble = f"the process ended: {error!r}"
+        if trouble:
+            self.close()
+            raise RuntimeError(f"{type(reward).__name__} cannot be loaded in a worker process:\n{trouble}")
+
+    def fork(self) -> Worker:
+        """A new worker."""
+        ours, theirs = socket.socketpair()
+        with self._lock, theirs:
+            self._control.send_bytes(FORK)
+            send_handle(self._control, theirs.fileno(), self._process.pid)
+            pid = int(self._control.recv_bytes())
+        return Worker(pid, ours, self)
+
+    def wait(self, pid: int) -> int:
+        """The exit status of a worker that has ended, negative for a signal."""
+        with self._lock:
+            self._control.send_bytes(WAIT + str(pid).encode())
+            return int(self._control.recv_bytes())
+
+    def close(self) -> None:
+        """End the process and its workers, and wait until they have ended."""
+        self._control.close()
+        self._process.wait()
+
+
+class Worker:
+    """A process that makes calls and can be killed."""
+
+    def __init__(self, pid: int, channel: socket.socket, server: ForkServer) -> None:
+        """
+        Args:
+            pid: its number.
+            channel: where calls go and answers come from.
+            server: that has forked it.
+        """
+        self.pid, self.alive = pid, True
+        self._channel, self._server = channel, server
+        self._calls = Connection(os.dup(channel.fileno()))
+
+    def answers(self, calls: Sequence[Call], timeout_s: float) -> list[Answer]:
+        """The answers to the first calls: to all of them, or up to the one that the worker did not survive.
+
+        Args:
+            calls: at least one.
+            timeout_s: seconds for each of them.
+        """
+        try:
+            self._calls.send(calls)
+        except OSError:
+            # it ended while it had nothing to do; no call is to blame
+            self.end()
+            return []
+        answers: list[Answer] = []
+        buffer, deadline = b"", time.monotonic() + timeout_s
+        while len(answers) < len(calls):
+            try:
+                self._channel.settimeout(max(0.0, deadline - time.monotonic()) or 1e-3)
+                data = self._channel.recv(READ)
+            except TimeoutError:
+                self.end()
+                return [*answers, Answer(error=f"no answer within {timeout_s:g} s; its worker was killed", late=True)]
+            except OSError:
+                data = b""
+            if not data:
+                return [*answers, Answer(error=f"its worker process died: {_cause(self.end())}")]
+            *lines, buffer = (buffer + data).split(b"\n")
+            for line in lines:
+                score, error, leaves = json.loads(line)
+                answers.append(Answer(score, error))
+                deadline = time.monotonic() + timeout_s
+                if leaves:
+                    self.end()
+                    return answers
+        return answers
+
+    def end(self) -> int:
+        """Kill it if it still runs; its exit status."""
+        self.alive = False
+        kill(self.pid)
+        self._calls.close()
+        self._channel.close()
+        return self._server.wait(self.pid)
+
+
+def _cause(status: int) -> str:
+    return f"signal {-status} ({signal.Signals(-status).name})" if status < 0 else f"exit status {status}"
+
+
+def _pickled(reward: RowReward) -> bytes:
+    try:
+        return pickle.dumps(reward)
+    except Exception as error:
+        raise RuntimeError(
+            f"{type(reward).__name__} cannot be sent to a worker process ({error}): define it at the top of a module and keep what "
+            "cannot be pickled out of it, or set runs: inline if its calls are quick and always return"
+        ) from error
+
+
+def _modules(reward: RowReward) -> dict[str, str | None]:
+    """The modules that a worker must be able to import, bases first, with their files."""
+    names = [cls.__module__ for cls in reversed(type(reward).__mro__)]
+    if isinstance(reward, Function):
+        names.append(reward.path.rpartition(".")[0])
+    chosen = [name for name in dict.fromkeys(names) if name.partition(".")[0] not in ("builtins", "abc", "lightrl")]
+    return {name: getattr(sys.modules.get(name), "__file__", None) for name in chosen}

@@ -1,0 +1,138 @@
+"""Rewards that are called in worker processes, which can be killed without harm to anything else."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from lightrl.parts.reward import RowReward
+from lightrl.rewards.calls import Answer, Call
+from lightrl.rewards.worker import ForkServer, Worker
+
+LARGEST_CHUNK = 64
+"""Calls that a worker takes at a time; few enough that none waits long behind another's."""
+CHUNKS = 4
+"""Chunks per worker, so that no worker is idle while another has much to do."""
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Answers to come, in parts."""
+
+    futures: list[Future[list[Answer]]]
+    """One per chunk, in order."""
+
+    def result(self) -> list[Answer]:
+        """Wait for all of them; an interrupt takes back what no worker has begun with."""
+        try:
+            return [answer for future in self.futures for answer in future.result()]
+        except BaseException:
+            for future in self.futures:
+                future.cancel()
+            raise
+
+
+class WorkerPool:
+    """Makes calls in `workers` processes; each row has its own wall clock, and a worker that runs out of it is replaced."""
+
+    def __init__(self, reward: RowReward) -> None:
+        """
+        Args:
+            reward: with its `workers`, `timeout_s` and `memory_mb`.
+        """
+        self._reward = reward
+        self._crew: _Crew | None = None
+
+    def start(self) -> None:
+        """Start the processes without waiting for them."""
+        self.submit([])
+
+    def submit(self, calls: Sequence[Call]) -> Chunks:
+        """Hand out the calls."""
+        if self._crew is None:
+            self._crew = _Crew(self._reward)
+            weakref.finalize(self, self._crew.close)
+        size = min(LARGEST_CHUNK, max(1, -(-len(calls) // (self._reward.workers * CHUNKS))))
+        chunks = [calls[i : i + size] for i in range(0, len(calls), size)] or [[]]
+        return Chunks([self._crew.take(list(chunk)) for chunk in chunks])
+
+    def close(self) -> None:
+        """End all processes."""
+        if self._crew is not None:
+            self._crew.close()
+            self._crew = None
+
+
+class _Crew:
+    """Threads that each look after one worker; they hold no reference to the pool, so that it can be collected."""
+
+    def __init__(self, reward: RowReward) -> None:
+        self._reward = reward
+        self._tasks: queue.SimpleQueue[tuple[list[Call], Future[list[Answer]]] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._server: ForkServer | None = None
+        self._closed = False
+        self._failure: RuntimeError | None = None
+        # daemons, so that an interrupted program need not wait for a worker's time to be up
+        for number in range(reward.workers):
+            threading.Thread(target=self._look_after, name=f"reward worker {number}", daemon=True).start()
+
+    def take(self, calls: list[Call]) -> Future[list[Answer]]:
+        future: Future[list[Answer]] = Future()
+        self._tasks.put((calls, future))
+        return future
+
+    def close(self) -> None:
+        self._closed = True
+        for _ in range(self._reward.workers):
+            self._tasks.put(None)
+        with self._lock:
+            if self._server is not None:
+                self._server.close()
+
+    def _look_after(self) -> None:
+        worker: Worker | None = None
+        while (task := self._tasks.get()) is not None:
+            calls, future = task
+            if not future.set_running_or_notify_cancel():
+                continue
+            answers: list[Answer] = []
+            try:
+                while True:
+                    worker = self._ready(worker)
+                    if len(answers) == len(calls):
+                        break
+                    answers += worker.answers(calls[len(answers) :], self._reward.timeout_s)
+            except BaseException as error:
+                worker = None
+                future.set_exception(error)
+            else:
+                future.set_result(answers)
+
+    def _ready(self, worker: Worker | None) -> Worker:
+        if worker is not None and worker.alive:
+            return worker
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the reward's workers were closed")
+            if self._failure is not None:
+                raise self._failure
+            try:
+                return self._forked()
+            except RuntimeError as error:
+                self._failure = error
+                raise
+
+    def _forked(self) -> Worker:
+        if self._server is not None:
+            try:
+                return self._server.fork()
+            except (EOFError, OSError):
+                # something has killed it, a memory watchdog perhaps
+                self._server.close()
+        self._server = ForkServer(self._reward)
+        return self._server.fork()
