@@ -250,13 +250,15 @@ def test_a_reward_per_row_is_spread_over_its_row_even_in_a_square_batch() -> Non
     assert spread(few.rewards, few)[:, PROMPT].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
 
 
+class Judge(RowReward):
+    """Has no opinion of an empty completion."""
+
+    def score(self, prompt: Any, completion: str, **columns: Any) -> float | None:
+        return None if completion == "" else -1.0
+
+
 def test_abstaining_is_not_a_score_of_zero() -> None:
     """A zero would reward doing nothing among siblings at -1 (TRL 6427)."""
-
-    class Judge(RowReward):
-        def score(self, prompt: Any, completion: str, **columns: Any) -> float | None:
-            return None if completion == "" else -1.0
-
     rows = experience([0.0, 0.0], lengths=[0, 2])
     rollout = Rollout(**{name: getattr(rows, name) for name in Rollout.__dataclass_fields__})
     scored = RewardSet({"judge": Judge()}).score(rollout)
