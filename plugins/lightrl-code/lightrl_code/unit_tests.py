@@ -56,7 +56,8 @@ class UnitTests(RowReward):
             **kwargs: weight and the other arguments of every reward.
 
         Raises:
-            ValueError: a limit is not above 0, `timeout_s` leaves no time for `limit_s`, or programs cannot be kept in on this machine and `unsafe` is false.
+            ValueError: a limit is not above 0, `timeout_s` leaves no time for `limit_s`, or programs cannot be kept in on this
+                machine and `unsafe` is false.
         """
         super().__init__(**_with_timeout(limit_s, kwargs))
         limits = Limits(limit_s, limit_memory_mb, limit_disk_mb, limit_output_kb)

@@ -8,6 +8,8 @@ from lightrl import Prompt, RowReward
 class ExactMatch(RowReward):
     """1 if the completion, stripped of surrounding white space, is the answer, else 0."""
 
+    runs = "inline"
+
     def score(self, prompt: Prompt, completion: str, *, answer: Any) -> float:
         if answer is None:
             raise ValueError(f"prompt {prompt.id!r} has no answer to compare with")

@@ -4,7 +4,9 @@ import re
 from fractions import Fraction
 from typing import Any
 
-from lightrl import Prompt, RowReward
+from lightrl import Prompt
+from lightrl_math.boxes import last_box
+from lightrl_math.verdict import Verdict
 
 _SIGN = r"(?:(?<![\w.)])[-+\u2212])?"
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
@@ -17,7 +19,7 @@ LONGEST = 300
 SENTENCE_END = re.compile(r"[.!?](?:\s|$)|\n")
 
 
-class FinalNumber(RowReward):
+class FinalNumber(Verdict):
     r"""Whether the completion's final number is that of the answer.
 
     The final number is the one after the last `####`; else the one in the last `\boxed{}`; else the one after the last
@@ -27,25 +29,14 @@ class FinalNumber(RowReward):
     Source: Cobbe et al. 2021 (GSM8K), arXiv:2110.14168, whose answers end in `#### 72`.
     """
 
-    def __init__(self, correct: float = 1.0, wrong: float = 0.0, unparsable: float = 0.0, weight: float = 1.0) -> None:
-        """
-        Args:
-            correct: the score of the right number.
-            wrong: the score of another number.
-            unparsable: the score of a completion without a final number.
-            weight: the factor in the sum of rewards; 0 scores and logs without training on it.
-        """
-        super().__init__(weight)
-        self.correct, self.wrong, self.unparsable = correct, wrong, unparsable
+    runs = "inline"
 
     def score(self, prompt: Prompt, completion: str, *, answer: Any) -> float:
         expected = reference_number(answer)
         if expected is None:
             raise ValueError(f"the answer of prompt {prompt.id!r} is no number: {answer!r}")
         found = final_number(completion)
-        if found is None:
-            return self.unparsable
-        return self.correct if found == expected else self.wrong
+        return self.verdict(None if found is None else found == expected)
 
 
 def reference_number(answer: Any) -> Fraction | None:
@@ -69,7 +60,7 @@ def final_number(text: str) -> Fraction | None:
 def _claim(text: str) -> str | None:
     if "####" in text:
         return text.rpartition("####")[2]
-    boxed = _last_box(text)
+    boxed = last_box(text)
     if boxed is not None:
         return boxed
     said = _last(list(ANSWER_IS.finditer(text)))
@@ -77,18 +68,6 @@ def _claim(text: str) -> str | None:
         return None
     rest = text[said.end() :].lstrip()
     return SENTENCE_END.split(rest, maxsplit=1)[0]
-
-
-def _last_box(text: str) -> str | None:
-    start = text.rfind(r"\boxed{")
-    if start < 0:
-        return None
-    inside, depth = start + len(r"\boxed{"), 1
-    for end in range(inside, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[end], 0)
-        if depth == 0:
-            return text[inside:end]
-    return text[inside:]
 
 
 def _numbers(text: str) -> list[Fraction]:

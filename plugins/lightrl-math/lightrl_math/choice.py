@@ -1,0 +1,96 @@
+"""Answers that are one of several letters."""
+
+import re
+from typing import Any
+
+from lightrl import Prompt
+from lightrl_math.boxes import last_box
+from lightrl_math.verdict import Verdict
+
+THOUGHTS_END = "</think>"
+
+
+class MultipleChoice(Verdict):
+    r"""Whether the completion chooses the right letter.
+
+    The choice is the letter in the last `\boxed{}`; else the one after the last "answer is" or "answer:"; else the letter that stands
+    alone on the last line, with or without parentheses, a period or the text of the option after it. Naming two letters there ("A or
+    B") is no choice. What stands before `</think>` is left out.
+    """
+
+    runs = "inline"
+
+    def __init__(
+        self, options: str = "ABCDEFGHIJ", correct: float = 1.0, wrong: float = 0.0, unparsable: float = 0.0, **kwargs: Any
+    ) -> None:
+        """
+        Args:
+            options: the letters, in order.
+            correct: the score of the right letter.
+            wrong: the score of another letter.
+            unparsable: the score of a completion without a choice.
+            **kwargs: weight and the other arguments of every reward.
+
+        Raises:
+            ValueError: there are fewer than two letters, or one occurs twice.
+        """
+        super().__init__(correct=correct, wrong=wrong, unparsable=unparsable, **kwargs)
+        if len(options) < 2 or len(set(options.upper())) != len(options) or not options.isalpha():
+            raise ValueError(f"MultipleChoice needs two or more different letters as options, got {options!r}")
+        self.options = options.upper()
+
+    def score(self, prompt: Prompt, completion: str, *, answer: Any) -> float:
+        """`correct`, `wrong`, or `unparsable` without a choice.
+
+        Args:
+            prompt: for messages.
+            completion: what the policy said.
+            answer: a letter, also as `(C)`, or the number of an option, from 0.
+
+        Raises:
+            ValueError: the answer is none of the options.
+        """
+        expected = self._expected(prompt, answer)
+        found = chosen(completion.rpartition(THOUGHTS_END)[2], self.options)
+        return self.verdict(None if found is None else found == expected)
+
+    def _expected(self, prompt: Prompt, answer: Any) -> str:
+        if isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < len(self.options):
+            return self.options[answer]
+        letter = answer.strip().strip("().").upper() if isinstance(answer, str) else ""
+        if len(letter) == 1 and letter in self.options:
+            return letter
+        raise ValueError(
+            f"the answer of prompt {prompt.id!r} is {answer!r}, expected one of {', '.join(self.options)} or a number from 0 to "
+            f"{len(self.options) - 1}"
+        )
+
+
+def chosen(text: str, options: str) -> str | None:
+    """The letter that a text chooses, by the rules of `MultipleChoice`; None if it chooses none or several."""
+    letter = rf"(?<![A-Za-z])[{options}](?![A-Za-z])"
+    boxed = last_box(text)
+    if boxed is not None:
+        return _only(re.findall(letter, re.sub(r"\\(?:text\w*|math\w+)", " ", boxed), re.IGNORECASE))
+    said = list(re.finditer(r"\banswer\b\s*(?:is|:|=)\s*:?", text, re.IGNORECASE))
+    if said:
+        return _only(_leading(re.split(r"[.!?]\s|\n", text[said[-1].end() :].lstrip(), maxsplit=1)[0], options))
+    lines = text.strip().splitlines()
+    return _only(_leading(lines[-1], options)) if lines else None
+
+
+def _leading(line: str, options: str) -> list[str]:
+    """The letters that a line begins with: `C`, `(c)`, `**C.** Paris`, but neither `A dog` nor nothing of `A or B`."""
+    several = rf"\W*([{options}])\W+(?:or|and|/|,|&)?\W*([{options}])(?![A-Za-z])"
+    match = re.match(several, line, re.IGNORECASE)
+    if match:
+        return [match[1], match[2]]
+    match = re.match(
+        rf"[\s*_\"'$]*(?:option\s+|choice\s+)?[\s*_\"'$]*(?:\(([{options}])\)|([{options}])(?:[).:,*]|\s*$))", line, re.IGNORECASE
+    )
+    return [match[1] or match[2]] if match else []
+
+
+def _only(letters: list[str]) -> str | None:
+    different = {letter.upper() for letter in letters}
+    return different.pop() if len(different) == 1 else None

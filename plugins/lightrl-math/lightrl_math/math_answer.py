@@ -1,0 +1,91 @@
+"""Answers that are mathematical expressions, compared by what they mean."""
+
+import functools
+import logging
+import re
+from typing import Any
+
+from lightrl import Prompt
+from lightrl_math.verdict import Verdict
+
+DELIMITED = re.compile(r"(?<!\\)\$|\\boxed|\\\(|\\\[")
+"""Marks of LaTeX in a text; an escaped dollar is money."""
+WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
+SHORT = 200
+"""Characters of a completion that may be an expression and nothing else."""
+
+
+class MathAnswer(Verdict):
+    r"""Whether the completion's answer means the same as the reference, by math-verify.
+
+    Fractions, roots, intervals, tuples, sets, matrices, equations and units are read from LaTeX and plain text and compared
+    symbolically: `\frac{1}{2}` is `0.5` and `50\%`, `336^\circ` is `336`, `x = 5` is `5`, `(x-1)(x+1)` is `x^2 - 1`. Every `\boxed{}` of a
+    completion counts, so of several different ones none is the answer. It runs in worker processes, which are killed when a
+    comparison takes too long: the library's own time-outs do not work outside a main thread and are switched off.
+
+    Source: https://github.com/huggingface/Math-Verify.
+    """
+
+    runs = "process"
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Load the library where the reward arrives, once, before workers are forked there."""
+        _library()
+        self.__dict__.update(state)
+
+    def score(self, prompt: Prompt, completion: str, *, answer: Any) -> float:
+        """`correct`, `wrong`, or `unparsable` without anything mathematical.
+
+        Args:
+            prompt: for messages.
+            completion: what the policy said.
+            answer: a number, LaTeX with or without `$`, or GSM8K's solution ending in `#### 72`.
+
+        Raises:
+            ValueError: the reference cannot be read.
+        """
+        expected = parsed_reference(str(answer)) if answer is not None and not isinstance(answer, bool) else ()
+        if not expected:
+            raise ValueError(f"the answer of prompt {prompt.id!r} cannot be read as mathematics: {answer!r}")
+        found = parsed(completion)
+        return self.verdict(same(expected, found) if found else None)
+
+
+def same(expected: tuple[Any, ...], found: tuple[Any, ...]) -> bool:
+    """Whether two parsed answers mean the same."""
+    return bool(_library().verify(list(expected), list(found), timeout_seconds=None))
+
+
+def parsed(text: str) -> tuple[Any, ...]:
+    """What math-verify finds in a text; a text that is nothing but an expression needs no delimiters."""
+    found = _parse(text)
+    return found if found or not _is_bare(text.strip()) else _parse(f"${text.strip()}$")
+
+
+def _is_bare(text: str) -> bool:
+    """Whether it looks like an expression by itself: short, with letters or digits, and without words."""
+    if len(text) > SHORT or "\n" in text or DELIMITED.search(text) or WORD.search(text):
+        return False
+    return any(character.isalnum() for character in text)
+
+
+# the completions of a group share their reference
+@functools.lru_cache(maxsize=4096)
+def parsed_reference(answer: str) -> tuple[Any, ...]:
+    """The reference answer as math-verify reads it; bare expressions, tuples above all, are read as LaTeX."""
+    answer = answer.rpartition("####")[2].strip()
+    return _parse(answer if DELIMITED.search(answer) else f"${answer}$") or _parse(answer)
+
+
+def _parse(text: str) -> tuple[Any, ...]:
+    return tuple(_library().parse(text, parsing_timeout=None))
+
+
+@functools.cache
+def _library() -> Any:
+    import math_verify
+
+    for name in ("parser", "grader"):
+        # time-outs are the worker pool's, so the advice to see to them is followed
+        logging.getLogger(f"math_verify.{name}").addFilter(lambda record: not str(record.msg).startswith("Timeout is disabled"))
+    return math_verify
