@@ -56,6 +56,7 @@ class AsyncRunner:
 
     def abandon(self, loop: _Loop) -> None:
         """Leave a loop that stands still to itself; the next calls get another."""
+        loop.end()
         if self._loop is loop:
             self._loop = None
 
@@ -110,16 +111,23 @@ class _Loop:
         await asyncio.gather(*(one(place, call) for place, call in enumerate(calls)))
 
     def close(self) -> None:
-        """Close the reward and end the loop, which an interrupted or a blocked one does not hold up for long."""
-        if self._thread.is_alive() and self.still_for() < PATIENCE:
+        """Close the reward and end the loop; one that stands still is not waited for long."""
+        if self.loop.is_running() and self.still_for() < PATIENCE:
             asyncio.run_coroutine_threadsafe(self.reward.close(), self.loop).result(PATIENCE)
         self.end()
         self._thread.join(PATIENCE)
 
     def end(self) -> None:
-        """Stop turning."""
-        if not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self.loop.stop)
+        """Cancel what is under way and stop turning, as soon as the loop turns."""
+        if self.loop.is_running():
+            asyncio.run_coroutine_threadsafe(self._end(), self.loop)
+
+    async def _end(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        self.loop.call_soon(self.loop.stop)
 
     def _turn(self) -> None:
         self._turned = time.monotonic()

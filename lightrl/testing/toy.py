@@ -57,7 +57,7 @@ def one_rollout(algorithm: Algorithm) -> Learnt:
     module = PolicyOptimization(
         policy=source,
         algorithm=algorithm,
-        rewards={"small": Function("lightrl.testing.toy.small_digits")},
+        rewards={"small": Function("lightrl.testing.toy.small_digits", runs="inline")},
         engine=TransformersEngine(max_new_tokens=6),
         prompts_per_rollout=max(64 // algorithm.sampler.group_size, algorithm.minibatches, 1),
         optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3, weight_decay=0.0),

@@ -219,7 +219,9 @@ class Strict(RowReward):
 
 def test_a_reward_is_given_what_it_names() -> None:
     batch = rollout([1], columns={"level": 3, "completion": "another", "unwanted": 1})
-    rewards = RewardSet({"strict": Strict(), "f": Function(f"{__name__}.level_of"), "l": Function(f"{__name__}.length")})
+    rewards = RewardSet(
+        {"strict": Strict(), "f": Function(f"{__name__}.level_of", runs="inline"), "l": Function(f"{__name__}.length", runs="inline")}
+    )
     parts = rewards.score(batch).reward_parts
     assert {name: part.item() for name, part in parts.items()} == {"strict": 3.0, "f": 3.5, "l": 1.0}
 

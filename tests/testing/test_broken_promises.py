@@ -351,6 +351,20 @@ broken("reward", "it has a finite weight", Weightless)
 broken("reward", "a score is about its own row", Remembering)
 
 
+class Homebound(RowReward):
+    """Broken on purpose: it holds what cannot be sent to another process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.length = lambda text: len(text)
+
+    def score(self, prompt: Prompt, completion: str) -> float:
+        return float(self.length(completion))
+
+
+broken("reward", "a worker process can load it, and scores the same there", Homebound)
+
+
 class Engine(TransformersEngine):
     """Spoils what the built-in engine generates."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
 from lightrl.parts.reward import RowReward
 from lightrl.rewards.calls import RESERVED, named_arguments
 from lightrl.rewards.scoring import RewardSet
-from lightrl.testing.promises.promise import Make, expect, expect_same, promise
+from lightrl.testing.promises.promise import BrokenPromise, Make, expect, expect_same, promise
 from lightrl.testing.promises.rows import experiences, shuffled
 from lightrl.types import Rollout, ScoredRollout
 
@@ -19,12 +20,23 @@ KIND = "reward"
 def score(make: Make, rows: Rollout) -> ScoredRollout | None:
     """The scored rollout; None if the reward wants columns that the examples do not have."""
     part = make()
-    if isinstance(part, RowReward):
-        wanted = named_arguments(part) or {}
-        if any(required and name not in RESERVED for name, required in wanted.items()):
-            return None
+    if wants_columns(part):
+        return None
     part.weight = 1.0
-    return RewardSet({"it": part}).score(rows)
+    if part.runs == "process":
+        # another promise looks at the workers; here the numbers matter
+        part.runs = "inline"
+    rewards = RewardSet({"it": part})
+    try:
+        return rewards.score(rows)
+    finally:
+        rewards.close()
+
+
+def wants_columns(part: Any) -> bool:
+    """It needs more of the data set than the examples have."""
+    wanted = (named_arguments(part) or {}) if isinstance(part, RowReward) else {}
+    return any(required and name not in RESERVED for name, required in wanted.items())
 
 
 @promise(KIND, "it has a finite weight")
@@ -48,3 +60,22 @@ def rows_apart(make: Make) -> None:
             what = f"rows {chosen} by themselves score something else"
             found = own.reward_parts["it"]
             expect_same(expected.nan_to_num(-99.0), found.nan_to_num(-99.0), what, completions=[rows.completions[i] for i in chosen])
+
+
+@promise(KIND, "a worker process can load it, and scores the same there")
+def in_a_worker(make: Make) -> None:
+    """Of rewards that run in worker processes."""
+    part, rows = make(), next(experiences())
+    if part.runs != "process" or wants_columns(part):
+        return
+    here = score(make, rows)
+    assert here is not None
+    rewards = RewardSet({"it": part})
+    try:
+        there = rewards.score(rows)
+    except RuntimeError as error:
+        raise BrokenPromise(str(error)) from error
+    finally:
+        rewards.close()
+    expected, found = here.reward_parts["it"].nan_to_num(-99.0), there.reward_parts["it"].nan_to_num(-99.0)
+    expect_same(expected, found, "a worker process scores something else", completions=rows.completions)
