@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 
-from lightrl.types import Prompt, Rollout, ScoredRollout
+from lightrl.types import Outcome, Prompt, Rollout, ScoredRollout
 
 
 class CompletionsLog(Callback):
@@ -47,13 +48,12 @@ class CompletionsLog(Callback):
 def completions_table(rollout: Rollout, rows: int) -> str:
     """A Markdown table of the first rows: prompt, completion, finish reason, tokens, reward parts, advantage."""
     parts = rollout.reward_parts if isinstance(rollout, ScoredRollout) else {}
-    parts = {name: values for name, values in parts.items() if values.dim() == 1}
     advantages = getattr(rollout, "advantages", None)
     heads = ["prompt", "completion", "finish", "tokens", *parts, *(["advantage"] if advantages is not None else [])]
     lines = [" | ".join(heads), " | ".join("---" for _ in heads)]
     for i in range(min(rows, len(rollout))):
         cells = [_shown(prompt_text(rollout.prompts[i])), _shown(rollout.completions[i]), rollout.finish_reason[i]]
-        cells += [str(int(rollout.response_lengths[i])), *(f"{float(values[i]):.3g}" for values in parts.values())]
+        cells += [str(int(rollout.response_lengths[i])), *(score_text(rollout, name, i) for name in parts)]
         if advantages is not None:
             cells.append(f"{float(advantages[i][rollout.response_mask[i]].mean()):+.3f}" if rollout.response_mask[i].any() else "")
         lines.append(" | ".join(cells))
@@ -65,12 +65,21 @@ def terminal_lines(rollout: Rollout, rows: int) -> str:
     parts = rollout.reward_parts if isinstance(rollout, ScoredRollout) else {}
     blocks = []
     for i in range(min(rows, len(rollout))):
-        scores = ", ".join(f"{name} {float(values[i]):.3g}" for name, values in parts.items() if values.dim() == 1)
+        scores = ", ".join(f"{name} {score_text(rollout, name, i)}" for name in parts)
         blocks.append(
             f"  prompt      {_cut(prompt_text(rollout.prompts[i]))}\n  completion  {_cut(rollout.completions[i])}\n"
             f"  {rollout.finish_reason[i]} after {int(rollout.response_lengths[i])} tokens; {scores}"
         )
     return "First completions:\n" + "\n\n".join(blocks)
+
+
+def score_text(rollout: Rollout, name: str, row: int) -> str:
+    """What a reward said of a row: the score, its steps added up, or why there is none."""
+    assert isinstance(rollout, ScoredRollout)
+    outcome = Outcome(int(rollout.outcomes[name][row]))
+    if outcome is Outcome.VALUE:
+        return f"{float(rollout.reward_parts[name][row].nansum()):.3g}"
+    return outcome.name.lower()
 
 
 def prompt_text(prompt: Prompt) -> str:
@@ -81,7 +90,7 @@ def prompt_text(prompt: Prompt) -> str:
 def add_text(trainer: Trainer, tag: str, text: str, step: int) -> None:
     """Write text to every TensorBoard logger of the trainer."""
     for logger in trainer.loggers:
-        experiment = getattr(logger, "experiment", None)
+        experiment: Any = getattr(logger, "experiment", None)
         if hasattr(experiment, "add_text"):
             experiment.add_text(tag, text, step)
 

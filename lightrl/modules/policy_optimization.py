@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -16,12 +16,14 @@ from lightrl.modules.collection import RunCollection
 from lightrl.modules.evaluation import Evaluation
 from lightrl.modules.experience import add_advantages, experience_of
 from lightrl.modules.first_pass import check_first_pass
+from lightrl.modules.forwards import per_token
 from lightrl.modules.loss import VALUE, count_terms, micro_batch_loss, terms_of, trained_tokens, value_loss
+from lightrl.modules.part_state import load_learner_state, state_of_parts
 from lightrl.modules.policy_module import PolicyModule
 from lightrl.modules.rollout_report import report_correction, report_experience
 from lightrl.modules.stand_in import stand_in
 from lightrl.modules.statistics import StatisticsLedger
-from lightrl.ops.batching import micro_batches, minibatches
+from lightrl.ops.batching import minibatches
 from lightrl.ops.kl import k3
 from lightrl.ops.masked import masked_sum
 from lightrl.ops.random import row_seed
@@ -85,6 +87,7 @@ class PolicyOptimization(PolicyModule):
         self.experience: Experience | None = None
         self._terms = terms_of(algorithm)
         self._first_pass_seen = False
+        self._progress = {"tokens": 0.0, "seconds": 0.0}
 
     def training_step(self, batch: Any, batch_idx: int) -> None:
         """One rollout and what is learnt from it; the loader's batch only marks time."""
@@ -208,10 +211,18 @@ class PolicyOptimization(PolicyModule):
         self.ledger.add("perf/completion_tokens", tokens, reduce="sum")
         self.ledger.add("perf/tokens_per_second", tokens / seconds, reduce="sum")
         self.ledger.add("perf/seconds", seconds, reduce="max")
+        self._report_progress(tokens, seconds)
         self.experience = experience
         assert self.rewards is not None
         self.rewards.after_rollout()
         self.log_ledger()
+
+    def _report_progress(self, tokens: float, seconds: float) -> None:
+        """What has been spent since the beginning, before a resume included: other x-axes for every curve."""
+        all_tokens = float(self.adapter.total(torch.tensor([tokens], dtype=torch.float64))[0])
+        self._progress = {"tokens": self._progress["tokens"] + all_tokens, "seconds": self._progress["seconds"] + seconds}
+        for name, value in {**self._progress, "optimizer_steps": float(self.trainer.global_step)}.items():
+            self.ledger.add(f"progress/{name}", value, reduce="max")
 
     def steps_per_epoch(self, prompts: int | None) -> int:
         """One: an epoch of Lightning's is a rollout."""
@@ -243,33 +254,20 @@ class PolicyOptimization(PolicyModule):
         return groups
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """State of the parts and of the engine, per rank where it differs."""
+        """State of the parts, the rewards and the engine, and how far the run has come."""
         assert self.rewards is not None
-        checkpoint["lightrl"] = {
-            "algorithm": self.algorithm.state_dict(),
-            "algorithm_per_rank": self.adapter.gather(self.algorithm.state_dict(per_rank=True)),
-            "rewards": self.rewards.state_dict(),
-            "engine": self.adapter.gather(self.engine.state_dict()),
+        checkpoint["lightrl"] = state_of_parts(self.algorithm, self.rewards, self.engine, self.adapter.gather) | {
+            "progress": self._progress
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Take back what `on_save_checkpoint` gave."""
-        state = checkpoint["lightrl"]
+        state, rank = checkpoint["lightrl"], self.trainer.global_rank
         if self.trainer.state.fn == "fit":
             assert self.rewards is not None
-            self.algorithm.load_state_dict(state["algorithm"] | self._of_this_rank(state["algorithm_per_rank"]))
-            self.rewards.load_state_dict(state["rewards"])
-        self.engine.load_state_dict(state["engine"][self.trainer.global_rank % len(state["engine"])])
-
-    def _of_this_rank(self, states: list[dict[str, Any]]) -> dict[str, Any]:
-        ranks = self.trainer.world_size
-        slots = sorted({slot for state in states for slot in state})
-        if slots and len(states) != ranks:
-            raise ValueError(
-                f"the checkpoint holds what each of {len(states)} ranks kept for model.algorithm.{slots[0]}, and this run has {ranks}: "
-                "resume with as many ranks, or start a new run from the checkpoint's weights"
-            )
-        return states[self.trainer.global_rank] if slots else {}
+            load_learner_state(state, self.algorithm, self.rewards, rank, self.trainer.world_size)
+            self._progress = state["progress"]
+        self.engine.load_state_dict(state["engine"][rank % len(state["engine"])])
 
     def _passes(self) -> tuple[range, range]:
         """Numbers of the passes over this rollout: those of policy and critic together, and those of the critic alone."""
@@ -292,39 +290,36 @@ class PolicyOptimization(PolicyModule):
             for rows in minibatches(experience.group, self.algorithm.minibatches, torch.Generator().manual_seed(seed)):
                 yield experience.select(rows)
 
-    @torch.no_grad()
+    def _per_token(self, scored: ScoredRollout, look: Callable[[ScoredRollout], dict[str, Tensor]]) -> dict[str, Tensor]:
+        return per_token(scored, self.micro_batch_tokens, self.device, look)
+
     def _without_gradient(self, scored: ScoredRollout) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Old log-probs, values and reference log-probs of every sampled token, `[N, L]` each, what nothing needs left out."""
         needs = self.algorithm.needs
         recompute = self.algorithm.old_logprobs == "recompute" or not self.engine.exact_logprobs
-        old, values, reference = (torch.zeros_like(scored.rollout_logprobs) for _ in range(3))
-        cuts = micro_batches(scored.lengths, self.micro_batch_tokens)
-        for rows in cuts if recompute or needs & {"values", "ref_logprobs"} else []:
-            micro = scored.select(rows).padded(int(scored.lengths[rows].max())).to(self.device)
-            length = micro.input_ids.shape[1]
+
+        def look(micro: ScoredRollout) -> dict[str, Tensor]:
+            found = {}
             if recompute or "values" in needs:
                 output = self(micro, micro.response_mask)
-                old[rows, :length] = output.logprobs.to(old)
-                if output.values is not None:
-                    values[rows, :length] = output.values.to(values)
+                found = {"old": output.logprobs, **({} if output.values is None else {"values": output.values})}
             if "ref_logprobs" in needs:
                 with self.algorithm.reference.anchor(self.policy) as anchor:
-                    anchored = anchor(micro.input_ids, micro.response_mask, micro.temperature)
-                reference[rows, :length] = anchored.logprobs.to(reference)
+                    found["reference"] = anchor(micro.input_ids, micro.response_mask, micro.temperature).logprobs
+            return found
+
+        found = self._per_token(scored, look) if len(scored) and (recompute or needs & {"values", "ref_logprobs"}) else {}
+        nothing = torch.zeros_like(scored.rollout_logprobs)
         return (
-            old if recompute else scored.rollout_logprobs,
-            values if "values" in needs else None,
-            reference if "ref_logprobs" in needs else None,
+            found.get("old", nothing) if recompute else scored.rollout_logprobs,
+            found.get("values", nothing) if "values" in needs else None,
+            found.get("reference", nothing) if "ref_logprobs" in needs else None,
         )
 
-    @torch.no_grad()
     def _logprobs_now(self, scored: ScoredRollout) -> Tensor:
         """`[N, L]` log-probs of every sampled token under the present policy."""
-        now = torch.zeros_like(scored.rollout_logprobs)
-        for rows in micro_batches(scored.lengths, self.micro_batch_tokens):
-            micro = scored.select(rows).padded(int(scored.lengths[rows].max())).to(self.device)
-            now[rows, : micro.input_ids.shape[1]] = self(micro, micro.response_mask).logprobs.to(now)
-        return now
+        now = self._per_token(scored, lambda micro: {"now": self(micro, micro.response_mask).logprobs})
+        return now.get("now", torch.zeros_like(scored.rollout_logprobs))
 
     def _moved_too_far(self, step: StatisticsLedger) -> bool:
         if self.algorithm.stop_kl is None:

@@ -84,7 +84,7 @@ class MaskedImportance(RolloutCorrection):
 
 
 def _reported(weights: Tensor, rho: Tensor, changed: str) -> WithStatistics:
-    statistics = {
+    statistics: dict[str, Tensor | Statistic] = {
         "correction/rho_mean": rho,
         "correction/rho_max": Statistic(rho, "max"),
         "correction/rho_min": Statistic(rho, "min"),

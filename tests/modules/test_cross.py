@@ -88,7 +88,7 @@ class Crossing(PolicyOptimization):
         super().__init__(
             policy=TinyPolicy(hidden=8, layers=1, heads=2),
             algorithm=next(iter(bundles.values())),
-            rewards={"small": Function("lightrl.testing.toy.small_digits")},
+            rewards={"small": Function("lightrl.testing.toy.small_digits", runs="inline")},
             engine=TransformersEngine(max_new_tokens=6, stop=["1", "2", "3"]),
             prompts_per_rollout=3,
             optimizer=lambda p: torch.optim.SGD(p, lr=0.1),

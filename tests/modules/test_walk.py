@@ -175,7 +175,8 @@ def test_tensorboard_shows_the_names_of_the_field_over_rollouts(tmp_path: Path) 
         "rewards/start/contribution", "kl", "policy_loss", "clip_ratio/low", "clip_ratio/high", "clip_ratio/region", "ratio/mean",
         "ratio/max", "approx_kl", "completions/mean_length", "completions/min_length", "completions/max_length",
         "completions/clipped_ratio", "advantages/mean", "advantages/std", "grad_norm", "lr", "perf/tokens_per_second",
-        "perf/rollout_s", "perf/reward_s", "perf/optimize_s", "val/reward", "val/rewards/start/mean",
+        "perf/rollout_s", "progress/tokens", "progress/seconds", "progress/optimizer_steps",
+        "perf/reward_s", "perf/optimize_s", "val/reward", "val/rewards/start/mean",
     }  # fmt: skip
     assert names <= set(events.Tags()["scalars"]), names - set(events.Tags()["scalars"])
     assert len(events.Scalars("reward")) == 3
