@@ -8,7 +8,6 @@ import time
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import AsyncExitStack
 from typing import Any
 
 from aiolimiter import AsyncLimiter
@@ -134,23 +133,35 @@ class _Loop:
         self.loop.call_later(LOOK, self._turn)
 
     async def _patiently(self, call: Call) -> Answer:
-        attempts = AsyncRetrying(
-            stop=stop_after_attempt(self.reward.retries + 1),
-            wait=wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE),
-            retry=retry_if_exception_type(self.reward.transient),
-            reraise=True,
-        )
         try:
-            return Answer(await attempts(self._once, call))
+            try:
+                return Answer(await self._once(call))
+            except self.reward.transient as error:
+                return Answer(await self._again(call, error))
         except TimeoutError as error:
             return Answer(error=f"no answer within {self.reward.timeout_s:g} s ({describe(error)})", late=True)
         except Exception as error:
             return Answer(error=describe(error))
 
+    async def _again(self, call: Call, first: Exception) -> Any:
+        """Further attempts after one that raised `first`."""
+        failures = [first]
+
+        async def attempt() -> Any:
+            if failures:
+                raise failures.pop()
+            return await self._once(call)
+
+        return await AsyncRetrying(
+            stop=stop_after_attempt(self.reward.retries + 1),
+            wait=wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE),
+            retry=retry_if_exception_type(self.reward.transient),
+            reraise=True,
+        )(attempt)
+
     async def _once(self, call: Call) -> Any:
-        async with AsyncExitStack() as held:
-            await held.enter_async_context(self._slots)
+        async with self._slots:
             if self._rate is not None:
                 await self._rate.acquire()
-            awaited = self.reward.score(call.prompt, call.completion, **call.columns)
-            return await asyncio.wait_for(awaited, self.reward.timeout_s)
+            async with asyncio.timeout(self.reward.timeout_s):
+                return await self.reward.score(call.prompt, call.completion, **call.columns)

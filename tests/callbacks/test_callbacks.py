@@ -27,6 +27,8 @@ from lightrl.callbacks.completions import CompletionsLog, completions_table
 from lightrl.callbacks.progress import RolloutProgress
 from lightrl.callbacks.sizes import SizesTable, sizes_table
 from lightrl.testing import random_rollout
+from lightrl.testing.experience import experience
+from lightrl.types import Outcome
 
 
 class Short(RowReward):
@@ -105,6 +107,13 @@ def test_a_table_keeps_its_columns_whatever_a_completion_says() -> None:
     assert len(lines) == 5
     assert lines[2].replace("\\|", "").count("|") == 3
     assert "(2007 characters)" in lines[2]
+
+
+def test_a_table_says_why_there_is_no_score() -> None:
+    rows = experience([1.5, 0.0, 0.0, 0.0, 0.0], lengths=[1] * 5)
+    rows.outcomes["score"] = torch.tensor([Outcome.VALUE, Outcome.ABSTAINED, Outcome.GATED, Outcome.ERROR, Outcome.TIMEOUT])
+    cells = [line.split(" | ")[4] for line in completions_table(rows, 5).splitlines()[2:]]
+    assert cells == ["1.5", "abstained", "gated", "error", "timeout"]
 
 
 def test_settings_out_of_range_are_refused() -> None:
