@@ -302,7 +302,7 @@ class Replayed:
         self.module = PolicyOptimization(
             policy=TinyPolicy(hidden=16, layers=1, heads=2),
             algorithm=GroupRelative(sampler=GroupSampler(4), **settings),
-            rewards={"small": Function("lightrl.testing.toy.small_digits")},
+            rewards={"small": Function("lightrl.testing.toy.small_digits", runs="inline")},
             engine=TransformersEngine(max_new_tokens=6),
             prompts_per_rollout=4,
             optimizer=lambda p: torch.optim.SGD(p, lr=5.0),
