@@ -9,6 +9,7 @@ each labelled as correct or not. Every label must be met. `--math500`: 500 rows 
 
 # ruff: noqa: T201
 import argparse
+import itertools
 import json
 import sys
 import time
@@ -50,7 +51,7 @@ def math500(path: str, reward: RowReward) -> int:
 def others(path: str, reward: RowReward) -> int:
     """How many solutions score 1 against the next row's answer, if that is written differently; each is shown, to be judged."""
     start, table = time.perf_counter(), rows(path)
-    pairs = [(row, other) for row, other in zip(table, table[1:], strict=False) if row["answer"] != other["answer"]]
+    pairs = [(row, other) for row, other in itertools.pairwise(table) if row["answer"] != other["answer"]]
     fooled = [
         (row["answer"], other["answer"]) for row, other in pairs if reward.score(PROMPT, row["solution"], answer=other["answer"]) == 1.0
     ]

@@ -1,8 +1,16 @@
 """A length penalty that sets in gradually."""
 
-from torch import Tensor
+from __future__ import annotations
 
-from lightrl import BatchReward, Rollout
+from typing import TYPE_CHECKING, Any
+
+from lightrl import BatchReward
+
+if TYPE_CHECKING:
+    # the package's other rewards run in worker processes, which start faster without torch
+    from torch import Tensor
+
+    from lightrl import Rollout
 
 
 class SoftOverlong(BatchReward):
@@ -14,17 +22,17 @@ class SoftOverlong(BatchReward):
     Source: Yu et al. 2025 (DAPO), arXiv:2503.14476, section 3.4, eq. 13.
     """
 
-    def __init__(self, max_length: int, cache: int, weight: float = 1.0) -> None:
+    def __init__(self, max_length: int, cache: int, **kwargs: Any) -> None:
         """
         Args:
             max_length: L_max in tokens: from here on the penalty is whole. Usually the engine's `max_new_tokens`.
             cache: L_cache in tokens: how far below it the penalty begins; in (0, max_length].
-            weight: the factor in the sum of rewards; 0 scores and logs without training on it.
+            **kwargs: weight and the other arguments of every reward.
 
         Raises:
             ValueError: cache outside its range.
         """
-        super().__init__(weight)
+        super().__init__(**kwargs)
         if not 0 < cache <= max_length:
             raise ValueError(f"SoftOverlong needs 0 < cache <= max_length, got cache={cache}, max_length={max_length}")
         self.max_length, self.cache = max_length, cache
