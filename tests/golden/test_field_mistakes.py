@@ -253,6 +253,8 @@ def test_a_reward_per_row_is_spread_over_its_row_even_in_a_square_batch() -> Non
 class Judge(RowReward):
     """Has no opinion of an empty completion."""
 
+    runs = "inline"
+
     def score(self, prompt: Any, completion: str, **columns: Any) -> float | None:
         return None if completion == "" else -1.0
 
