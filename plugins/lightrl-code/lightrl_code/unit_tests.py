@@ -59,7 +59,8 @@ class UnitTests(RowReward):
             ValueError: a limit is not above 0, `timeout_s` leaves no time for `limit_s`, or programs cannot be kept in on this
                 machine and `unsafe` is false.
         """
-        super().__init__(**_with_timeout(limit_s, kwargs))
+        super().__init__(**kwargs)
+        self.timeout_s = _timeout(limit_s, self.timeout_s, given=kwargs.get("timeout_s") is not None and self.runs == "process")
         limits = Limits(limit_s, limit_memory_mb, limit_disk_mb, limit_output_kb)
         for name, value in vars(limits).items():
             if value <= 0:
@@ -103,14 +104,11 @@ class UnitTests(RowReward):
         return passed if self.partial else float(passed == 1.0)
 
 
-def _with_timeout(limit_s: float, arguments: dict[str, Any]) -> dict[str, Any]:
+def _timeout(limit_s: float, timeout_s: float, given: bool) -> float:
     """A program that is too slow has failed its tests; the reward's own time-out, for what goes wrong around it, comes later."""
-    if arguments.get("runs") == "inline":
-        return arguments
-    timeout_s = arguments.get("timeout_s")
-    if timeout_s is not None and timeout_s <= limit_s:
+    if given and timeout_s <= limit_s:
         raise ValueError(f"UnitTests needs timeout_s above limit_s, or it fails before the program does; got {timeout_s} and {limit_s}")
-    return {**arguments, "timeout_s": limit_s + GRACE_S if timeout_s is None else timeout_s}
+    return timeout_s if given else limit_s + GRACE_S
 
 
 def _safe(limits: Limits) -> Sandbox:

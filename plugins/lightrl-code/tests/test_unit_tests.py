@@ -163,3 +163,15 @@ def test_the_rewards_own_time_out_comes_after_the_programs() -> None:
     with pytest.raises(ValueError, match="timeout_s above limit_s"):
         UnitTests(unsafe=True, limit_s=5.0, timeout_s=5.0)
     assert UnitTests(unsafe=True, runs="inline").runs == "inline"
+
+
+def test_a_config_may_give_the_arguments_of_every_reward() -> None:
+    from jsonargparse import ArgumentParser
+
+    from lightrl import Reward
+
+    parser = ArgumentParser()
+    parser.add_argument("--rewards", type=dict[str, Reward])
+    given = {"class_path": "UnitTests", "init_args": {"unsafe": True, "workers": 3, "gate": "format", "weight": 0.5, "limit_s": 7}}
+    reward = parser.instantiate_classes(parser.parse_object({"rewards": {"passed": given}})).rewards["passed"]
+    assert (reward.workers, reward.gate, reward.weight, reward.limit_s, reward.timeout_s) == (3, "format", 0.5, 7.0, 37.0)
