@@ -173,5 +173,5 @@ def test_a_config_may_give_the_arguments_of_every_reward() -> None:
     parser = ArgumentParser()
     parser.add_argument("--rewards", type=dict[str, Reward])
     given = {"class_path": "UnitTests", "init_args": {"unsafe": True, "workers": 3, "gate": "format", "weight": 0.5, "limit_s": 7}}
-    reward = parser.instantiate_classes(parser.parse_object({"rewards": {"passed": given}})).rewards["passed"]
+    reward = parser.instantiate(parser.parse_object({"rewards": {"passed": given}})).rewards["passed"]
     assert (reward.workers, reward.gate, reward.weight, reward.limit_s, reward.timeout_s) == (3, "format", 0.5, 7.0, 37.0)
