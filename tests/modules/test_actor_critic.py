@@ -27,12 +27,16 @@ from lightrl import (
 
 
 class SortedStart(RowReward):
+    runs = "inline"
+
     def score(self, prompt: Prompt, completion: str, *, answer: str) -> float:
         return sum(a == b for a, b in zip(completion, answer, strict=False)) / len(answer)
 
 
 class SmallFirstDigit(RowReward):
     """Decided by the first token: what follows should be expected."""
+
+    runs = "inline"
 
     def score(self, prompt: Prompt, completion: str) -> float:
         return float(completion[:1] in "01234=")

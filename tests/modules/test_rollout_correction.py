@@ -51,6 +51,8 @@ class PerturbedEngine(RolloutEngine):
 
 
 class CodePoints(RowReward):
+    runs = "inline"
+
     def score(self, prompt: Prompt, completion: str) -> float:
         return sum(map(ord, completion)) % 7 / 7
 

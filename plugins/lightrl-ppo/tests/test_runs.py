@@ -15,6 +15,8 @@ from lightrl import Algorithm, DigitSorting, KLPenalty, PolicyOptimization, Prom
 
 
 class CodePoints(RowReward):
+    runs = "inline"
+
     def score(self, prompt: Prompt, completion: str) -> float | None:
         return sum(map(ord, completion)) % 7 / 7
 
