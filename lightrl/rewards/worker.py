@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
@@ -22,6 +23,10 @@ from lightrl.rewards.fork_server import FORK, WAIT, kill
 
 PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from lightrl.rewards.fork_server import serve; serve(int(sys.argv[1]))"
 READ = 1 << 16
+LOAD_S = 300.0
+"""Seconds that a reward may take to load: some bring a library, or a model."""
+PATIENCE = 5.0
+"""Seconds that the process may take to end itself before it is killed."""
 
 
 class ForkServer:
@@ -33,7 +38,7 @@ class ForkServer:
             reward: sent there once, pickled.
 
         Raises:
-            RuntimeError: the reward cannot be pickled, or not be loaded there.
+            RuntimeError: the reward cannot be pickled.
         """
         setup = pickle.dumps({"modules": _modules(reward), "reward": _pickled(reward), "memory_mb": reward.memory_mb})
         ours, theirs = socket.socketpair()
@@ -44,24 +49,24 @@ class ForkServer:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        self._control = Connection(ours.detach())
-        self._lock = threading.Lock()
-        try:
-            self._control.send_bytes(setup)
-            trouble = self._control.recv_bytes().decode()
-        except (EOFError, OSError) as error:
-            trouble = f"the process ended: {error!r}"
-        if trouble:
-            self.close()
-            raise RuntimeError(f"{type(reward).__name__} cannot be loaded in a worker process:\n{trouble}")
+        self._name, self._control = type(reward).__name__, Connection(ours.detach())
+        self._lock, self._loaded = threading.Lock(), False
+        self._control.send_bytes(setup)
 
     def fork(self) -> Worker:
-        """A new worker."""
-        ours, theirs = socket.socketpair()
-        with self._lock, theirs:
-            self._control.send_bytes(FORK)
-            send_handle(self._control, theirs.fileno(), self._process.pid)
-            pid = int(self._control.recv_bytes())
+        """A new worker.
+
+        Raises:
+            RuntimeError: the reward could not be loaded.
+            EOFError: the process has ended.
+        """
+        with self._lock:
+            self._wait_until_loaded()
+            ours, theirs = socket.socketpair()
+            with theirs:
+                self._control.send_bytes(FORK)
+                send_handle(self._control, theirs.fileno(), self._process.pid)
+                pid = int(self._control.recv_bytes())
         return Worker(pid, ours, self)
 
     def wait(self, pid: int) -> int:
@@ -72,8 +77,27 @@ class ForkServer:
 
     def close(self) -> None:
         """End the process and its workers, and wait until they have ended."""
-        self._control.close()
-        self._process.wait()
+        with contextlib.suppress(OSError), socket.fromfd(self._control.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as ours:
+            # whoever waits for an answer is told that none will come
+            ours.shutdown(socket.SHUT_RDWR)
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            # it is still loading the reward, and has no workers yet
+            self._process.kill()
+            self._process.wait()
+
+    def _wait_until_loaded(self) -> None:
+        if self._loaded:
+            return
+        try:
+            trouble = self._control.recv_bytes().decode() if self._control.poll(LOAD_S) else f"not done after {LOAD_S:g} s"
+        except (EOFError, OSError):
+            trouble = "the process ended while it loaded the reward"
+        if trouble:
+            self.close()
+            raise RuntimeError(f"{self._name} cannot be loaded in a worker process:\n{trouble}")
+        self._loaded = True
 
 
 class Worker:
@@ -126,16 +150,21 @@ class Worker:
                     return answers
         return answers
 
-    def end(self) -> int:
-        """Kill it if it still runs; its exit status."""
+    def end(self) -> int | None:
+        """Kill it if it still runs; its exit status, if there is still somebody who knows it."""
         self.alive = False
         kill(self.pid)
         self._calls.close()
         self._channel.close()
-        return self._server.wait(self.pid)
+        try:
+            return self._server.wait(self.pid)
+        except (EOFError, OSError):
+            return None
 
 
-def _cause(status: int) -> str:
+def _cause(status: int | None) -> str:
+    if status is None:
+        return "so did the process that started it"
     return f"signal {-status} ({signal.Signals(-status).name})" if status < 0 else f"exit status {status}"
 
 

@@ -116,23 +116,25 @@ class _Crew:
     def _ready(self, worker: Worker | None) -> Worker:
         if worker is not None and worker.alive:
             return worker
+        server = self._standing(None)
+        try:
+            return server.fork()
+        except (EOFError, OSError):
+            # something has killed the server, a memory watchdog perhaps: one more is tried
+            return self._standing(server).fork()
+        except RuntimeError as error:
+            self._failure = error
+            raise
+
+    def _standing(self, fallen: ForkServer | None) -> ForkServer:
+        """The server, a new one if there is none or this is the one that has fallen."""
         with self._lock:
             if self._closed:
                 raise RuntimeError("the reward's workers were closed")
             if self._failure is not None:
                 raise self._failure
-            try:
-                return self._forked()
-            except RuntimeError as error:
-                self._failure = error
-                raise
-
-    def _forked(self) -> Worker:
-        if self._server is not None:
-            try:
-                return self._server.fork()
-            except (EOFError, OSError):
-                # something has killed it, a memory watchdog perhaps
-                self._server.close()
-        self._server = ForkServer(self._reward)
-        return self._server.fork()
+            if self._server is None or self._server is fallen:
+                if fallen is not None:
+                    fallen.close()
+                self._server = ForkServer(self._reward)
+            return self._server

@@ -61,6 +61,10 @@ def process(completion: str) -> float:
     return float(os.getpid())
 
 
+def server(completion: str) -> float:
+    return float(os.getppid())
+
+
 class Detached(RowReward):
     """Does as the completion says, in a worker."""
 
@@ -85,6 +89,16 @@ class Unloadable(RowReward):
 
     def __setstate__(self, state: Any) -> None:
         raise OSError("no model file")
+
+    def score(self, prompt: Prompt, completion: str) -> float:
+        return 1.0
+
+
+class Endless(RowReward):
+    """Is never built in another process."""
+
+    def __setstate__(self, state: Any) -> None:
+        time.sleep(1e6)
 
     def score(self, prompt: Prompt, completion: str) -> float:
         return 1.0

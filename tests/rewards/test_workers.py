@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from lightrl import Function, Prompt, RowReward
+from lightrl.rewards import worker
 from lightrl.types import Outcome
 
 V, A, E, T = Outcome.VALUE, Outcome.ABSTAINED, Outcome.ERROR, Outcome.TIMEOUT
@@ -82,6 +83,23 @@ def test_a_process_that_died_unseen_is_replaced(reward_set: Any, texts: Any) -> 
     scored = rewards.score(texts(["a"]))
     assert scored.outcomes["pid"].tolist() == [V]
     assert int(scored.reward_parts["pid"][0]) != first
+
+
+def test_a_server_that_was_killed_is_replaced(reward_set: Any, texts: Any) -> None:
+    rewards = reward_set({"server": Function("bad_rewards.server", workers=2)})
+    first = int(rewards.score(texts(["a"])).reward_parts["server"][0])
+    os.kill(first, signal.SIGKILL)
+    time.sleep(0.2)
+    scored = [rewards.score(texts(["a"] * 50)) for _ in range(3)][-1]
+    assert scored.scorable.all()
+    assert first not in scored.reward_parts["server"].tolist()
+
+
+def test_a_reward_that_is_never_loaded_does_not_hang_the_run(reward_set: Any, texts: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(worker, "LOAD_S", 0.5)
+    monkeypatch.setattr(worker, "PATIENCE", 0.2)
+    with pytest.raises(RuntimeError, match=r"Endless cannot be loaded in a worker process:\nnot done after 0.5 s"):
+        reward_set({"it": bad("Endless")()}).score(texts(["a"]))
 
 
 def test_closing_ends_every_process_and_scoring_starts_them_again(reward_set: Any, texts: Any) -> None:
