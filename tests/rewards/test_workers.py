@@ -152,7 +152,9 @@ def test_what_cannot_run_in_a_process_is_refused_with_a_way_out(reward_set: Any,
 
 
 INTERRUPTED = """
-import os, sys, torch
+import signal, sys, torch
+# a shell that runs tests in the background lets its children ignore it
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, {folder!r})
 from lightrl import Function
 from lightrl.rewards.workers import WorkerPool
@@ -180,7 +182,10 @@ def test_however_the_run_ends_no_process_is_left(by: signal.Signals, tmp_path: P
     assert len(workers) == 2
     time.sleep(0.5)
     run.send_signal(by)
-    assert run.wait(20) != 0
+    try:
+        assert run.wait(20) != 0
+    finally:
+        run.kill()
     deadline = time.monotonic() + 10
     while any(map(running, [server, *workers])) and time.monotonic() < deadline:
         time.sleep(0.05)
