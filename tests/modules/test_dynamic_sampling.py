@@ -26,6 +26,7 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
+from lightrl.modules.part_state import load_learner_state
 
 
 class HalfOfThePrompts(RowReward):
@@ -121,10 +122,13 @@ def test_a_run_resumed_with_groups_carried_over_equals_the_uninterrupted_one(tmp
 def test_what_one_rank_kept_is_not_dealt_out_to_others(tmp_path: Path) -> None:
     subject = module(sampler_that_carries())
     fit(subject, 1, folder=tmp_path)
-    states = [{"sampler": subject.algorithm.sampler.state_dict()}, {}]
+    checkpoint: dict[str, Any] = {}
+    subject.on_save_checkpoint(checkpoint)
+    state, kept = checkpoint["lightrl"], checkpoint["lightrl"]["algorithm_per_rank"]
+    assert subject.rewards is not None
     with pytest.raises(ValueError, match=r"each of 2 ranks kept for model.algorithm.sampler, and this run has 1"):
-        subject._of_this_rank(states)
-    assert subject._of_this_rank([{}, {}, {}]) == {}
+        load_learner_state(state | {"algorithm_per_rank": [*kept, {}]}, subject.algorithm, subject.rewards, rank=0, ranks=1)
+    load_learner_state(state | {"algorithm_per_rank": [{}, {}, {}]}, subject.algorithm, subject.rewards, rank=0, ranks=1)
 
 
 def test_rows_of_an_older_policy_are_not_taken_for_an_engines_mistake(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def test_however_the_run_ends_no_process_is_left(by: signal.Signals, tmp_path: P
     time.sleep(0.5)
     run.send_signal(by)
     try:
-        assert run.wait(20) != 0
+        assert run.wait(120) != 0
     finally:
         run.kill()
     deadline = time.monotonic() + 10
