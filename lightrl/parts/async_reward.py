@@ -52,5 +52,5 @@ class AsyncReward(RowReward):
     async def score(self, prompt: Prompt, completion: str, **columns: Any) -> RowScore:  # type: ignore[override]
         """As `RowReward.score`, awaited. It must not block the loop: no `time.sleep`, no synchronous client."""
 
-    async def close(self) -> None:  # noqa: B027 - most have nothing to close
+    async def close(self) -> None:
         """Give back what `score` opened; awaited once in the loop that `score` ran in."""
