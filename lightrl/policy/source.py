@@ -26,6 +26,14 @@ class PolicySource(Part):
             ValueError: what is described cannot be had; the message says why.
         """
 
+    def tokenizer(self) -> Any:
+        """The policy's tokenizer alone, where it can be had without the weights.
+
+        Raises:
+            ValueError: it cannot be had; the message says why.
+        """
+        return self.build().tokenizer
+
     @abstractmethod
     def parameters(self) -> int:
         """How many parameters the policy will have, without reading or allocating its weights."""
@@ -54,20 +62,29 @@ class PretrainedPolicy(PolicySource):
         self.gradient_checkpointing, self.chat_template = gradient_checkpointing, chat_template
 
     def build(self) -> Policy:
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoModelForCausalLM
 
-        self._must_exist()
+        tokenizer = self.tokenizer()
         try:
-            tokenizer = AutoTokenizer.from_pretrained(self.path)
             options = {"attn_implementation": self.attention} if self.attention else {}
             model = AutoModelForCausalLM.from_pretrained(self.path, dtype=getattr(torch, self.dtype), **options)
         except (OSError, ValueError) as error:
             raise ValueError(f"the policy {self.path!r} cannot be loaded: {_first_sentence(error)}") from error
-        if self.chat_template is not None:
-            tokenizer.chat_template = _text_or_file(self.chat_template)
         if self.gradient_checkpointing:
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         return Policy(model.train(), tokenizer)
+
+    def tokenizer(self) -> Any:
+        from transformers import AutoTokenizer
+
+        self._must_exist()
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(self.path)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"the tokenizer of the policy {self.path!r} cannot be loaded: {_first_sentence(error)}") from error
+        if self.chat_template is not None:
+            tokenizer.chat_template = _text_or_file(self.chat_template)
+        return tokenizer
 
     def parameters(self) -> int:
         from transformers import AutoConfig, AutoModelForCausalLM
@@ -127,7 +144,10 @@ class TinyPolicy(PolicySource):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             model = LlamaForCausalLM(self._config()).to(getattr(torch, self.dtype))
-        return Policy(model.train(), character_tokenizer(self.alphabet, self.max_positions))
+        return Policy(model.train(), self.tokenizer())
+
+    def tokenizer(self) -> Any:
+        return character_tokenizer(self.alphabet, self.max_positions)
 
     def parameters(self) -> int:
         from transformers import LlamaForCausalLM
