@@ -10,18 +10,14 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from aiolimiter import AsyncLimiter
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
-
 from lightrl.parts.async_reward import AsyncReward
-from lightrl.rewards.calls import Answer, Call, describe
+from lightrl.rewards.calls import Answer, Call
+from lightrl.rewards.dispatch import Dispatcher
 
 LOOK = 0.1
 """Seconds between two looks at whether the loop still turns."""
 PATIENCE = 5.0
 """Seconds that a reward may take to close, and that a loop may stand still beyond a call's time limit."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-"""Bounds of the random pause before another attempt: up to the first, then up to twice as much each time."""
 
 
 class AsyncRunner:
@@ -64,7 +60,7 @@ class _Waiting:
     def __init__(self, runner: AsyncRunner, loop: _Loop, calls: Sequence[Call]) -> None:
         self._runner, self._loop = runner, loop
         self._answers: list[Answer | None] = [None] * len(calls)
-        self._future: Future[Any] = asyncio.run_coroutine_threadsafe(loop.answer(calls, self._answers), loop.loop)
+        self._future: Future[Any] = asyncio.run_coroutine_threadsafe(loop.dispatcher.answer(calls, self._answers), loop.loop)
 
     def result(self) -> list[Answer]:
         limit = self._loop.reward.timeout_s + PATIENCE
@@ -89,9 +85,7 @@ class _Loop:
 
     def __init__(self, reward: AsyncReward) -> None:
         self.reward, self.loop = reward, asyncio.new_event_loop()
-        self._slots = asyncio.Semaphore(reward.concurrency)
-        rate = reward.requests_per_minute
-        self._rate = None if rate is None else AsyncLimiter(max(1.0, rate / 60), max(1.0, 60 / rate))
+        self.dispatcher = Dispatcher(reward)
         self._turned = time.monotonic()
         self.loop.call_soon(self._turn)
         self._thread = threading.Thread(target=self.loop.run_forever, name="reward loop", daemon=True)
@@ -100,14 +94,6 @@ class _Loop:
     def still_for(self) -> float:
         """Seconds since the loop was last seen turning."""
         return time.monotonic() - self._turned
-
-    async def answer(self, calls: Sequence[Call], answers: list[Answer | None]) -> None:
-        """Make all calls and put each answer into its place."""
-
-        async def one(place: int, call: Call) -> None:
-            answers[place] = await self._patiently(call)
-
-        await asyncio.gather(*(one(place, call) for place, call in enumerate(calls)))
 
     def close(self) -> None:
         """Close the reward and end the loop; one that stands still is not waited for long."""
@@ -122,6 +108,7 @@ class _Loop:
             asyncio.run_coroutine_threadsafe(self._end(), self.loop)
 
     async def _end(self) -> None:
+        self.dispatcher.close()
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
@@ -131,37 +118,3 @@ class _Loop:
     def _turn(self) -> None:
         self._turned = time.monotonic()
         self.loop.call_later(LOOK, self._turn)
-
-    async def _patiently(self, call: Call) -> Answer:
-        try:
-            try:
-                return Answer(await self._once(call))
-            except self.reward.transient as error:
-                return Answer(await self._again(call, error))
-        except TimeoutError as error:
-            return Answer(error=f"no answer within {self.reward.timeout_s:g} s ({describe(error)})", late=True)
-        except Exception as error:
-            return Answer(error=describe(error))
-
-    async def _again(self, call: Call, first: Exception) -> Any:
-        """Further attempts after one that raised `first`."""
-        failures = [first]
-
-        async def attempt() -> Any:
-            if failures:
-                raise failures.pop()
-            return await self._once(call)
-
-        return await AsyncRetrying(
-            stop=stop_after_attempt(self.reward.retries + 1),
-            wait=wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE),
-            retry=retry_if_exception_type(self.reward.transient),
-            reraise=True,
-        )(attempt)
-
-    async def _once(self, call: Call) -> Any:
-        async with self._slots:
-            if self._rate is not None:
-                await self._rate.acquire()
-            async with asyncio.timeout(self.reward.timeout_s):
-                return await self.reward.score(call.prompt, call.completion, **call.columns)

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import signal
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tenacity import wait_fixed
 
 from lightrl import AsyncReward, Prompt
-from lightrl.rewards import event_loop
+from lightrl.rewards import dispatch, event_loop
 from lightrl.types import Outcome
 
 V, E, T = Outcome.VALUE, Outcome.ERROR, Outcome.TIMEOUT
+
+
+SEEN = contextvars.ContextVar("seen", default=False)
 
 
 class Judge(AsyncReward):
@@ -40,6 +47,13 @@ class Judge(AsyncReward):
             time.sleep(3)
         if completion == "broken":
             raise ValueError("no JSON")
+        if completion == "exit":
+            raise SystemExit(3)
+        if completion == "cancelled":
+            raise asyncio.CancelledError
+        if completion == "context":
+            seen, _ = SEEN.get(), SEEN.set(True)
+            return float(seen)
         if completion == "busy" and self.calls < 3:
             raise ConnectionError("429")
         return None if completion == "none" else float(len(completion))
@@ -49,8 +63,15 @@ class Judge(AsyncReward):
 
 
 @pytest.fixture(autouse=True)
+def _alarms_interrupt() -> Iterator[None]:
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_loop, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(dispatch, "FIRST_PAUSE", 0.01)
 
 
 def test_answers_failures_and_time_outs_are_told_apart(reward_set: Any, texts: Any, caplog: Any) -> None:
@@ -74,6 +95,34 @@ def test_no_more_calls_at_a_time_than_allowed_and_many_at_once(reward_set: Any, 
     judge = Judge(concurrency=5)
     reward_set({"judge": judge}).score(texts(["a"] * 40))
     assert judge.most == 5
+
+
+def test_what_a_call_does_to_its_surroundings_is_its_own_affair(reward_set: Any, texts: Any) -> None:
+    scored = reward_set({"judge": Judge(concurrency=1)}).score(texts(["exit", "cancelled", "context", "context"]))
+    assert scored.outcomes["judge"].tolist() == [E, E, V, V]
+    assert scored.reward_parts["judge"][2:].tolist() == [0.0, 0.0]
+
+
+def test_between_two_attempts_others_have_their_turn(reward_set: Any, texts: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(dispatch, "wait_random_exponential", lambda **_: wait_fixed(0.3))
+    judge = Judge(concurrency=1, retries=3)
+    scored = reward_set({"judge": judge}).score(texts(["busy", "a", "ab"]))
+    assert scored.reward_parts["judge"].tolist() == [4.0, 1.0, 2.0]
+    assert judge.calls == 4, "by the time of its second attempt the others had been answered"
+
+
+def test_an_interrupt_takes_back_what_was_asked_and_leaves_every_place_free(reward_set: Any, texts: Any) -> None:
+    judge = Judge(concurrency=3)
+    rewards = reward_set({"judge": judge})
+    started = time.monotonic()
+    for _ in range(2):
+        scoring = rewards.submit(texts(["hang"] * 9))
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            scoring.result()
+    assert rewards.score(texts(["a"] * 9)).scorable.all()
+    assert judge.most == 3
+    assert time.monotonic() - started < 5
 
 
 def test_no_more_calls_per_minute_than_allowed(reward_set: Any, texts: Any) -> None:

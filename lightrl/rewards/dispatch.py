@@ -1,0 +1,167 @@
+"""Calls of an async reward: so many at a time, each with a time limit and further attempts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from aiolimiter import AsyncLimiter
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exception, wait_random_exponential
+
+from lightrl.parts.async_reward import AsyncReward
+from lightrl.rewards.calls import Answer, Call, describe
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Bounds of the random pause before another attempt: up to the first, then up to twice as much each time."""
+LONGEST_ASKED = 60.0
+"""Seconds by which an exception's `retry_after` lengthens a pause at most."""
+
+
+class Dispatcher:
+    """Starts a call as soon as fewer than `concurrency` are under way; all of it happens in one event loop.
+
+    A call gets its task when its turn comes, not before: thousands of tasks that wait for one another cost more than the calls.
+    """
+
+    def __init__(self, reward: AsyncReward) -> None:
+        """
+        Args:
+            reward: with its `timeout_s`, `concurrency`, `retries`, `requests_per_minute` and `transient`.
+        """
+        self._reward = reward
+        self._free = reward.concurrency
+        self._queue: deque[_Attempt] = deque()
+        rate = reward.requests_per_minute
+        self._rate = None if rate is None else AsyncLimiter(max(1.0, rate / 60), max(1.0, 60 / rate))
+        self._context = contextvars.copy_context()
+
+    async def answer(self, calls: Sequence[Call], answers: list[Answer | None]) -> None:
+        """Make all calls and put each answer into its place."""
+        batch = _Batch(answers)
+        self._queue.extend(_Attempt(batch, place, call) for place, call in enumerate(calls))
+        self._fill()
+        try:
+            await batch.done
+        finally:
+            batch.end()
+
+    def close(self) -> None:
+        """Begin with no further call."""
+        self._queue.clear()
+
+    def _fill(self) -> None:
+        while self._free and self._queue:
+            attempt = self._queue.popleft()
+            if not attempt.batch.ended:
+                self._free -= 1
+                # not by the call itself: one that is cancelled before its first step would keep its place
+                self._spawn(attempt.batch, self._make(attempt)).add_done_callback(self._leave)
+
+    def _leave(self, task: asyncio.Task[None]) -> None:
+        self._free += 1
+        self._fill()
+
+    def _spawn(self, batch: _Batch, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        # what one call sets in its context is not seen by the next
+        task = asyncio.get_running_loop().create_task(work, context=self._context.copy())
+        batch.tasks.add(task)
+        task.add_done_callback(batch.tasks.discard)
+        return task
+
+    async def _make(self, attempt: _Attempt) -> None:
+        value: Any = None
+        failure: BaseException | None = None
+        try:
+            value = await self._call(attempt.call)
+        except (Exception, SystemExit) as error:
+            failure = error
+        except asyncio.CancelledError as error:
+            if attempt.batch.ended:
+                raise
+            # something that the reward itself waited for was cancelled
+            failure = error
+        if attempt.again is not None:
+            if not attempt.again.done():
+                attempt.again.set_result((value, failure))
+        elif isinstance(failure, self._reward.transient) and self._reward.retries:
+            self._spawn(attempt.batch, self._try_again(attempt, failure))
+        else:
+            attempt.batch.put(attempt.place, self._answer(value, failure))
+
+    async def _call(self, call: Call) -> Any:
+        if self._rate is not None:
+            await self._rate.acquire()
+        async with asyncio.timeout(self._reward.timeout_s):
+            return await self._reward.score(call.prompt, call.completion, **call.columns)
+
+    async def _try_again(self, failed: _Attempt, first: Exception) -> None:
+        """Further attempts after one that raised `first`; between them others have their turn."""
+        failures = [first]
+
+        async def attempt() -> Any:
+            if failures:
+                raise failures.pop()
+            again: asyncio.Future[tuple[Any, BaseException | None]] = asyncio.get_running_loop().create_future()
+            self._queue.appendleft(_Attempt(failed.batch, failed.place, failed.call, again))
+            self._fill()
+            value, failure = await again
+            if failure is not None:
+                raise failure
+            return value
+
+        retrying = AsyncRetrying(
+            stop=stop_after_attempt(self._reward.retries + 1),
+            wait=wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE) + wait_exception(_asked_pause),
+            retry=retry_if_exception_type(self._reward.transient),
+            reraise=True,
+        )
+        try:
+            answer = self._answer(await retrying(attempt), None)
+        except (Exception, SystemExit) as error:
+            answer = self._answer(None, error)
+        failed.batch.put(failed.place, answer)
+
+    def _answer(self, value: Any, failure: BaseException | None) -> Answer:
+        if failure is None:
+            return Answer(value)
+        if isinstance(failure, TimeoutError):
+            return Answer(error=f"no answer within {self._reward.timeout_s:g} s ({describe(failure)})", late=True)
+        return Answer(error=describe(failure))
+
+
+def _asked_pause(error: BaseException) -> float:
+    return min(LONGEST_ASKED, float(getattr(error, "retry_after", None) or 0.0))
+
+
+class _Batch:
+    """Calls that were handed in together."""
+
+    def __init__(self, answers: list[Answer | None]) -> None:
+        self.answers, self.left, self.ended = answers, len(answers), False
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if not answers:
+            self.done.set_result(None)
+
+    def put(self, place: int, answer: Answer) -> None:
+        self.answers[place] = answer
+        self.left -= 1
+        if not self.left and not self.done.done():
+            self.done.set_result(None)
+
+    def end(self) -> None:
+        self.ended = True
+        for task in self.tasks:
+            task.cancel()
+
+
+class _Attempt:
+    __slots__ = ("again", "batch", "call", "place")
+
+    def __init__(
+        self, batch: _Batch, place: int, call: Call, again: asyncio.Future[tuple[Any, BaseException | None]] | None = None
+    ) -> None:
+        self.batch, self.place, self.call, self.again = batch, place, call, again
