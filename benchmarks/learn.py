@@ -31,6 +31,9 @@ EVALUATE_EVERY = 10
 KNOWN: dict[tuple[str, str], str] = {("sapo", "clip"): "its gate closes smoothly and has no bound to count"}
 """Shortfalls that are known, by config and check (`accuracy`, `ratio`, `clip`), with the reason."""
 
+CAPPED: dict[str, str] = {"cispo": "cispo/capped"}
+"""Where a scheme bounds the weight of a token and keeps its gradient: the statistic that counts such tokens, by config."""
+
 
 @dataclass
 class Result:
@@ -49,7 +52,7 @@ class Result:
     ratio_deviation: float
     """Largest |ratio - 1| of any token."""
     clip_fraction: float
-    """Mean over rollouts of the share of tokens whose gradient a bound took away."""
+    """Mean over rollouts of the share of tokens on which a bound acted."""
     explained_variance: float | None
     """Mean over the last quarter of the rollouts; None: there is no critic."""
     bounded: bool
@@ -103,7 +106,7 @@ def train(name: str, seed: int, policy: Path, out: Path, seconds: int) -> Result
     accuracy = events(run, ACCURACY)
     reached = [when for when, value in accuracy if value >= THRESHOLD]
     variance = [value for _, value in events(run, "explained_variance")]
-    clipped = [value for _, value in events(run, "clip_ratio/region")]
+    clipped = [value for _, value in events(run, CAPPED.get(name, "clip_ratio/region"))]
     return Result(
         config=name,
         algorithm=algorithm.cls.__name__,

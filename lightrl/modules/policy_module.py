@@ -23,8 +23,11 @@ from lightrl.parts.reward import Reward
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
 from lightrl.rewards.scoring import RewardSet
-from lightrl.strategies.adapter import StrategyAdapter, adapter_for
+from lightrl.strategies.adapter import StrategyAdapter
+from lightrl.strategies.choice import adapter_for, register_strategies
 from lightrl.types import Prompt, Rollout, Rows
+
+register_strategies()
 
 ONE_THREAD_BELOW = 2_000_000
 """Policies smaller than this run on one CPU thread: a second one makes them slower on a busy machine."""
@@ -81,9 +84,13 @@ class PolicyModule(LightningModule):
         return self._adapter
 
     def configure_model(self) -> None:
-        """Build the policy once, and measure the prompts with its tokenizer."""
-        if self.policy is not None:
-            return
+        """Build the policy and what belongs to it once, and let the strategy cut them over the ranks."""
+        if self.policy is None:
+            self.build_models()
+            self.adapter.shard(*self.children())
+
+    def build_models(self) -> None:
+        """Build the policy, whole on this rank, and measure the prompts with its tokenizer."""
         self.policy = self.policy_source.build()
         self._check_sampling()
         data = getattr(self.trainer, "datamodule", None)
@@ -104,6 +111,10 @@ class PolicyModule(LightningModule):
         """Parameter groups for the optimizer."""
         return [{"params": [p for p in self.policy.parameters() if p.requires_grad]}]
 
+    def forward(self, look: Callable[[Any], Any], batch: Any) -> Any:
+        """What `look` sees in a batch: strategies that wrap the module have hooks around this call."""
+        return look(batch)
+
     def step_on(self, batch: Rows, lengths: Tensor, loss_of: Callable[[Any], Tensor], veto: Callable[[], bool] = lambda: False) -> bool:
         """One optimizer step on a batch, whose gradient does not depend on how it is cut into micro-batches.
 
@@ -122,7 +133,8 @@ class PolicyModule(LightningModule):
             # a rank with fewer micro-batches than the others takes part with a row that weighs nothing
             chosen = rows if len(rows) else torch.zeros(1, dtype=torch.long)
             micro = batch.select(chosen).padded(int(lengths[chosen].max())).to(self.device)
-            self.adapter.backward(loss_of(micro) if len(rows) else loss_of(micro) * 0.0, last=i == len(cuts) - 1)
+            loss = self.adapter.forward(loss_of, micro)
+            self.adapter.backward(loss if len(rows) else loss * 0.0, last=i == len(cuts) - 1)
         optimizer: Any = self.optimizers()
         if veto():
             self.adapter.discard(optimizer)
@@ -135,12 +147,14 @@ class PolicyModule(LightningModule):
             scheduler.step()
         return True
 
-    def log_ledger(self) -> None:
-        """Log everything that was reported since the last time, reduced over ranks."""
+    def log_ledger(self) -> dict[str, float]:
+        """Log everything that was reported since the last time, reduced over ranks, and give it back."""
         for name, seconds in self._seconds.items():
             self.ledger.add(f"perf/{name}_s", seconds, reduce="max")
         self._seconds.clear()
-        self.log_dict(self.ledger.reduce(self.adapter.gather), on_step=False, on_epoch=True, batch_size=1)
+        numbers = self.ledger.reduce(self.adapter.gather)
+        self.log_dict(numbers, on_step=False, on_epoch=True, batch_size=1)
+        return numbers
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

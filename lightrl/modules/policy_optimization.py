@@ -33,6 +33,9 @@ from lightrl.policy.source import PolicySource
 from lightrl.rollout.transformers_engine import TransformersEngine
 from lightrl.types import Experience, PolicyOutput, ScoredRollout
 
+POLICY_GROUP = 0
+"""Number of the policy's parameter group."""
+
 
 class PolicyOptimization(PolicyModule):
     """Trains a policy on its own completions: one rollout, its rewards and its optimizer steps per Lightning epoch.
@@ -147,7 +150,7 @@ class PolicyOptimization(PolicyModule):
 
         def loss_of(micro: Experience) -> Tensor:
             trained = trained_tokens(self.algorithm, self._terms, micro)
-            output = self(micro, trained)
+            output = self.outputs(micro, trained)
             losses = micro_batch_loss(self.algorithm, self._terms, counts, micro, trained, output, step)
             for name, loss in losses.items():
                 shares[name] = shares.get(name, 0.0) + float(loss.detach())
@@ -177,24 +180,17 @@ class PolicyOptimization(PolicyModule):
 
         def loss_of(micro: Experience) -> Tensor:
             weights = term.aggregation.weights(term.token_weight(micro), micro.group, counts)
-            values = self(micro, weights > 0, alone=True).values
+            values = self.outputs(micro, weights > 0, alone=True).values
             assert values is not None
             loss = value_loss(critic, micro, values, weights, self.ledger)
             shares.append(float(loss.detach()))
-            if self.adapter.world_size > 1:
-                # ranks average whole buckets, so every parameter takes part in the backward
-                loss = loss + 0.0 * torch.stack([p.sum() for p in self._policy_parameters()]).sum()
-            return loss
+            return loss + self.adapter.reaching(self._policy_parameters())
 
-        def leave_the_policy() -> bool:
-            for parameter in self._policy_parameters():
-                parameter.grad = None
-            return False
-
-        self.step_on(kept, kept.lengths, loss_of, leave_the_policy)
+        with self.adapter.frozen(self.optimizers(), [POLICY_GROUP]):
+            self.step_on(kept, kept.lengths, loss_of)
         self.ledger.add(VALUE, sum(shares) * self.adapter.world_size)
 
-    def forward(self, batch: Experience | ScoredRollout, mask: Tensor, alone: bool = False) -> PolicyOutput:
+    def outputs(self, batch: Experience | ScoredRollout, mask: Tensor, alone: bool = False) -> PolicyOutput:
         """What the policy (and the critic, or the critic alone) says of the selected tokens of a micro-batch."""
         if alone:
             assert self.critic is not None
@@ -215,7 +211,7 @@ class PolicyOptimization(PolicyModule):
         self.experience = experience
         assert self.rewards is not None
         self.rewards.after_rollout()
-        self.log_ledger()
+        self.rewards.observe(self.log_ledger())
 
     def _report_progress(self, tokens: float, seconds: float) -> None:
         """What has been spent since the beginning, before a resume included: other x-axes for every curve."""
@@ -228,11 +224,9 @@ class PolicyOptimization(PolicyModule):
         """One: an epoch of Lightning's is a rollout."""
         return 1
 
-    def configure_model(self) -> None:
+    def build_models(self) -> None:
         """Build policy, critic and reference, and look whether the sizes fit the devices."""
-        if self.policy is not None:
-            return
-        super().configure_model()
+        super().build_models()
         if self.prompts_per_rollout % self.trainer.world_size:
             raise ValueError(
                 f"model.prompts_per_rollout is {self.prompts_per_rollout}, which {self.trainer.world_size} ranks cannot share evenly"
@@ -301,7 +295,7 @@ class PolicyOptimization(PolicyModule):
         def look(micro: ScoredRollout) -> dict[str, Tensor]:
             found = {}
             if recompute or "values" in needs:
-                output = self(micro, micro.response_mask)
+                output = self.outputs(micro, micro.response_mask)
                 found = {"old": output.logprobs, **({} if output.values is None else {"values": output.values})}
             if "ref_logprobs" in needs:
                 with self.algorithm.reference.anchor(self.policy) as anchor:
@@ -318,7 +312,7 @@ class PolicyOptimization(PolicyModule):
 
     def _logprobs_now(self, scored: ScoredRollout) -> Tensor:
         """`[N, L]` log-probs of every sampled token under the present policy."""
-        now = self._per_token(scored, lambda micro: {"now": self(micro, micro.response_mask).logprobs})
+        now = self._per_token(scored, lambda micro: {"now": self.outputs(micro, micro.response_mask).logprobs})
         return now.get("now", torch.zeros_like(scored.rollout_logprobs))
 
     def _moved_too_far(self, step: StatisticsLedger) -> bool:

@@ -87,7 +87,7 @@ class SupervisedFineTuning(PolicyModule):
 
         def loss_of(micro: Examples) -> Tensor:
             mask = micro.token_weight > 0
-            logprobs = self(micro.input_ids, mask)
+            logprobs = self.policy(micro.input_ids, mask).logprobs
             weights = TokenMean().weights(micro.token_weight, group, counts)
             loss = -(torch.where(mask, logprobs, 0.0) * weights).sum()
             losses.append(float(loss.detach()))
@@ -98,12 +98,6 @@ class SupervisedFineTuning(PolicyModule):
         self.ledger.add("loss", sum(losses) * self.adapter.world_size)
         self.ledger.add("tokens", counts.tokens)
         self.log_dict(self.ledger.reduce(self.adapter.gather), on_step=True, on_epoch=False, batch_size=1)
-
-    def forward(self, input_ids: Tensor, mask: Tensor) -> Tensor:
-        """`[n, L]` log-probs of the selected tokens."""
-        output = self.policy(input_ids, mask)
-        logprobs: Tensor = output.logprobs
-        return logprobs
 
     def steps_per_epoch(self, prompts: int | None) -> int:
         """Steps that pass over all prompts once; an endless source has epochs of 1000 steps."""

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from lightrl.ops.dropout import without_dropout
-from lightrl.ops.logprobs import chosen_logprobs
 from lightrl.ops.shift import at_tokens, predictors
+from lightrl.policy.encoding import encode_prompt
+from lightrl.policy.head import ScoringHead
 from lightrl.types import PolicyOutput, Prompt
 
 PROBE_TOLERANCE = 1e-3
@@ -53,18 +54,7 @@ class Policy(nn.Module):
         Raises:
             ValueError: the prompt has messages and the tokenizer no chat template, or it encodes to nothing.
         """
-        if prompt.text is not None:
-            ids = self.tokenizer.encode(prompt.text)
-        elif self.tokenizer.chat_template is None:
-            raise ValueError(
-                f"prompt {prompt.id!r} is a conversation, but the tokenizer has no chat template: give the prompt source a text field "
-                "instead of messages, or the tokenizer a chat_template"
-            )
-        else:
-            ids = self.tokenizer.apply_chat_template(list(prompt.messages or ()), add_generation_prompt=True, return_dict=False)
-        if not ids:
-            raise ValueError(f"prompt {prompt.id!r} encodes to no token: the policy needs at least one to begin from")
-        return list(ids)
+        return encode_prompt(self.tokenizer, prompt)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of the ids, special tokens left out."""
@@ -91,8 +81,8 @@ class Policy(nn.Module):
             return self._from_full_logits(input_ids, mask, temperature, entropy, critic)
         hidden = self.model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
         head = self.model.get_output_embeddings()
-        chosen, entropies = chosen_logprobs(
-            predictors(hidden, mask), head.weight, head.bias, input_ids[mask], temperature, entropy, self._softcap, self._scale
+        chosen, entropies = head(
+            predictors(hidden, mask), input_ids[mask], temperature=temperature, entropy=entropy, softcap=self._softcap, scale=self._scale
         )
         return PolicyOutput(
             logprobs=at_tokens(chosen, mask),
@@ -145,6 +135,7 @@ class Policy(nn.Module):
         mask = torch.ones_like(ids, dtype=torch.bool)
         mask[:, 0] = False
         self._chunked = True
+        ScoringHead.of(head)
         training = self.model.training
         self.model.eval()
         ours, theirs = self(ids, mask).logprobs, self._from_full_logits(ids, mask, 1.0, False, None).logprobs

@@ -1,15 +1,19 @@
-"""What differs between Lightning's strategies, in four questions: backward, step, whole weights, sums over ranks."""
+"""What differs between Lightning's strategies: forward, backward, step, whole weights, sums over ranks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from lightning.pytorch import LightningModule, Trainer
-from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
-from torch import Tensor
+from torch import Tensor, nn
+
+T = TypeVar("T")
+
+FROZEN = "frozen"
+"""Key of a parameter group whose parameters and optimizer state the next step leaves alone."""
 
 
 class StrategyAdapter:
@@ -28,6 +32,18 @@ class StrategyAdapter:
         """Ranks that share the optimizer step."""
         return self.trainer.world_size
 
+    def shard(self, *modules: nn.Module | None) -> None:
+        """Cut the weights of modules over the ranks, where the strategy leaves that to the module; called before the optimizer is made."""
+
+    def forward(self, look: Callable[[T], Tensor], micro: T) -> Tensor:
+        """The loss of a micro-batch, computed where the strategy sees it: everything that `backward` gets comes from here.
+
+        Args:
+            look: gives the loss.
+            micro: what it is given.
+        """
+        return look(micro)
+
     def backward(self, loss: Tensor, last: bool) -> None:
         """Add the gradient of one micro-batch's share of the loss.
 
@@ -41,6 +57,11 @@ class StrategyAdapter:
             # strategies average over ranks, and a share is to be added
             self.module.manual_backward(loss * self.world_size)
 
+    def reaching(self, parameters: Iterable[nn.Parameter]) -> Tensor | float:
+        """A zero to be added to a loss that some of the parameters have no part in, where ranks wait for every gradient."""
+        # DDP averages whole buckets, so every parameter takes part in its backward
+        return 0.0 * torch.stack([p.sum() for p in parameters]).sum() if self.world_size > 1 else 0.0
+
     def step(self, optimizer: Any, max_norm: float | None) -> float:
         """Clip to `max_norm`, step, clear the gradients; returns the norm before clipping."""
         parameters = [p for p in self.module.parameters() if p.grad is not None]
@@ -52,6 +73,27 @@ class StrategyAdapter:
     def discard(self, optimizer: Any) -> None:
         """Forget the gradients added since the last step."""
         optimizer.zero_grad()
+
+    @contextmanager
+    def frozen(self, optimizer: Any, groups: Iterable[int]) -> Iterator[None]:
+        """Within, a step leaves these parameter groups alone, and what the optimizer remembers of them.
+
+        Args:
+            optimizer: from `LightningModule.optimizers`.
+            groups: numbers of parameter groups.
+        """
+        inner = innermost(optimizer)
+        chosen = [inner.param_groups[number] for number in groups]
+        for group in chosen:
+            group[FROZEN] = True
+        # torch's optimizers pass over a parameter without a gradient, and so do those that ZeRO runs on its partitions
+        handle = inner.register_step_pre_hook(_forget_frozen)
+        try:
+            yield
+        finally:
+            handle.remove()
+            for group in chosen:
+                del group[FROZEN]
 
     @contextmanager
     def whole_weights(self) -> Iterator[None]:
@@ -78,16 +120,15 @@ class StrategyAdapter:
         return everyone
 
 
-def adapter_for(trainer: Trainer, module: LightningModule) -> StrategyAdapter:
-    """The adapter of the trainer's strategy.
+def innermost(optimizer: Any) -> torch.optim.Optimizer:
+    """The optimizer that does the arithmetic, inside what Lightning and the strategy wrap around it."""
+    while hasattr(optimizer, "optimizer"):
+        optimizer = optimizer.optimizer
+    return optimizer  # type: ignore[no-any-return]
 
-    Raises:
-        ValueError: the strategy is one whose gradients would silently be wrong.
-    """
-    strategy = trainer.strategy
-    if isinstance(strategy, (SingleDeviceStrategy, DDPStrategy)) and "deepspeed" not in type(strategy).__name__.lower():
-        return StrategyAdapter(trainer, module)
-    raise ValueError(
-        f"trainer.strategy: {type(strategy).__name__} is not supported yet: its gradients would silently be wrong when several "
-        "micro-batches make one optimizer step. Use auto (one device) or ddp"
-    )
+
+def _forget_frozen(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    for group in optimizer.param_groups:
+        if group.get(FROZEN):
+            for parameter in group["params"]:
+                parameter.grad = None

@@ -1,0 +1,34 @@
+"""The language-modelling head, which also scores chosen tokens without writing out all logits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from lightrl.ops.logprobs import chosen_logprobs
+
+
+class ScoringHead(nn.Linear):
+    """A linear head whose forward gives log-probs where it is told the tokens, and logits elsewhere.
+
+    Strategies that shard weights gather a module's around its forward and its backward: so the weight is used here and nowhere else.
+    """
+
+    @classmethod
+    def of(cls, head: nn.Linear) -> ScoringHead:
+        """The same module, able to score; its weights, name and place in the model stay."""
+        head.__class__ = cls
+        return head  # type: ignore[return-value]
+
+    def forward(self, hidden: Tensor, targets: Tensor | None = None, **scoring: Any) -> Any:  # type: ignore[override]
+        """Logits `[..., V]` of hidden states `[..., H]`; or, given targets, what `chosen_logprobs` gives.
+
+        Args:
+            hidden: `[..., H]`, or `[M, H]` with targets.
+            targets: `[M]` int64, the token that each position predicts.
+            **scoring: temperature, entropy, softcap and scale of `chosen_logprobs`.
+        """
+        if targets is None:
+            return super().forward(hidden)
+        return chosen_logprobs(hidden, self.weight, self.bias, targets, **scoring)

@@ -1,0 +1,38 @@
+"""Which adapter a strategy needs, and the familiar strategy names with our strategies behind them."""
+
+from __future__ import annotations
+
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.strategies import DDPStrategy, DeepSpeedStrategy, SingleDeviceStrategy, StrategyRegistry
+
+from lightrl.strategies.adapter import StrategyAdapter
+from lightrl.strategies.deepspeed import DeepSpeedAdapter, ManualDeepSpeedStrategy
+from lightrl.strategies.fsdp2 import FSDP2Adapter, FSDP2Strategy
+
+
+def adapter_for(trainer: Trainer, module: LightningModule) -> StrategyAdapter:
+    """The adapter of the trainer's strategy.
+
+    Raises:
+        ValueError: the strategy is one whose gradients would silently be wrong.
+    """
+    strategy = trainer.strategy
+    if isinstance(strategy, ManualDeepSpeedStrategy):
+        return DeepSpeedAdapter(trainer, module)
+    if isinstance(strategy, FSDP2Strategy):
+        return FSDP2Adapter(trainer, module)
+    if isinstance(strategy, (SingleDeviceStrategy, DDPStrategy)) and not isinstance(strategy, DeepSpeedStrategy):
+        return StrategyAdapter(trainer, module)
+    known = ", ".join(name for name in StrategyRegistry if name.startswith(("ddp", "deepspeed", "fsdp2")))
+    raise ValueError(
+        f"trainer.strategy: {type(strategy).__name__} is not supported: its gradients would silently be wrong when several "
+        f"micro-batches make one optimizer step. Use auto (one device) or one of {known}"
+    )
+
+
+def register_strategies() -> None:
+    """Put our strategies behind Lightning's names, with the settings that Lightning gives those names, and add `fsdp2`."""
+    for name in [name for name in StrategyRegistry if name.startswith("deepspeed")]:
+        known = StrategyRegistry[name]
+        StrategyRegistry.register(name, ManualDeepSpeedStrategy, description=known["description"], override=True, **known["init_params"])
+    StrategyRegistry.register("fsdp2", FSDP2Strategy, description="Parameters, gradients and optimizer sharded by FSDP2", override=True)

@@ -1,0 +1,123 @@
+"""DeepSpeed ZeRO 1, 2 and 3 in manual optimisation, on CUDA and on CPU.
+
+Lightning sends the whole training step through the engine once; ZeRO-3 then keeps the last micro-batch's gradient alone, without
+an error. Here every micro-batch goes through the engine, and the engine is told which one is the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, TypeVar
+
+import torch
+from lightning.pytorch.accelerators import CPUAccelerator
+from lightning.pytorch.strategies import DDPStrategy, DeepSpeedStrategy
+from torch import Tensor, nn
+
+from lightrl.strategies.adapter import StrategyAdapter
+
+T = TypeVar("T")
+
+
+class ManualDeepSpeedStrategy(DeepSpeedStrategy):
+    """Lightning's DeepSpeed strategy for modules that take their optimizer steps themselves."""
+
+    def setup_environment(self) -> None:
+        """As Lightning's, also on CPU with gloo."""
+        if not isinstance(self.accelerator, CPUAccelerator):
+            super().setup_environment()
+            return
+        # an index stands for the local rank; tensors say `cpu` all the same
+        self.parallel_devices = [torch.device("cpu", i) for i in range(len(self.parallel_devices or []))]
+        DDPStrategy.setup_environment(self)
+
+    def init_deepspeed(self) -> None:
+        """Start the engine with the module's own bound on the gradient norm."""
+        assert isinstance(self.config, dict)
+        wanted = getattr(self.lightning_module, "max_grad_norm", None) or 0.0
+        given = self.config.setdefault("gradient_clipping", wanted)
+        if given != wanted:
+            raise ValueError(
+                f"the DeepSpeed config says gradient_clipping: {given}, and model.max_grad_norm is {wanted or 'null'}: "
+                "leave it out of the DeepSpeed config"
+            )
+        super().init_deepspeed()
+
+    def model_sharded_context(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        """Nothing: transformers initialises weights by their shapes, so a model is built whole on the CPU and cut by the engine."""
+        self._init_config_if_needed()
+        return nullcontext()
+
+    def training_step(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's step itself: its micro-batches go through the engine one by one."""
+        assert self.lightning_module is not None
+        with self.precision_plugin.train_step_context():
+            return self.lightning_module.training_step(*args, **kwargs)
+
+    def validation_step(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's step itself."""
+        assert self.lightning_module is not None
+        with self.precision_plugin.val_step_context():
+            return self.lightning_module.validation_step(*args, **kwargs)
+
+    def test_step(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's step itself."""
+        assert self.lightning_module is not None
+        with self.precision_plugin.test_step_context():
+            return self.lightning_module.test_step(*args, **kwargs)
+
+    def predict_step(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's step itself."""
+        assert self.lightning_module is not None
+        with self.precision_plugin.predict_step_context():
+            return self.lightning_module.predict_step(*args, **kwargs)
+
+
+class DeepSpeedAdapter(StrategyAdapter):
+    """ZeRO: the engine sums, clips and steps; under stage 3 weights are gathered to be lent."""
+
+    @property
+    def engine(self) -> Any:
+        """The `DeepSpeedEngine`."""
+        return self.trainer.strategy.model
+
+    def forward(self, look: Callable[[T], Tensor], micro: T) -> Tensor:
+        loss: Tensor = self.engine(look, micro)
+        return loss
+
+    def backward(self, loss: Tensor, last: bool) -> None:
+        self.engine.set_gradient_accumulation_boundary(last)
+        self.module.manual_backward(loss * self.world_size)
+
+    def reaching(self, parameters: Iterable[nn.Parameter]) -> Tensor | float:
+        return 0.0
+
+    def step(self, optimizer: Any, max_norm: float | None) -> float:
+        optimizer.step()
+        return float(self.engine.get_global_grad_norm())
+
+    def discard(self, optimizer: Any) -> None:
+        # the gradients lie in buffers of the engine's own, which only a step empties
+        with self.frozen(optimizer, range(len(optimizer.param_groups))):
+            self.engine.step()
+
+    @contextmanager
+    def whole_weights(self) -> Iterator[None]:
+        offload = getattr(getattr(self.engine, "optimizer", None), "parameter_offload", None)
+        if offload is None:
+            yield
+            return
+        import deepspeed
+
+        parameters: list[Any] = list(self.module.parameters())
+        with deepspeed.zero.GatheredParameters(parameters):
+            for parameter in parameters:
+                parameter.ds_active_sub_modules.clear()
+            for hook in offload.forward_hooks + offload.backward_hooks:
+                hook.remove()
+            offload.forward_hooks, offload.backward_hooks = [], []
+            try:
+                yield
+            finally:
+                offload._register_deepspeed_module(offload.module)

@@ -1,0 +1,93 @@
+"""FSDP2: parameters, gradients and optimizer state sharded over the ranks, on CUDA and on CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import torch
+from lightning.pytorch.strategies import ModelParallelStrategy
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
+from torch.distributed.tensor import DTensor
+
+from lightrl.strategies.adapter import StrategyAdapter
+
+
+class FSDP2Strategy(ModelParallelStrategy):
+    """Lightning's model parallel strategy with data parallelism alone: every rank has prompts of its own and a shard of the weights."""
+
+    def __init__(self, process_group_backend: str | None = None, timeout: timedelta = timedelta(minutes=30)) -> None:
+        """
+        Args:
+            process_group_backend: `nccl`, `gloo`, ...; null: what fits the device.
+            timeout: after which a rank that waits for another one gives up.
+        """
+        # one file with whole weights: it resumes on any number of ranks, and is loaded without executing anything in it
+        super().__init__(
+            tensor_parallel_size=1,
+            save_distributed_checkpoint=False,
+            process_group_backend=process_group_backend,
+            timeout=timeout,
+        )
+
+    def setup_environment(self) -> None:
+        """All ranks share the data-parallel dimension."""
+        self._data_parallel_size = self.num_nodes * self.num_processes
+        super().setup_environment()
+
+
+class FSDP2Adapter(StrategyAdapter):
+    """FSDP2: layers are gathered as they are used; all of them at once to be lent."""
+
+    def shard(self, *modules: nn.Module | None) -> None:
+        mesh = self.trainer.strategy.device_mesh["data_parallel"]  # type: ignore[attr-defined]
+        for module in modules:
+            if module is None:
+                continue
+            for layer in layers_of(module):
+                fully_shard(layer, mesh=mesh)
+            fully_shard(module, mesh=mesh)
+            if hasattr(module, "values"):
+                register_fsdp_forward_method(module, "values")
+
+    def backward(self, loss: Tensor, last: bool) -> None:
+        for module in self._sharded():
+            module.set_requires_gradient_sync(last)
+            module.set_is_last_backward(last)
+        self.module.manual_backward(loss * self.world_size)
+
+    def reaching(self, parameters: Iterable[nn.Parameter]) -> Tensor | float:
+        return 0.0
+
+    def step(self, optimizer: Any, max_norm: float | None) -> float:
+        parameters = [p for p in self.module.parameters() if p.grad is not None]
+        norm = torch.nn.utils.clip_grad_norm_(parameters, max_norm if max_norm is not None else torch.inf)
+        optimizer.step()
+        optimizer.zero_grad()
+        return float(norm.full_tensor() if isinstance(norm, DTensor) else norm)
+
+    @contextmanager
+    def whole_weights(self) -> Iterator[None]:
+        modules = [m for root in self._sharded() for m in root.modules() if isinstance(m, FSDPModule)]
+        for module in modules:
+            module.set_reshard_after_forward(False, recurse=False)
+            module.unshard()
+        try:
+            yield
+        finally:
+            roots = self._sharded()
+            for module in modules:
+                module.reshard()
+                module.set_reshard_after_forward(all(module is not root for root in roots), recurse=False)
+
+    def _sharded(self) -> list[Any]:
+        return [child for child in self.module.children() if isinstance(child, FSDPModule)]
+
+
+def layers_of(module: nn.Module) -> list[nn.Module]:
+    """The blocks of a transformer: what its longest `ModuleList` holds."""
+    lists = [m for m in module.modules() if isinstance(m, nn.ModuleList)]
+    return list(max(lists, key=lambda found: len(found))) if lists else []
