@@ -12,7 +12,8 @@ from lightrl.prompt import Prompt
 class AsyncReward(RowReward):
     """Scores one completion at a time by waiting for an answer; many wait at once, in one event loop.
 
-    Calls that raise one of `transient` are repeated after random pauses that grow exponentially.
+    Calls that raise one of `transient` are repeated after random pauses that grow exponentially, longer by the exception's `retry_after`
+    (seconds) if it has one.
     """
 
     runs: Runs = "async"

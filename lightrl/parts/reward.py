@@ -69,6 +69,13 @@ class Reward(Part):
         self.weight, self.gate, self.gate_above, self.normalize = weight, gate, gate_above, normalize
         self.schedule, self.max_error_rate, self.error_window = schedule, max_error_rate, error_window
 
+    def counts(self) -> dict[str, float]:
+        """Numbers of its own since it was last asked, logged as `rewards/{name}/{number}` and added up over a rollout and all ranks.
+
+        Asked in the training process after each batch of rows, so of no use to rewards that run in workers.
+        """
+        return {}
+
 
 class RowReward(Reward):
     """Scores one completion at a time, in worker processes unless the class says otherwise.
@@ -81,6 +88,9 @@ class RowReward(Reward):
     runs: Runs = "process"
     version: str = "1"
     """Part of the cache's key: change it when the same completion scores something else than before."""
+    accepts: dict[str, bool] | None
+    """Arguments that `score` takes by name, each with whether it must be given, None for any; set where arguments of the reward name
+    columns, so that the signature cannot."""
 
     def __init__(
         self,

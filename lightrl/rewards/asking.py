@@ -69,7 +69,7 @@ class Scoring:
         """What became of the rows, all of them, also those that a sampler will drop; after `result`.
 
         Of all rows, the share that `rewards/{name}/failed` (time-outs included), of them `timeout`, those that `abstained`, were
-        `gated` or `cached`; and `seconds`, which the run waited for that reward beyond those before it.
+        `gated` or `cached`; `seconds`, which the run waited for that reward beyond those before it; and what the reward itself counts.
         """
         numbers: dict[str, Tensor | Statistic] = {}
         for name, result in self._results.items():
@@ -79,6 +79,8 @@ class Scoring:
             rows = len(result.outcome)
             numbers[f"rewards/{name}/cached"] = torch.full((rows,), question.cached / max(rows, 1))
             numbers[f"rewards/{name}/seconds"] = Statistic(torch.tensor([question.waited]), "sum")
+            for what, number in self._guarded[name].reward.counts().items():
+                numbers[f"rewards/{name}/{what}"] = Statistic(torch.tensor([float(number)]), "sum")
         return numbers
 
     def _ask(self, names: list[str]) -> None:

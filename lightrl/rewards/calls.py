@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from lightrl.parts.function import Function, accepted_names
+from lightrl.parts.function import accepted_names
 from lightrl.parts.reward import RowReward
 from lightrl.prompt import Prompt
 
@@ -85,7 +85,7 @@ def calls_of(names: dict[str, bool] | None, prompts: Sequence[Prompt], completio
 
 def named_arguments(reward: RowReward) -> dict[str, bool] | None:
     """The arguments that a reward takes by name, each with whether it must be given; None if it takes any."""
-    if isinstance(reward, Function):
+    if hasattr(reward, "accepts"):
         return reward.accepts
     accepts = accepted_names(reward.score)
     if accepts is None:
