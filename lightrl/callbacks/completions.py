@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
+from torch import Tensor
 
-from lightrl.types import Outcome, Prompt, Rollout, ScoredRollout
+from lightrl.rewards.scoring import RewardSet
+from lightrl.types import Experience, Outcome, Prompt, Rollout, ScoredRollout
 
 
 class CompletionsLog(Callback):
-    """Shows a few completions of every so many rollouts, one group at a time, with reward parts and advantage."""
+    """Shows a few completions of every so many rollouts, one group at a time, with what each reward said and brought, and the advantage."""
 
     def __init__(self, every_n_rollouts: int = 10, rows: int = 8, print_first: bool = True) -> None:
         """
@@ -33,53 +36,83 @@ class CompletionsLog(Callback):
         experience = getattr(pl_module, "experience", None)
         if experience is None or not trainer.is_global_zero or trainer.current_epoch % self.every_n_rollouts:
             return
-        table = completions_table(experience, self.rows)
-        add_text(trainer, "completions", table, trainer.current_epoch + 1)
+        rewards: RewardSet = pl_module.rewards  # type: ignore[assignment]
+        # schedules have already gone on to the next rollout
+        brought = rewards.contributions(experience, rollouts=rewards.rollouts - 1)
+        add_text(trainer, "completions", completions_table(experience, self.rows, brought), trainer.current_epoch + 1)
         if self.print_first and trainer.current_epoch == 0:
-            Console(stderr=True).print(terminal_lines(experience, 4), markup=False, highlight=False)
+            Console(stderr=True).print(terminal_lines(experience, 4, brought), markup=False, highlight=False)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log some validation completions."""
         samples = getattr(pl_module, "samples", None)
         if samples is not None and trainer.is_global_zero:
-            add_text(trainer, "val/completions", completions_table(samples, self.rows), trainer.current_epoch + 1)
+            rewards: RewardSet = pl_module.rewards  # type: ignore[assignment]
+            brought = rewards.contributions(samples, normalized=False)
+            add_text(trainer, "val/completions", completions_table(samples, self.rows, brought), trainer.current_epoch + 1)
 
 
-def completions_table(rollout: Rollout, rows: int) -> str:
-    """A Markdown table of the first rows: prompt, completion, finish reason, tokens, reward parts, advantage."""
-    parts = rollout.reward_parts if isinstance(rollout, ScoredRollout) else {}
-    advantages = getattr(rollout, "advantages", None)
-    heads = ["prompt", "completion", "finish", "tokens", *parts, *(["advantage"] if advantages is not None else [])]
+def completions_table(rollout: Rollout, rows: int, brought: Mapping[str, Tensor] | None = None) -> str:
+    """A Markdown table of the first rows: prompt, completion, finish reason, tokens, rewards, advantage.
+
+    Args:
+        rollout: N rows.
+        rows: how many to show.
+        brought: per reward `[N]`, what it brings into the row's reward; `0.5 → +0.1` is a score of 0.5 that brings 0.1.
+    """
+    names = list(rollout.reward_parts) if isinstance(rollout, ScoredRollout) else []
+    learnt = isinstance(rollout, Experience)
+    heads = ["prompt", "completion", "finish", "tokens", *names, *(["reward", "advantage"] if learnt else [])]
     lines = [" | ".join(heads), " | ".join("---" for _ in heads)]
     for i in range(min(rows, len(rollout))):
         cells = [_shown(prompt_text(rollout.prompts[i])), _shown(rollout.completions[i]), rollout.finish_reason[i]]
-        cells += [str(int(rollout.response_lengths[i])), *(score_text(rollout, name, i) for name in parts)]
-        if advantages is not None:
-            cells.append(f"{float(advantages[i][rollout.response_mask[i]].mean()):+.3f}" if rollout.response_mask[i].any() else "")
+        cells += [str(int(rollout.response_lengths[i])), *(score_text(rollout, name, i, brought) for name in names)]
+        if isinstance(rollout, Experience):
+            cells += [reward_text(rollout, i), advantage_text(rollout, i)]
         lines.append(" | ".join(cells))
     return "\n".join(lines)
 
 
-def terminal_lines(rollout: Rollout, rows: int) -> str:
-    """The first completions, a few lines each, for the terminal."""
-    parts = rollout.reward_parts if isinstance(rollout, ScoredRollout) else {}
+def terminal_lines(rollout: Rollout, rows: int, brought: Mapping[str, Tensor] | None = None) -> str:
+    """The first completions, a few lines each, for the terminal.
+
+    Args:
+        rollout: N rows.
+        rows: how many to show.
+        brought: as in `completions_table`.
+    """
+    names = list(rollout.reward_parts) if isinstance(rollout, ScoredRollout) else []
     blocks = []
     for i in range(min(rows, len(rollout))):
-        scores = ", ".join(f"{name} {score_text(rollout, name, i)}" for name in parts)
+        said = [f"{name} {score_text(rollout, name, i, brought)}" for name in names]
+        if isinstance(rollout, Experience):
+            said += [f"reward {reward_text(rollout, i)}", f"advantage {advantage_text(rollout, i)}"]
         blocks.append(
             f"  prompt      {_cut(prompt_text(rollout.prompts[i]))}\n  completion  {_cut(rollout.completions[i])}\n"
-            f"  {rollout.finish_reason[i]} after {int(rollout.response_lengths[i])} tokens; {scores}"
+            f"  {rollout.finish_reason[i]} after {int(rollout.response_lengths[i])} tokens; {', '.join(said)}"
         )
     return "First completions:\n" + "\n\n".join(blocks)
 
 
-def score_text(rollout: Rollout, name: str, row: int) -> str:
-    """What a reward said of a row: the score, its steps added up, or why there is none."""
+def score_text(rollout: Rollout, name: str, row: int, brought: Mapping[str, Tensor] | None = None) -> str:
+    """What a reward said of a row, its steps added up, or why there is no score; and what that brings into the row's reward."""
     assert isinstance(rollout, ScoredRollout)
     outcome = Outcome(int(rollout.outcomes[name][row]))
-    if outcome is Outcome.VALUE:
-        return f"{float(rollout.reward_parts[name][row].nansum()):.3g}"
-    return outcome.name.lower()
+    said = f"{float(rollout.reward_parts[name][row].nansum()):.3g}" if outcome is Outcome.VALUE else outcome.name.lower()
+    if brought is None or outcome in (Outcome.ABSTAINED, Outcome.ERROR, Outcome.TIMEOUT) or not rollout.scorable[row]:
+        return said
+    return f"{said} → {float(brought[name][row]):+.3g}"
+
+
+def reward_text(rollout: Experience, row: int) -> str:
+    """The row's reward, KL and shaping included."""
+    return f"{float(rollout.rewards[row]):+.3g}" if rollout.scorable[row] else "unscorable"
+
+
+def advantage_text(rollout: Experience, row: int) -> str:
+    """The mean advantage over the row's tokens; nothing without any."""
+    tokens = rollout.response_mask[row]
+    return f"{float(rollout.advantages[row][tokens].mean()):+.3f}" if tokens.any() else ""
 
 
 def prompt_text(prompt: Prompt) -> str:

@@ -15,7 +15,7 @@ def state_of_parts(algorithm: Algorithm, rewards: RewardSet, engine: RolloutEngi
 
     Args:
         algorithm: its parts' state, that of every rank where a part says that it differs.
-        rewards: their state.
+        rewards: their state, and each rank's own.
         engine: its stream of random numbers, on every rank.
         gather: gives what every rank passed to it, in the order of ranks.
     """
@@ -23,6 +23,7 @@ def state_of_parts(algorithm: Algorithm, rewards: RewardSet, engine: RolloutEngi
         "algorithm": algorithm.state_dict(),
         "algorithm_per_rank": gather(algorithm.state_dict(per_rank=True)),
         "rewards": rewards.state_dict(),
+        "rewards_per_rank": gather(rewards.state_dict(per_rank=True)),
         "engine": gather(engine.state_dict()),
     }
 
@@ -41,4 +42,6 @@ def load_learner_state(state: dict[str, Any], algorithm: Algorithm, rewards: Rew
             "resume with as many ranks, or start a new run from the checkpoint's weights"
         )
     algorithm.load_state_dict(state["algorithm"] | (states[rank] if slots else {}))
-    rewards.load_state_dict(state["rewards"])
+    # a rank that is new looks back on what another has seen
+    of_ranks = state["rewards_per_rank"]
+    rewards.load_state_dict(state["rewards"] | of_ranks[rank % len(of_ranks)])

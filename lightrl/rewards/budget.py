@@ -6,13 +6,14 @@ from collections import deque
 from collections.abc import Iterable
 
 from lightrl.parts.reward import Reward
+from lightrl.prompt import JSON
 
 NAMED = 3
 """Failed samples that the message names."""
 
 
 class ErrorBudget:
-    """The last `error_window` completions that a reward was asked about, and which of them failed; empty after a restart."""
+    """The last `error_window` completions that a reward was asked about, and which of them failed."""
 
     def __init__(self, reward: Reward) -> None:
         """
@@ -33,3 +34,12 @@ class ErrorBudget:
             return None
         samples = "".join(f"\n  {failure}" for failure in list(dict.fromkeys(failed))[-NAMED:])
         return f"failed on {len(failed)} of the last {len(self._window)} completions (more than {self._most:g} are not allowed):{samples}"
+
+    def state_dict(self) -> list[JSON]:
+        """For each of the completions looked back on, what failed, or None."""
+        return list(self._window)
+
+    def load_state_dict(self, state: Iterable[str | None]) -> None:
+        """Go on from what `state_dict` gave; of a longer window the last completions count."""
+        self._window.clear()
+        self._window.extend(state)

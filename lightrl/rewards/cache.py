@@ -12,7 +12,11 @@ from lightrl.rewards.calls import Answer, Call
 
 
 class ScoreCache:
-    """The last `size` answers of one reward; failures are not among them."""
+    """The last `size` answers of one reward; failures are not among them.
+
+    It is no part of a checkpoint: it saves time and changes no score of a reward that says the same of the same completion, and it
+    could outgrow the weights. A resumed run asks again and fills it.
+    """
 
     def __init__(self, reward: RowReward) -> None:
         """

@@ -133,21 +133,40 @@ class RewardSet:
             normalized: as in `token_rewards`.
         """
         rows: dict[str, Tensor] = {}
-        weighted: dict[str, Tensor] = {}
+        brought = self.contributions(scored, normalized)
         for name, weight in self.weights.items():
             raw = row_values(scored.reward_parts[name])
             rows[f"rewards/{name}/mean"] = raw
             rows[f"rewards/{name}/std"] = torch.where(raw.isnan(), math.nan, _spread(raw))
             rows[f"rewards/{name}/weight"] = torch.full_like(raw, weight)
-            given = on_tokens(name, self.rewards[name], scored, normalized)
-            weighted[name] = weight * row_sum(given, ~given.isnan())
-            rows[f"rewards/{name}/contribution"] = torch.where(scored.scorable, weighted[name], math.nan)
-        for name, share in shares(weighted, scored.group, scored.scorable).items():
-            rows[f"rewards/{name}/share"] = torch.full_like(weighted[name], share)
+            rows[f"rewards/{name}/contribution"] = brought[name]
+        for name, share in shares(brought, scored.group, scored.scorable).items():
+            rows[f"rewards/{name}/share"] = torch.full_like(brought[name], share)
         return rows
 
-    def state_dict(self) -> dict[str, JSON]:
-        """How far the schedules are, and the state of every reward that keeps one."""
+    def contributions(self, scored: ScoredRollout, normalized: bool = True, rollouts: int | None = None) -> dict[str, Tensor]:
+        """`[N]` per reward: what it brings into the row's reward, gated, normalised and weighted; NaN where the row is not scorable.
+
+        Args:
+            scored: whole groups.
+            normalized: as in `token_rewards`.
+            rollouts: that were learnt from before this one, for weights on a schedule; None: all so far.
+        """
+        brought: dict[str, Tensor] = {}
+        for name, reward in self.rewards.items():
+            given = on_tokens(name, reward, scored, normalized)
+            weighted = _weight(reward, self.rollouts if rollouts is None else rollouts) * row_sum(given, ~given.isnan())
+            brought[name] = torch.where(scored.scorable, weighted, math.nan)
+        return brought
+
+    def state_dict(self, per_rank: bool = False) -> dict[str, JSON]:
+        """How far the schedules are, and the state of every reward that keeps one.
+
+        Args:
+            per_rank: what differs between ranks instead: the completions that each error budget looks back on.
+        """
+        if per_rank:
+            return {"budgets": {name: guarded.budget.state_dict() for name, guarded in self._guarded.items()}}
         states = {name: reward.state_dict() for name, reward in self.rewards.items()}
         return {"rollouts": self.rollouts, "rewards": {name: state for name, state in states.items() if state}}
 
@@ -174,6 +193,10 @@ def _ever_counts(reward: Reward) -> bool:
     return reward.weight != 0 and (schedule is None or schedule.start != 0 or schedule.end != 0)
 
 
+        for name, window in state.get("budgets", {}).items():
+            # one that is gone may fail no more, and a new one has not failed yet
+            if name in self._guarded:
+                self._guarded[name].budget.load_state_dict(window)
 def _spread(raw: Tensor) -> Tensor:
     values = raw[~raw.isnan()].double()
     return (values.std(correction=0) if values.numel() else values.sum()).to(raw.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from lightrl import (
     DigitSorting,
     GroupRelative,
     GroupSampler,
+    LinearWeight,
     PolicyOptimization,
     Prompt,
     PromptData,
@@ -23,9 +25,10 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
-from lightrl.callbacks.completions import CompletionsLog, completions_table
+from lightrl.callbacks.completions import CompletionsLog, completions_table, terminal_lines
 from lightrl.callbacks.progress import RolloutProgress
 from lightrl.callbacks.sizes import SizesTable, sizes_table
+from lightrl.rewards.scoring import RewardSet
 from lightrl.testing import random_rollout
 from lightrl.testing.experience import experience
 from lightrl.types import Outcome
@@ -96,7 +99,7 @@ def test_completions_stand_in_tensorboard_with_their_rewards(tmp_path: Path) -> 
     logged = events.Tensors("completions/text_summary")
     assert [event.step for event in logged] == [1, 3]
     text = logged[0].tensor_proto.string_val[0].decode()
-    assert text.splitlines()[0] == "prompt | completion | finish | tokens | short | advantage"
+    assert text.splitlines()[0] == "prompt | completion | finish | tokens | short | reward | advantage"
     assert len(text.splitlines()) == 2 + 8
 
 
@@ -114,6 +117,49 @@ def test_a_table_says_why_there_is_no_score() -> None:
     rows.outcomes["score"] = torch.tensor([Outcome.VALUE, Outcome.ABSTAINED, Outcome.GATED, Outcome.ERROR, Outcome.TIMEOUT])
     cells = [line.split(" | ")[4] for line in completions_table(rows, 5).splitlines()[2:]]
     assert cells == ["1.5", "abstained", "gated", "error", "timeout"]
+
+
+class Fixed(RowReward):
+    """The number in the completion at this place; `-` abstains, `!` raises."""
+
+    runs = "inline"
+
+    def __init__(self, place: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.place = place
+
+    def score(self, prompt: Prompt, completion: str) -> float | None:
+        said = completion.split()[self.place]
+        return None if said == "-" else float(said)
+
+
+def test_a_table_says_what_each_reward_brought_into_the_sum() -> None:
+    rewards = RewardSet(
+        {
+            "right": Fixed(0, weight=2.0, schedule=LinearWeight(1.0, 0.0, 4)),
+            "style": Fixed(1, weight=0.5, normalize="group"),
+            "extra": Fixed(2, gate="right"),
+        }
+    )
+    rows = experience([0.0] * 5, lengths=[1] * 5, group=[0] * 5)
+    rows.completions = ["1 1 0.25", "0 3 9", "1 5 -", "0 ! 9", "- - 9"]
+    scored = rewards.score(rows)
+    rows = replace(rows, reward_parts=scored.reward_parts, outcomes=scored.outcomes, scorable=scored.scorable)
+    rows.rewards, rows.advantages = torch.tensor([1.75, 0.0, 2.5, 0.0, 0.0]), torch.full_like(rows.advantages, 0.5)
+    # style's group has 1, 3, 5: z = -1, 0, 1; the weight of `right` began at 2 and stands at 1.5 after one rollout
+    rewards.after_rollout()
+    cells = [line.split(" | ")[4:] for line in completions_table(rows, 5, rewards.contributions(rows, rollouts=0)).splitlines()]
+    assert cells[0] == ["right", "style", "extra", "reward", "advantage"]
+    assert cells[2] == ["1 → +2", "1 → -0.5", "0.25 → +0.25", "+1.75", "+0.500"]
+    assert cells[3] == ["0 → +0", "3 → +0", "gated → +0", "+0", "+0.500"]
+    assert cells[4] == ["1 → +2", "5 → +0.5", "abstained", "+2.5", "+0.500"]
+    assert cells[5] == ["0", "error", "gated", "unscorable", "+0.500"]
+    assert cells[6] == ["abstained", "abstained", "abstained", "unscorable", "+0.500"]
+    later = completions_table(rows, 1, rewards.contributions(rows)).splitlines()[2].split(" | ")
+    assert later[4] == "1 → +1.5"
+    assert "right 1 → +2, style 1 → -0.5, extra 0.25 → +0.25, reward +1.75, advantage +0.500" in terminal_lines(
+        rows, 1, rewards.contributions(rows, rollouts=0)
+    )
 
 
 def test_settings_out_of_range_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -207,6 +208,22 @@ def test_the_error_budget_looks_back_on_a_window_and_names_samples(texts: Any) -
     assert complaint.startswith("reward 'a' failed on 3 of the last 4 completions (more than 2 are not allowed):\n  prompt 'p")
     assert "could not convert string to float: 'bad'" in complaint
     assert complaint.endswith("raise its max_error_rate or error_window, or give it the weight 0")
+
+
+def test_the_error_budget_of_a_rank_survives(texts: Any) -> None:
+    def rewards(**others: Any) -> RewardSet:
+        return RewardSet({"a": Tells(max_error_rate=0.5, error_window=4), **others})
+
+    one, again, fewer = rewards(gone=Tells(weight=0.0)), rewards(new=Tells()), RewardSet({"a": Tells(max_error_rate=0.5, error_window=2)})
+    one.score(texts(["1", "bad", "2", "bad"]))
+    state = one.state_dict() | json.loads(json.dumps(one.state_dict(per_rank=True)))
+    again.load_state_dict(state)
+    assert again.spent() is None
+    again.score(texts(["bad"]))
+    assert "reward 'a' failed on 3 of the last 4 completions" in str(again.spent())
+    fewer.load_state_dict(state)
+    fewer.score(texts(["bad"]))
+    assert "reward 'a' failed on 2 of the last 2 completions" in str(fewer.spent())
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,25 @@ def test_a_resumed_run_goes_on_with_the_schedule(tmp_path: Path) -> None:
         assert torch.equal(value, rest.policy.state_dict()[name]), name
 
 
+def test_a_resumed_run_has_the_same_error_budget_left(tmp_path: Path) -> None:
+    def rewards() -> dict[str, Any]:
+        return {"bad": Function("bad_rewards.raises", runs="inline", max_error_rate=0.04, error_window=100)}
+
+    def stopped(run: Trainer, **options: Any) -> str:
+        with pytest.raises(RuntimeError) as error:
+            run.fit(module(rewards()), datamodule=PromptData(train=DigitSorting(examples=60)), **options)
+        return str(error.value)
+
+    whole, first, rest = trainer(tmp_path, 9), trainer(tmp_path, 1), trainer(tmp_path, 9)
+    complaint = stopped(whole)
+    assert complaint.startswith("reward 'bad' failed on 5 of the last 64 completions (more than 4 are not allowed):\n  prompt '")
+    assert whole.global_step == 1
+    first.fit(module(rewards()), datamodule=PromptData(train=DigitSorting(examples=60)))
+    first.save_checkpoint(tmp_path / "x.ckpt")
+    assert stopped(rest, ckpt_path=str(tmp_path / "x.ckpt"), weights_only=True) == complaint
+    assert rest.global_step == 1
+
+
 def test_scoring_one_slice_while_the_next_is_generated_changes_no_number(tmp_path: Path) -> None:
     rewards = {"letters": Function("bad_rewards.letters"), "fixed": Function("bad_rewards.letters", runs="inline", gate="letters")}
     _, together = fit(tmp_path, rewards)
