@@ -1,0 +1,17 @@
+"""Rewards that ask a language model for its judgement, over any OpenAI-compatible endpoint."""
+
+from typing import Any
+
+from lightrl import hookimpl
+from lightrl_judge.budget import Budget
+from lightrl_judge.chat import Chat
+from lightrl_judge.judge_preference import JudgePreference
+from lightrl_judge.judge_score import JudgeScore
+from lightrl_judge.pairwise import PairwiseJudge, Verdict
+
+__all__ = ["Budget", "Chat", "JudgePreference", "JudgeScore", "PairwiseJudge", "Verdict"]
+
+
+@hookimpl
+def lightrl_rewards() -> list[type[Any]]:
+    return [JudgePreference, JudgeScore]

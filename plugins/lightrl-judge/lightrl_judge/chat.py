@@ -1,0 +1,149 @@
+"""One model behind an OpenAI-compatible endpoint: a conversation goes there, a reply comes back or a typed failure."""
+
+import asyncio
+import importlib
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+from lightrl_judge.api_key import ApiKey
+from lightrl_judge.budget import Budget
+from lightrl_judge.failures import RefusedError, TruncatedError, UnavailableError, WithheldError, beginning
+from lightrl_judge.retry_after import retry_after
+
+OPENAI = "https://api.openai.com/v1"
+Messages = list[dict[str, str]]
+
+AGAIN = frozenset({408, 409, 429})
+"""Statuses besides those from 500 on after which the same request may succeed."""
+OWN_FIELDS = frozenset({"model", "messages", "temperature", "max_tokens", "stream", "n"})
+"""Fields of a request that have an argument of their own, or that would change the form of the response."""
+
+
+class Chat:
+    """Sends conversations to one model; `openai` does the transport, without retries and time limits of its own."""
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str = OPENAI,
+        api_key_env: str | None = "OPENAI_API_KEY",
+        temperature: float | None = 0.0,
+        max_tokens: int | None = 512,
+        extra: dict[str, Any] | None = None,
+        budget: Budget | None = None,
+    ) -> None:
+        """
+        Args:
+            model: its name on the server.
+            base_url: of the endpoint, up to and with `/v1`.
+            api_key_env: name of the environment variable that holds the key; None: the server wants none.
+            temperature: of the reply; None: the server's default.
+            max_tokens: tokens that a reply may have; None: the server's default.
+            extra: further fields of the request.
+            budget: what it may cost; None: anything.
+
+        Raises:
+            ValueError: an argument cannot be used, or there is no key.
+        """
+        address = urlsplit(base_url)
+        if address.scheme not in ("http", "https") or not address.hostname:
+            raise ValueError(f"base_url must be like http://localhost:8000/v1, got {base_url!r}")
+        if address.username or address.password or address.query:
+            raise ValueError(
+                "base_url must hold no user, password or query: configs and logs repeat it. A key stands in api_key_env's variable"
+            )
+        if (temperature is not None and temperature < 0) or (max_tokens is not None and max_tokens < 1):
+            raise ValueError(f"temperature must be 0 or more and max_tokens 1 or more, or null; got {temperature} and {max_tokens}")
+        taken = sorted(OWN_FIELDS & set(extra or {}))
+        if taken:
+            raise ValueError(f"extra must not hold {', '.join(taken)}: arguments of their own say that, or replies could not be read")
+        self.model, self.base_url, self.max_tokens = model, base_url, max_tokens
+        self.key, self.budget = ApiKey(api_key_env), budget or Budget()
+        self._extra = dict(extra or {})
+        wanted = {"temperature": temperature, "max_tokens": max_tokens}
+        self._options = {name: value for name, value in wanted.items() if value is not None}
+        self._client: Any = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        # it takes a second to load, which is not to be a part of the first call's time limit
+        importlib.import_module("openai")
+
+    async def reply(self, messages: Messages, response_format: dict[str, Any] | None = None) -> str:
+        """What the model says to a conversation.
+
+        Args:
+            messages: the conversation.
+            response_format: the form that the server is to force on the reply; None: any text.
+
+        Raises:
+            UnavailableError: no answer this time.
+            RefusedError: the server does not take the request.
+            TruncatedError: the reply is cut off.
+            WithheldError: there is a refusal in its place.
+            BudgetSpentError: no request may be sent.
+        """
+        import openai
+
+        options = self._options | ({} if response_format is None else {"response_format": response_format})
+        self.budget.take()
+        try:
+            answer = await self._here().chat.completions.create(
+                model=self.model, messages=messages, extra_body=self._extra or None, **options
+            )
+        except openai.APIStatusError as error:
+            self._complain(error)
+        except (openai.OpenAIError, ValueError) as error:
+            # the client's own words for a connection that failed do not say how
+            reason = error.__cause__ or error
+            raise UnavailableError(self._told(f"no answer: {type(reason).__name__}: {beginning(str(reason))}")) from None
+        usage = getattr(answer, "usage", None)
+        self.budget.add(getattr(usage, "total_tokens", None))
+        return self.key.redact(self._text(answer))
+
+    async def close(self) -> None:
+        """Close the connections; the next request opens others."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def _here(self) -> Any:
+        """The client of the running loop; connections cannot change loops."""
+        import openai
+
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            self._client, self._loop = (
+                openai.AsyncOpenAI(api_key=self.key.value(), base_url=self.base_url, timeout=None, max_retries=0),
+                loop,
+            )
+        return self._client
+
+    def _text(self, answer: Any) -> str:
+        try:
+            choice = answer.choices[0]
+            text, reason = choice.message.content or "", choice.finish_reason
+        except (AttributeError, IndexError, TypeError):
+            raise UnavailableError(self._told(f"no chat completion: {beginning(str(answer))}")) from None
+        if reason == "length":
+            cut = f"the reply is cut off (max_tokens: {self.max_tokens}): {beginning(text)}. Raise max_tokens"
+            raise TruncatedError(self._told(cut))
+        refusal = getattr(choice.message, "refusal", None)
+        if refusal or reason == "content_filter":
+            raise WithheldError(self._told(f"the model declined to answer ({reason}): {beginning(refusal or text)}"))
+        return str(text)
+
+    def _complain(self, error: Any) -> NoReturn:
+        status, said = error.status_code, beginning(error.message)
+        if status in (401, 403):
+            # servers like to repeat the key, or parts of it
+            named = (
+                "no key; api_key_env names the variable that holds one" if self.key.variable is None else f"the key in ${self.key.variable}"
+            )
+            raise RefusedError(self._told(f"status {status}: the server does not accept {named}")) from None
+        if error.code == "insufficient_quota":
+            raise RefusedError(self._told(f"status {status}, the account has no quota left: {said}")) from None
+        if status in AGAIN or status >= 500:
+            raise UnavailableError(self._told(f"status {status}: {said}"), retry_after(error.response.headers.get("retry-after"))) from None
+        raise RefusedError(self._told(f"status {status} for model {self.model!r}: {said}")) from None
+
+    def _told(self, message: str) -> str:
+        return self.key.redact(f"{self.base_url}: {message}")
