@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from lightrl.parts.base import Part
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     # worker processes import this module, and most of them have no use for torch
     from torch import Tensor
 
-    from lightrl.types import Rollout
+    from lightrl.types import Rollout, WithStatistics
 
 RowScore = float | int | bool | Sequence[float] | None
 """What a row scores: a number for the row, one number per response token, or None to abstain."""
@@ -150,6 +150,28 @@ class RowReward(Reward):
 class BatchReward(Reward):
     """Scores a whole rollout at once, for example with a model, in the training process."""
 
+    def start(self) -> None:
+        """Get ready, for example load a model; called before each `score`, so it returns at once where nothing is left to do.
+
+        What it raises ends the run, while what `score` raises makes rows fail.
+        """
+
+    def close(self) -> None:
+        """Give back what `start` took; a later `start` takes it again."""
+
     @abstractmethod
-    def score(self, rollout: Rollout) -> Tensor:
-        """`[N]`, or `[N, L]` with NaN where no step ends; float32. NaN in `[N]` means failed."""
+    def score(self, rollout: Rollout) -> Tensor | WithStatistics:
+        """`[N]`, or `[N, L]` with NaN where no step ends; float32. NaN in `[N]` means failed.
+
+        Statistics that come with it are reduced over rows and ranks, and logged as `rewards/{name}/...`.
+        """
+
+    def observe(self, statistics: Mapping[str, float]) -> None:
+        """Told after each rollout, on every rank the same: what the statistics of `score` came to over all its rows and ranks.
+
+        Evaluations are not told of. What is learnt from a rollout so, and not in `score`, depends neither on the order of rows
+        nor on how they are cut and shared out.
+
+        Args:
+            statistics: by the names that `score` gave, beside those that the core reports of every reward.
+        """

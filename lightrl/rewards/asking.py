@@ -81,6 +81,7 @@ class Scoring:
             numbers[f"rewards/{name}/seconds"] = Statistic(torch.tensor([question.waited]), "sum")
             for what, number in self._guarded[name].reward.counts().items():
                 numbers[f"rewards/{name}/{what}"] = Statistic(torch.tensor([float(number)]), "sum")
+            numbers |= {f"rewards/{name}/{what}": statistic for what, statistic in result.statistics.items()}
         return numbers
 
     def _ask(self, names: list[str]) -> None:

@@ -46,11 +46,15 @@ class GuardedReward:
         """Get ready in the background."""
         if self._runner is not None:
             self._runner.start()
+        elif isinstance(self.reward, BatchReward):
+            self.reward.start()
 
     def close(self) -> None:
         """End processes and threads; they start again when they are needed."""
         if self._runner is not None:
             self._runner.close()
+        elif isinstance(self.reward, BatchReward):
+            self.reward.close()
 
     def ask(self, rollout: Rollout, gate: Scored | None) -> Question:
         """Begin with a rollout.
@@ -74,6 +78,7 @@ class GuardedReward:
         return lambda: from_answers(self.name, remembered.result(), rollout), lambda: remembered.hits
 
     def _batch(self, reward: BatchReward, rollout: Rollout) -> Callable[[], Scored]:
+        reward.start()
         try:
             value: Any = reward.score(rollout)
         except Exception as error:

@@ -98,6 +98,17 @@ class RewardSet:
         """A rollout has been learnt from: schedules go on."""
         self.rollouts += 1
 
+    def observe(self, numbers: Mapping[str, float]) -> None:
+        """Tell each batch reward what its statistics came to.
+
+        Args:
+            numbers: of one rollout, reduced over rows and ranks, by the names under which they are logged.
+        """
+        for name, reward in self.rewards.items():
+            if isinstance(reward, BatchReward):
+                prefix = f"rewards/{name}/"
+                reward.observe({key.removeprefix(prefix): number for key, number in numbers.items() if key.startswith(prefix)})
+
     def token_rewards(self, scored: ScoredRollout, normalized: bool = True) -> tuple[Tensor, Tensor]:
         """The weighted sum of the parts on the tokens that earned them.
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from lightrl.ops.masked import last_position
+from lightrl.parts.base import unpack
 from lightrl.rewards.calls import Answer
-from lightrl.types import Outcome, Rollout
+from lightrl.types import Outcome, Rollout, Statistic, Statistics
 
 LARGEST = torch.finfo(torch.float32).max
 """A score beyond it is infinite in the tensor that holds it."""
+REPORTED = frozenset(
+    ("mean", "std", "weight", "contribution", "share", "failed", "timeout", "abstained", "gated", "cached", "seconds")
+)  # fmt: skip
+"""What the core itself reports of every reward."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,8 @@ class Scored:
     """`[N]` int64: an `Outcome`."""
     failures: list[str | None]
     """N: of each row that failed, which prompt it has and why."""
+    statistics: Statistics = field(default_factory=dict)
+    """What a batch reward reported of the rows that it was asked about; one-dimensional."""
 
 
 def from_answers(name: str, answers: Sequence[Answer], rollout: Rollout) -> Scored:
@@ -53,11 +60,13 @@ def from_answers(name: str, answers: Sequence[Answer], rollout: Rollout) -> Scor
 
 
 def from_tensor(name: str, value: Any, rollout: Rollout) -> Scored:
-    """Part and outcomes of a batch reward.
+    """Part, outcomes and statistics of a batch reward.
 
     Raises:
-        ValueError: it is no `[N]` or `[N, L]` tensor, or scores a token outside the response.
+        ValueError: it is no `[N]` or `[N, L]` tensor, scores a token outside the response, or has statistics of another shape or
+            under a name of the core's.
     """
+    value, statistics = unpack(value)
     rows, width = rollout.input_ids.shape
     if not isinstance(value, Tensor) or tuple(value.shape) not in ((rows,), (rows, width)):
         got = f"a tensor of shape {list(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
@@ -74,7 +83,8 @@ def from_tensor(name: str, value: Any, rollout: Rollout) -> Scored:
         failed = part.isinf().any(1)
         outcome = torch.where(part.isnan().all(1), int(Outcome.ABSTAINED), int(Outcome.VALUE)).masked_fill(failed, int(Outcome.ERROR))
     part[failed] = math.nan
-    return Scored(part, outcome, _failures(outcome, rollout, ["it returned NaN or infinity"] * rows))
+    failures = _failures(outcome, rollout, ["it returned NaN or infinity"] * rows)
+    return Scored(part, outcome, failures, {what: _reported(name, what, number, rollout) for what, number in statistics.items()})
 
 
 def all_failed(reason: str, rollout: Rollout) -> Scored:
@@ -97,7 +107,8 @@ def filled_in(own: Scored, rows: Tensor, rest: Scored, mask: Tensor) -> Scored:
     failures = list(rest.failures)
     for row, failure in zip(rows.tolist(), own.failures, strict=True):
         failures[row] = failure
-    return Scored(part.index_copy(0, rows, own.part), rest.outcome.index_copy(0, rows, own.outcome), failures)
+    outcome = rest.outcome.index_copy(0, rows, own.outcome)
+    return Scored(part.index_copy(0, rows, own.part), outcome, failures, own.statistics)
 
 
 def on_last_token(values: Tensor, mask: Tensor) -> Tensor:
@@ -107,6 +118,19 @@ def on_last_token(values: Tensor, mask: Tensor) -> Tensor:
     rows = (last >= 0).nonzero()[:, 0]
     out[rows, last[rows]] = values[rows]
     return out
+
+
+def _reported(name: str, what: str, number: Tensor | Statistic, rollout: Rollout) -> Statistic:
+    statistic = number if isinstance(number, Statistic) else Statistic(number)
+    shape, (rows, width) = tuple(statistic.value.shape), rollout.input_ids.shape
+    if what in REPORTED:
+        raise ValueError(
+            f"reward {name!r} reports {what!r}, which every reward has: call it something else than {', '.join(sorted(REPORTED))}"
+        )
+    if shape not in ((rows,), (rows, width)):
+        raise ValueError(f"reward {name!r} reports {what!r} with the shape {list(shape)}, expected [{rows}] or [{rows}, {width}]")
+    # a gate leaves fewer rows than the rollout has, so masks are not left to the ledger
+    return statistic if len(shape) == 1 else replace(statistic, value=statistic.value[rollout.response_mask])
 
 
 def _score(name: str, score: Any, row: int, length: int, rollout: Rollout) -> float | list[float] | None:
