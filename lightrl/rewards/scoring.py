@@ -193,6 +193,10 @@ class RewardSet:
         self.rollouts = int(state["rollouts"])
         for name, part in state["rewards"].items():
             self.rewards[name].load_state_dict(part)
+        for name, window in state.get("budgets", {}).items():
+            # one that is gone may fail no more, and a new one has not failed yet
+            if name in self._guarded:
+                self._guarded[name].budget.load_state_dict(window)
 
 
 def _weight(reward: Reward, rollouts: int) -> float:
@@ -204,10 +208,6 @@ def _ever_counts(reward: Reward) -> bool:
     return reward.weight != 0 and (schedule is None or schedule.start != 0 or schedule.end != 0)
 
 
-        for name, window in state.get("budgets", {}).items():
-            # one that is gone may fail no more, and a new one has not failed yet
-            if name in self._guarded:
-                self._guarded[name].budget.load_state_dict(window)
 def _spread(raw: Tensor) -> Tensor:
     values = raw[~raw.isnan()].double()
     return (values.std(correction=0) if values.numel() else values.sum()).to(raw.dtype)
