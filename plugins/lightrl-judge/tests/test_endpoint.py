@@ -178,12 +178,13 @@ def test_a_run_goes_on_says_how_many_rows_failed_and_keeps_the_key_to_itself(
 
     from lightrl.cli import main
 
+    echo = json.dumps({"error": {"message": f"{key} is wrong"}}).encode()
     ways = [
-        "{score: 3}",
-        says(status=500, raw=key.encode()),
-        says(status=400, raw=key.encode()),
+        f"{{score: {key}}}",
+        says(status=400, raw=echo),
+        says(status=500, raw=echo),
+        says(f"{key}", finish_reason="length"),
         says(drop=True),
-        says(finish_reason="length"),
     ]
     server.behaviour = lambda body, number: ways[number % 10] if number % 10 < len(ways) else f'{{"score": {number % 7}}}'
     monkeypatch.chdir(tmp_path)
@@ -201,5 +202,6 @@ def test_a_run_goes_on_says_how_many_rows_failed_and_keeps_the_key_to_itself(
     written = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert any(file.suffix == ".ckpt" for file in written)
     assert any(b"OPENAI_API_KEY" in file.read_bytes() for file in written)
+    assert "$OPENAI_API_KEY" in caplog.text, "the key was repeated to us"
     assert not [file for file in written if key.encode() in file.read_bytes()]
     assert key not in caplog.text + "".join(capfd.readouterr())
