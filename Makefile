@@ -16,7 +16,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast check format docs demo learn clean
+.PHONY: help install test fast check format docs demo learn parity clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -55,6 +55,9 @@ demo: $(STAMP)  ## a small policy learns to sort digits (SEED=0)
 
 learn: $(STAMP)  ## every online algorithm learns to sort digits (LEARN="--only grpo --seeds 0")
 	$(BIN)/python benchmarks/learn.py $(LEARN)
+
+parity: $(STAMP)  ## every strategy trains to the weights of one process
+	$(BIN)/python benchmarks/parity.py
 
 clean:  ## remove the environment and everything that tools left behind
 	rm -rf $(VENV) build dist runs lightning_logs .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

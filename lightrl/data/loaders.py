@@ -37,8 +37,19 @@ class Ticks:
         self._done = state["done"]
 
 
+class PromptBatch:
+    """Prompts to be evaluated together; a plain object, since Lightning converts what lists hold and refuses frozen dataclasses."""
+
+    def __init__(self, prompts: list[Prompt]) -> None:
+        """
+        Args:
+            prompts: of this rank; may be empty.
+        """
+        self.prompts = prompts
+
+
 class PromptBatches:
-    """Lists of prompts for evaluation: every prompt on exactly one rank, the same number of batches on all of them."""
+    """Batches of prompts for evaluation: every prompt on exactly one rank, the same number of batches on all of them."""
 
     def __init__(self, source: PromptSource, batch_size: int, rank: int, world_size: int) -> None:
         """
@@ -53,7 +64,7 @@ class PromptBatches:
     def __len__(self) -> int:
         return -(-(self.source.size or 0) // (self.batch_size * self.world_size))
 
-    def __iter__(self) -> Iterator[list[Prompt]]:
+    def __iter__(self) -> Iterator[PromptBatch]:
         size, block = self.source.size or 0, self.batch_size * self.world_size
         for start in range(0, size, block):
-            yield [self.source.prompt(i) for i in range(start + self.rank, min(start + block, size), self.world_size)]
+            yield PromptBatch([self.source.prompt(i) for i in range(start + self.rank, min(start + block, size), self.world_size)])

@@ -7,13 +7,18 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from lightrl.ops.batching import micro_batches
+from lightrl.modules.stand_in import stand_in
+from lightrl.ops.batching import micro_batches, split_to
 from lightrl.types import ScoredRollout
 
 
 @torch.no_grad()
 def per_token(
-    scored: ScoredRollout, budget: int | None, device: torch.device, look: Callable[[ScoredRollout], dict[str, Tensor]]
+    scored: ScoredRollout,
+    budget: int | None,
+    device: torch.device,
+    look: Callable[[ScoredRollout], dict[str, Tensor]],
+    largest: Callable[[int], int],
 ) -> dict[str, Tensor]:
     """What a forward pass says of every token, by name.
 
@@ -22,14 +27,17 @@ def per_token(
         budget: padded tokens per forward pass; None: all at once.
         device: where the passes run; the results are where the rollout is.
         look: gives `[n, l]` values by name for a micro-batch of n rows, the same names each time.
+        largest: the maximum over ranks: all run as many passes, since a strategy that shards weights gathers them in each.
 
     Returns:
         `[N, L]` in the type of the rollout's log-probs, 0 beyond a micro-batch's longest row.
     """
     found: dict[str, Tensor] = {}
-    for rows in micro_batches(scored.lengths.cpu(), budget):
-        micro = scored.select(rows).padded(int(scored.lengths[rows].max())).to(device)
-        for name, values in look(micro).items():
+    cuts = micro_batches(scored.lengths.cpu(), budget)
+    for rows in split_to(cuts, largest(len(cuts))):
+        micro = scored.select(rows).padded(int(scored.lengths[rows].max())) if len(rows) else stand_in(scored)
+        for name, values in look(micro.to(device)).items():
             whole = found.setdefault(name, torch.zeros_like(scored.rollout_logprobs))
-            whole[rows, : values.shape[1]] = values.to(whole)
+            if len(rows):
+                whole[rows, : values.shape[1]] = values.to(whole)
     return found

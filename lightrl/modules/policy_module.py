@@ -14,6 +14,7 @@ from lightning.pytorch import LightningModule
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor
 
+from lightrl.data.loaders import PromptBatch
 from lightrl.modules.evaluation import Evaluation
 from lightrl.modules.statistics import StatisticsLedger
 from lightrl.ops.batching import micro_batches, split_to
@@ -204,18 +205,18 @@ class PolicyModule(LightningModule):
         report_lengths(ledger, scored)
         return scored
 
-    def validation_step(self, batch: list[Prompt], batch_idx: int) -> None:
+    def validation_step(self, batch: PromptBatch, batch_idx: int) -> None:
         """Evaluate one batch of validation prompts."""
-        samples = self.evaluation_step(batch)
+        samples = self.evaluation_step(batch.prompts)
         self.samples = samples if batch_idx == 0 else self.samples
 
-    def test_step(self, batch: list[Prompt], batch_idx: int) -> None:
+    def test_step(self, batch: PromptBatch, batch_idx: int) -> None:
         """Evaluate one batch of test prompts."""
-        self.evaluation_step(batch)
+        self.evaluation_step(batch.prompts)
 
-    def predict_step(self, batch: list[Prompt], batch_idx: int) -> list[dict[str, Any]]:
+    def predict_step(self, batch: PromptBatch, batch_idx: int) -> list[dict[str, Any]]:
         """Complete one batch of prompts; one JSON value per completion."""
-        scored = self.evaluation_step(batch)
+        scored = self.evaluation_step(batch.prompts)
         parts = {name: part.tolist() for name, part in scored.reward_parts.items() if part.dim() == 1}  # type: ignore[attr-defined]
         return [
             {

@@ -285,7 +285,7 @@ class PolicyOptimization(PolicyModule):
                 yield experience.select(rows)
 
     def _per_token(self, scored: ScoredRollout, look: Callable[[ScoredRollout], dict[str, Tensor]]) -> dict[str, Tensor]:
-        return per_token(scored, self.micro_batch_tokens, self.device, look)
+        return per_token(scored, self.micro_batch_tokens, self.device, look, self.adapter.largest)
 
     def _without_gradient(self, scored: ScoredRollout) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Old log-probs, values and reference log-probs of every sampled token, `[N, L]` each, what nothing needs left out."""
@@ -302,7 +302,7 @@ class PolicyOptimization(PolicyModule):
                     found["reference"] = anchor(micro.input_ids, micro.response_mask, micro.temperature).logprobs
             return found
 
-        found = self._per_token(scored, look) if len(scored) and (recompute or needs & {"values", "ref_logprobs"}) else {}
+        found = self._per_token(scored, look) if recompute or needs & {"values", "ref_logprobs"} else {}
         nothing = torch.zeros_like(scored.rollout_logprobs)
         return (
             found.get("old", nothing) if recompute else scored.rollout_logprobs,

@@ -36,7 +36,8 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
         """Start the engine with the module's own bound on the gradient norm."""
         assert isinstance(self.config, dict)
         wanted = getattr(self.lightning_module, "max_grad_norm", None) or 0.0
-        given = self.config.setdefault("gradient_clipping", wanted)
+        given = self.config.get("gradient_clipping") or wanted
+        self.config["gradient_clipping"] = wanted
         if given != wanted:
             raise ValueError(
                 f"the DeepSpeed config says gradient_clipping: {given}, and model.max_grad_norm is {wanted or 'null'}: "

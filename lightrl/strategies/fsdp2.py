@@ -71,6 +71,9 @@ class FSDP2Adapter(StrategyAdapter):
 
     @contextmanager
     def whole_weights(self) -> Iterator[None]:
+        for root in self._sharded():
+            # else a layer that is used before its root takes itself for one
+            root._get_fsdp_state()._lazy_init()
         modules = [m for root in self._sharded() for m in root.modules() if isinstance(m, FSDPModule)]
         for module in modules:
             module.set_reshard_after_forward(False, recurse=False)
@@ -89,5 +92,5 @@ class FSDP2Adapter(StrategyAdapter):
 
 def layers_of(module: nn.Module) -> list[nn.Module]:
     """The blocks of a transformer: what its longest `ModuleList` holds."""
-    lists = [m for m in module.modules() if isinstance(m, nn.ModuleList)]
-    return list(max(lists, key=lambda found: len(found))) if lists else []
+    lists = [list(m) for m in module.modules() if isinstance(m, nn.ModuleList)]
+    return max(lists, key=len, default=[])

@@ -8,7 +8,7 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from lightrl.data.loaders import PromptBatches, Ticks
+from lightrl.data.loaders import PromptBatch, PromptBatches, Ticks
 from lightrl.data.prompt_data import PromptData
 from lightrl.data.tasks import Addition, DigitSorting
 from lightrl.parts.prompts import PromptSource
@@ -59,8 +59,8 @@ class Drawing(LightningModule):
         self.drawn += [p.id for p in self.trainer.datamodule.draw(3)]
         self.optimizers().step()
 
-    def validation_step(self, batch: list[Prompt], batch_idx: int) -> None:
-        self.seen += [p.id for p in batch]
+    def validation_step(self, batch: PromptBatch, batch_idx: int) -> None:
+        self.seen += [p.id for p in batch.prompts]
 
     test_step = predict_step = validation_step
 
@@ -253,7 +253,7 @@ def test_what_does_not_fit_is_refused(arguments: dict[str, Any], words: str) -> 
 def test_evaluation_batches_cover_every_prompt_once_in_equally_many_batches(size: int, batch: int, ranks: int) -> None:
     source = Texts(*map(str, range(size)))
     loaders = [PromptBatches(source, batch, rank, ranks) for rank in range(ranks)]
-    shards = [list(loader) for loader in loaders]
+    shards = [[batch.prompts for batch in loader] for loader in loaders]
     assert {len(shard) for shard in shards} == {len(loaders[0])}
     assert all(len(prompts) <= batch for shard in shards for prompts in shard)
     assert sorted(int(str(p.text)) for shard in shards for prompts in shard for p in prompts) == list(range(size))

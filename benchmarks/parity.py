@@ -1,0 +1,187 @@
+"""Every strategy trains to the same weights: run `OMP_NUM_THREADS=1 python benchmarks/parity.py`, or `make parity`.
+
+A small policy with a critic takes four optimizer steps, each of several micro-batches, with clipped ratios, clipped gradients and a KL
+penalty, on the same completions. Under plain AdamW in one process, then on two processes under each strategy. AdamW's eps is 1e-2:
+with a small one, a gradient that is twice as large makes the same step and a wrong scale cannot be seen.
+"""
+
+# ruff: noqa: T201
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, Trainer
+
+from lightrl import (
+    ActorCritic,
+    Algorithm,
+    DecoupledClip,
+    DigitSorting,
+    EntropyBonus,
+    GroupSampler,
+    KLPenalty,
+    PolicyOptimization,
+    Prompt,
+    PromptData,
+    Rollout,
+    RowReward,
+    Sampling,
+    TinyPolicy,
+    TransformersEngine,
+    ValueHead,
+    ValueModel,
+)
+
+TOLERANCE = 1e-6
+STRATEGIES = ("ddp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3", "fsdp2")
+CASES: dict[str, dict[str, Any]] = {
+    "shared trunk": {"critic": ValueHead(learning_rate=2e-2), "epochs": 2},
+    "critic alone": {"critic": ValueModel(learning_rate=2e-2, extra_epochs=1), "epochs": 1},
+}
+"""Kinds of critic: a head on the policy, and a network beside it that also takes steps of its own."""
+
+
+class FirstPolicyEngine(TransformersEngine):
+    """Samples from the policy as it was at the start, so that rounding in training changes no completion."""
+
+    def sync(self, policy: Any, version: int) -> None:
+        super().sync(policy, version)
+        self._version = version
+
+    def generate(self, prompts: Sequence[Prompt], n: int, sampling: Sampling | None = None) -> Rollout:
+        if sampling is None:
+            self._policy = tiny_policy().build()
+        return super().generate(prompts, n, sampling)
+
+
+class DigitsFirst(RowReward):
+    """Share of a completion's first half that are digits, so that rewards vary."""
+
+    runs = "inline"
+
+    def score(self, prompt: Prompt, completion: str) -> float:
+        return sum(c.isdigit() for c in completion[:4]) / 4
+
+
+class Final(Callback):
+    """Writes the whole weights, what was logged and what the final policy answers."""
+
+    def __init__(self, file: Path) -> None:
+        self.file, self.norms, self.answers = file, list[float](), list[str]()
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:
+        self.norms.append(float(trainer.logged_metrics["grad_norm"]))
+
+    def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
+        everyone = pl_module.adapter.gather(
+            {p.id: c for p, c in zip(pl_module.samples.prompts, pl_module.samples.completions, strict=True)}
+        )
+        self.answers.append(str(sorted({**everyone[0], **everyone[-1]}.items())))
+
+    def on_train_end(self, trainer: Trainer, pl_module: Any) -> None:
+        with pl_module.adapter.whole_weights():
+            weights = {name: p.detach().clone() for name, p in pl_module.named_parameters()}
+        if trainer.is_global_zero:
+            torch.save({"weights": weights, "norms": self.norms, "answers": self.answers, "steps": trainer.global_step}, self.file)
+
+
+def tiny_policy() -> TinyPolicy:
+    return TinyPolicy(hidden=32, layers=2, heads=4)
+
+
+def algorithm(case: str) -> Algorithm:
+    return ActorCritic(
+        sampler=GroupSampler(group_size=4),
+        clip=DecoupledClip(0.1, 0.1),
+        kl=KLPenalty(loss_coefficient=0.1),
+        entropy=EntropyBonus(0.01),
+        **CASES[case],
+    )
+
+
+def run(case: str, strategy: str, file: Path) -> None:
+    """Train under one strategy; called in a process of its own, which starts the second one."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    module = PolicyOptimization(
+        policy=tiny_policy(),
+        algorithm=algorithm(case),
+        rewards={"digits": DigitsFirst()},
+        engine=FirstPolicyEngine(max_new_tokens=8),
+        prompts_per_rollout=8,
+        micro_batch_tokens=48,
+        optimizer=lambda p: torch.optim.AdamW(p, lr=1e-2, eps=1e-2, weight_decay=0.1),
+        max_grad_norm=0.2,
+    )
+    trainer = Trainer(
+        accelerator="cpu", devices=1 if strategy == "auto" else 2, strategy=strategy, max_epochs=2, logger=False,
+        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False, callbacks=[Final(file)],
+    )  # fmt: skip
+    configured: Any = getattr(trainer.strategy, "config", None)
+    if configured is not None and configured["zero_optimization"]["stage"] == 3:
+        # by default ZeRO-3 keeps small tensors whole, and all are small here
+        configured["zero_optimization"]["stage3_param_persistence_threshold"] = 0
+    trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=60), validation_size=8))
+
+
+def main() -> int:
+    """Run what was asked for; 1 if weights differ."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--strategies", nargs="+", choices=STRATEGIES, default=STRATEGIES, metavar="NAME", help=f"of: {', '.join(STRATEGIES)}"
+    )
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES), metavar="NAME", help=f"of: {', '.join(CASES)}")
+    parser.add_argument("--run", nargs=3, metavar=("CASE", "STRATEGY", "FILE"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.run:
+        run(arguments.run[0], arguments.run[1], Path(arguments.run[2]))
+        return 0
+    print(
+        f"{'critic':<14}{'strategy':<20}{'steps':>6}{'moved':>10}{'largest difference':>20}{'grad norm':>12}{'answers':>10}{'seconds':>9}"
+    )
+    failed = 0
+    for case in arguments.cases:
+        with tempfile.TemporaryDirectory() as folder:
+            expected, _ = trained(case, "auto", Path(folder))
+            for strategy in arguments.strategies:
+                failed += report(case, strategy, expected, *trained(case, strategy, Path(folder)))
+    print("every strategy ends at the weights of one process" if not failed else f"{failed} DIFFER by more than {TOLERANCE:g}")
+    return int(failed > 0)
+
+
+def trained(case: str, strategy: str, folder: Path) -> tuple[dict[str, Any], float]:
+    """What a run wrote, and its seconds."""
+    file, log, started = folder / f"{strategy}.pt", folder / f"{strategy}.txt", time.perf_counter()
+    with log.open("w") as output:
+        command = [sys.executable, __file__, "--run", case, strategy, str(file)]
+        status = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=os.environ | {"OMP_NUM_THREADS": "1"}, check=False)
+    if status.returncode or not file.exists():
+        sys.exit(
+            f"{case}, {strategy}: failed with status {status.returncode}; its last lines:\n" + "\n".join(log.read_text().splitlines()[-30:])
+        )
+    return torch.load(file, weights_only=True), time.perf_counter() - started
+
+
+def report(case: str, strategy: str, expected: dict[str, Any], found: dict[str, Any], seconds: float) -> bool:
+    """Print one line; whether it fails."""
+    start = {name: p.detach() for name, p in tiny_policy().build().named_parameters()}
+    moved = max(float((expected["weights"][f"policy.{name}"] - p).abs().max()) for name, p in start.items())
+    difference = max(float((expected["weights"][name] - p).abs().max()) for name, p in found["weights"].items())
+    norms = max(abs(a - b) for a, b in zip(expected["norms"], found["norms"], strict=True))
+    same = found["answers"] == expected["answers"] and found["weights"].keys() == expected["weights"].keys()
+    line = f"{case:<14}{strategy:<20}{found['steps']:>6}{moved:>10.4f}{difference:>20.2e}{norms:>12.1e}{'same' if same else 'DIFFER':>10}"
+    print(f"{line}{seconds:>9.0f}", flush=True)
+    return not (difference <= TOLERANCE and norms <= TOLERANCE and same)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
