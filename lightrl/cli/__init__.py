@@ -12,7 +12,9 @@ RUN_VERBS = ("fit", "validate", "test", "predict")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Carry out one command and return its exit status: 0, or 2 with at most three lines on stderr if the request was wrong.
+    """Carry out one command and return its exit status.
+
+    0; 1 if `reward test` finds a label contradicted; 2, with at most three lines on stderr, if the request was wrong.
 
     Args:
         argv: the words after `lightrl`; None takes those of the process.
@@ -41,6 +43,7 @@ def _dispatch(words: list[str]) -> int:
         "explain": _explain,
         "diff": _diff,
         "plugins": _plugins,
+        "reward": _reward,
     }
     if verb in RUN_VERBS:
         from lightrl.cli.run import run
@@ -90,3 +93,9 @@ def _diff(rest: list[str]) -> int:
     from lightrl.cli.diff import diff
 
     return diff(rest)
+
+
+def _reward(rest: list[str]) -> int:
+    from lightrl.cli.reward import reward
+
+    return reward(rest)

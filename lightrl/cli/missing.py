@@ -27,11 +27,27 @@ def refuse_missing(model: Choice, data: Choice, rollouts: Rollouts | None) -> No
     rollouts_needed = rollouts is not None and not rollouts.given and "algorithm" in model.takes
     if not missing and rollouts_needed:
         raise ConfigError("rollouts", "not given: how many rollouts should the run have?", "Type for example: --rollouts 100")
-    if not missing:
-        return
-    key, slot = missing[0]
-    also = [k for k, _ in missing[1:]] + (["rollouts"] if rollouts_needed else [])
-    raise ConfigError(key, f"not given, and there is no default.{_also(also)}", *_what_to_type(key, slot))
+    _refuse(missing, ["rollouts"] if rollouts_needed else [])
+
+
+def refuse_missing_below(value: Any, key: str) -> None:
+    """Refuse a part of a config that leaves out a required argument.
+
+    Args:
+        value: a choice, or several by name.
+        key: where it stands.
+
+    Raises:
+        ConfigError: as `refuse_missing`.
+    """
+    _refuse(list(_missing(value, key)), [])
+
+
+def _refuse(missing: list[tuple[str, Slot]], others: list[str]) -> None:
+    if missing:
+        key, slot = missing[0]
+        also = [k for k, _ in missing[1:]] + others
+        raise ConfigError(key, f"not given, and there is no default.{_also(also)}", *_what_to_type(key, slot))
 
 
 def _missing(value: Any, key: str) -> Iterator[tuple[str, Slot]]:

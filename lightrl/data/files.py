@@ -26,7 +26,7 @@ class JsonLines(Records):
         """
         super().__init__(**kwargs)
         self.path = path
-        self._read(f"the file {path!r}", _json_lines(existing_file(path)))
+        self._read(f"the file {path!r}", json_lines(existing_file(path)))
 
 
 class Parquet(Records):
@@ -43,21 +43,7 @@ class Parquet(Records):
         """
         super().__init__(**kwargs)
         self.path = path
-        self._read(f"the file {path!r}", self._rows(existing_file(path)))
-
-    def _rows(self, path: Path) -> Iterator[Record]:
-        from pyarrow import ArrowException
-        from pyarrow.parquet import ParquetFile
-
-        try:
-            table = ParquetFile(path)
-        except (ArrowException, OSError) as error:
-            raise ValueError(f"{str(path)!r} cannot be read as Parquet: {error}") from error
-        number = 0
-        for batch in table.iter_batches():
-            for row in batch.to_pylist():
-                number += 1
-                yield f"{path.name} row {number}", row
+        self._read(f"the file {path!r}", parquet_rows(existing_file(path)))
 
 
 class DatasetPrompts(Records):
@@ -109,7 +95,42 @@ def existing_file(path: str) -> Path:
     return file
 
 
-def _json_lines(path: Path) -> Iterator[Record]:
+def table_rows(path: str) -> Iterator[Record]:
+    """The rows of a file: Parquet if its name ends in `.parquet`, else JSON lines, gzipped if it ends in `.gz`.
+
+    Raises:
+        ValueError: there is no such file, or it cannot be read as what its name says.
+    """
+    file = existing_file(path)
+    return parquet_rows(file) if file.suffix == ".parquet" else json_lines(file)
+
+
+def parquet_rows(path: Path) -> Iterator[Record]:
+    """The rows of a Parquet file.
+
+    Raises:
+        ValueError: it is not Parquet.
+    """
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        table = ParquetFile(path)
+    except (ArrowException, OSError) as error:
+        raise ValueError(f"{str(path)!r} cannot be read as Parquet: {error}") from error
+    number = 0
+    for batch in table.iter_batches():
+        for row in batch.to_pylist():
+            number += 1
+            yield f"{path.name} row {number}", row
+
+
+def json_lines(path: Path) -> Iterator[Record]:
+    """The objects of a file with one per line; empty lines are passed over.
+
+    Raises:
+        ValueError: it is no text, or a line is not a JSON object.
+    """
     with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
         for number, line in enumerate(_decoded(path, lines), start=1):
             if line.strip():

@@ -65,6 +65,21 @@ class Scoring:
             scorable=answered & ~failed,
         )
 
+    @property
+    def failures(self) -> dict[str, list[str | None]]:
+        """Per reward, why each row failed, if it did; after `result`."""
+        return {name: self._results[name].failures for name in self._guarded}
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Per reward, what the run waited for it beyond those before it; after `result`."""
+        return {name: self._questions[name].waited for name in self._guarded}
+
+    @property
+    def cached(self) -> dict[str, int]:
+        """Per reward, how many scores were remembered; after `result`."""
+        return {name: self._questions[name].cached for name in self._guarded}
+
     def statistics(self) -> Statistics:
         """What became of the rows, all of them, also those that a sampler will drop; after `result`.
 

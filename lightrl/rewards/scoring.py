@@ -68,6 +68,11 @@ class RewardSet:
                         "Rename the argument, give it a default, or keep the column in the prompt source"
                     )
 
+    def wanting(self, argument: str) -> list[str]:
+        """Names of the rewards that must be given this argument."""
+        rows = {name: reward for name, reward in self.rewards.items() if isinstance(reward, RowReward)}
+        return [name for name, reward in rows.items() if (named_arguments(reward) or {}).get(argument)]
+
     def start(self) -> None:
         """Start worker processes and event loops in the background, so that the first rollout does not wait for them."""
         for guarded in self._guarded.values():
