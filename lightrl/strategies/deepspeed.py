@@ -96,12 +96,22 @@ class DeepSpeedAdapter(StrategyAdapter):
 
     def step(self, optimizer: Any, max_norm: float | None) -> float:
         optimizer.step()
+        self._forget_gradients()
         return float(self.engine.get_global_grad_norm())
 
     def discard(self, optimizer: Any) -> None:
         # the gradients lie in buffers of the engine's own, which only a step empties
         with self.frozen(optimizer, range(len(optimizer.param_groups))):
             self.engine.step()
+        self._forget_gradients()
+
+    def _forget_gradients(self) -> None:
+        """Zero what a parameter without a gradient in the next step would otherwise bring into its norm, and its update."""
+        optimizer = self.engine.optimizer
+        kept = getattr(optimizer, "fp32_partitioned_groups_flat", None) or getattr(optimizer, "single_partition_of_fp32_groups", [])
+        for buffer in (getattr(optimizer, "grad_partitions_flat_buffer", None), *(flat.grad for flat in kept)):
+            if buffer is not None:
+                buffer.zero_()
 
     @contextmanager
     def whole_weights(self) -> Iterator[None]:
