@@ -91,7 +91,9 @@ class RunCollection:
         self._ledger.add_all(scoring.statistics(), scored.response_mask)
         spent = self._rewards.spent()
         if self.total(spent is not None):
-            raise RuntimeError(spent or "a reward failed too often on another rank, whose message says which")
+            # every rank says why, since the messages of some may be lost when the first one ends
+            elsewhere = next((complaint for complaint in self._adapter.gather(spent) if complaint is not None), None)
+            raise RuntimeError(spent or f"on another rank, {elsewhere}")
         return scored
 
     def reward(self, scored: ScoredRollout) -> Tensor:
