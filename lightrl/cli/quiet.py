@@ -18,5 +18,11 @@ def quiet_lightning() -> None:
     """Filter Lightning's log; its warnings about the run itself stay."""
     for name in ("lightning.pytorch.utilities.rank_zero", "lightning.fabric.utilities.rank_zero"):
         logging.getLogger(name).addFilter(WithoutTips())
-    # raised by Lightning's own use of torch, at every call
-    warnings.filterwarnings("ignore", message=r".*isinstance\(treespec, LeafSpec\).*")
+    for message in (
+        # raised by Lightning's own use of torch, and by DeepSpeed's, at every call
+        r".*isinstance\(treespec, LeafSpec\).*",
+        r".*`torch\.distributed\.(all_gather_into_tensor|reduce_scatter_tensor)` is deprecated.*",
+        # what lightrl logs is already reduced over the ranks, each number in its own way
+        r".*It is recommended to use `self\.log\(.*sync_dist=True.*",
+    ):
+        warnings.filterwarnings("ignore", message=message)

@@ -6,6 +6,8 @@ an error. Here every micro-batch goes through the engine, and the engine is told
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
@@ -23,6 +25,13 @@ T = TypeVar("T")
 class ManualDeepSpeedStrategy(DeepSpeedStrategy):
     """Lightning's DeepSpeed strategy for modules that take their optimizer steps themselves."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Takes the arguments of Lightning's `DeepSpeedStrategy`."""
+        if not torch.cuda.is_available():
+            # DeepSpeed would find the same, with a warning
+            os.environ.setdefault("DS_ACCELERATOR", "cpu")
+        super().__init__(*args, **kwargs)
+
     def setup_environment(self) -> None:
         """As Lightning's, also on CPU with gloo."""
         if not isinstance(self.accelerator, CPUAccelerator):
@@ -34,6 +43,8 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
 
     def init_deepspeed(self) -> None:
         """Start the engine with the module's own bound on the gradient norm."""
+        # ZeRO-3 says at every run that it sees no tensors in a dataclass; the modules that give one own no parameters
+        logging.getLogger("DeepSpeed").addFilter(lambda record: "unknown inputs or outputs" not in record.getMessage())
         assert isinstance(self.config, dict)
         wanted = getattr(self.lightning_module, "max_grad_norm", None) or 0.0
         given = self.config.get("gradient_clipping") or wanted
