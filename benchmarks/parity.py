@@ -1,8 +1,9 @@
 """Every strategy trains to the same weights: run `OMP_NUM_THREADS=1 python benchmarks/parity.py`, or `make parity`.
 
-A small policy with a critic takes four optimizer steps, each of several micro-batches, with clipped ratios, clipped gradients and a KL
-penalty, on the same completions. Under plain AdamW in one process, then on two processes under each strategy. AdamW's eps is 1e-2:
-with a small one, a gradient that is twice as large makes the same step and a wrong scale cannot be seen.
+A small policy takes four optimizer steps, each of several micro-batches, with clipped ratios and gradients, on the same completions: with
+a critic, a KL penalty and an entropy bonus, with dynamic sampling, with DCPO's statistics per prompt, and with steps that stop_kl drops.
+Under plain AdamW in one process, then on two processes under each strategy. AdamW's eps is 1e-2: with a small one, a gradient that is
+twice as large makes the same step and a wrong scale cannot be seen.
 """
 
 # ruff: noqa: T201
@@ -14,21 +15,25 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from lightning.pytorch import Callback, Trainer
+from lightrl_dcpo import DCPO
 
 from lightrl import (
     ActorCritic,
     Algorithm,
     DecoupledClip,
     DigitSorting,
+    DynamicSampler,
     EntropyBonus,
+    GroupRelative,
     GroupSampler,
     KLPenalty,
+    PeriodicReference,
     PolicyOptimization,
     Prompt,
     PromptData,
@@ -43,11 +48,26 @@ from lightrl import (
 
 TOLERANCE = 1e-6
 STRATEGIES = ("ddp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3", "fsdp2")
-CASES: dict[str, dict[str, Any]] = {
-    "shared trunk": {"critic": ValueHead(learning_rate=2e-2), "epochs": 2},
-    "critic alone": {"critic": ValueModel(learning_rate=2e-2, extra_epochs=1), "epochs": 1},
+
+
+def actor_critic(**changes: Any) -> Algorithm:
+    kl = KLPenalty(loss_coefficient=0.1)
+    return ActorCritic(sampler=GroupSampler(group_size=4), clip=DecoupledClip(0.1, 0.1), kl=kl, entropy=EntropyBonus(0.01), **changes)
+
+
+CASES: dict[str, Callable[[], Algorithm]] = {
+    # a head on the policy's trunk, and a reference that moves
+    "shared trunk": lambda: actor_critic(critic=ValueHead(learning_rate=2e-2), epochs=2, reference=PeriodicReference(every=2)),
+    # a network beside the policy, which also takes steps of its own
+    "critic alone": lambda: actor_critic(critic=ValueModel(learning_rate=2e-2, extra_epochs=1)),
+    # groups without signal leave, so that ranks train on unequal numbers of rows
+    "dynamic": lambda: GroupRelative(sampler=DynamicSampler(group_size=4, max_rounds=1, exhausted="partial"), epochs=2),
+    # the step that goes too far is dropped after its backward, and so are the rest of its rollout's
+    "stopped": lambda: GroupRelative(sampler=GroupSampler(group_size=4), epochs=3, stop_kl=1e-3),
+    # statistics per prompt, which decide the second rollout's advantages
+    "dcpo": lambda: DCPO(sampler=GroupSampler(group_size=4), epochs=2),
 }
-"""Kinds of critic: a head on the policy, and a network beside it that also takes steps of its own."""
+"""Algorithms, by what they put to the test."""
 
 
 class FirstPolicyEngine(TransformersEngine):
@@ -64,12 +84,12 @@ class FirstPolicyEngine(TransformersEngine):
 
 
 class DigitsFirst(RowReward):
-    """Share of a completion's first half that are digits, so that rewards vary."""
+    """Share of a completion's first half that are digits, so that rewards vary; for every third prompt they do not."""
 
     runs = "inline"
 
     def score(self, prompt: Prompt, completion: str) -> float:
-        return sum(c.isdigit() for c in completion[:4]) / 4
+        return 0.0 if sum(map(ord, str(prompt.text))) % 3 == 0 else sum(c.isdigit() for c in completion[:4]) / 4
 
 
 class Final(Callback):
@@ -98,23 +118,13 @@ def tiny_policy() -> TinyPolicy:
     return TinyPolicy(hidden=32, layers=2, heads=4)
 
 
-def algorithm(case: str) -> Algorithm:
-    return ActorCritic(
-        sampler=GroupSampler(group_size=4),
-        clip=DecoupledClip(0.1, 0.1),
-        kl=KLPenalty(loss_coefficient=0.1),
-        entropy=EntropyBonus(0.01),
-        **CASES[case],
-    )
-
-
 def run(case: str, strategy: str, file: Path) -> None:
     """Train under one strategy; called in a process of its own, which starts the second one."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     module = PolicyOptimization(
         policy=tiny_policy(),
-        algorithm=algorithm(case),
+        algorithm=CASES[case](),
         rewards={"digits": DigitsFirst()},
         engine=FirstPolicyEngine(max_new_tokens=8),
         prompts_per_rollout=8,
@@ -130,7 +140,7 @@ def run(case: str, strategy: str, file: Path) -> None:
     if configured is not None and configured["zero_optimization"]["stage"] == 3:
         # by default ZeRO-3 keeps small tensors whole, and all are small here
         configured["zero_optimization"]["stage3_param_persistence_threshold"] = 0
-    trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=60), validation_size=8))
+    trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=16), validation_size=8))
 
 
 def main() -> int:
@@ -139,7 +149,7 @@ def main() -> int:
     parser.add_argument(
         "--strategies", nargs="+", choices=STRATEGIES, default=STRATEGIES, metavar="NAME", help=f"of: {', '.join(STRATEGIES)}"
     )
-    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES), metavar="NAME", help=f"of: {', '.join(CASES)}")
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES), metavar="NAME", help=f"of {list(CASES)}")
     parser.add_argument("--run", nargs=3, metavar=("CASE", "STRATEGY", "FILE"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.run:
@@ -177,7 +187,7 @@ def report(case: str, strategy: str, expected: dict[str, Any], found: dict[str, 
     moved = max(float((expected["weights"][f"policy.{name}"] - p).abs().max()) for name, p in start.items())
     difference = max(float((expected["weights"][name] - p).abs().max()) for name, p in found["weights"].items())
     norms = max(abs(a - b) for a, b in zip(expected["norms"], found["norms"], strict=True))
-    same = found["answers"] == expected["answers"] and found["weights"].keys() == expected["weights"].keys()
+    same = found["answers"] == expected["answers"] and found["steps"] == expected["steps"]
     line = f"{case:<14}{strategy:<20}{found['steps']:>6}{moved:>10.4f}{difference:>20.2e}{norms:>12.1e}{'same' if same else 'DIFFER':>10}"
     print(f"{line}{seconds:>9.0f}", flush=True)
     return not (difference <= TOLERANCE and norms <= TOLERANCE and same)

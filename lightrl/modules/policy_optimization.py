@@ -162,8 +162,9 @@ class PolicyOptimization(PolicyModule):
             self.ledger.add(name, share * self.adapter.world_size)
         self._check_first_pass(step, fresh)
         self.ledger.merge(step)
-        if made:
-            self.algorithm.reference.after_step(self.policy, self.trainer.global_step)
+        if made and self.algorithm.reference.moves_at(self.trainer.global_step):
+            with self.adapter.whole_weights():
+                self.algorithm.reference.after_step(self.policy, self.trainer.global_step)
         return made
 
     def update_critic(self, minibatch: Experience) -> None:

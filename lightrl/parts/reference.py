@@ -25,8 +25,12 @@ class Reference(Part):
     def anchor(self, policy: nn.Module) -> Any:
         """A context manager that gives the module whose log-probs are the reference's."""
 
+    def moves_at(self, step: int) -> bool:
+        """The reference takes something over from the policy after this many optimizer steps."""
+        return False
+
     def after_step(self, policy: nn.Module, step: int) -> None:
-        """Called after each optimizer step with the number of steps so far."""
+        """Called after each optimizer step at which the reference moves, with the policy's weights whole on this rank."""
 
 
 class FrozenReference(Reference):
@@ -81,10 +85,15 @@ class PeriodicReference(StoredReference):
             raise ValueError(f"PeriodicReference needs every >= 1, got {every}")
         self.every = every
 
+    def moves_at(self, step: int) -> bool:
+        return step % self.every == 0
+
     @torch.no_grad()
     def after_step(self, policy: nn.Module, step: int) -> None:
-        if step % self.every == 0 and self._anchor is not None:
-            self._anchor.load_state_dict(policy.state_dict())
+        if self.moves_at(step) and self._anchor is not None:
+            # tensor by tensor: a strategy that shards weights would give its shards as the state
+            for mine, new in zip(self._anchor.parameters(), policy.parameters(), strict=True):
+                mine.copy_(new)
 
 
 class MovingAverageReference(StoredReference):
@@ -115,9 +124,12 @@ class MovingAverageReference(StoredReference):
         assert self._anchor is not None
         self._anchor.float()
 
+    def moves_at(self, step: int) -> bool:
+        return step % self.every == 0
+
     @torch.no_grad()
     def after_step(self, policy: nn.Module, step: int) -> None:
-        if step % self.every or self._anchor is None:
+        if not self.moves_at(step) or self._anchor is None:
             return
         for mine, new in zip(self._anchor.parameters(), policy.parameters(), strict=True):
             mine.lerp_(new.to(mine), self.mixture)
