@@ -23,9 +23,7 @@ def load(
 
     _must_exist(path)
     path = str(Path(path).expanduser()) if path.startswith("~") else path
-    # weights that a folder lacks would be drawn from the training's random numbers
-    with torch.random.fork_rng(devices=[]):
-        model = _model(path, dtype, attention)
+    model = _model(path, dtype, attention)
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
     except (OSError, ValueError) as error:
