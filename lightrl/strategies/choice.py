@@ -26,7 +26,8 @@ def adapter_for(trainer: Trainer, module: LightningModule) -> StrategyAdapter:
     known = ", ".join(name for name in StrategyRegistry if name.startswith(("ddp", "deepspeed", "fsdp2")))
     raise ValueError(
         f"trainer.strategy: {type(strategy).__name__} is not supported: its gradients would silently be wrong when several "
-        f"micro-batches make one optimizer step. Use auto (one device) or one of {known}"
+        f"micro-batches make one optimizer step. Use auto (one device) or one of {known}; with settings of your own, "
+        "class_path: ManualDeepSpeedStrategy, which takes what Lightning's DeepSpeedStrategy takes, or class_path: FSDP2Strategy"
     )
 
 
