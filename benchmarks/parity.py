@@ -33,8 +33,10 @@ from lightrl import (
     GroupRelative,
     GroupSampler,
     KLPenalty,
+    LoraPolicy,
     PeriodicReference,
     PolicyOptimization,
+    PolicySource,
     Prompt,
     PromptData,
     Rollout,
@@ -60,6 +62,8 @@ CASES: dict[str, Callable[[], Algorithm]] = {
     "shared trunk": lambda: actor_critic(critic=ValueHead(learning_rate=2e-2), epochs=2, reference=PeriodicReference(every=2)),
     # a network beside the policy, which also takes steps of its own
     "critic alone": lambda: actor_critic(critic=ValueModel(learning_rate=2e-2, extra_epochs=1)),
+    # adapters on a frozen base, which is the reference too
+    "LoRA": lambda: actor_critic(critic=ValueHead(learning_rate=2e-2), epochs=2),
     # groups without signal leave, so that ranks train on unequal numbers of rows
     "dynamic": lambda: GroupRelative(sampler=DynamicSampler(group_size=4, max_rounds=1, exhausted="partial"), epochs=2),
     # the step that goes too far is dropped after its backward, and so are the rest of its rollout's
@@ -71,7 +75,7 @@ CASES: dict[str, Callable[[], Algorithm]] = {
 
 
 class FirstPolicyEngine(TransformersEngine):
-    """Samples from the policy as it was at the start, so that rounding in training changes no completion."""
+    """Samples from the base policy as it was at the start, so that rounding in training changes no completion."""
 
     def sync(self, policy: Any, version: int) -> None:
         super().sync(policy, version)
@@ -118,12 +122,16 @@ def tiny_policy() -> TinyPolicy:
     return TinyPolicy(hidden=32, layers=2, heads=4)
 
 
+def policy(case: str) -> PolicySource:
+    return LoraPolicy(tiny_policy(), r=4) if case == "LoRA" else tiny_policy()
+
+
 def run(case: str, strategy: str, file: Path) -> None:
     """Train under one strategy; called in a process of its own, which starts the second one."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     module = PolicyOptimization(
-        policy=tiny_policy(),
+        policy=policy(case),
         algorithm=CASES[case](),
         rewards={"digits": DigitsFirst()},
         engine=FirstPolicyEngine(max_new_tokens=8),
@@ -155,9 +163,7 @@ def main() -> int:
     if arguments.run:
         run(arguments.run[0], arguments.run[1], Path(arguments.run[2]))
         return 0
-    print(
-        f"{'critic':<14}{'strategy':<20}{'steps':>6}{'moved':>10}{'largest difference':>20}{'grad norm':>12}{'answers':>10}{'seconds':>9}"
-    )
+    print(f"{'case':<14}{'strategy':<20}{'steps':>6}{'moved':>10}{'largest difference':>20}{'grad norm':>12}{'answers':>10}{'seconds':>9}")
     failed = 0
     for case in arguments.cases:
         with tempfile.TemporaryDirectory() as folder:
@@ -183,7 +189,7 @@ def trained(case: str, strategy: str, folder: Path) -> tuple[dict[str, Any], flo
 
 def report(case: str, strategy: str, expected: dict[str, Any], found: dict[str, Any], seconds: float) -> bool:
     """Print one line; whether it fails."""
-    start = {name: p.detach() for name, p in tiny_policy().build().named_parameters()}
+    start = {name: p.detach() for name, p in policy(case).build().named_parameters()}
     moved = max(float((expected["weights"][f"policy.{name}"] - p).abs().max()) for name, p in start.items())
     difference = max(float((expected["weights"][name] - p).abs().max()) for name, p in found["weights"].items())
     norms = max(abs(a - b) for a, b in zip(expected["norms"], found["norms"], strict=True))

@@ -17,11 +17,12 @@ from lightrl.parts.function import Function
 from lightrl.parts.kl import AdaptiveKL, KLPenalty
 from lightrl.parts.loss_term import EntropyBonus, PositiveNLL
 from lightrl.parts.ratio import SequenceRatio, TokenRatio
-from lightrl.parts.reference import FrozenReference, MovingAverageReference, PeriodicReference
+from lightrl.parts.reference import BaseReference, FrozenReference, MovingAverageReference, PeriodicReference
 from lightrl.parts.sampler import GroupSampler
 from lightrl.parts.shaping import OutcomeShaping
 from lightrl.parts.token_weight import MaskTruncated
 from lightrl.parts.value_model import ValueModel
+from lightrl.policy.lora import LoraPolicy, PeftPolicy, SavedAdapters
 from lightrl.policy.source import PretrainedPolicy, TinyPolicy
 from lightrl.rollout.transformers_engine import TransformersEngine
 
@@ -88,7 +89,7 @@ def lightrl_loss_terms() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_references() -> list[type[Any]]:
-    return [FrozenReference, MovingAverageReference, PeriodicReference]
+    return [BaseReference, FrozenReference, MovingAverageReference, PeriodicReference]
 
 
 @hookimpl
@@ -108,4 +109,4 @@ def lightrl_prompt_sources() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_policies() -> list[type[Any]]:
-    return [PretrainedPolicy, TinyPolicy]
+    return [LoraPolicy, PeftPolicy, PretrainedPolicy, SavedAdapters, TinyPolicy]

@@ -39,6 +39,15 @@ def sizes_table(module: Any, rollouts: int | None, ranks: int = 1) -> Table:
         "padded tokens per micro-batch": "all at once" if module.micro_batch_tokens is None else f"{module.micro_batch_tokens:,}",
         "rollouts": "until stopped" if endless else f"{rollouts} ({rollouts * steps:,} optimizer steps, {rollouts * rows:,} completions)",
     }
+    if module.policy is not None:
+        lines["trainable parameters"] = trained_of(module.policy)
     for name, value in lines.items():
         table.add_row(name, value)
     return table
+
+
+def trained_of(policy: Any) -> str:
+    """How many of a policy's parameters are trained, whole also where a strategy has cut them."""
+    sizes = [(getattr(p, "ds_numel", p.numel()), p.requires_grad) for p in policy.parameters()]
+    trained, total = sum(size for size, learns in sizes if learns), sum(size for size, _ in sizes)
+    return f"{trained:,} of {total:,} ({100 * trained / total:.3g}%)"

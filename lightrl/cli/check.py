@@ -15,6 +15,7 @@ from lightrl.cli.choice import Choice, shown
 from lightrl.cli.memory import NOT_COUNTED, estimate, in_words
 from lightrl.cli.resolve import Resolved, print_notes, resolve
 from lightrl.cli.settings import read_words
+from lightrl.parts.reference import BaseReference, FrozenReference
 
 
 def check(words: list[str]) -> int:
@@ -78,11 +79,15 @@ def _data(data: Any) -> Table:
 
 
 def _memory(module: Any, resolved: Resolved) -> Table:
-    parameters = module.policy_source.parameters()
-    reference = "ref_logprobs" in module.algorithm.needs if hasattr(module, "algorithm") else False
+    source = module.policy_source
+    parameters, trainable = source.parameters(), source.trainable()
+    reference = hasattr(module, "algorithm") and "ref_logprobs" in module.algorithm.needs
+    if trainable < parameters and reference:
+        # a base with its adapters off is a reference of its own
+        reference = not isinstance(module.algorithm.reference, BaseReference) and type(module.algorithm.reference) is not FrozenReference
     optimizer: Choice = resolved.model.value("optimizer")
     momentum = float(optimizer.value("momentum") or 0) if "momentum" in optimizer.takes else 0.0
-    held = estimate(parameters, getattr(module.policy_source, "dtype", "float32"), optimizer.cls.__name__, momentum, reference)
+    held = estimate(parameters, trainable, getattr(source, "dtype", "float32"), optimizer.cls.__name__, momentum, reference)
     rows = {h.what: f"{in_words(h.bytes)} ({h.parameters:,} parameters)" for h in held}
     critic = getattr(getattr(module, "algorithm", None), "critic", None)
     if critic is not None:

@@ -25,11 +25,12 @@ class Held:
     """Estimated."""
 
 
-def estimate(parameters: int, dtype: str, optimizer: str, momentum: float, reference: bool) -> list[Held]:
-    """Weights, gradients, optimizer states and reference, each `parameters` numbers of `dtype`.
+def estimate(parameters: int, trainable: int, dtype: str, optimizer: str, momentum: float, reference: bool) -> list[Held]:
+    """Weights, gradients, optimizer states and reference, each of so many numbers of `dtype`.
 
     Args:
         parameters: of the policy.
+        trainable: of them, which have gradients and optimizer states.
         dtype: of its weights; torch's optimizers keep their states in it.
         optimizer: class name; unknown ones count two states per parameter, as AdamW.
         momentum: of SGD; more than 0 keeps one state.
@@ -37,8 +38,13 @@ def estimate(parameters: int, dtype: str, optimizer: str, momentum: float, refer
     """
     states = 1 if optimizer == "SGD" and momentum else _STATES.get(optimizer, 2)
     width = BYTES.get(dtype, BYTES["float32"])
-    held = {"policy: weights": 1, "policy: gradients": 1, f"policy: {optimizer} states": states, "reference: weights": int(reference)}
-    return [Held(what, parameters, copies * parameters * width) for what, copies in held.items() if copies]
+    held = {
+        "policy: weights": (parameters, 1),
+        "policy: gradients": (trainable, 1),
+        f"policy: {optimizer} states": (trainable, states),
+        "reference: weights": (parameters, int(reference)),
+    }
+    return [Held(what, numbers, copies * numbers * width) for what, (numbers, copies) in held.items() if copies]
 
 
 def in_words(size: int) -> str:

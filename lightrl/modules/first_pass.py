@@ -9,7 +9,7 @@ import torch
 from lightrl.modules.statistics import StatisticsLedger
 
 TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.bfloat16: 0.2, torch.float16: 0.05}
-"""Largest deviation of a token's ratio from 1, by the dtype of the weights, that rounding explains."""
+"""Largest deviation of a token's ratio from 1, by the dtype that the layers compute in, that rounding explains."""
 
 
 def check_first_pass(step: StatisticsLedger, dtype: torch.dtype) -> None:
@@ -17,7 +17,7 @@ def check_first_pass(step: StatisticsLedger, dtype: torch.dtype) -> None:
 
     Args:
         step: what the first optimizer step reported.
-        dtype: of the policy's weights.
+        dtype: that the policy's layers compute in.
     """
     deviation, count = (float(x) for x in step.local("ratio/max_deviation"))
     tolerance = TOLERANCE.get(dtype, 1e-3)

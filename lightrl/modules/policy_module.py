@@ -16,6 +16,7 @@ from torch import Tensor
 
 from lightrl.data.loaders import PromptBatch
 from lightrl.modules.evaluation import Evaluation
+from lightrl.modules.precision import check_precision
 from lightrl.modules.statistics import StatisticsLedger
 from lightrl.ops.batching import micro_batches, split_to
 from lightrl.parts.base import fresh
@@ -93,6 +94,7 @@ class PolicyModule(LightningModule):
     def build_models(self) -> None:
         """Build the policy, whole on this rank, and measure the prompts with its tokenizer."""
         self.policy = self.policy_source.build()
+        check_precision(str(self.trainer.precision), self.policy.model.dtype)
         self._check_sampling()
         data = getattr(self.trainer, "datamodule", None)
         if data is not None and hasattr(data, "measure"):

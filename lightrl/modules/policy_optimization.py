@@ -20,6 +20,7 @@ from lightrl.modules.forwards import per_token
 from lightrl.modules.loss import VALUE, count_terms, micro_batch_loss, terms_of, trained_tokens, value_loss
 from lightrl.modules.part_state import load_learner_state, state_of_parts
 from lightrl.modules.policy_module import PolicyModule
+from lightrl.modules.precision import compute_dtype
 from lightrl.modules.rollout_report import report_correction, report_experience
 from lightrl.modules.stand_in import stand_in
 from lightrl.modules.statistics import StatisticsLedger
@@ -328,7 +329,7 @@ class PolicyOptimization(PolicyModule):
     def _check_first_pass(self, step: StatisticsLedger, fresh: bool) -> None:
         # a sampler may hand on rows of an older policy, whose ratios are not 1 and need not be
         if fresh and not self._first_pass_seen and self.algorithm.old_logprobs == "rollout" and self.engine.exact_logprobs:
-            check_first_pass(step, self.policy.model.dtype)
+            check_first_pass(step, compute_dtype(self.policy.model.dtype, self.device))
         self._first_pass_seen |= fresh
 
     def _observe_kl(self, experience: Experience) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -14,8 +14,22 @@ from torch import nn
 from lightrl.parts.base import Part
 
 
+@runtime_checkable
+class Adapted(Protocol):
+    """A policy that is a frozen base with adapters, and so holds its own reference."""
+
+    def base(self) -> AbstractContextManager[nn.Module]:
+        """Within, the adapters are off."""
+
+    def begins_at_base(self) -> bool:
+        """The adapters change nothing yet."""
+
+
 class Reference(Part):
     """Keeps the policy that the KL penalty is measured against. Built only if a part needs reference log-probs."""
+
+    wants_adapters: bool = False
+    """It can be built only from a policy that trains adapters."""
 
     @abstractmethod
     def build(self, policy: nn.Module) -> None:
@@ -34,27 +48,88 @@ class Reference(Part):
 
 
 class FrozenReference(Reference):
-    """The policy as it was before the first step, kept in memory.
+    """The policy as it was before the first step.
 
-    On a resume it is built again from the policy's own source, so that it is not stored in checkpoints.
+    Where adapters are trained on a frozen base, that is the base with the adapters off, and costs no memory; else it is a copy, in the
+    dtype that the policy computes in. On a resume it is built again from the policy's own source, so that no checkpoint stores it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, offload: Literal["cpu"] | None = None) -> None:
+        """
+        Args:
+            offload: `cpu` keeps the copy there between its forward passes, and each of them moves it to the policy's device and back;
+                null keeps it on the device. Adapters need no copy, so there is nothing to offload.
+        """
+        self.offload = offload
         self._anchor: nn.Module | None = None
+        self._is_base = False
 
     def build(self, policy: nn.Module) -> None:
-        self._anchor = copy.deepcopy(policy).requires_grad_(False).eval()
+        """See `Reference.build`.
+
+        Raises:
+            ValueError: the policy begins with adapters that already change its base, so that neither is free to be had.
+        """
+        self._is_base = isinstance(policy, Adapted)
+        if isinstance(policy, Adapted) and not policy.begins_at_base():
+            raise ValueError(
+                "algorithm.reference: FrozenReference is the policy before its first step, and this one begins with adapters that change "
+                "its base. Take BaseReference for the base with the adapters off, or merge the adapters first: lightrl export"
+            )
+        if not self._is_base:
+            self._anchor = copy.deepcopy(policy).requires_grad_(False).eval()
 
     @contextmanager
     def anchor(self, policy: nn.Module) -> Iterator[nn.Module]:
+        if self._is_base and isinstance(policy, Adapted):
+            with policy.base() as base:
+                yield base
+            return
         if self._anchor is None:
             raise RuntimeError("the reference was not built before it was asked for log-probs")
-        device = next(policy.parameters()).device
-        yield self._anchor.to(device)
+        try:
+            yield self._placed(self._anchor, next(policy.parameters()))
+        finally:
+            if self.offload is not None:
+                self._anchor.to(self.offload)
+
+    def _placed(self, anchor: nn.Module, like: nn.Parameter) -> nn.Module:
+        """The copy where the policy is, and as exact: a strategy may have rounded the policy's weights since the copy was taken."""
+        return anchor.to(device=like.device, dtype=like.dtype)
+
+
+class BaseReference(Reference):
+    """The base under the adapters: what the policy would be with its adapters off. It needs no memory.
+
+    Also where training goes on from adapters that have already learnt something.
+    """
+
+    wants_adapters = True
+
+    def build(self, policy: nn.Module) -> None:
+        """See `Reference.build`.
+
+        Raises:
+            ValueError: the policy has no adapters.
+        """
+        if not isinstance(policy, Adapted):
+            raise ValueError(
+                "algorithm.reference: BaseReference turns the adapters of a policy off, and this policy has none: take FrozenReference, "
+                "or LoraPolicy as model.policy"
+            )
+
+    @contextmanager
+    def anchor(self, policy: nn.Module) -> Iterator[nn.Module]:
+        assert isinstance(policy, Adapted)
+        with policy.base() as base:
+            yield base
 
 
 class StoredReference(FrozenReference):
-    """A reference that moves, hence its weights travel in the checkpoint."""
+    """A reference that moves, hence its weights travel in the checkpoint; adapters are copied together with their base."""
+
+    def build(self, policy: nn.Module) -> None:
+        self._anchor = copy.deepcopy(policy).requires_grad_(False).eval()
 
     def state_dict(self) -> dict[str, Any]:
         return {} if self._anchor is None else {"weights": self._anchor.state_dict()}
@@ -123,6 +198,9 @@ class MovingAverageReference(StoredReference):
         super().build(policy)
         assert self._anchor is not None
         self._anchor.float()
+
+    def _placed(self, anchor: nn.Module, like: nn.Parameter) -> nn.Module:
+        return anchor.to(like.device)
 
     def moves_at(self, step: int) -> bool:
         return step % self.every == 0

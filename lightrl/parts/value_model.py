@@ -44,7 +44,7 @@ class ValueModel(ClippedCritic):
         model: Any = policy.model
         like = next(policy.parameters())
         if self.path is None:
-            trunk, head = copy.deepcopy(model.base_model), value_head(policy.hidden_size)  # type: ignore[arg-type]
+            trunk, head = _plain_copy(policy).base_model, value_head(policy.hidden_size)  # type: ignore[arg-type]
         else:
             trunk, head = _from_folder(self.path, model.config.get_text_config().vocab_size)
         return _OwnTrunk(without_dropout(trunk).requires_grad_(), head).to(like)
@@ -59,6 +59,11 @@ class _OwnTrunk(nn.Module):
 
     def forward(self, input_ids: Tensor, hidden: Tensor | None) -> Tensor:
         return predictions(self.head, self.trunk(input_ids=input_ids, use_cache=False).last_hidden_state)
+
+
+def _plain_copy(policy: Any) -> Any:
+    """A copy of the policy's model, adapters that it may have in its weights."""
+    return copy.deepcopy(policy).merged().model
 
 
 def _from_folder(path: str, vocabulary: int) -> tuple[nn.Module, nn.Linear]:

@@ -104,12 +104,11 @@ class Policy(nn.Module):
     def save(self, folder: str | Path) -> None:
         """Write a Hugging Face folder (safetensors, config, tokenizer with chat template) that `PretrainedPolicy` takes."""
         self.model.save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
-        # transformers keeps a seen tokenizer_config without the class if it cannot name it: ours is always the plain fast one
-        path = Path(folder) / "tokenizer_config.json"
-        config = json.loads(path.read_text())
-        config.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
-        path.write_text(json.dumps(config, indent=2, ensure_ascii=False))
+        save_tokenizer(self.tokenizer, folder)
+
+    def merged(self) -> Policy:
+        """The policy as one causal LM, adapters (if it had any) added to its weights."""
+        return self
 
     def _from_full_logits(
         self, input_ids: Tensor, mask: Tensor, temperature: float, entropy: bool, critic: nn.Module | None
@@ -150,6 +149,16 @@ class Policy(nn.Module):
             stacklevel=3,
         )
         return False
+
+
+def save_tokenizer(tokenizer: Any, folder: str | Path) -> None:
+    """Write the tokenizer with its chat template into a folder."""
+    tokenizer.save_pretrained(folder)
+    # transformers keeps a seen tokenizer_config without the class if it cannot name it: ours is always the plain fast one
+    path = Path(folder) / "tokenizer_config.json"
+    config = json.loads(path.read_text())
+    config.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
+    path.write_text(json.dumps(config, indent=2, ensure_ascii=False))
 
 
 def _values(critic: nn.Module, input_ids: Tensor, hidden: Tensor | None, mask: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,8 +36,16 @@ class PolicySource(Part):
         return self.build().tokenizer
 
     @abstractmethod
+    def outline(self) -> Any:
+        """The model on the meta device: its layers and sizes, with nothing read or allocated."""
+
     def parameters(self) -> int:
         """How many parameters the policy will have, without reading or allocating its weights."""
+        return _count(self.outline().parameters())
+
+    def trainable(self) -> int:
+        """How many of them will be trained."""
+        return _count(p for p in self.outline().parameters() if p.requires_grad)
 
 
 class PretrainedPolicy(PolicySource):
@@ -71,7 +80,7 @@ class PretrainedPolicy(PolicySource):
         except (OSError, ValueError) as error:
             raise ValueError(f"the policy {self.path!r} cannot be loaded: {_first_sentence(error)}") from error
         if self.gradient_checkpointing:
-            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+            model.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
         return Policy(model.train(), tokenizer)
 
     def tokenizer(self) -> Any:
@@ -86,7 +95,7 @@ class PretrainedPolicy(PolicySource):
             tokenizer.chat_template = _text_or_file(self.chat_template)
         return tokenizer
 
-    def parameters(self) -> int:
+    def outline(self) -> Any:
         from transformers import AutoConfig, AutoModelForCausalLM
 
         self._must_exist()
@@ -95,14 +104,15 @@ class PretrainedPolicy(PolicySource):
         except (OSError, ValueError) as error:
             raise ValueError(f"the policy {self.path!r} cannot be loaded: {_first_sentence(error)}") from error
         with torch.device("meta"):
-            return _count(AutoModelForCausalLM.from_config(config))
+            return AutoModelForCausalLM.from_config(config)
 
     def _must_exist(self) -> None:
         folder = Path(self.path).expanduser()
         looks_local = self.path.startswith((".", "/", "~")) or self.path.count("/") != 1
         if folder.is_dir():
             if not (folder / "config.json").is_file():
-                raise ValueError(f"the folder {self.path!r} holds no policy: there is no config.json in it")
+                adapters = "; its adapters are taken by SavedAdapters, on their base" if (folder / "adapter_config.json").is_file() else ""
+                raise ValueError(f"the folder {self.path!r} holds no policy: there is no config.json in it{adapters}")
         elif looks_local:
             raise ValueError(f"there is no folder {self.path!r}; give a folder written by save_pretrained, or a hub id owner/name")
 
@@ -149,11 +159,11 @@ class TinyPolicy(PolicySource):
     def tokenizer(self) -> Any:
         return character_tokenizer(self.alphabet, self.max_positions)
 
-    def parameters(self) -> int:
+    def outline(self) -> Any:
         from transformers import LlamaForCausalLM
 
         with torch.device("meta"):
-            return _count(LlamaForCausalLM(self._config()))
+            return LlamaForCausalLM(self._config())
 
     def _config(self) -> Any:
         from transformers import LlamaConfig
@@ -172,8 +182,8 @@ class TinyPolicy(PolicySource):
         )
 
 
-def _count(model: torch.nn.Module) -> int:
-    return sum({id(p): p.numel() for p in model.parameters()}.values())
+def _count(parameters: Iterable[torch.nn.Parameter]) -> int:
+    return sum({p: p.numel() for p in parameters}.values())
 
 
 def _text_or_file(value: str) -> str:

@@ -60,7 +60,7 @@ def test_check_of_supervised_training(lightrl: Callable[..., Any], write: Callab
     ],
 )
 def test_memory_by_hand(dtype: str, optimizer: str, momentum: float, reference: bool, total: int) -> None:
-    assert sum(held.bytes for held in estimate(1000, dtype, optimizer, momentum, reference)) == total
+    assert sum(held.bytes for held in estimate(1000, 1000, dtype, optimizer, momentum, reference)) == total
 
 
 def test_sizes_in_words() -> None:

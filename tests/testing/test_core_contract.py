@@ -1,11 +1,13 @@
 """The core's own parts keep what every class of a kind promises."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
+from peft import LoHaConfig
 
-from lightrl import TinyPolicy
+from lightrl import LoraPolicy, TinyPolicy
 from lightrl.testing import contract_tests
 
 ROWS = [{"prompt": f"{i}=", "answer": str(i)} for i in range(5)]
@@ -28,8 +30,17 @@ def dataset(folder: Path) -> dict[str, str]:
     return {"name": str(folder)}
 
 
+def base() -> TinyPolicy:
+    return TinyPolicy(hidden=8, layers=1, heads=2)
+
+
+def saved_adapters(folder: Path) -> dict[str, Any]:
+    LoraPolicy(base(), r=2).build().save(folder)
+    return {"base": base(), "path": str(folder)}
+
+
 def pretrained(folder: Path) -> dict[str, str]:
-    policy = TinyPolicy(hidden=8, layers=1, heads=2).build()
+    policy = base().build()
     policy.model.save_pretrained(folder)
     policy.tokenizer.save_pretrained(folder)
     return {"path": str(folder)}
@@ -41,10 +52,13 @@ test_contract = contract_tests(
         "ConstantLength": {"length": 9},
         "Function": {"path": "lightrl.testing.toy.small_digits"},
         "JsonLines": json_lines,
+        "LoraPolicy": {"base": base(), "r": 2},
         "OutcomeShaping": {"missing_eos_penalty": 0.5},
         "Parquet": parquet,
+        "PeftPolicy": {"base": base(), "config": lambda: LoHaConfig(r=2, target_modules="all-linear")},
         "DatasetPrompts": dataset,
         "PretrainedPolicy": pretrained,
+        "SavedAdapters": saved_adapters,
         "TransformersEngine": {"max_new_tokens": 6},
     },
 )

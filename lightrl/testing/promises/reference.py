@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lightrl.parts.reference import Reference
+from lightrl.policy.lora import LoraPolicy
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import TinyPolicy
 from lightrl.testing.promises.common import round_trip
@@ -17,9 +19,10 @@ IDS = torch.tensor([[3, 5, 7, 9], [4, 6, 8, 2]])
 MASK = torch.tensor([[False, True, True, True]] * 2)
 
 
-def tiny() -> Policy:
-    """A policy that costs nothing."""
-    return TinyPolicy(hidden=8, layers=1, heads=2).build()
+def tiny(part: Reference) -> Policy:
+    """A policy that costs nothing, with adapters where the reference is made of them."""
+    source = TinyPolicy(hidden=8, layers=1, heads=2)
+    return LoraPolicy(source, r=2).build() if part.wants_adapters else source.build()
 
 
 def logprobs(part: Any, policy: Policy) -> Tensor:
@@ -33,13 +36,15 @@ def logprobs(part: Any, policy: Policy) -> Tensor:
 def move(policy: Policy) -> None:
     """As an optimizer step would."""
     for parameter in policy.parameters():
-        parameter.mul_(1.2).add_(0.05)
+        if parameter.requires_grad:
+            parameter.mul_(1.2).add_(0.05)
 
 
 @promise(KIND, "at first it is the policy")
 def at_first(make: Make) -> None:
     """Before the first step both say the same."""
-    part, policy = make(), tiny()
+    part = make()
+    policy = tiny(part)
     part.build(policy)
     with torch.no_grad():
         expect_same(
@@ -50,7 +55,8 @@ def at_first(make: Make) -> None:
 @promise(KIND, "it stays where it is while the policy moves")
 def stays(make: Make) -> None:
     """Only `after_step` may move it; its weights are not trained."""
-    part, policy = make(), tiny()
+    part = make()
+    policy = tiny(part)
     part.build(policy)
     before = logprobs(part, policy)
     move(policy)
@@ -63,7 +69,8 @@ def stays(make: Make) -> None:
 @promise(KIND, "its history survives a restart")
 def history(make: Make) -> None:
     """After a step, a new instance built from the first policy that took the state back says the same."""
-    part, again, policy = make(), make(), tiny()
+    part, again = make(), make()
+    policy = tiny(part)
     part.build(policy)
     again.build(policy)
     for step in (1, 2, 3):

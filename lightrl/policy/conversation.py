@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lightrl import Prompt
+from lightrl.types import Prompt
 
 
 @dataclass(frozen=True)
-class Tokens:
+class ConversationTokens:
     """One conversation in the reward model's own tokens."""
 
     ids: list[int]
@@ -20,7 +20,7 @@ class Tokens:
     """Tokens of the prompt were left out."""
 
 
-class TooLong(ValueError):  # noqa: N818 - what it is reads better without a suffix
+class TooLongConversation(ValueError):  # noqa: N818 - what it is reads better without a suffix
     """A response alone has more tokens than the model takes."""
 
 
@@ -47,11 +47,11 @@ class ConversationTokenizer:
             )
         self._tokenizer, self._max_length = tokenizer, max_length
 
-    def encode(self, prompt: Prompt, completion: str) -> Tokens:
+    def encode(self, prompt: Prompt, completion: str) -> ConversationTokens:
         """The tokens of one row.
 
         Raises:
-            TooLong: the response leaves no room even without its prompt.
+            TooLongConversation: the response leaves no room even without its prompt.
             ValueError: a conversation, and no chat template; or no token at all.
         """
         text, boundary = self._text(prompt, completion)
@@ -85,18 +85,18 @@ class ConversationTokenizer:
     def _render(self, messages: list[dict[str, str]], **options: bool) -> str:
         return str(self._tokenizer.apply_chat_template(messages, tokenize=False, **options))
 
-    def _cut(self, prompt: Prompt, ids: list[int], response: int) -> Tokens:
+    def _cut(self, prompt: Prompt, ids: list[int], response: int) -> ConversationTokens:
         excess = 0 if self._max_length is None else len(ids) - self._max_length
         if excess <= 0:
-            return Tokens(ids, response, truncated=False)
+            return ConversationTokens(ids, response, truncated=False)
         # models that begin every row with BOS are lost without it
         head = int(response > 0 and ids[0] == self._tokenizer.bos_token_id)
         if excess > response - head:
-            raise TooLong(
+            raise TooLongConversation(
                 f"the answer to prompt {prompt.id!r} has {len(ids) - response + head} tokens of the reward model, which takes "
                 f"{self._max_length}: lower model.engine.max_new_tokens, or raise max_length if the model allows it"
             )
-        return Tokens(ids[:head] + ids[head + excess :], response - excess, truncated=True)
+        return ConversationTokens(ids[:head] + ids[head + excess :], response - excess, truncated=True)
 
 
 def _shared(one: str, other: str) -> int:

@@ -1,0 +1,58 @@
+"""Two settings speak of precision, `trainer.precision` and the policy's `dtype`: what they may say together.
+
+| trainer.precision | model.policy.dtype | weights that the optimizer moves | arithmetic of the layers |
+|---|---|---|---|
+| `32-true` | any | in the policy's dtype | in the policy's dtype |
+| `bf16-mixed` | `float32` | float32 | bfloat16 |
+| `bf16-true` | `bfloat16` | bfloat16 (under DeepSpeed a float32 copy of them) | bfloat16 |
+| `64-true` | `float64` | float64 | float64 |
+
+Under DeepSpeed `bf16-mixed` keeps float32 weights in the optimizer, and bfloat16 ones in the model. Adapters on bfloat16 weights are
+float32 under `32-true`.
+
+Whatever the layers compute in, these are float32 (or wider): log-probs, entropies, values, ratios, advantages, losses, KL and every
+statistic. The softmax over the vocabulary is taken in float32 of logits that the head computed in its own dtype.
+"""
+
+from __future__ import annotations
+
+import torch
+
+WANTS = {"bf16-true": torch.bfloat16, "bf16-mixed": torch.float32, "64-true": torch.float64}
+"""The dtype that the policy's weights must have under a precision of the trainer."""
+
+
+def check_precision(precision: str, dtype: torch.dtype) -> None:
+    """Refuse settings that contradict each other, and those under which gradients would vanish.
+
+    Args:
+        precision: `trainer.precision`, as Lightning spells it.
+        dtype: of the policy's weights, as built.
+
+    Raises:
+        ValueError: says what to type.
+    """
+    if precision != "32-true" and precision not in WANTS:
+        raise ValueError(
+            f"trainer.precision is {precision!r}: policy gradients are too small for float16, and its loss scale would change clipped "
+            "norms. Type: --trainer.precision bf16-mixed, or bf16-true, or 32-true"
+        )
+    wanted = WANTS.get(precision, dtype)
+    if dtype != wanted:
+        raise ValueError(
+            f"trainer.precision is {precision!r}, for weights in {_name(wanted)}, and model.policy.dtype is {_name(dtype)}: one of them "
+            f"would be ignored.\nType: --model.policy.dtype {_name(wanted)}, or --trainer.precision {_fitting(dtype)}"
+        )
+
+
+def compute_dtype(weights: torch.dtype, device: torch.device) -> torch.dtype:
+    """What the layers compute in here: the dtype of the weights, or that of a surrounding autocast."""
+    return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else weights
+
+
+def _fitting(dtype: torch.dtype) -> str:
+    return {torch.bfloat16: "bf16-true", torch.float32: "bf16-mixed, or 32-true"}.get(dtype, "32-true")
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,96 @@
+"""A policy whose base stays as it is while adapters beside its layers learn (LoRA and its kin), through PEFT."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lightrl.policy.policy import Policy, save_tokenizer
+
+SAMPLED = 64
+"""Values of a parameter that enter the fingerprint."""
+
+
+class AdaptedPolicy(Policy):
+    """A frozen base with trainable adapters in its layers.
+
+    `model` is the base itself, with PEFT's layers in place of those that are adapted, so that log-probs, rollouts and strategies treat
+    it as any other. A state dict holds the adapters and a fingerprint of the base, which comes from its own source again.
+    """
+
+    def __init__(self, peft_model: Any, tokenizer: Any) -> None:
+        """
+        Args:
+            peft_model: a `peft.PeftModel` around a causal LM, its adapters trainable.
+            tokenizer: a `transformers.PreTrainedTokenizerBase` that fits it.
+        """
+        super().__init__(peft_model.get_base_model(), tokenizer)
+        # in a tuple, or its parameters would be registered a second time
+        self._peft = (peft_model,)
+        self._frozen = frozenset(name for name, p in self.named_parameters() if not p.requires_grad)
+        self.register_buffer("base_fingerprint", fingerprint(p for _, p in sorted(self.named_parameters()) if not p.requires_grad))
+        self.register_state_dict_post_hook(_leave_out_base)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(_take_base_from_here)  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def base(self) -> Iterator[AdaptedPolicy]:
+        """Within, the adapters are off: log-probs are those of the base."""
+        with self._peft[0].disable_adapter():
+            yield self
+
+    @torch.no_grad()
+    def begins_at_base(self) -> bool:
+        """The adapters change nothing yet, so that the policy is its base."""
+        ids = torch.arange(min(8, self.model.config.get_text_config().vocab_size), device=next(self.parameters()).device)[None]
+        mask = torch.ones_like(ids, dtype=torch.bool)
+        mask[:, 0] = False
+        mine = self(ids, mask).logprobs
+        with self.base():
+            return torch.equal(mine, self(ids, mask).logprobs)
+
+    def merged(self) -> Policy:
+        """The base with the adapters added to its weights, without PEFT's layers; this policy is used up."""
+        return Policy(self._peft[0].merge_and_unload(), self.tokenizer)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the adapters (safetensors and their config) and the tokenizer, as PEFT and `SavedAdapters` take them."""
+        with warnings.catch_warnings():
+            # vocabularies are never resized here, and a base that was made from a seed has no folder to compare with
+            warnings.filterwarnings("ignore", message="Could not find a config file in")
+            self._peft[0].save_pretrained(folder, save_embedding_layers=False)
+        save_tokenizer(self.tokenizer, folder)
+
+
+def fingerprint(parameters: Iterator[nn.Parameter]) -> Tensor:
+    """`[16]` uint8, a hash of shapes, dtypes and some values of parameters, in their order."""
+    digest = hashlib.blake2b(digest_size=16)
+    for parameter in parameters:
+        digest.update(f"{tuple(parameter.shape)}{parameter.dtype}".encode())
+        if not parameter.is_meta and parameter.numel():
+            picked = torch.linspace(0, parameter.numel() - 1, SAMPLED, dtype=torch.float64).round().long()
+            digest.update(parameter.detach().flatten()[picked.to(parameter.device)].float().cpu().numpy().tobytes())
+    return torch.tensor(list(digest.digest()), dtype=torch.uint8)
+
+
+def _leave_out_base(policy: nn.Module, state: dict[str, Any], prefix: str, metadata: Any) -> None:
+    for name in policy._frozen:  # type: ignore[union-attr]
+        state.pop(prefix + name, None)
+
+
+def _take_base_from_here(policy: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    stored, own = state.get(prefix + "base_fingerprint"), policy.base_fingerprint
+    if stored is not None and not torch.equal(stored.to(own), own):  # type: ignore[arg-type]
+        raise ValueError(
+            "the checkpoint's adapters were trained on another base: weights, shapes or dtype of model.policy.base differ. "
+            "Give the base that the run began with, in the same dtype"
+        )
+    for name, parameter in policy.named_parameters():
+        if name in policy._frozen:  # type: ignore[operator]
+            state.setdefault(prefix + name, parameter.detach())
