@@ -51,6 +51,7 @@ _HOME = {
     "lightrl.parts.weight_schedule": ["LinearWeight"],
     "lightrl.parts.token_weight": ["MaskTruncated", "TokenWeight"],
     "lightrl.policy.lora": ["AdapterSource", "LoraPolicy", "PeftPolicy", "SavedAdapters"],
+    "lightrl.policy.conversation": ["ConversationTokenizer", "ConversationTokens", "TooLongConversation"],
     "lightrl.policy.policy": ["Policy"],
     "lightrl.policy.source": ["PolicySource", "PretrainedPolicy", "TinyPolicy"],
     "lightrl.rollout.transformers_engine": ["TransformersEngine"],

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from lightrl import ConversationTokenizer
 from lightrl_reward_model.classifier import Classifier
-from lightrl_reward_model.conversation import ConversationTokenizer
 
 
 def load(

@@ -11,9 +11,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from lightrl import BatchReward, Rollout, Statistic, WithStatistics
+from lightrl import BatchReward, ConversationTokenizer, ConversationTokens, Rollout, Statistic, TooLongConversation, WithStatistics
 from lightrl_reward_model.classifier import Classifier, Pooling
-from lightrl_reward_model.conversation import ConversationTokenizer, Tokens, TooLong
 from lightrl_reward_model.loading import load
 from lightrl_reward_model.whitening import Moments, RunningWhitening
 
@@ -134,14 +133,14 @@ class RewardModel(BatchReward):
             self._loaded = load(self.path, self.label, self.chat_template, self.max_length, self.dtype, self.attention)
         return self._loaded
 
-    def _tokens(self, tokenizer: ConversationTokenizer, rollout: Rollout) -> list[Tokens | None]:
+    def _tokens(self, tokenizer: ConversationTokenizer, rollout: Rollout) -> list[ConversationTokens | None]:
         """What the model reads of each row; None where the response alone is too long."""
-        rows: list[Tokens | None] = []
-        refused: list[TooLong] = []
+        rows: list[ConversationTokens | None] = []
+        refused: list[TooLongConversation] = []
         for prompt, completion in zip(rollout.prompts, rollout.completions, strict=True):
             try:
                 rows.append(tokenizer.encode(prompt, completion))
-            except TooLong as error:
+            except TooLongConversation as error:
                 rows.append(None)
                 refused.append(error)
         if refused:

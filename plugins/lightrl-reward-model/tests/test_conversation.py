@@ -11,10 +11,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from lightrl_reward_model import RewardModel
-from lightrl_reward_model.conversation import ConversationTokenizer, TooLong
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from lightrl import Prompt
+from lightrl import ConversationTokenizer, Prompt, TooLongConversation
 
 TURNS = ({"role": "user", "content": "ab"}, {"role": "assistant", "content": "c"}, {"role": "user", "content": "d"})
 BOS, EOS, USER, ASSISTANT, A = 2, 1, 4, 5, 6
@@ -83,7 +82,7 @@ def test_the_prompt_gives_way_from_its_beginning_after_bos(folder: Callable[...,
     assert (cut.response, cut.truncated) == (7, True)
     assert tokenizer(path, 4).encode(prompt, "ef").ids == [BOS, *WHOLE[12:]]
     assert not tokenizer(path, len(WHOLE)).encode(prompt, "ef").truncated
-    with pytest.raises(TooLong, match="the answer to prompt 'p' has 4 tokens of the reward model, which takes 3"):
+    with pytest.raises(TooLongConversation, match="the answer to prompt 'p' has 4 tokens of the reward model, which takes 3"):
         tokenizer(path, 3).encode(prompt, "ef")
 
 
@@ -96,7 +95,7 @@ def test_no_token_of_the_response_is_ever_cut(question: str, answer: str, limit:
     whole = free.encode(prompt, answer)
     try:
         cut = tokenizer(path, limit).encode(prompt, answer)
-    except TooLong:
+    except TooLongConversation:
         assert len(answer) + 2 > limit
         return
     assert len(cut.ids) == min(limit, len(whole.ids))
