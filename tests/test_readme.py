@@ -39,7 +39,7 @@ def user(tmp_path: Path) -> Path:
 
 
 def lightrl(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "lightrl", *words], cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run([sys.executable, "-m", "lightrl", *words], cwd=folder, capture_output=True, text=True, check=False, timeout=300)
 
 
 FITS = [words for words in commands() if words[:2] in (["lightrl", "fit"], ["lightrl", "check"])]
