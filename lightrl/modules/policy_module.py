@@ -98,10 +98,14 @@ class PolicyModule(LightningModule):
         self._check_sampling()
         data = getattr(self.trainer, "datamodule", None)
         if data is not None and hasattr(data, "measure"):
-            positions = self.policy.max_positions
-            data.measure(self.policy.encode, None if positions is None else positions - self.engine.sampling.max_new_tokens)
+            self.measure_prompts(data)
         if self.trainer.num_devices == 1 and self.device.type == "cpu":
             self._choose_threads()
+
+    def measure_prompts(self, data: Any) -> None:
+        """Have the data drop or refuse the prompts that leave no room for a completion."""
+        positions = self.policy.max_positions
+        data.measure(self.policy.encode, None if positions is None else positions - self.engine.sampling.max_new_tokens)
 
     def configure_optimizers(self) -> Any:
         """One optimizer over the parameter groups, and its schedule."""
@@ -118,7 +122,14 @@ class PolicyModule(LightningModule):
         """What `look` sees in a batch: strategies that wrap the module have hooks around this call."""
         return look(batch)
 
-    def step_on(self, batch: Rows, lengths: Tensor, loss_of: Callable[[Any], Tensor], veto: Callable[[], bool] = lambda: False) -> bool:
+    def step_on(
+        self,
+        batch: Rows,
+        lengths: Tensor,
+        loss_of: Callable[[Any], Tensor],
+        veto: Callable[[], bool] = lambda: False,
+        sequences: int = 1,
+    ) -> bool:
         """One optimizer step on a batch, whose gradient does not depend on how it is cut into micro-batches.
 
         Args:
@@ -126,11 +137,12 @@ class PolicyModule(LightningModule):
             lengths: `[N]` int64, tokens of each row that matter.
             loss_of: this micro-batch's share of the sum over the step and all ranks.
             veto: asked after the last backward, with the same answer on all ranks; True drops the gradients and the step.
+            sequences: rows of tokens in one row of the batch: a pair has two.
 
         Returns:
             Whether the step was made.
         """
-        cuts = micro_batches(lengths.cpu(), self.micro_batch_tokens)
+        cuts = micro_batches(lengths.cpu(), None if self.micro_batch_tokens is None else self.micro_batch_tokens // sequences)
         cuts = split_to(cuts, self.adapter.largest(len(cuts)))
         for i, rows in enumerate(cuts):
             # a rank with fewer micro-batches than the others takes part with a row that weighs nothing
