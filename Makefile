@@ -16,7 +16,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast check format docs demo learn parity clean
+.PHONY: help install test fast check format docs demo learn parity killtest clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -58,6 +58,9 @@ learn: $(STAMP)  ## every online algorithm learns to sort digits (LEARN="--only 
 
 parity: $(STAMP)  ## every strategy trains to the weights of one process
 	$(BIN)/python benchmarks/parity.py
+
+killtest: $(STAMP)  ## a run that is killed at random moments and resumed ends where an uninterrupted one does
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/killtest.py
 
 clean:  ## remove the environment and everything that tools left behind
 	rm -rf $(VENV) build dist runs lightning_logs .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

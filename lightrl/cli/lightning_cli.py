@@ -13,6 +13,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 
 from lightrl.cli.builtin_callbacks import beside
 from lightrl.cli.errors import ConfigError
+from lightrl.cli.orphan import end_with_parent
 from lightrl.cli.parser_errors import reduced
 from lightrl.cli.predictions import WriteCompletions
 from lightrl.cli.resolve import Resolved
@@ -34,6 +35,7 @@ class PolicyCLI(LightningCLI):
             ConfigError: Lightning's parser refuses the config.
             SystemExit: with status 0 after the config was printed.
         """
+        end_with_parent()
         self._verb, self._resolved, self._print_config = verb, resolved, print_config
         kwargs = {"exit_on_error": False}
         words = resolved.words
@@ -77,7 +79,11 @@ class PolicyCLI(LightningCLI):
         """The Trainer with the callbacks that every run has."""
         config = self._get(self.config_init, "trainer")
         given = config["callbacks"] or []
-        callbacks = beside(given if isinstance(given, list) else [given], bar=config["enable_progress_bar"] is not False)
+        callbacks = beside(
+            given if isinstance(given, list) else [given],
+            bar=config["enable_progress_bar"] is not False,
+            checkpoints=config["enable_checkpointing"] is not False,
+        )
         self.trainer_defaults["callbacks"] = [*callbacks, *([WriteCompletions()] if self._verb == "predict" else [])]
         try:
             return super().instantiate_trainer(**kwargs)

@@ -1,0 +1,102 @@
+"""SIGTERM ends a run at the next place that it can be resumed from, as schedulers ask before they take the machine away."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
+
+from lightrl.callbacks.failure import started_by_rank_0
+
+STATUS = 128 + signal.SIGTERM
+"""Exit status of a run that SIGTERM has ended: 143, as if the signal had."""
+
+
+class Preemption(Callback):
+    """On the first SIGTERM, to any rank, ends all ranks after the present rollout with status 143; a second one ends at once.
+
+    Lightning's own handler sends a message to the other ranks from inside the signal handler, whatever they are busy with.
+    """
+
+    def __init__(self) -> None:
+        self._asked = self._agreed = False
+        self._saved: tuple[int, int] | None = None
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Take the signal over from Lightning, which puts the former handler back at the end."""
+        self._asked = self._agreed = False
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._ask)
+
+    def on_train_batch_end(self, trainer: Trainer, *arguments: Any) -> None:
+        """Agree on whether to stop; in the middle of an epoch this is a place to be resumed from."""
+        self._agree(trainer)
+        if self._agreed and not trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
+            self.keep(trainer)
+
+    def on_train_batch_start(self, trainer: Trainer, *arguments: Any) -> None:
+        """End the run, if that was agreed on."""
+        if self._agreed:
+            self._end(trainer)
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Agree on whether to stop, with whoever was asked during a validation."""
+        self._agree(trainer)
+        if self._agreed:
+            self.keep(trainer)
+
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """End the run, if that was agreed on and it is not over anyway."""
+        if self._agreed:
+            self._end(trainer)
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Note that the run can be resumed from here."""
+        self._saved = trainer.current_epoch, trainer.global_step
+
+    def keep(self, trainer: Trainer) -> None:
+        """Nothing is saved where checkpoints are switched off."""
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        self._asked = True
+        # the kernel carries out a second one, whatever this process is doing
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if os.environ.get("LOCAL_RANK", "0") == "0":
+            os.write(2, b"\nSIGTERM: the run ends after the present rollout. A second SIGTERM ends it at once.\n")
+
+    def _agree(self, trainer: Trainer) -> None:
+        self._agreed = self._agreed or trainer.strategy.reduce_boolean_decision(self._asked, all=False)
+
+    def _end(self, trainer: Trainer) -> None:
+        kept = "A checkpoint is written. Resume with the same command and --ckpt_path last" if self._saved else "No checkpoint was written"
+        if trainer.is_global_zero:
+            os.write(2, f"SIGTERM: ended before rollout {trainer.current_epoch + 1}. {kept}.\n".encode())
+        raise SystemExit(0 if started_by_rank_0(trainer) else STATUS)
+
+
+class PreemptionCheckpoint(Preemption, Checkpoint):
+    """Preemption that leaves a checkpoint, `preempted.ckpt` beside the others, unless one was written in the same place anyway."""
+
+    NAME = "preempted.ckpt"
+    """Its file or folder; removed when a later checkpoint is complete."""
+
+    def keep(self, trainer: Trainer) -> None:
+        """Save; after all other checkpoints, which Lightning's order of callbacks sees to."""
+        if self._saved != (trainer.current_epoch, trainer.global_step):
+            trainer.save_checkpoint(self._path(trainer))
+
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        super().on_train_epoch_start(trainer, pl_module)
+        if self._saved is not None:
+            path = self._path(trainer)
+            trainer.strategy.remove_checkpoint(path)
+
+    def _path(self, trainer: Trainer) -> Path:
+        folders = [c.dirpath for c in trainer.checkpoint_callbacks if isinstance(c, ModelCheckpoint) and c.dirpath]
+        return Path(folders[0] if folders else Path(trainer.log_dir or trainer.default_root_dir) / "checkpoints") / self.NAME

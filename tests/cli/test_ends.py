@@ -1,0 +1,159 @@
+"""How runs in real processes end: SIGTERM, a rank that fails, a rank that does not answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REWARDS = """
+import time
+from pathlib import Path
+import torch
+
+def rank():
+    return torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
+
+def training():
+    return bool(list(Path("runs").rglob("*.ckpt")))
+
+def slow(completion):
+    time.sleep(0.02)
+    return float(len(completion))
+
+def fails_on_first(completion):
+    if training() and rank() == 0:
+        raise SystemError("no luck here")
+    return float(len(completion))
+
+def fails_on_second(completion):
+    if training() and rank() == 1:
+        raise SystemError("no luck here")
+    return float(len(completion))
+
+def hangs_on_second(completion):
+    if training() and rank() == 1:
+        time.sleep(600)
+    return float(len(completion))
+"""
+
+
+class Run:
+    """`lightrl fit` in a process group of its own."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(folder), "MASTER_ADDR": "127.0.0.1"}
+        environment.pop("LOCAL_RANK", None)
+        self.folder, self.file = folder, folder / "said.txt"
+        with self.file.open("wb") as said:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "lightrl", "fit", "--config", "run.yaml", *words],
+                cwd=folder, env=environment, stdout=said, stderr=said, start_new_session=True,
+            )  # fmt: skip
+
+    @property
+    def said(self) -> str:
+        return self.file.read_text(errors="replace")
+
+    def wait_for(self, condition: Callable[[], Any], seconds: float = 180) -> None:
+        until = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < until, self.said
+            assert self.process.poll() is None or condition(), self.said
+            time.sleep(0.1)
+
+    def others(self) -> list[int]:
+        """Processes of the group beside the first."""
+        found = []
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text().rpartition(")")[2].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if int(fields[2]) == self.process.pid and fields[0] != "Z" and int(stat.parent.name) != self.process.pid:
+                found.append(int(stat.parent.name))
+        return found
+
+    def checkpoints(self) -> list[Path]:
+        return sorted(self.folder.glob("runs/**/*.ckpt"))
+
+
+@pytest.fixture
+def start(write: Callable[..., Path], config: dict[str, Any], tmp_path: Path) -> Iterator[Callable[..., Run]]:
+    """Start a run that scores with one of `REWARDS` and would never end; nothing of it outlives the test."""
+    runs: list[Run] = []
+
+    def start(reward: str, *words: str, **trainer: Any) -> Run:
+        write("luck.py", REWARDS)
+        config["rollouts"] = 100_000
+        config["model"]["rewards"] = {"luck": {"path": f"luck.{reward}", "runs": "inline", "error_window": 16}}
+        config["data"]["validation_size"] = 0
+        config["trainer"] |= trainer
+        write("run.yaml", config)
+        runs.append(Run(tmp_path, *words))
+        return runs[-1]
+
+    yield start
+    for run in runs:
+        try:
+            os.killpg(run.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        finally:
+            run.process.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_sigterm_ends_all_ranks_after_the_rollout_with_a_checkpoint_and_143(start: Callable[..., Run], ranks: int) -> None:
+    # only every thousandth rollout is saved otherwise
+    saver = {"class_path": "ModelCheckpoint", "init_args": {"every_n_epochs": 1000}}
+    run = start("slow", callbacks=[saver], devices=ranks, strategy="ddp" if ranks > 1 else "auto")
+    run.wait_for(lambda: "First completions" in run.said)
+    asked = run.others()[0] if ranks > 1 else run.process.pid
+    os.kill(asked, signal.SIGTERM)
+    assert run.process.wait(60) == 143, run.said
+    assert [path.name for path in run.checkpoints()] == ["preempted.ckpt"]
+    assert "Resume with the same command and --ckpt_path last" in run.said
+    assert not run.others()
+
+
+@pytest.mark.slow
+def test_a_second_sigterm_ends_at_once(start: Callable[..., Run]) -> None:
+    run = start("slow", "--model.prompts_per_rollout", "4000")
+    run.wait_for(lambda: "one rollout" in run.said)
+    run.process.send_signal(signal.SIGTERM)
+    run.wait_for(lambda: "A second SIGTERM" in run.said)
+    run.process.send_signal(signal.SIGTERM)
+    assert run.process.wait(5) == -signal.SIGTERM
+    assert not run.checkpoints()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ddp", "deepspeed_stage_2"])
+@pytest.mark.parametrize("failing", ["first", "second"])
+def test_a_rank_that_fails_ends_all_with_its_message(start: Callable[..., Run], strategy: str, failing: str) -> None:
+    run = start(f"fails_on_{failing}", devices=2, strategy=strategy)
+    run.wait_for(lambda: "no luck here" in run.said)
+    began = time.monotonic()
+    assert run.process.wait(30) not in (0, 143), run.said
+    while run.others():
+        assert time.monotonic() - began < 30, run.said
+        time.sleep(0.2)
+
+
+@pytest.mark.slow
+def test_a_rank_that_hangs_is_given_up_after_the_strategys_timeout(start: Callable[..., Run]) -> None:
+    run = start("hangs_on_second", devices=2, strategy={"class_path": "DDPStrategy", "init_args": {"timeout": "0:00:15"}})
+    run.wait_for(run.checkpoints)
+    assert run.process.wait(60) != 0
+    assert "another rank did not answer" in run.said
+    assert "0:00:15" in run.said
+    assert not run.others()
