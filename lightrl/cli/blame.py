@@ -31,6 +31,13 @@ def raised_by_ours(error: BaseException) -> bool:
     return module.partition(".")[0] in {"lightrl", *plugins}
 
 
+def from_checkpoint(error: BaseException) -> bool:
+    """The error came out of loading a checkpoint."""
+    return any(
+        frame.tb_frame.f_code.co_name in ("load_checkpoint", "on_load_checkpoint") for frame in _innermost_first(error.__traceback__)
+    )
+
+
 def was_training(error: BaseException) -> bool:
     """The error came out of a step, of training or evaluation: its traceback is worth seeing."""
     steps = ("training_step", "validation_step", "test_step", "predict_step")

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 
 from lightrl.cli.errors import ConfigError, closest
 from lightrl.cli.resolve import Resolved
 from lightrl.cli.settings import Request
+from lightrl.strategies.atomic import recover
 
 
 def with_checkpoint(request: Request, resolved: Resolved) -> Resolved:
-    """The config with `ckpt_path` as a path that exists.
+    """The config with `ckpt_path` as the path of a checkpoint that is whole.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is none, or it is damaged.
     """
     wanted = request.last("ckpt_path")
+    if request.last("weights_only") in (False, "false", "False"):
+        problem = "false would let the checkpoint execute what is in it."
+        raise ConfigError("weights_only", problem, "Leave it out.")
     if wanted is None or wanted in ("best", "hpc", "registry") or "://" in str(wanted):
         return resolved
-    if wanted != "last":
-        path = Path(str(wanted)).expanduser()
-        if not path.exists():
-            names = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-            raise ConfigError(
-                "ckpt_path", f"there is no checkpoint {str(wanted)!r}.{closest(path.name, names)}", "Type for example: --ckpt_path last"
-            )
-        return resolved
-    folder = _run_folder(request, resolved.name)
-    return dataclasses.replace(resolved, other=[*resolved.other, f"--ckpt_path={newest(folder)}"])
+    path = newest(_run_folder(request, resolved.name)) if wanted == "last" else _given(str(wanted))
+    if _starts_the_others():
+        _refuse_damaged(path)
+    return dataclasses.replace(resolved, other=[*resolved.other, f"--ckpt_path={path}"]) if wanted == "last" else resolved
 
 
 def newest(folder: Path) -> Path:
@@ -37,12 +36,38 @@ def newest(folder: Path) -> Path:
     Raises:
         ConfigError: there is none.
     """
-    found = [p for p in folder.glob("**/*.ckpt") if p.is_file() or (p / "latest").exists()]
+    recover(folder, below=True)
+    found = [p for p in folder.rglob("*.ckpt") if p.is_file() or p.is_dir()]
     if not found:
         raise ConfigError(
             "ckpt_path", f"there is no checkpoint below {str(folder)!r}, so there is no last one.", "Leave out --ckpt_path to start anew."
         )
     return max(found, key=lambda p: (p.stat().st_mtime, p.name))
+
+
+def _given(wanted: str) -> Path:
+    path = Path(wanted).expanduser()
+    recover(path.parent)
+    if not path.exists():
+        names = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise ConfigError(
+            "ckpt_path", f"there is no checkpoint {wanted!r}.{closest(path.name, names)}", "Type for example: --ckpt_path last"
+        )
+    return path
+
+
+def _refuse_damaged(path: Path) -> None:
+    from lightrl.strategies.checkpoint_files import CheckpointError, check
+
+    try:
+        check(path)
+    except CheckpointError as error:
+        raise ConfigError("", str(error)) from error
+
+
+def _starts_the_others() -> bool:
+    # the other processes of a run are started by this one, with their numbers in the environment
+    return os.environ.get("LOCAL_RANK", "0") == "0"
 
 
 def _run_folder(request: Request, name: str) -> Path:

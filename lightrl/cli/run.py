@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lightrl.cli.blame import raised_by_ours, refusal, was_training
+from lightrl.cli.blame import from_checkpoint, raised_by_ours, refusal, was_training
 from lightrl.cli.resolve import Resolved, print_notes, resolve
 from lightrl.cli.settings import read_words
 
@@ -59,6 +59,7 @@ def build(verb: str, resolved: Resolved, run: bool, print_config: bool = False) 
 def with_refusals(resolved: Resolved) -> Iterator[None]:
     """Within, what a part, lightrl or Lightning refuses on purpose before the first step becomes a short error with its key."""
     from lightning.fabric.utilities.exceptions import MisconfigurationException
+    from lightning.fabric.utilities.rank_zero import rank_zero_only
 
     try:
         yield
@@ -66,4 +67,7 @@ def with_refusals(resolved: Resolved) -> Iterator[None]:
         on_purpose = isinstance(error, MisconfigurationException) or raised_by_ours(error)
         if was_training(error) or not on_purpose:
             raise
+        if from_checkpoint(error) and getattr(rank_zero_only, "rank", None):
+            # every rank reads the same and refuses it; one says so
+            raise SystemExit(2) from error
         raise refusal(error, resolved) from error

@@ -26,6 +26,7 @@ from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
 from lightrl.rewards.scoring import RewardSet
 from lightrl.strategies.adapter import StrategyAdapter
+from lightrl.strategies.checkpoint_io import guard
 from lightrl.strategies.choice import adapter_for, register_strategies
 from lightrl.types import Prompt, Rollout, Rows
 
@@ -87,6 +88,9 @@ class PolicyModule(LightningModule):
 
     def configure_model(self) -> None:
         """Build the policy and what belongs to it once, and let the strategy cut them over the ranks."""
+        guard(self.trainer.strategy, self)
+        # an evaluation has no use for a critic's weights
+        self.strict_loading = self.trainer.state.fn == "fit"
         if self.policy is None:
             self.build_models()
             self.adapter.shard(*self.children())

@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -18,6 +19,12 @@ from lightning.pytorch.strategies import DDPStrategy, DeepSpeedStrategy
 from torch import Tensor, nn
 
 from lightrl.strategies.adapter import StrategyAdapter
+from lightrl.strategies.agreement import agreed, check_together
+from lightrl.strategies.atomic import beside, partial, publish, remove
+from lightrl.strategies.checkpoint_files import CheckpointError, Written, states_in, write_list
+from lightrl.strategies.checkpoint_io import WholeFileIO, refuse_execution, refuse_unsafe
+from lightrl.strategies.checkpoint_weights import refuse_shapes
+from lightrl.strategies.only_weights import only_weights, unsafe_names
 
 T = TypeVar("T")
 
@@ -54,7 +61,72 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
                 f"the DeepSpeed config says gradient_clipping: {given}, and model.max_grad_norm is {wanted or 'null'}: "
                 "leave it out of the DeepSpeed config"
             )
+        if asked := sorted({"writer", "load_universal", "checkpoint_serialization"} & set(self.config.get("checkpoint", {}))):
+            raise ValueError(f"the DeepSpeed config sets checkpoint.{asked[0]}, and there is one way to write and load: leave it out")
         super().init_deepspeed()
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | os.PathLike[str], storage_options: Any = None) -> None:
+        """As Lightning does, into a folder of another name, which gets its own when it is complete.
+
+        Raises:
+            CheckpointError: something in it could not be loaded again, or could not be written.
+        """
+        path = Path(self.broadcast(filepath)).absolute()
+        self._on_first_rank(lambda: self._make_room(path))
+        written = Path(self.broadcast(beside(path, "partial")))
+        super().save_checkpoint(checkpoint, written, storage_options)
+        self._on_first_rank(lambda: self._finish(checkpoint, written, path))
+
+    def load_checkpoint(self, checkpoint_path: str | os.PathLike[str], weights_only: bool | None = None) -> dict[str, Any]:
+        """As Lightning does, after the files were checked; nothing in them is executed.
+
+        Raises:
+            CheckpointError: files are damaged, or something else, or of other ranks or another stage.
+        """
+        refuse_execution(weights_only)
+        path = Path(self.broadcast(checkpoint_path))
+        if not (self.load_full_weights and self.zero_stage_3):
+            self._refuse_others(path, check_together(path))
+            refuse_shapes(path, self.lightning_module)
+        with only_weights():
+            return super().load_checkpoint(path, weights_only=True)
+
+    def _refuse_others(self, path: Path, written: Written) -> None:
+        training = self.lightning_module is not None and self.lightning_module.trainer.state.fn == "fit"
+        if written.zero_stage is None:
+            raise CheckpointError(
+                f"ckpt_path: {str(path)!r} is one file, and DeepSpeed resumes from folders of its own.\n"
+                "Type: --trainer.strategy ddp, or fsdp2, or auto with one device"
+            )
+        cut = 3 in (written.zero_stage, self._stage)
+        if (training or cut) and (written.ranks, written.zero_stage) != (self.world_size, self._stage):
+            raise CheckpointError(
+                f"ckpt_path: {str(path)!r} was written under ZeRO stage {written.zero_stage} on {written.ranks} ranks, and this run has "
+                f"stage {self._stage} on {self.world_size}: each rank's share of the optimizer fits no other.\nType: {written.strategy}"
+            )
+
+    @property
+    def _stage(self) -> int:
+        assert isinstance(self.config, dict)
+        return int((self.config.get("zero_optimization") or {}).get("stage", 0))
+
+    def _on_first_rank(self, act: Callable[[], object]) -> None:
+        agreed(act if self.is_global_zero else lambda: None)
+
+    def _make_room(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(self.checkpoint_io, WholeFileIO):
+            self.checkpoint_io.recover_once(path.parent)
+        partial(path)
+
+    def _finish(self, checkpoint: dict[str, Any], written: Path, path: Path) -> None:
+        try:
+            for file in states_in(written):
+                refuse_unsafe(checkpoint, unsafe_names(file))
+            write_list(written, Written(self.world_size, self._stage))
+            publish(written, path)
+        finally:
+            remove(written)
 
     def model_sharded_context(self) -> AbstractContextManager[None]:  # type: ignore[override]
         """Nothing: transformers initialises weights by their shapes, so a model is built whole on the CPU and cut by the engine."""

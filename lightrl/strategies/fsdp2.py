@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +16,10 @@ from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forwar
 from torch.distributed.tensor import DTensor
 
 from lightrl.strategies.adapter import StrategyAdapter
+from lightrl.strategies.agreement import check_together
+from lightrl.strategies.checkpoint_io import refuse_execution, refuse_folder
+from lightrl.strategies.checkpoint_weights import refuse_shapes
+from lightrl.strategies.only_weights import only_weights
 
 
 class FSDP2Strategy(ModelParallelStrategy):
@@ -37,6 +43,19 @@ class FSDP2Strategy(ModelParallelStrategy):
         """All ranks share the data-parallel dimension."""
         self._data_parallel_size = self.num_nodes * self.num_processes
         super().setup_environment()
+
+    def load_checkpoint(self, checkpoint_path: str | os.PathLike[str], weights_only: bool | None = None) -> dict[str, Any]:
+        """As Lightning does, after the file was checked; nothing in it is executed.
+
+        Raises:
+            CheckpointError: the file is damaged, or something else, or another strategy's.
+        """
+        refuse_execution(weights_only)
+        path = Path(self.broadcast(checkpoint_path))
+        refuse_folder(path, check_together(path))
+        refuse_shapes(path, self.lightning_module)
+        with only_weights():
+            return super().load_checkpoint(path, weights_only=True)
 
 
 class FSDP2Adapter(StrategyAdapter):

@@ -1,0 +1,175 @@
+"""What a checkpoint consists of, and whether it is whole: one file, or DeepSpeed's folder of files with a list of them.
+
+Files are zip archives as `torch.save` writes them. `torch.load` does not compare their checksums; here they are compared.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lightrl.strategies.only_weights import only_weights, unsafe_names
+
+FORMAT = 1
+MARK = "lightrl_checkpoint"
+"""Key of a file's contents, and name of a folder's list: what `Written` says."""
+LIST = f"{MARK}.json"
+TAG = "checkpoint"
+"""The folder in which DeepSpeed keeps its files, and what its file `latest` says."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint cannot be written or loaded; every rank raises the same."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """Who wrote a checkpoint."""
+
+    ranks: int
+    """How many ranks took part."""
+    zero_stage: int | None = None
+    """DeepSpeed's stage; None: one file, which all other strategies share."""
+    format: int = FORMAT
+    """Of the checkpoint; a larger number than `FORMAT` was written by a later version."""
+
+    @property
+    def strategy(self) -> str:
+        """What to type to have the same again."""
+        name = f"deepspeed_stage_{self.zero_stage}" if self.zero_stage else "deepspeed"
+        return f"--trainer.strategy {name} --trainer.devices {self.ranks}"
+
+
+def write_list(folder: Path, written: Written) -> None:
+    """List the files of DeepSpeed's folder with their sizes, last of all: a folder with a list is complete."""
+    for script in folder.glob("*.py"):
+        # DeepSpeed adds programs for its users, who have them installed: a checkpoint is data
+        script.unlink()
+    files = {str(p.relative_to(folder)): p.stat().st_size for p in sorted(folder.rglob("*")) if p.is_file()}
+    (folder / LIST).write_text(json.dumps({**asdict(written), "files": files}, indent=1))
+
+
+def check(path: Path, share: slice = slice(None)) -> Written:
+    """Whether a checkpoint is whole and holds nothing that would be executed; reads every byte of it.
+
+    Args:
+        path: a file, or DeepSpeed's folder.
+        share: which of a folder's files to read.
+
+    Raises:
+        CheckpointError: it is not; in at most three lines.
+    """
+    problem = _problem(path, share)
+    if problem is None:
+        written = written_by(path)
+        if written.format <= FORMAT:
+            return written
+        problem = f"has format {written.format}, and this version reads {FORMAT}: update lightrl"
+    raise CheckpointError(f"ckpt_path: {str(path)!r} {problem}.\n{others(path)}")
+
+
+def looks_whole(path: Path) -> bool:
+    """The same without reading it: sizes and archives are as they were written."""
+    if path.is_dir():
+        return (path / LIST).is_file() and _wrong_list(path) is None
+    return zipfile.is_zipfile(path)
+
+
+def others(path: Path) -> str:
+    """A line that names the checkpoints beside one that cannot be used."""
+    beside = [p for p in path.parent.glob("*.ckpt") if p != path and looks_whole(p)]
+    if not beside:
+        return f"There is no other checkpoint in {str(path.parent)!r}: leave out --ckpt_path to start anew."
+    names = [p.name for p in sorted(beside, key=lambda p: (p.stat().st_mtime, p.name), reverse=True)]
+    return f"Whole ones in {str(path.parent)!r}: {', '.join(names[:5])}. Type for example: --ckpt_path {path.parent / names[0]}"
+
+
+def written_by(path: Path) -> Written:
+    """Who wrote a checkpoint that is whole."""
+    said: Any = json.loads((path / LIST).read_text()) if path.is_dir() else contents(path)[MARK]
+    return Written(said["ranks"], said["zero_stage"], said["format"])
+
+
+def states_in(folder: Path) -> list[Path]:
+    """The files of torch in DeepSpeed's folder."""
+    return sorted((folder / TAG).glob("*.pt"))
+
+
+def contents(file: Path) -> dict[str, Any]:
+    """What a file holds, its tensors without their numbers."""
+    with only_weights():
+        return torch.load(file, map_location="meta")  # type: ignore[no-any-return]
+
+
+def _problem(path: Path, share: slice) -> str | None:
+    if not path.is_dir():
+        return _wrong_file(path) or _foreign(path)
+    if not (path / LIST).is_file():
+        return f"is a folder without {LIST}, so it was not written to its end, or not by lightrl"
+    if wrong := _wrong_list(path):
+        return wrong
+    for file in states_in(path)[share]:
+        if wrong := _wrong_file(file):
+            return f"cannot be used: its file {file.name} {wrong}"
+    return None
+
+
+def _wrong_list(folder: Path) -> str | None:
+    try:
+        said = json.loads((folder / LIST).read_text())
+        sizes = {str(name): int(size) for name, size in said["files"].items()}
+        numbers = (int(said["format"]), int(said["ranks"]), int(said["zero_stage"]))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return f"has a file {LIST} that is not the list of its files"
+    found = {str(p.relative_to(folder)): p.stat().st_size for p in folder.rglob("*") if p.is_file() and p.name != LIST}
+    for name in sorted(sizes.keys() | found.keys()):
+        if sizes.get(name) != found.get(name):
+            return f"is not as it was written: {name} has {_size(found.get(name))}, and {_size(sizes.get(name))} were written"
+    if (folder / "latest").read_text(errors="replace").strip() != TAG or min(numbers) < 0:
+        return "is not as it was written: its file latest names another folder"
+    return None
+
+
+def _wrong_file(file: Path) -> str | None:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            damaged = archive.testzip()
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        return f"is no file of torch.save, or its end is missing ({error})"
+    if damaged is not None:
+        return f"is damaged: the checksum of {damaged} in it is wrong"
+    try:
+        unsafe = unsafe_names(file)
+    except Exception as error:
+        return f"is no file of torch.save ({type(error).__name__}: {_line(error)})"
+    if unsafe:
+        return f"would execute or build something when it is loaded ({', '.join(unsafe[:3])}), which no checkpoint of lightrl does"
+    return None
+
+
+def _foreign(file: Path) -> str | None:
+    try:
+        held = contents(file)
+    except Exception as error:
+        return f"cannot be read ({type(error).__name__}: {_line(error)})"
+    if isinstance(held, dict) and isinstance(held.get(MARK), dict):
+        return None
+    keys: Iterable[Any] = held if isinstance(held, dict) else [type(held).__name__]
+    return (
+        f"is no checkpoint of a lightrl run: it holds {', '.join(map(str, list(keys)[:3]))}, ... "
+        "(weights alone are given as a folder: --model.policy PretrainedPolicy --model.policy.path FOLDER)"
+    )
+
+
+def _size(size: int | None) -> str:
+    return "no bytes" if size is None else f"{size:,} bytes"
+
+
+def _line(error: Exception) -> str:
+    return (str(error).splitlines() or [""])[0][:120]

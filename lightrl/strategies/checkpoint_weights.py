@@ -1,0 +1,52 @@
+"""Whether the weights of a checkpoint are those of the model that is to have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from lightrl.strategies.checkpoint_files import CheckpointError, contents, others, states_in
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def shapes_in(path: Path) -> Shapes:
+    """Names and shapes of the weights of a checkpoint that is whole."""
+    if not path.is_dir():
+        return {name: tuple(weight.shape) for name, weight in contents(path)["state_dict"].items()}
+    held = contents(next(file for file in states_in(path) if file.name.endswith("model_states.pt")))
+    # under ZeRO-3 what is in `module` is empty, and its shape stands elsewhere
+    groups = [*(held["param_shapes"] or []), held["frozen_param_shapes"] or {}]
+    whole = {name: tuple(shape) for group in groups for name, shape in group.items()}
+    return {name: tuple(weight.shape) for name, weight in held["module"].items()} | whole
+
+
+def refuse_shapes(path: Path, module: Any) -> None:
+    """Compare the weights of a checkpoint with those of a module.
+
+    A module whose `strict_loading` is off may leave weights of the checkpoint alone, and keep frozen weights that are not in it.
+
+    Raises:
+        CheckpointError: they are of another model.
+    """
+    there, here = shapes_in(path), _shapes_of(module)
+    trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
+    for name in sorted(there.keys() | here.keys()):
+        spared = not module.strict_loading and (name not in here or (name not in there and name not in trained))
+        if there.get(name) != here.get(name) and not spared:
+            raise CheckpointError(
+                f"ckpt_path: {str(path)!r} is of another model: {name} is {_said(there.get(name))} in it and {_said(here.get(name))} "
+                f"in this run.\nUse the config of the run that wrote it, which its log folder has as config.yaml. {others(path)}"
+            )
+
+
+def _shapes_of(module: nn.Module) -> Shapes:
+    # under ZeRO-3 a parameter is empty until it is used, and knows its shape
+    whole = {name: tuple(parameter.ds_shape) for name, parameter in module.named_parameters() if hasattr(parameter, "ds_shape")}
+    return {name: whole.get(name, tuple(weight.shape)) for name, weight in module.state_dict().items()}
+
+
+def _said(shape: tuple[int, ...] | None) -> str:
+    return "missing" if shape is None else str(list(shape))
