@@ -5,11 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
+
+from lightrl.policy.policy import Policy
+from lightrl.strategies.atomic import partial, publish
 
 
 class ExportPolicy(Callback):
-    """Saves weights, config, tokenizer and chat template where `PretrainedPolicy` and transformers can read them."""
+    """Saves weights, config, tokenizer and chat template where `PretrainedPolicy` and transformers can read them.
+
+    Adapters are added to the weights of their base.
+    """
 
     def __init__(self, folder: str | None = None) -> None:
         """
@@ -24,5 +31,33 @@ class ExportPolicy(Callback):
         with module.adapter.whole_weights():
             if trainer.is_global_zero:
                 folder = Path(self.folder or Path(trainer.log_dir or ".") / "policy")
-                module.policy.save(folder)
+                write_policy(_to_export(module), folder)
                 module.print(f"Policy written to {folder}")
+
+
+def write_policy(policy: Policy, folder: Path, dtype: torch.dtype | None = None, card: str | None = None) -> None:
+    """Write a policy's folder, which appears when it is complete.
+
+    Args:
+        policy: with merged adapters, for a model; with adapters, for these alone.
+        folder: its place; what is there is replaced.
+        dtype: that weights are rounded to; None leaves them.
+        card: text of its README.md.
+    """
+    if dtype is not None:
+        policy.model.to(dtype)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    place = partial(folder)
+    policy.save(place)
+    if card is not None:
+        (place / "README.md").write_text(card)
+    publish(place, folder)
+
+
+def _to_export(module: Any) -> Policy:
+    """The policy itself, or a copy with its adapters merged: training may go on with those."""
+    if not hasattr(module.policy, "base"):
+        return module.policy  # type: ignore[no-any-return]
+    copy = module.policy_source.build()
+    copy.load_state_dict(module.policy.state_dict())
+    return copy.merged()  # type: ignore[no-any-return]

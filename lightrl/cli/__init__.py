@@ -39,6 +39,7 @@ def _dispatch(words: list[str]) -> int:
     verbs: dict[str, Callable[[list[str]], int]] = {
         "check": _check,
         "generate": _generate,
+        "export": _export,
         "algorithms": _algorithms,
         "explain": _explain,
         "diff": _diff,
@@ -69,6 +70,12 @@ def _generate(rest: list[str]) -> int:
     from lightrl.cli.generate import generate
 
     return generate(rest)
+
+
+def _export(rest: list[str]) -> int:
+    from lightrl.cli.export import export
+
+    return export(rest)
 
 
 def _plugins(rest: list[str]) -> int:

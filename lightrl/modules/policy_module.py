@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -182,6 +183,13 @@ class PolicyModule(LightningModule):
         started = time.perf_counter()
         yield
         self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - started
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """How far the run has come, for those who look at the checkpoint without the run."""
+        metrics = {name: float(value) for name, value in self.trainer.callback_metrics.items()}
+        progress: Any = self.trainer.fit_loop.epoch_loop.batch_progress.total
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        checkpoint["run"] = {"metrics": metrics, "steps": progress.processed, "date": now}
 
     def on_fit_start(self) -> None:
         """Let rewards that need processes of their own start them."""

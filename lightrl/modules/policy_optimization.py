@@ -251,6 +251,7 @@ class PolicyOptimization(PolicyModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """State of the parts, the rewards and the engine, and how far the run has come."""
+        super().on_save_checkpoint(checkpoint)
         assert self.rewards is not None
         checkpoint["lightrl"] = state_of_parts(self.algorithm, self.rewards, self.engine, self.adapter.gather) | {
             "progress": self._progress

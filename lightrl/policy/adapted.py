@@ -34,7 +34,8 @@ class AdaptedPolicy(Policy):
         super().__init__(peft_model.get_base_model(), tokenizer)
         # in a tuple, or its parameters would be registered a second time
         self._peft = (peft_model,)
-        self._frozen = frozenset(name for name, p in self.named_parameters() if not p.requires_grad)
+        # under every name: a head that is tied to the embeddings has its own in a state dict
+        self._frozen = frozenset(name for name, p in self.named_parameters(remove_duplicate=False) if not p.requires_grad)
         self.register_buffer("base_fingerprint", fingerprint(p for _, p in sorted(self.named_parameters()) if not p.requires_grad))
         self.register_state_dict_post_hook(_leave_out_base)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_pre_hook(_take_base_from_here)  # type: ignore[no-untyped-call]
@@ -91,6 +92,6 @@ def _take_base_from_here(policy: nn.Module, state: dict[str, Any], prefix: str, 
             "the checkpoint's adapters were trained on another base: weights, shapes or dtype of model.policy.base differ. "
             "Give the base that the run began with, in the same dtype"
         )
-    for name, parameter in policy.named_parameters():
+    for name, parameter in policy.named_parameters(remove_duplicate=False):
         if name in policy._frozen:  # type: ignore[operator]
             state.setdefault(prefix + name, parameter.detach())

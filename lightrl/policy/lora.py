@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -148,7 +149,8 @@ class SavedAdapters(AdapterSource):
         folder = self._must_exist()
         check_method(PeftConfig.from_pretrained(str(folder)))
         try:
-            return PeftModel.from_pretrained(model, str(folder), is_trainable=True)
+            with _words_of_yesterday():
+                return PeftModel.from_pretrained(model, str(folder), is_trainable=True)
         except (RuntimeError, ValueError) as error:
             raise ValueError(f"SavedAdapters: the adapters in {self.path!r} do not fit the base: {str(error).splitlines()[0]}") from error
 
@@ -171,9 +173,7 @@ def adapted(model: Any, config: PeftConfig) -> Any:
 
     check_method(config)
     try:
-        with warnings.catch_warnings():
-            # PEFT asks transformers in words of yesterday
-            warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.* is deprecated")
+        with _words_of_yesterday():
             found = get_peft_model(model, config)
     except ValueError as error:
         names = sorted({name.rpartition(".")[2] for name, m in model.named_modules() if isinstance(m, nn.Linear)})
@@ -210,3 +210,11 @@ def check_method(config: Any) -> None:
             f"{name}: init_lora_weights is {config.init_lora_weights!r}, which changes the base, so that a resume would begin from another "
             "one; take true, gaussian or orthogonal"
         )
+
+
+@contextmanager
+def _words_of_yesterday() -> Iterator[None]:
+    """Within, PEFT may ask transformers for what has another name by now."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.* is deprecated")
+        yield
