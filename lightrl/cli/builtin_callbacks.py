@@ -13,6 +13,7 @@ DEFAULT_CALLBACKS = [
     "lightrl.callbacks.sizes.SizesTable",
     "lightrl.callbacks.completions.CompletionsLog",
     "lightrl.callbacks.failure.EndTogether",
+    "lightrl.callbacks.resuming.ResumeReport",
 ]
 """Import paths of callback classes that take no argument."""
 SAVING = ["lightning.pytorch.callbacks.ModelCheckpoint", "lightrl.callbacks.preemption.PreemptionCheckpoint"]

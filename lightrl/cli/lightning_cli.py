@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import yaml
 from jsonargparse import ArgumentError, lazy_instance
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
 
+from lightrl.callbacks.resuming import ResumeReport
 from lightrl.cli.builtin_callbacks import beside
+from lightrl.cli.continued import continue_in_folder_of
 from lightrl.cli.errors import ConfigError
 from lightrl.cli.orphan import end_with_parent
 from lightrl.cli.parser_errors import reduced
@@ -89,6 +92,13 @@ class PolicyCLI(LightningCLI):
             return super().instantiate_trainer(**kwargs)
         except (ValueError, TypeError, MisconfigurationException) as error:
             raise ConfigError("trainer", str(error).splitlines()[0]) from error
+
+    def before_fit(self) -> None:
+        """Let checkpoints say what the run was made of, and a resumed run go on in its own folder."""
+        for callback in self.trainer.callbacks:  # type: ignore[attr-defined]
+            if isinstance(callback, ResumeReport):
+                callback.config = yaml.safe_load(self.text())
+        continue_in_folder_of(self._get(self.config, "ckpt_path"), self.trainer.loggers)
 
     def before_validate(self) -> None:
         """Refuse to evaluate nothing."""

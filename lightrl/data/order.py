@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from hashlib import blake2b
 
@@ -9,17 +10,21 @@ from lightrl.data.content import content_hash
 from lightrl.parts.prompts import PromptSource
 from lightrl.types import JSON
 
+REPORTED = ("answers",)
+"""What may change without a position meaning another prompt."""
 ENDLESS_SAMPLE = 16
 """Prompts of an endless source that stand for the rest."""
 
 
 def order_of(source: PromptSource, shuffle: bool, seed: int) -> dict[str, JSON]:
-    """Number of prompts, a fingerprint of their ids and contents in order, and how they are shuffled."""
-    digest = blake2b(digest_size=16)
+    """Number of prompts, fingerprints of their ids and contents in order and of their answers and columns, and how they are shuffled."""
+    digest, answers = blake2b(digest_size=16), blake2b(digest_size=16)
     for index in range(ENDLESS_SAMPLE if source.size is None else source.size):
         prompt = source.prompt(index)
         digest.update(f"{prompt.id}\n{content_hash(prompt)}\n".encode())
-    return {"prompts": source.size, "fingerprint": digest.hexdigest(), "shuffle": shuffle, "seed": seed}
+        answers.update(json.dumps([prompt.answer, dict(prompt.columns)], sort_keys=True, default=str).encode())
+    found: dict[str, JSON] = {"prompts": source.size, "fingerprint": digest.hexdigest(), "answers": answers.hexdigest()}
+    return {**found, "shuffle": shuffle, "seed": seed}
 
 
 def must_be_the_same(ours: Mapping[str, JSON], theirs: Mapping[str, JSON]) -> None:
@@ -28,7 +33,7 @@ def must_be_the_same(ours: Mapping[str, JSON], theirs: Mapping[str, JSON]) -> No
     Raises:
         ValueError: a position in the one means nothing in the other; the message says what differs.
     """
-    differing = [name for name in ours if ours[name] != theirs[name]]
+    differing = [name for name in ours if name not in REPORTED and ours[name] != theirs[name]]
     if not differing:
         return
     if "prompts" in differing:
@@ -39,5 +44,5 @@ def must_be_the_same(ours: Mapping[str, JSON], theirs: Mapping[str, JSON]) -> No
         difference = ", ".join(f"its data.{name} was {theirs[name]} and is now {ours[name]}" for name in differing)
     raise ValueError(
         f"the checkpoint cannot be resumed with these data: {difference}. Restore the data settings of that run (source, limits, "
-        "split, seed), or start a new run from its weights instead of its checkpoint"
+        "split, seed), or type --data.other_prompts restart to begin with these from their first one"
     )

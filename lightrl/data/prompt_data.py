@@ -32,6 +32,7 @@ class PromptData(LightningDataModule):
         max_prompt_tokens: int | None = None,
         too_long: Literal["drop", "raise"] = "drop",
         validation_batch_size: int = 256,
+        other_prompts: Literal["raise", "restart"] = "raise",
     ) -> None:
         """
         Args:
@@ -44,13 +45,14 @@ class PromptData(LightningDataModule):
             max_prompt_tokens: longer prompts are dropped or refused; null: the policy's positions are the only limit.
             too_long: drop longer prompts, or refuse to start.
             validation_batch_size: prompts per batch and rank in validation, test and predict.
+            other_prompts: where a checkpoint has other prompts, or another order: refuse to resume, or begin with the first of these.
 
         Raises:
             ValueError: the sources, the split and the sizes do not fit each other.
         """
         super().__init__()
         self.shuffle, self.seed, self.max_prompt_tokens, self.too_long = shuffle, seed, max_prompt_tokens, too_long
-        self.validation_batch_size = validation_batch_size
+        self.validation_batch_size, self.other_prompts = validation_batch_size, other_prompts
         self._check(validation, test, validation_size)
         self._dropped = {"overlap": 0, "too_long": 0}
         train, validation = self._split(train, validation, test, validation_size)
@@ -151,11 +153,20 @@ class PromptData(LightningDataModule):
         stream = PromptStream(train.size, self.shuffle, self.seed, *self._place())
         order = order_of(train, self.shuffle, self.seed)
         if self._restored is not None:
-            must_be_the_same(order, self._restored["order"])
-            stream.load_state_dict(self._restored["stream"])
+            self._resume(stream, order, self._restored)
             self._restored = None
         self._stream, self._order = stream, order
         return stream
+
+    def _resume(self, stream: PromptStream, order: dict[str, JSON], restored: dict[str, JSON]) -> None:
+        try:
+            must_be_the_same(order, restored["order"])
+        except ValueError as error:
+            if self.other_prompts == "raise":
+                raise
+            rank_zero_warn(f"{str(error).partition('. ')[0]}: their order begins anew, as data.other_prompts says")
+        else:
+            stream.load_state_dict(restored["stream"])
 
     def _split(
         self, train: PromptSource, validation: PromptSource | None, test: PromptSource | None, held: int
