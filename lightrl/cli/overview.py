@@ -10,6 +10,7 @@ TEXT = """\
 lightrl trains language models with reinforcement learning; every algorithm is a bundle of parts.
 
   lightrl fit      --config dapo.yaml [--rollouts 300] [--KEY VALUE ...]   train
+  lightrl fit      --config dapo.yaml --ckpt_path last                     resume from the newest checkpoint below runs/dapo, in its folder
   lightrl check    --config dapo.yaml [--KEY VALUE ...]                    show what would run, its sizes and memory; train nothing
   lightrl validate --config dapo.yaml --ckpt_path last                     evaluate on the validation prompts
   lightrl test     --config dapo.yaml --ckpt_path last                     evaluate on the test prompts
