@@ -73,7 +73,7 @@ class Result:
 def main() -> int:
     """Run what was asked for; 1 if something fell short that is not known to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = sorted(path.stem.removesuffix("_sort") for path in CONFIGS.glob("*_sort.yaml") if path.stem != "sft_sort")
+    names = sorted(path.stem.removesuffix("_sort") for path in CONFIGS.glob("*_sort.yaml") if is_online(path))
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=f"of: {', '.join(names)}")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1], help="of weights, data order and sampling")
     parser.add_argument("--seconds", type=int, default=90, help="of each run, evaluations included")
@@ -86,6 +86,13 @@ def main() -> int:
             results.append(train(name, seed, policy, arguments.out, arguments.seconds))
             print(line(results[-1]), flush=True)
     return report(results, arguments.out)
+
+
+def is_online(config: Path) -> bool:
+    """It trains a policy that it is given the path of, on its own completions and by the task's own reward."""
+    model = yaml.safe_load(config.read_text())["model"]
+    policy = model.get("policy", {}).get("class_path")
+    return "algorithm" in model and policy == "PretrainedPolicy" and model["rewards"] == {"correct": "ExactMatch"}
 
 
 def warm_start(seed: int, out: Path) -> Path:
