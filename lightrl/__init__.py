@@ -39,6 +39,8 @@ _HOME = {
     "lightrl.parts.engine": ["RolloutEngine", "Sampling"],
     "lightrl.parts.kl": ["KL", "AdaptiveKL", "KLController", "KLPenalty"],
     "lightrl.parts.loss_term": ["EntropyBonus", "LossTerm", "PositiveNLL"],
+    "lightrl.parts.mixed_objective": ["MixedObjective"],
+    "lightrl.parts.objective": ["ChosenLikelihood", "LabelledObjective", "Likelihood", "Objective", "PairObjective"],
     "lightrl.parts.prompts": ["PromptSource"],
     "lightrl.parts.ratio": ["ImportanceRatio", "SequenceRatio", "TokenRatio"],
     "lightrl.parts.reference": ["BaseReference", "FrozenReference", "MovingAverageReference", "PeriodicReference", "Reference"],
@@ -55,10 +57,13 @@ _HOME = {
     "lightrl.policy.policy": ["Policy"],
     "lightrl.policy.source": ["PolicySource", "PretrainedPolicy", "TinyPolicy"],
     "lightrl.rollout.transformers_engine": ["TransformersEngine"],
+    "lightrl.data.comparisons": ["SortedPairs"],
     "lightrl.data.files": ["DatasetPrompts", "JsonLines", "Parquet"],
     "lightrl.data.tasks": ["Addition", "DigitSorting", "Reversal"],
+    "lightrl.data.unpaired": ["Unpaired"],
     "lightrl.data.prompt_data": ["PromptData"],
     "lightrl.modules.policy_optimization": ["PolicyOptimization"],
+    "lightrl.modules.preference": ["PreferenceOptimization"],
     "lightrl.modules.supervised": ["SupervisedFineTuning"],
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

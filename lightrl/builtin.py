@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from lightrl.data.comparisons import SortedPairs
 from lightrl.data.files import DatasetPrompts, JsonLines, Parquet
 from lightrl.data.tasks import Addition, DigitSorting, Reversal
+from lightrl.data.unpaired import Unpaired
 from lightrl.hookspecs import hookimpl
 from lightrl.parts.advantage import GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut
 from lightrl.parts.aggregation import ConstantLength, SequenceMean, SequenceSum, SequenceSumTokenMean, TokenMean
@@ -16,6 +18,8 @@ from lightrl.parts.dynamic_sampler import DynamicSampler
 from lightrl.parts.function import Function
 from lightrl.parts.kl import AdaptiveKL, KLPenalty
 from lightrl.parts.loss_term import EntropyBonus, PositiveNLL
+from lightrl.parts.mixed_objective import MixedObjective
+from lightrl.parts.objective import ChosenLikelihood
 from lightrl.parts.ratio import SequenceRatio, TokenRatio
 from lightrl.parts.reference import BaseReference, FrozenReference, MovingAverageReference, PeriodicReference
 from lightrl.parts.sampler import GroupSampler
@@ -98,13 +102,18 @@ def lightrl_corrections() -> list[type[Any]]:
 
 
 @hookimpl
+def lightrl_objectives() -> list[type[Any]]:
+    return [ChosenLikelihood, MixedObjective]
+
+
+@hookimpl
 def lightrl_engines() -> list[type[Any]]:
     return [TransformersEngine]
 
 
 @hookimpl
 def lightrl_prompt_sources() -> list[type[Any]]:
-    return [Addition, DatasetPrompts, DigitSorting, JsonLines, Parquet, Reversal]
+    return [Addition, DatasetPrompts, DigitSorting, JsonLines, Parquet, Reversal, SortedPairs, Unpaired]
 
 
 @hookimpl

@@ -109,6 +109,12 @@ def lightrl_corrections() -> list[type[Any]]:
 
 
 @hookspec
+def lightrl_objectives() -> list[type[Any]]:
+    """What does an offline batch teach? Subclasses of `lightrl.PairObjective` or `lightrl.LabelledObjective`."""
+    return []
+
+
+@hookspec
 def lightrl_engines() -> list[type[Any]]:
     """Who generates? Subclasses of `lightrl.RolloutEngine`."""
     return []
@@ -156,6 +162,7 @@ KINDS = {
         Kind("loss term", "lightrl_loss_terms", "lightrl.parts.loss_term:LossTerm"),
         Kind("reference", "lightrl_references", "lightrl.parts.reference:Reference"),
         Kind("rollout correction", "lightrl_corrections", "lightrl.parts.correction:RolloutCorrection"),
+        Kind("objective", "lightrl_objectives", "lightrl.parts.objective:Objective"),
         Kind("rollout engine", "lightrl_engines", "lightrl.parts.engine:RolloutEngine"),
         Kind("prompt source", "lightrl_prompt_sources", "lightrl.parts.prompts:PromptSource"),
         Kind("policy", "lightrl_policies", "lightrl.policy.source:PolicySource"),

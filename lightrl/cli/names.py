@@ -14,6 +14,7 @@ from lightrl.plugins.registry import UnknownName, registry
 
 MODULES = {
     "PolicyOptimization": "lightrl.modules.policy_optimization.PolicyOptimization",
+    "PreferenceOptimization": "lightrl.modules.preference.PreferenceOptimization",
     "SupervisedFineTuning": "lightrl.modules.supervised.SupervisedFineTuning",
 }
 """What `model.class_path` may name in short; the first is the default."""

@@ -29,6 +29,10 @@ class Pairs(Rows):
     """`[N, L]` bool: the completion and its EOS."""
     lengths: Tensor
     """`[N]` int64: tokens of the longer of the two rows."""
+    chosen_reference: Tensor | None = None
+    """`[N]` log-probs of the better completions under a reference, where one is needed."""
+    rejected_reference: Tensor | None = None
+    """`[N]` log-probs of the worse completions under it."""
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -63,7 +67,7 @@ def encode_pairs(
             rows.append(row)
             starts.append(start)
     ids, mask = pad_rows(rows, starts)
-    lengths = torch.tensor([len(row) for row in rows]).view(-1, 2).amax(1)
+    lengths = torch.tensor([len(row) for row in rows], dtype=torch.long).view(-1, 2).amax(1)
     return Pairs(
         prompts=asked, chosen_ids=ids[::2], chosen_mask=mask[::2], rejected_ids=ids[1::2], rejected_mask=mask[1::2], lengths=lengths
     )
@@ -103,9 +107,9 @@ def pad_rows(rows: Sequence[Sequence[int]], starts: Sequence[int]) -> tuple[Tens
         rows: ids of each row.
         starts: where the completion of each row begins.
     """
-    lengths = torch.tensor([len(row) for row in rows])
-    ids = torch.zeros(len(rows), int(lengths.max()), dtype=torch.long)
+    lengths = torch.tensor([len(row) for row in rows], dtype=torch.long)
+    ids = torch.zeros(len(rows), max(map(len, rows), default=0), dtype=torch.long)
     for i, row in enumerate(rows):
         ids[i, : len(row)] = torch.tensor(row)
     positions = torch.arange(ids.shape[1])
-    return ids, (positions >= torch.tensor(starts)[:, None]) & (positions < lengths[:, None])
+    return ids, (positions >= torch.tensor(starts, dtype=torch.long)[:, None]) & (positions < lengths[:, None])

@@ -15,6 +15,7 @@ from lightrl import (
     KL,
     AdaptiveKL,
     Advantages,
+    ChosenLikelihood,
     DigitSorting,
     EntropyBonus,
     FrozenReference,
@@ -22,6 +23,7 @@ from lightrl import (
     GroupRelative,
     GroupSampler,
     KLPenalty,
+    LabelledObjective,
     NoClip,
     OutcomeShaping,
     PeriodicReference,
@@ -223,6 +225,33 @@ broken("reward shaping", "it gives each token a finite number", Shaping, **infin
 everywhere = {"rewards": lambda self, rows, given: torch.ones_like(given)}
 broken("reward shaping", "rewards stay on sampled tokens of rows that were scored", Shaping, **everywhere)
 broken("token weight", "which rows count is decided row by row", MaskTruncated, counts=lambda self, rows: torch.arange(len(rows)) > 0)
+
+
+# objectives
+
+
+class First(LabelledObjective):
+    """Broken on purpose: what it prepares is of the first row alone."""
+
+    needs_mismatched = True
+
+    def prepare(self, mismatched: Any) -> dict[str, Any]:
+        return {"first": mismatched.logprob[0]}
+
+    def reward(self, completions: Any) -> Any:
+        return completions.logprob
+
+    def loss(self, completions: Any, good: Any, prepared: Any) -> Any:
+        return torch.where(good, -1, 1) * completions.logprob
+
+
+anchored = {"reward": lambda self, completions: completions.log_ratio}
+broken("objective", "it gives each row a finite loss and a reward, from what it needs", ChosenLikelihood, **anchored)
+by_place = {"loss": lambda self, chosen, rejected: -chosen.logprob * (1 + torch.arange(len(chosen.logprob)))}
+broken("objective", "rows have no influence on each other", ChosenLikelihood, **by_place)
+reverse = {"loss": lambda self, chosen, rejected: chosen.logprob}
+broken("objective", "where the policy is the reference it raises good completions and never a bad one", ChosenLikelihood, **reverse)
+broken("objective", "what it prepares does not depend on the order of rows", First)
 
 
 # loss terms and critics

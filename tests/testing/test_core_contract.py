@@ -7,7 +7,7 @@ import pyarrow
 import pyarrow.parquet
 from peft import LoHaConfig
 
-from lightrl import LoraPolicy, TinyPolicy
+from lightrl import ChosenLikelihood, JsonLines, LoraPolicy, TinyPolicy
 from lightrl.testing import contract_tests
 
 ROWS = [{"prompt": f"{i}=", "answer": str(i)} for i in range(5)]
@@ -17,6 +17,11 @@ def json_lines(folder: Path) -> dict[str, str]:
     path = folder / "prompts.jsonl"
     path.write_text("\n".join(f'{{"prompt": "{row["prompt"]}", "answer": "{row["answer"]}"}}' for row in ROWS))
     return {"path": str(path)}
+
+
+def pairs(folder: Path) -> dict[str, Any]:
+    rows = JsonLines(**json_lines(folder), answer=None, columns=["prompt", "answer"])
+    return {"source": rows, "chosen": "prompt", "rejected": "answer"}
 
 
 def parquet(folder: Path) -> dict[str, str]:
@@ -50,6 +55,8 @@ test_contract = contract_tests(
     "lightrl.builtin",
     arguments={
         "ConstantLength": {"length": 9},
+        "MixedObjective": {"objectives": {"first": ChosenLikelihood(), "second": ChosenLikelihood()}},
+        "Unpaired": pairs,
         "Function": {"path": "lightrl.testing.toy.small_digits"},
         "JsonLines": json_lines,
         "LoraPolicy": {"base": base(), "r": 2},

@@ -1,0 +1,44 @@
+"""A synthetic task for learning from comparisons: a right answer and a plausible wrong one."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from lightrl.data.tasks import DigitSorting
+from lightrl.types import Prompt
+
+
+class SortedPairs(DigitSorting):
+    """Sort digits, with a better and a worse answer: `493027=` is answered rather by `023479` than by `023749`.
+
+    The columns are `chosen`, which is right, and `rejected`, which has one or two mistakes: digits that are exchanged, replaced, left out
+    or written twice.
+    """
+
+    def _example(self, number: int) -> Prompt:
+        prompt = super()._example(number)
+        right = str(prompt.answer)
+        return replace(prompt, columns={"chosen": right, "rejected": _wrong(right, random.Random(f"{self.seed}:{number}"))})
+
+
+def _wrong(right: str, chance: random.Random) -> str:
+    answer = right
+    while answer == right:
+        for _ in range(chance.randint(1, 2)):
+            answer = _mistaken(answer, chance)
+    return answer
+
+
+def _mistaken(answer: str, chance: random.Random) -> str:
+    digits, at, other = list(answer), chance.randrange(len(answer)), chance.randrange(len(answer))
+    kind = chance.choice(("exchange", "replace", "leave out", "repeat"))
+    if kind == "exchange":
+        digits[at], digits[other] = digits[other], digits[at]
+    elif kind == "leave out" and len(digits) > 1:
+        del digits[at]
+    elif kind == "repeat":
+        digits.insert(at, digits[at])
+    else:
+        digits[at] = str(chance.randrange(10))
+    return "".join(digits)

@@ -1,0 +1,73 @@
+"""Several objectives at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lightrl.parts.base import fresh, unpack
+from lightrl.parts.objective import Likelihood, PairObjective
+from lightrl.prompt import JSON
+from lightrl.types import Statistic, WithStatistics
+
+
+class MixedObjective(PairObjective):
+    """A weighted sum of objectives on the same pairs.
+
+    loss = sum_k w_k loss_k. The implicit reward is that of the first.
+
+    Source: Wang et al. 2024 (MPO), arXiv:2411.10442, which mixes a preference, a quality and a likelihood term.
+    """
+
+    def __init__(self, objectives: dict[str, PairObjective], weights: dict[str, float] | None = None) -> None:
+        """
+        Args:
+            objectives: by a name of your choice, under which each one's loss is logged as `loss/NAME`.
+            weights: of each objective by the same names; one that is not named has weight 1, and one with weight 0 needs nothing.
+
+        Raises:
+            ValueError: there is no objective, one does not learn from pairs, or a weight is negative or of an objective that is not there.
+        """
+        weights = weights or {}
+        if not objectives:
+            raise ValueError("MixedObjective.objectives is empty: name at least one, for example {dpo: DPO, likelihood: ChosenLikelihood}")
+        self.objectives = {name: fresh(objective) for name, objective in objectives.items()}
+        for name, objective in self.objectives.items():
+            if not isinstance(objective, PairObjective):
+                raise ValueError(f"MixedObjective.objectives.{name} is {type(objective).__name__}, which does not learn from pairs")
+        unknown = sorted(set(weights) - set(objectives))
+        if unknown:
+            raise ValueError(f"MixedObjective.weights names {unknown}, and the objectives are {', '.join(objectives)}")
+        if negative := {name: weight for name, weight in weights.items() if not weight >= 0}:
+            raise ValueError(f"MixedObjective.weights must be 0 or more, got {negative}")
+        if weights and not any(weights.get(name, 1.0) for name in objectives):
+            raise ValueError("MixedObjective.weights are all 0, and nothing would be learnt: give one objective a weight")
+        self.weights = {name: float(weights.get(name, 1.0)) for name in objectives}
+
+    @property
+    def needs(self) -> frozenset[str]:
+        first = next(iter(self.objectives))
+        return frozenset().union(*(part.needs for name, part in self.objectives.items() if self.weights[name] or name == first))
+
+    def reward(self, completions: Likelihood) -> Tensor:
+        return next(iter(self.objectives.values())).reward(completions)
+
+    def loss(self, chosen: Likelihood, rejected: Likelihood) -> Tensor:
+        parts: dict[str, Tensor] = {}
+        statistics: dict[str, Tensor | Statistic] = {}
+        for name, objective in self.objectives.items():
+            if self.weights[name]:
+                parts[name], of_part = unpack(objective.loss(chosen, rejected))
+                statistics |= {**of_part, f"loss/{name}": parts[name].detach()}
+        total = torch.stack([self.weights[name] * part for name, part in parts.items()]).sum(0)
+        return WithStatistics(total, statistics)  # type: ignore[return-value]
+
+    def state_dict(self) -> dict[str, JSON]:
+        states: dict[str, Any] = {name: part.state_dict() for name, part in self.objectives.items()}
+        return {name: state for name, state in states.items() if state}
+
+    def load_state_dict(self, state: dict[str, JSON]) -> None:
+        for name, part in self.objectives.items():
+            part.load_state_dict(state.get(name, {}))

@@ -1,0 +1,105 @@
+"""Objectives: what does an offline batch teach?"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from lightrl.parts.base import Part
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """What the policy says of n completions, and what the reference says of them."""
+
+    logprob: Tensor
+    """`[n]` log pi(y | x), summed over the tokens of the completion, EOS included; may carry the gradient."""
+    tokens: Tensor
+    """`[n]` how many tokens that are, of the same dtype; at least 1."""
+    reference: Tensor | None = None
+    """`[n]` log pi_ref(y | x), summed alike, no gradient; None unless the objective needs `ref_logprobs`."""
+
+    @property
+    def mean_logprob(self) -> Tensor:
+        """`[n]` log pi(y | x) / |y|."""
+        return self.logprob / self.tokens
+
+    @property
+    def log_ratio(self) -> Tensor:
+        """`[n]` log pi(y | x) - log pi_ref(y | x).
+
+        Raises:
+            RuntimeError: there is no reference: the objective does not say that it needs `ref_logprobs`.
+        """
+        if self.reference is None:
+            raise RuntimeError("there are no log-probs of a reference: an objective that uses them has 'ref_logprobs' among its needs")
+        return self.logprob - self.reference
+
+    def select(self, rows: Tensor) -> Likelihood:
+        """These rows, in this order."""
+        reference = None if self.reference is None else self.reference[rows]
+        return Likelihood(self.logprob[rows], self.tokens[rows], reference)
+
+
+class Objective(Part):
+    """Turns what the policy says of given completions into a loss per row, which the core averages over the step and all ranks."""
+
+    @abstractmethod
+    def reward(self, completions: Likelihood) -> Tensor:
+        """`[n]` the implicit reward: what the objective raises for good completions and lowers for bad ones; logged as `rewards/...`."""
+
+
+class PairObjective(Objective):
+    """Learns from a better and a worse completion of each prompt."""
+
+    @abstractmethod
+    def loss(self, chosen: Likelihood, rejected: Likelihood) -> Tensor:
+        """`[n]` to be minimised, one value per pair, which depends on no other pair.
+
+        Args:
+            chosen: the better completions of n prompts.
+            rejected: the worse ones of the same prompts.
+        """
+
+
+class LabelledObjective(Objective):
+    """Learns from completions that are good or bad, each on its own."""
+
+    needs_mismatched: bool = False
+    """`prepare` is called before each step."""
+
+    def prepare(self, mismatched: Likelihood) -> dict[str, Tensor]:
+        """What the losses of one optimizer step have in common, computed once without gradient.
+
+        Args:
+            mismatched: of every prompt of the step and of all ranks, with the completion of the next prompt.
+        """
+        raise NotImplementedError(f"{type(self).__name__} says needs_mismatched and has no prepare()")
+
+    @abstractmethod
+    def loss(self, completions: Likelihood, good: Tensor, prepared: Mapping[str, Tensor]) -> Tensor:
+        """`[n]` to be minimised, one value per completion, which depends on no other row but through `prepared`.
+
+        Args:
+            completions: of n prompts.
+            good: `[n]` bool.
+            prepared: from `prepare`; empty unless `needs_mismatched`.
+        """
+
+
+class ChosenLikelihood(PairObjective):
+    """Imitates the better completion, for use beside another objective.
+
+    loss = -log pi(y+ | x) / |y+|.
+
+    Source: Pang et al. 2024 (iterative reasoning preference optimisation), arXiv:2404.19733, the NLL term beside DPO's.
+    """
+
+    def reward(self, completions: Likelihood) -> Tensor:
+        return completions.mean_logprob
+
+    def loss(self, chosen: Likelihood, rejected: Likelihood) -> Tensor:
+        return -chosen.mean_logprob

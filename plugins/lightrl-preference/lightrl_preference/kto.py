@@ -1,0 +1,58 @@
+"""KTO (Ethayarajh et al. 2024, arXiv:2402.01306): completions that are good or bad, each on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from lightrl import LabelledObjective, Likelihood, WithStatistics
+from lightrl_preference.margin import positive
+
+
+class KTO(LabelledObjective):
+    """Kahneman-Tversky optimisation: gains and losses against what the policy gains on average.
+
+    loss = w_d (1 - sigmoid(beta (rho - z0))) of a good completion and w_u (1 - sigmoid(beta (z0 - rho))) of a bad one, with
+    rho = log pi(y | x) - log pi_ref(y | x), and z0 = max(0, mean of rho over prompts with completions of other prompts), which
+    estimates KL(pi || pi_ref) and has no gradient. The mean is over the whole optimizer step and all ranks. The implicit reward is
+    beta rho.
+
+    Source: Ethayarajh et al. 2024, arXiv:2402.01306, eq. 8 and section 4.1.
+    """
+
+    needs_mismatched = True
+
+    def __init__(self, beta: float = 0.1, desirable_weight: float = 1.0, undesirable_weight: float = 1.0) -> None:
+        """
+        Args:
+            beta: how strongly the policy is held to the reference, and how soon gains and losses saturate; > 0.
+            desirable_weight: w_d, of good completions; > 0. The authors advise w_d n_good / (w_u n_bad) between 1 and 4 / 3.
+            undesirable_weight: w_u, of bad ones; > 0.
+
+        Raises:
+            ValueError: an argument that is not above 0.
+        """
+        positive("KTO", beta=beta, desirable_weight=desirable_weight, undesirable_weight=undesirable_weight)
+        self.beta, self.desirable_weight, self.undesirable_weight = beta, desirable_weight, undesirable_weight
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"ref_logprobs"})
+
+    def reward(self, completions: Likelihood) -> Tensor:
+        return self.beta * completions.log_ratio
+
+    def prepare(self, mismatched: Likelihood) -> dict[str, Tensor]:
+        """z0 of the step; 0 where all of its prompts are the same."""
+        if not len(mismatched.logprob):
+            return {"kl": torch.zeros((), dtype=mismatched.logprob.dtype)}
+        return {"kl": mismatched.log_ratio.detach().mean().clamp(min=0)}
+
+    def loss(self, completions: Likelihood, good: Tensor, prepared: Mapping[str, Tensor]) -> Tensor:
+        gain = self.beta * (completions.log_ratio - prepared["kl"])
+        desirable = self.desirable_weight * torch.sigmoid(-gain)
+        undesirable = self.undesirable_weight * torch.sigmoid(gain)
+        statistics = {"kl": prepared["kl"].detach().expand(len(gain))}
+        return WithStatistics(torch.where(good, desirable, undesirable), statistics)  # type: ignore[return-value]

@@ -1,0 +1,185 @@
+"""Losses and gradients by hand: log-probs -10 and -12 of 5 and 6 tokens, under the reference -11 and -11.5."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from lightrl_preference import DPO, IPO, KTO, ORPO, Hinge, ReferenceFreeDPO, ReferenceFreeHinge, RobustDPO, SimPO
+from lightrl_preference.orpo import log_odds
+from torch import Tensor
+
+from lightrl import ChosenLikelihood, Likelihood, MixedObjective, Objective, PairObjective, WithStatistics
+from lightrl.plugins.registry import registry
+
+PAIRED = [DPO, IPO, ORPO, Hinge, ReferenceFreeDPO, ReferenceFreeHinge, RobustDPO, SimPO]
+
+
+def completion(logprob: float, tokens: int, reference: float | None = None) -> Likelihood:
+    exact = {"dtype": torch.float64}
+    anchor = None if reference is None else torch.tensor([reference], **exact)
+    return Likelihood(torch.tensor([logprob], **exact).requires_grad_(), torch.tensor([float(tokens)], **exact), anchor)
+
+
+def value(found: Any) -> Tensor:
+    return found.value if isinstance(found, WithStatistics) else found
+
+
+def loss_and_gradients(objective: PairObjective, rejected: float = -12.0) -> tuple[float, float, float]:
+    better, worse = completion(-10.0, 5, -11.0), completion(rejected, 6, -11.5)
+    loss = value(objective.loss(better, worse))
+    loss.sum().backward()
+    gradients = [0.0 if side.logprob.grad is None else side.logprob.grad.item() for side in (better, worse)]
+    return (loss.item(), *gradients)
+
+
+@pytest.mark.parametrize(
+    ("objective", "loss", "of_chosen", "of_rejected"),
+    [
+        (DPO(beta=0.1), 0.620957, -0.046257, 0.046257),
+        (DPO(beta=0.1, label_smoothing=0.1), 0.635957, -0.036257, 0.036257),
+        (RobustDPO(beta=0.1, label_smoothing=0.1), 0.602207, -0.058757, 0.058757),
+        (ReferenceFreeDPO(beta=1.0), 0.126928, -0.119203, 0.119203),
+        (IPO(beta=0.1, log_ratio="sum"), 12.25, -7.0, 7.0),
+        (IPO(beta=0.1), 22.246944, -4.716667 * 2 / 5, 4.716667 * 2 / 6),
+        (SimPO(beta=2.5, gamma=1.375), 1.600413, -0.5 * 0.798187, 2.5 / 6 * 0.798187),
+        (Hinge(beta=0.1), 0.85, -0.1, 0.1),
+        (Hinge(beta=1.0, margin=1.0), 0.0, 0.0, 0.0),
+        (ReferenceFreeHinge(), 0.0, 0.0, 0.0),
+        (ReferenceFreeHinge(margin=3.0), 1.0, -1.0, 1.0),
+        (ChosenLikelihood(), 2.0, -0.2, 0.0),
+    ],
+    ids=lambda x: str(x) if isinstance(x, Objective) else None,
+)  # fmt: skip
+def test_by_hand(objective: PairObjective, loss: float, of_chosen: float, of_rejected: float) -> None:
+    found = loss_and_gradients(objective)
+    assert found == pytest.approx((loss, of_chosen, of_rejected), abs=1e-5)
+
+
+def test_orpo_by_hand() -> None:
+    """Mean log-probs -2 and -2.5: log-odds .559763 apart."""
+    assert loss_and_gradients(ORPO(weight=0.1), rejected=-15.0)[0] == pytest.approx(2.045193, abs=1e-6)
+    better, worse = (log_odds(torch.tensor(x, dtype=torch.float64)) for x in (-2.0, -2.5))
+    assert float(better - worse) == pytest.approx(0.559763, abs=1e-6)
+
+
+@pytest.mark.parametrize(("good", "loss", "gradient"), [(True, 0.482507, -0.024969), (False, 0.480011, 0.024960)])
+def test_kto_by_hand(good: bool, loss: float, gradient: float) -> None:
+    """Log-ratios 1 and -.5, and a reference point of .3."""
+    subject = completion(-10.0, 5, -11.0) if good else completion(-12.0, 6, -11.5)
+    found = value(KTO(beta=0.1).loss(subject, torch.tensor([good]), {"kl": torch.tensor(0.3, dtype=torch.float64)}))
+    found.sum().backward()
+    assert found.item() == pytest.approx(loss, abs=1e-6)
+    assert subject.logprob.grad is not None
+    assert subject.logprob.grad.item() == pytest.approx(gradient, abs=1e-5)
+
+
+def test_ktos_reference_point_is_a_mean_that_is_never_negative_and_its_weights_are_factors() -> None:
+    def rows(*ratios: float) -> Likelihood:
+        return Likelihood(torch.tensor(ratios), torch.ones(len(ratios)), torch.zeros(len(ratios)))
+
+    assert KTO().prepare(rows(1.0, 0.5, -0.6))["kl"] == pytest.approx(0.3)
+    assert KTO().prepare(rows(1.0, -3.0))["kl"] == 0
+    assert KTO().prepare(rows())["kl"] == 0
+    for good, name in ((True, "desirable_weight"), (False, "undesirable_weight")):
+        subject, labels, prepared = rows(0.7), torch.tensor([good]), {"kl": torch.tensor(0.2)}
+        weighted = value(KTO(**{name: 1.5}).loss(subject, labels, prepared))
+        assert weighted.item() == pytest.approx(1.5 * value(KTO().loss(subject, labels, prepared)).item())
+
+
+@pytest.mark.parametrize("objective", [DPO(), DPO(label_smoothing=0.3), RobustDPO()], ids=str)
+def test_where_policy_and_reference_agree_dpo_is_ln_2(objective: DPO) -> None:
+    same = objective.loss(completion(-3.0, 2, -3.0), completion(-7.0, 9, -7.0))
+    assert same.item() == pytest.approx(math.log(2), abs=1e-12)
+
+
+@given(st.floats(-8, 8), st.floats(0, 0.4))
+def test_robust_dpos_mean_over_flipped_labels_is_dpos_loss(margin: float, flipped: float) -> None:
+    at = torch.tensor([margin], dtype=torch.float64)
+    robust = RobustDPO(label_smoothing=flipped)
+    mean = (1 - flipped) * robust.of_margin(at) + flipped * robust.of_margin(-at)
+    assert mean.item() == pytest.approx(DPO().of_margin(at).item(), abs=1e-9)
+
+
+def test_what_grows_with_length_and_what_does_not() -> None:
+    """The same log-probs per token, twice as long: DPO's margin doubles, IPO's and SimPO's stay."""
+
+    def margin(objective: PairObjective, times: int) -> float:
+        better, worse = completion(-2.0 * times, 2 * times, -3.0 * times), completion(-9.0 * times, 3 * times, -8.0 * times)
+        return (objective.reward(better) - objective.reward(worse)).item()
+
+    assert margin(DPO(), 2) == pytest.approx(2 * margin(DPO(), 1))
+    assert margin(IPO(log_ratio="sum"), 2) == pytest.approx(2 * margin(IPO(log_ratio="sum"), 1))
+    for steady in (IPO(), SimPO(), ORPO()):
+        assert margin(steady, 2) == pytest.approx(margin(steady, 1))
+
+
+@given(st.floats(-30, -1e-6))
+def test_log_odds_are_exact_on_both_sides(logprob: float) -> None:
+    x = torch.tensor(logprob, dtype=torch.float64, requires_grad=True)
+    found = log_odds(x)
+    found.backward()
+    p = math.exp(logprob)
+    assert found.item() == pytest.approx(logprob - math.log(-math.expm1(logprob)), rel=1e-9)
+    assert x.grad is not None
+    assert x.grad.item() == pytest.approx(1 / -math.expm1(logprob), rel=1e-9)
+    assert 0 < p < 1
+
+
+def test_a_certain_completion_leaves_orpo_finite() -> None:
+    certain = Likelihood(torch.zeros(1, requires_grad=True), torch.ones(1))
+    value(ORPO().loss(certain, certain)).sum().backward()
+    assert certain.logprob.grad is not None
+    assert certain.logprob.grad.isfinite().all()
+
+
+def test_a_mixture_adds_what_its_parts_say_and_needs_what_they_need() -> None:
+    both = MixedObjective({"dpo": DPO(), "likelihood": ChosenLikelihood()}, weights={"likelihood": 0.5})
+    loss, of_chosen, of_rejected = loss_and_gradients(both)
+    assert (loss, of_chosen, of_rejected) == pytest.approx((0.620957 + 0.5 * 2.0, -0.046257 - 0.5 * 0.2, 0.046257), abs=1e-5)
+    assert both.needs == {"ref_logprobs"}
+    assert MixedObjective({"simpo": SimPO(), "dpo": DPO()}, weights={"dpo": 0}).needs == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("objectives", "weights", "message"),
+    [
+        ({}, None, "objectives is empty"),
+        ({"kto": KTO()}, None, "kto is KTO, which does not learn from pairs"),
+        ({"dpo": DPO()}, {"dop": 1.0}, r"names \['dop'\], and the objectives are dpo"),
+        ({"dpo": DPO()}, {"dpo": -1.0}, "must be 0 or more"),
+        ({"dpo": DPO()}, {"dpo": 0.0}, "are all 0"),
+    ],
+    ids=["none", "labelled", "unknown", "negative", "nothing"],
+)
+def test_impossible_mixtures_are_refused(objectives: dict[str, Any], weights: dict[str, float] | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        MixedObjective(objectives, weights)
+
+
+@pytest.mark.parametrize(
+    ("cls", "settings"),
+    [
+        (DPO, {"beta": 0}), (DPO, {"label_smoothing": 0.5}), (RobustDPO, {"label_smoothing": -0.1}), (IPO, {"beta": -1}),
+        (IPO, {"log_ratio": "max"}), (SimPO, {"beta": 0}), (SimPO, {"gamma": -1}), (ORPO, {"weight": 0}), (KTO, {"beta": 0}),
+        (KTO, {"desirable_weight": 0}), (Hinge, {"margin": 0}), (DPO, {"beta": float("nan")}), (ReferenceFreeHinge, {"beta": -1}),
+    ],
+    ids=lambda x: x.__name__ if isinstance(x, type) else str(x),
+)  # fmt: skip
+def test_impossible_settings_are_refused(cls: type, settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=cls.__name__):
+        cls(**settings)
+
+
+@pytest.mark.parametrize("cls", [*PAIRED, KTO])
+def test_the_hook_registers_it(cls: type) -> None:
+    assert registry().resolve("objective", cls.__name__) is cls
+    assert registry().resolve("objective", f"lightrl-preference:{cls.__name__}") is cls
+
+
+def test_only_those_with_a_reference_need_one() -> None:
+    assert {cls.__name__ for cls in [*PAIRED, KTO] if cls().needs} == {"DPO", "RobustDPO", "IPO", "Hinge", "KTO"}
