@@ -1,0 +1,135 @@
+"""The trunk of a causal LM with one score on top: what is trained to judge, in the form of a sequence classifier of transformers."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from lightrl.policy.adapted import AdaptedPolicy
+from lightrl.policy.conversation import ConversationTokenizer
+from lightrl.policy.padding_token import give_padding
+from lightrl.policy.policy import Policy, save_tokenizer
+from lightrl.types import Prompt
+
+AS_TEXT = "{% for message in messages %}{{ message['content'] }}{% endfor %}{% if not add_generation_prompt %}{{ eos_token }}{% endif %}"
+"""The template of a tokenizer that has none: prompt and completion as they are, and EOS."""
+
+
+class ScoreHead(nn.Linear):
+    """The head `score` of a sequence classifier, in float32 or better: in bfloat16, good completions would tie."""
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """`[..., 1]` of hidden states `[..., H]`."""
+        wide = torch.promote_types(self.weight.dtype, torch.float32)
+        with torch.autocast(hidden.device.type, enabled=False):
+            return linear(hidden.to(wide), self.weight.to(wide))
+
+
+class RewardNetwork(nn.Module):
+    """Scores a conversation at its last token, which closes the answer."""
+
+    def __init__(self, policy: Policy) -> None:
+        """
+        Args:
+            policy: whose trunk is taken; its language-modelling head is not.
+
+        Raises:
+            ValueError: transformers has no sequence classifier with a linear head for this architecture.
+        """
+        super().__init__()
+        # in a tuple, or its parameters would be registered a second time
+        self._policy = (policy,)
+        self.model = classifier(policy.model)
+        self.tokenizer = copy.deepcopy(policy.tokenizer)
+        self._takes_messages = bool(self.tokenizer.chat_template)
+        if not self._takes_messages:
+            self.tokenizer.chat_template = _begins_with_bos(self.tokenizer) * "{{ bos_token }}" + AS_TEXT
+        text: Any = self.model.config.get_text_config()
+        text.pad_token_id = give_padding(self.tokenizer, text.vocab_size)
+        self._read = ConversationTokenizer(self.tokenizer, max_length=None)
+
+    @property
+    def max_positions(self) -> int | None:
+        """Longest conversation that the model takes, in tokens; None if it does not say."""
+        return getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+
+    def encode(self, prompt: Prompt, completion: str) -> list[int]:
+        """Token ids of the conversation, as a reward that loads the exported folder reads it.
+
+        Raises:
+            ValueError: the prompt has messages and the policy's tokenizer no chat template.
+        """
+        if prompt.messages is not None and not self._takes_messages:
+            raise ValueError(
+                f"prompt {prompt.id!r} is a conversation, but the tokenizer has no chat template: give the prompt source chat: false, or "
+                "the policy a chat_template"
+            )
+        return self._read.encode(prompt, completion).ids
+
+    def forward(self, input_ids: Tensor, last: Tensor) -> Tensor:
+        """`[R]` scores, float32 or better.
+
+        Args:
+            input_ids: `[R, L]`, rows from position 0, padded on the right with any id: a causal model never looks there.
+            last: `[R]` int64, position of each row's last token.
+        """
+        hidden = self.model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
+        rows = torch.arange(len(last), device=hidden.device)
+        scores: Tensor = self.model.score(hidden[rows, last])[:, 0]
+        return scores
+
+    def save(self, folder: str | Path) -> None:
+        """Write a Hugging Face folder (AutoModelForSequenceClassification with one output, safetensors, tokenizer with chat template)."""
+        self._plain().save_pretrained(folder)
+        save_tokenizer(self.tokenizer, folder)
+
+    def _plain(self) -> Any:
+        """The classifier, adapters (if there are any) added to its weights."""
+        policy = self._policy[0]
+        if not isinstance(policy, AdaptedPolicy):
+            return self.model
+        merged = classifier(copy.deepcopy(policy).merged().model)
+        merged.score, merged.config = self.model.score, self.model.config
+        return merged
+
+
+def classifier(model: Any) -> Any:
+    """The sequence classifier with one output around the trunk of a causal LM, its head near 0.
+
+    The head begins as N(0, 1 / (H + 1)) with H the width of the trunk: Stiennon et al. 2020, arXiv:2009.01325, appendix B.1.
+
+    Raises:
+        ValueError: transformers has none for this architecture, or none that scores each token with a linear head.
+    """
+    config = copy.deepcopy(model.config)
+    config.num_labels = 1
+    shell = _shell(config)
+    trunk, prefix = model.base_model, getattr(shell, "base_model_prefix", "")
+    if not isinstance(getattr(shell, "score", None), nn.Linear) or type(getattr(shell, prefix, None)) is not type(trunk):
+        raise ValueError(
+            f"model.policy: transformers has no sequence classifier with a linear head for {type(model).__name__}, so a reward model of "
+            "it could not be saved or scored with: take a decoder that has one (Llama, Qwen2, Qwen3, Mistral, Gemma, GPT-2, ...)"
+        )
+    like = next(model.parameters())
+    shell.score = ScoreHead(shell.score.in_features, 1, bias=False, device=like.device, dtype=like.dtype)
+    nn.init.normal_(shell.score.weight, std=1 / (shell.score.in_features + 1))
+    setattr(shell, prefix, trunk)
+    return shell.train(model.training)
+
+
+def _shell(config: Any) -> Any:
+    from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
+
+    if type(config) not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING:
+        return None
+    with torch.device("meta"):
+        return MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[type(config)](config)
+
+
+def _begins_with_bos(tokenizer: Any) -> bool:
+    return tokenizer.bos_token_id is not None and tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]
