@@ -64,6 +64,8 @@ _HOME = {
     "lightrl.data.prompt_data": ["PromptData"],
     "lightrl.modules.policy_optimization": ["PolicyOptimization"],
     "lightrl.modules.preference": ["PreferenceOptimization"],
+    "lightrl.modules.ranking_columns": ["RankingColumns"],
+    "lightrl.modules.reward_modeling": ["RewardModeling"],
     "lightrl.modules.supervised": ["SupervisedFineTuning"],
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

@@ -15,6 +15,7 @@ from lightrl.plugins.registry import UnknownName, registry
 MODULES = {
     "PolicyOptimization": "lightrl.modules.policy_optimization.PolicyOptimization",
     "PreferenceOptimization": "lightrl.modules.preference.PreferenceOptimization",
+    "RewardModeling": "lightrl.modules.reward_modeling.RewardModeling",
     "SupervisedFineTuning": "lightrl.modules.supervised.SupervisedFineTuning",
 }
 """What `model.class_path` may name in short; the first is the default."""
