@@ -169,12 +169,16 @@ class PolicyModule(LightningModule):
 
     def log_ledger(self) -> dict[str, float]:
         """Log everything that was reported since the last time, reduced over ranks, and give it back."""
+        numbers = self.reduced_ledger()
+        self.log_dict(numbers, on_step=False, on_epoch=True, batch_size=1)
+        return numbers
+
+    def reduced_ledger(self) -> dict[str, float]:
+        """Everything that was reported since the last time, seconds in each phase included, reduced over ranks."""
         for name, seconds in self._seconds.items():
             self.ledger.add(f"perf/{name}_s", seconds, reduce="max")
         self._seconds.clear()
-        numbers = self.ledger.reduce(self.adapter.gather)
-        self.log_dict(numbers, on_step=False, on_epoch=True, batch_size=1)
-        return numbers
+        return self.ledger.reduce(self.adapter.gather)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -102,7 +103,7 @@ class PreferenceOptimization(PolicyModule):
     def training_step(self, batch: Any, batch_idx: int) -> None:
         """Draw a batch of rows with their completions, and make one optimizer step on it."""
         data: Any = self.trainer.datamodule  # type: ignore[attr-defined]
-        rows = self._ready(data.draw(self.batch_size // self.adapter.world_size))
+        rows = self._ready(data.draw(self.batch_size // self.adapter.world_size), self.ledger)
         count, step, losses = self.batch_size, StatisticsLedger(), list[float]()
 
         def loss_of(micro: Any) -> Tensor:
@@ -112,15 +113,15 @@ class PreferenceOptimization(PolicyModule):
             share: Tensor = per_row.sum() / count
             return share
 
-        self.on_phase("optimizing")
-        self.step_on(rows.rows, rows.rows.lengths, loss_of, sequences=rows.sequences)
+        with self.phase("optimize"):
+            self.step_on(rows.rows, rows.rows.lengths, loss_of, sequences=rows.sequences)
         self.ledger.merge(step)
         self.ledger.add("loss", sum(losses) * self.adapter.world_size)
         self.ledger.add("tokens", float(rows.tokens()), reduce="sum")
         if self._uses_reference and self.reference.moves_at(self.trainer.global_step):
             with self.adapter.whole_weights():
                 self.reference.after_step(self.policy, self.trainer.global_step)
-        self.log_dict(rows.with_differences(self.ledger.reduce(self.adapter.gather)), on_step=True, on_epoch=False, batch_size=1)
+        self.log_dict(rows.with_differences(self.reduced_ledger()), on_step=True, on_epoch=False, batch_size=1)
 
     def steps_per_epoch(self, prompts: int | None) -> int:
         """Steps that pass over all rows once; an endless source has epochs of 1000 steps."""
@@ -135,7 +136,7 @@ class PreferenceOptimization(PolicyModule):
             self.reference.build(self.policy)
             if self.cache_folder is not None:
                 with self.reference.anchor(self.policy) as anchor:
-                    self._cache = ReferenceCache(self.cache_folder, fingerprint_of(anchor))
+                    self._cache = ReferenceCache(self.cache_folder, fingerprint_of(anchor, str(self.trainer.precision)))
 
     def measure_prompts(self, data: Any) -> None:
         """Read every row's completions, and have the data drop or refuse the rows that are too long."""
@@ -148,18 +149,19 @@ class PreferenceOptimization(PolicyModule):
 
     def validation_step(self, batch: PromptBatch, batch_idx: int) -> None:
         """Evaluate one batch of held-out rows, and sampled completions of their prompts if rewards score them."""
-        self._judge(batch.prompts)
+        asked = self._judge(batch.prompts)
         if self.rewards is not None:
-            super().validation_step(batch, batch_idx)
+            super().validation_step(PromptBatch(asked), batch_idx)
 
     def test_step(self, batch: PromptBatch, batch_idx: int) -> None:
         """Evaluate one batch of test rows, and sampled completions of their prompts if rewards score them."""
-        self._judge(batch.prompts)
+        asked = self._judge(batch.prompts)
         if self.rewards is not None:
-            super().test_step(batch, batch_idx)
+            super().test_step(PromptBatch(asked), batch_idx)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """State of the parts and the engine; reference log-probs are on the disk before the checkpoint is."""
+        """State of the parts and the engine, and how far the run has come; reference log-probs are on the disk before the checkpoint is."""
+        super().on_save_checkpoint(checkpoint)
         self._write_cache()
         checkpoint["lightrl"] = {
             "objective": self.objective.state_dict(),
@@ -187,21 +189,24 @@ class PreferenceOptimization(PolicyModule):
     def _uses_reference(self) -> bool:
         return "ref_logprobs" in self.objective.needs
 
-    def _ready(self, prompts: list[Prompt]) -> OfflineBatch[Any, Any]:
+    def _ready(self, prompts: list[Prompt], ledger: StatisticsLedger) -> OfflineBatch[Any, Any]:
         """Rows of this rank, with everything their losses need that has no gradient."""
         form: type[OfflineBatch[Any, Any]] = PairBatch if isinstance(self.objective, PairObjective) else LabelledBatch
         rows = form(self.policy, self.objective, prompts, self.columns, self.max_length)
         with self.phase("reference"):
-            rows.look_ahead(self._without_gradient, self._reference_logprobs if self._uses_reference else None, self.adapter.gather)
+            reference = partial(self._reference_logprobs, ledger) if self._uses_reference else None
+            rows.look_ahead(self._without_gradient, reference, self.adapter.gather)
         return rows
 
-    def _judge(self, prompts: list[Prompt]) -> None:
-        """What the objective says of held-out rows."""
-        rows = self._ready(prompts)
-        per_row, statistics = unpack(rows.judge(self._without_gradient))
+    def _judge(self, prompts: list[Prompt]) -> list[Prompt]:
+        """Report what the objective says of held-out rows; gives the prompts that their completions answer."""
         ledger = self._evaluation_ledger
+        rows = self._ready(prompts, ledger)
+        per_row, statistics = unpack(rows.judge(self._without_gradient))
         ledger.add("loss", per_row)
         ledger.add_all(statistics, rows.rows.lengths)
+        asked: list[Prompt] = rows.rows.prompts
+        return asked
 
     def _log_evaluation(self, stage: str) -> None:
         form = PairBatch if isinstance(self.objective, PairObjective) else LabelledBatch
@@ -229,7 +234,7 @@ class PreferenceOptimization(PolicyModule):
         """`[N]` log-probs of the completions, under the policy unless another is given; every rank calls it."""
         return sequence_logprobs(input_ids, mask, self.micro_batch_tokens, self.device, look or self._look, self.adapter.largest)
 
-    def _reference_logprobs(self, input_ids: Tensor, mask: Tensor, keep: bool = True) -> Tensor:
+    def _reference_logprobs(self, ledger: StatisticsLedger, input_ids: Tensor, mask: Tensor, keep: bool = True) -> Tensor:
         """`[N]` log-probs of the completions under the reference, from the cache where it has them."""
         if self._cache is None or not keep:
             return self._without_gradient(input_ids, mask, self._look_at_reference)
@@ -240,10 +245,12 @@ class PreferenceOptimization(PolicyModule):
         # all ranks look, since some may have rows that are missing
         if self.adapter.largest(len(missing)):
             found[missing] = self._without_gradient(input_ids[missing], mask[missing], self._look_at_reference)
-            self._cache.put([keys[i] for i in missing.tolist()], found[missing])
-        self.ledger.add("reference/cached", torch.tensor([float(value is not None) for value in known]))
+            # the next epoch gives a row to another rank
+            for of_rank in self.adapter.gather([(keys[i], float(found[i])) for i in missing.tolist()]):
+                self._cache.put(of_rank)
+        ledger.add("reference/cached", torch.tensor([float(value is not None) for value in known]))
         return found
 
     def _write_cache(self) -> None:
-        if self._cache is not None:
+        if self._cache is not None and self.trainer.is_global_zero:
             self._cache.write()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from lightrl.modules.sequence_logprobs import ends
+from lightrl.strategies.atomic import partial, publish, recover
 
 IGNORED = ("transformers_version", "_name_or_path", "use_cache", "_attn_implementation_autoset")
 """What a model's config says that has no influence on its log-probs."""
@@ -37,7 +37,13 @@ class ReferenceCache:
         self.folder = Path(folder).expanduser() / fingerprint
         self._known: dict[bytes, float] = {}
         self._new: dict[bytes, float] = {}
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ValueError(
+                f"model.cache: {self.folder} cannot be made ({error}); name a folder that can be written to, or null"
+            ) from error
+        recover(self.folder)
         for file in sorted(self.folder.glob("*.safetensors")):
             self._read(file)
 
@@ -48,21 +54,26 @@ class ReferenceCache:
         """What is known of each key."""
         return [self._known.get(key) for key in keys]
 
-    def put(self, keys: Sequence[bytes], logprobs: Tensor) -> None:
-        """Remember `[N]` log-probs; `write` brings them to the disk."""
-        new = dict(zip(keys, logprobs.double().tolist(), strict=True))
+    def put(self, logprobs: Iterable[tuple[bytes, float]]) -> None:
+        """Remember log-probs by their keys; `write` brings them to the disk."""
+        new = dict(logprobs)
         self._new |= new
         self._known |= new
 
     def write(self) -> None:
-        """Write what is new as a file that appears whole or not at all; ranks and runs that share the folder do not meet."""
+        """Write what is new as a file that appears whole or not at all; runs that share the folder do not meet."""
         if not self._new:
             return
         keys = torch.tensor([list(key) for key in self._new], dtype=torch.uint8)
         name = hashlib.blake2b(b"".join(self._new), digest_size=16).hexdigest()
-        partial = self.folder / f".{name}.{os.getpid()}"
-        save_file({"keys": keys, "logprobs": torch.tensor(list(self._new.values()), dtype=torch.float64)}, partial)
-        partial.replace(self.folder / f"{name}.safetensors")
+        file = self.folder / f"{name}.safetensors"
+        try:
+            written = partial(file)
+            save_file({"keys": keys, "logprobs": torch.tensor(list(self._new.values()), dtype=torch.float64)}, written)
+            publish(written, file)
+        except (OSError, SafetensorError) as error:
+            # they can be computed again, and the run cannot
+            warnings.warn(f"{len(self._new)} reference log-probs cannot be kept in {self.folder} ({error}): the run goes on", stacklevel=3)
         self._new.clear()
 
     def _read(self, file: Path) -> None:
@@ -87,13 +98,14 @@ def row_keys(input_ids: Tensor, mask: Tensor) -> list[bytes]:
 
 
 @torch.no_grad()
-def fingerprint_of(policy: nn.Module) -> str:
-    """32 hexadecimal digits that depend on the weights, their type and the architecture.
+def fingerprint_of(policy: nn.Module, precision: str) -> str:
+    """32 hexadecimal digits that depend on the weights, their type, the architecture and the precision of forward passes.
 
     Args:
         policy: whose weights are whole on this rank.
+        precision: of the trainer.
     """
-    digest = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(precision.encode(), digest_size=16)
     config: Any = getattr(getattr(policy, "model", None), "config", None)
     if config is not None:
         digest.update(json.dumps({k: v for k, v in config.to_dict().items() if k not in IGNORED}, sort_keys=True, default=str).encode())
