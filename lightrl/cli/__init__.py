@@ -14,7 +14,8 @@ RUN_VERBS = ("fit", "validate", "test", "predict")
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one command and return its exit status.
 
-    0; 1 if `reward test` finds a label contradicted; 2, with at most three lines on stderr, if the request was wrong.
+    0; 1 if `reward test` finds a label contradicted or `plugins check` something wrong; 2, with at most three lines on stderr, if the
+    request was wrong.
 
     Args:
         argv: the words after `lightrl`; None takes those of the process.
@@ -43,6 +44,7 @@ def _dispatch(words: list[str]) -> int:
         "algorithms": _algorithms,
         "explain": _explain,
         "diff": _diff,
+        "configs": _configs,
         "plugins": _plugins,
         "reward": _reward,
     }
@@ -76,6 +78,12 @@ def _export(rest: list[str]) -> int:
     from lightrl.cli.export import export
 
     return export(rest)
+
+
+def _configs(rest: list[str]) -> int:
+    from lightrl.cli.configs import configs
+
+    return configs(rest)
 
 
 def _plugins(rest: list[str]) -> int:

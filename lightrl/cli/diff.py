@@ -58,7 +58,14 @@ def _merged(a: list[str], b: list[str]) -> list[str]:
 
 
 def _is_file(name: str) -> bool:
-    return Path(name).suffix in (".yaml", ".yml") or Path(name).is_file()
+    return Path(name).suffix in (".yaml", ".yml") or Path(name).is_file() or _is_recipe(name)
+
+
+def _is_recipe(name: str) -> bool:
+    from lightrl.plugins.recipes import installed_recipes
+    from lightrl.plugins.registry import registry
+
+    return any(name in (recipe.name, f"{recipe.distribution}:{recipe.name}") for recipe in installed_recipes(registry()))
 
 
 def _algorithm(name: str) -> tuple[str, dict[str, str]]:
@@ -90,9 +97,9 @@ def _config(path: str) -> tuple[str, dict[str, str]]:
 def _resolved(path: str) -> tuple[Resolved, dict[str, Any]]:
     from lightrl.cli.resolve import resolve
     from lightrl.cli.settings import Request, Setting
-    from lightrl.cli.yaml_files import read_config
+    from lightrl.cli.yaml_files import find_config, read_config
 
-    content = read_config(path)
+    content = read_config(str(find_config(path)))
     return resolve("fit", Request([Setting((), content, path)]), complete=False), content
 
 

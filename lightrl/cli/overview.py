@@ -21,6 +21,7 @@ lightrl trains language models with reinforcement learning; every algorithm is a
   lightrl algorithms [--compare]                                           which algorithms there are, and what sets them apart
   lightrl explain DAPO                                                     one algorithm: every part with its formula and source
   lightrl diff GRPO DAPO                                                   what differs, down to the argument; also of two config files
+  lightrl configs [copy dapo]                                              configs that packages bring: --config dapo runs one, copy writes it here
   lightrl plugins list [--json]                                            what is installed, and what failed to load
 
 Any key of the config can be given after it; a later one wins:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lightrl.cli.errors import ConfigError
-from lightrl.cli.yaml_files import read_config
+from lightrl.cli.yaml_files import find_config, read_config
 
 FOLDER = "runs"
 """Where runs are logged unless the config says otherwise, below the working directory."""
@@ -110,7 +110,8 @@ def _option(request: Request, word: str, rest: list[str]) -> None:
     if text is None:
         raise ConfigError(f"--{key}", f"a value must follow. Type for example: --{key} VALUE, or --{key}=VALUE.")
     if key in ("config", "c"):
-        request.settings.append(Setting((), read_config(text), text))
+        path = find_config(text)
+        request.settings.append(Setting((), read_config(str(path)), text if path == Path(text).expanduser() else path.stem))
     else:
         request.settings.append(Setting(tuple(key.split(".")), Item(text) if more else Text(text), "command line"))
 

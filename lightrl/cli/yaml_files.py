@@ -47,7 +47,7 @@ def read_config(path: str) -> dict[str, Any]:
     """
     file = Path(path).expanduser()
     if not file.is_file():
-        raise ConfigError("--config", f"there is no file {path!r}.{_neighbours(file)}")
+        raise ConfigError("--config", f"there is no file {path!r}.{_neighbours(file)}", *_installed(file))
     try:
         value = parse_yaml(file.read_text())
     except yaml.MarkedYAMLError as error:
@@ -62,6 +62,26 @@ def read_config(path: str) -> dict[str, Any]:
     return value
 
 
+def find_config(name: str) -> Path:
+    """The file that `--config` means: a path, or the name of a config that an installed package brought.
+
+    A file in the working directory comes first; a name has neither a folder nor an ending.
+
+    Raises:
+        ConfigError: there is neither.
+    """
+    file = Path(name).expanduser()
+    if file.is_file() or len(file.parts) > 1 or file.suffix in (".yaml", ".yml"):
+        return file
+    from lightrl.plugins.recipes import recipe_named
+    from lightrl.plugins.registry import UnknownName, registry
+
+    try:
+        return recipe_named(registry(), name).path
+    except UnknownName as error:
+        raise ConfigError("--config", f"there is no file {name!r} here, and {error}") from error
+
+
 def _neighbours(file: Path) -> str:
     folder = file.parent
     if not folder.is_dir():
@@ -73,3 +93,12 @@ def _neighbours(file: Path) -> str:
         else f" {str(folder)!r} has no YAML file."
     )
     return closest(file.name, names) + listed
+
+
+def _installed(file: Path) -> list[str]:
+    from lightrl.plugins.recipes import installed_recipes
+    from lightrl.plugins.registry import registry
+
+    if file.stem not in {recipe.name for recipe in installed_recipes(registry())}:
+        return []
+    return [f"An installed package brings a config of that name: --config {file.stem}, or lightrl configs copy {file.stem}"]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 import pluggy
@@ -19,6 +21,9 @@ from lightrl.hookspecs import GROUP, KINDS
 
 CORE = "lightrl"
 """The distribution whose names are reserved."""
+RECIPES = "recipes"
+"""The folder of a plugin's package whose YAML files `--config NAME` finds."""
+_ANY_API = re.compile(r"lightrl\.v(\d+)")
 
 
 @dataclass
@@ -31,10 +36,16 @@ class PluginRecord:
     """The installed package that brought it."""
     version: str
     """Of that package."""
+    api: str = GROUP
+    """The entry-point group it is registered in: the version of the plugin API that it was written for."""
+    module: str = ""
+    """Import path of the plugin's module."""
     location: str = ""
     """File of the plugin's module; empty if it was not imported."""
     classes: dict[str, list[type[Any]]] = field(default_factory=dict)
     """What it registers, by kind."""
+    recipes: list[Path] = field(default_factory=list)
+    """YAML files in the folder `recipes` of its package."""
     error: str | None = None
     """One line that says why it did not load; None if it did."""
     traceback: str | None = None
@@ -43,6 +54,8 @@ class PluginRecord:
 
 def load_plugins() -> list[PluginRecord]:
     """Every plugin of the group `lightrl.v1`, the core's own first, each loaded by itself.
+
+    A plugin that was written for another version of the API is a record with an error, and is not imported.
 
     The environment variable LIGHTRL_PLUGINS limits them to the entry points it names (separated by commas); empty loads
     none but the core's.
@@ -58,10 +71,14 @@ def load_plugins() -> list[PluginRecord]:
 def load_plugin(entry: EntryPoint) -> PluginRecord:
     """Import one entry point and ask each of its hooks; whatever goes wrong is kept in the record."""
     distribution, version = _distribution(entry)
-    record = PluginRecord(entry.name, distribution, version)
+    record = PluginRecord(entry.name, distribution, version, entry.group, entry.module)
+    if entry.group != GROUP:
+        record.error = _other_api(entry.group)
+        return record
     try:
         plugin = entry.load()
         record.location = getattr(sys.modules[entry.module], "__file__", None) or ""
+        record.recipes = _recipes(entry.module)
         record.classes = registered_classes(plugin)
     except (Exception, SystemExit) as error:
         record.error = f"{type(error).__name__}: {error}"
@@ -107,9 +124,31 @@ def base_class(kind: hookspecs.Kind) -> type[Any]:
     return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]
 
 
+def _recipes(module: str) -> list[Path]:
+    package = getattr(sys.modules[module].__spec__, "parent", "")
+    folders = getattr(sys.modules.get(package), "__path__", [])
+    return sorted(file for folder in folders for file in (Path(folder) / RECIPES).glob("*.yaml"))
+
+
+def _other_api(group: str) -> str:
+    what = "upgrade lightrl" if _api_version(group) > _api_version(GROUP) else "upgrade the plugin"
+    return f"it was written for the plugin API {group}, and this lightrl has {GROUP}: {what}, or install a version of it for {GROUP}"
+
+
+def _api_version(group: str) -> int:
+    found = _ANY_API.fullmatch(group)
+    return int(found[1]) if found else 0
+
+
 def _entry_points() -> list[EntryPoint]:
+    every = entry_points()
+    mine = every.select(group=GROUP)
+    served = {(_distribution(e)[0], e.name) for e in mine}
+    # a package may serve several versions of the API, each in its own group
+    others = [e for g in sorted(every.groups) if g != GROUP and _ANY_API.fullmatch(g) for e in every.select(group=g)]
+    found = [*mine, *(e for e in others if (_distribution(e)[0], e.name) not in served)]
     # an editable install can show the same entry point twice: from its build folder and from site-packages
-    return list({(_distribution(e)[0], e.name, e.value): e for e in entry_points(group=GROUP)}.values())
+    return list({(_distribution(e)[0], e.name, e.value): e for e in found}.values())
 
 
 def _distribution(entry: EntryPoint) -> tuple[str, str]:

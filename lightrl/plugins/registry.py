@@ -53,7 +53,9 @@ class Registry:
         if matches:
             choices = " or ".join(f"{d}:{short}" for d, _ in matches)
             raise UnknownName(f"{where}{len(matches)} plugins register a {kind} named {short!r}. Write {choices}.")
-        raise UnknownName(f"{where}no {kind} is named {name!r}.{self._suggestion(kind, short)} {self._known(kind)}{self._failed()}")
+        raise UnknownName(
+            f"{where}no {kind} is named {name!r}.{self._suggestion(kind, short)} {self._known(kind)}{did_not_load(self.records)}"
+        )
 
     def _suggestion(self, kind: str, name: str) -> str:
         names = {cls.__name__.lower(): cls.__name__ for _, cls in self.of_kind(kind)}
@@ -67,13 +69,6 @@ class Registry:
         order = sorted(by_distribution, key=lambda d: (d != CORE, d))
         listed = ", ".join(f"{', '.join(by_distribution[d])} ({d})" for d in order)
         return f"Known: {listed or 'none'}."
-
-    def _failed(self) -> str:
-        return "".join(
-            f"\nPlugin {r.name!r} ({r.distribution} {r.version}) did not load: {first_line(r.error)}. See: lightrl plugins list"
-            for r in self.records
-            if r.error
-        )
 
     def _imported(self, kind: Kind, path: str, where: str) -> type[Any]:
         module_name, _, name = path.rpartition(".")
@@ -94,6 +89,15 @@ class Registry:
         taken = [f"{name} ({kind})" for kind, name in sorted(mine & core)]
         if taken:
             record.error = f"it registers {', '.join(taken)}, and names of the core are reserved: rename the class"
+
+
+def did_not_load(records: list[PluginRecord]) -> str:
+    """A line for each plugin that failed: the name that is looked for may have been its."""
+    return "".join(
+        f"\nPlugin {r.name!r} ({r.distribution} {r.version}) did not load: {first_line(r.error)}. See: lightrl plugins show {r.name}"
+        for r in records
+        if r.error
+    )
 
 
 def first_line(text: str | None) -> str:

@@ -46,7 +46,7 @@ def test_an_unknown_name_says_what_exists_and_what_failed(names: Registry) -> No
     assert refusal(names, "clip scheme", "DecoupledClipp", "model.algorithm.clip") == (
         "model.algorithm.clip: no clip scheme is named 'DecoupledClipp'. Did you mean 'DecoupledClip'? "
         "Known: DecoupledClip, NoClip (lightrl), Gentle (lightrl-gentle).\n"
-        "Plugin 'broken' (lightrl-broken 0.1.0) did not load: ModuleNotFoundError: No module named 'foo'. See: lightrl plugins list"
+        "Plugin 'broken' (lightrl-broken 0.1.0) did not load: ModuleNotFoundError: No module named 'foo'. See: lightrl plugins show broken"
     )
 
 

@@ -1,0 +1,79 @@
+"""`lightrl configs`: the configs that installed packages bring, and a copy of one to be edited."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lightrl.cli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lightrl.plugins.recipes import Recipe
+
+
+def configs(words: list[str]) -> int:
+    """Carry out `lightrl configs`.
+
+    Raises:
+        ConfigError: a name that no config has, or a file that is already there.
+    """
+    parser = argparse.ArgumentParser(prog="lightrl configs", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print the list as JSON")
+    verbs = parser.add_subparsers(dest="verb", metavar="copy")
+    copying = verbs.add_parser("copy", help="write one into this folder, to be edited")
+    copying.add_argument("name", metavar="NAME", help="as listed, or DISTRIBUTION:NAME")
+    copying.add_argument("--out", metavar="FILE", help="where to; by default NAME.yaml in the working directory")
+    options = parser.parse_args(words)
+    return _copy(options.name, options.out) if options.verb else _list(options.json)
+
+
+def _list(as_json: bool) -> int:
+    from lightrl.plugins.recipes import installed_recipes
+    from lightrl.plugins.registry import registry
+
+    found = installed_recipes(registry())
+    if as_json:
+        rows = [{"name": r.name, "distribution": r.distribution, "summary": r.summary, "path": str(r.path)} for r in found]
+        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+        return 0
+    _print(found)
+    return 0
+
+
+def _print(found: list[Recipe]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("config", "from", "what it does", title="configs of installed packages", title_justify="left")
+    table.columns[0].no_wrap = table.columns[1].no_wrap = True
+    for recipe in found:
+        table.add_row(recipe.name, recipe.distribution, Text(recipe.summary))
+    console = Console(markup=False, highlight=False)
+    console.print(table)
+    console.print("Run one: lightrl fit --config NAME. Edit one: lightrl configs copy NAME.")
+
+
+def _copy(name: str, out: str | None) -> int:
+    from lightrl.plugins.recipes import recipe_named
+    from lightrl.plugins.registry import UnknownName, registry
+
+    try:
+        recipe = recipe_named(registry(), name)
+    except UnknownName as error:
+        raise ConfigError("", str(error)) from error
+    target = Path(out) if out else Path(f"{recipe.name}.yaml")
+    if not target.parent.is_dir():
+        raise ConfigError("--out", f"there is no folder {str(target.parent)!r}.")
+    try:
+        with target.open("x", encoding="utf-8") as file:
+            file.write(recipe.path.read_text(encoding="utf-8"))
+    except FileExistsError as error:
+        raise ConfigError(
+            f"lightrl configs copy {name}", f"{str(target)!r} is already there and stays as it is.", "Type another place: --out FILE"
+        ) from error
+    sys.stdout.write(f"{target} ({recipe.name} of {recipe.distribution}). Run it: lightrl fit --config {target}\n")
+    return 0
