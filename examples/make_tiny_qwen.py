@@ -35,7 +35,12 @@ class Size:
     positions: int
 
 
-SIZES = {"15m": Size(384, 6, 6, 2, 8192, 2048), "1m": Size(128, 4, 4, 2, 2048, 1024), "test": Size(32, 2, 4, 2, 384, 256)}
+SIZES = {
+    "15m": Size(384, 6, 6, 2, 8192, 2048),
+    "2m": Size(160, 5, 4, 2, 2048, 1024),
+    "1m": Size(128, 4, 4, 2, 2048, 1024),
+    "test": Size(32, 2, 4, 2, 384, 256),
+}
 
 
 def texts(path: Path, names: list[str]) -> Iterator[str]:

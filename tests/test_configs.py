@@ -23,7 +23,8 @@ TINY = {
         "rewards": {"correct": {"class_path": "Function", "init_args": {"path": "parity.parity"}}},
         "engine": {"class_path": "TransformersEngine", "init_args": {"max_new_tokens": 4}},
     },
-    "data": {"train": {"class_path": "DigitSorting", "init_args": {"length": 3, "examples": 200}}, "validation_size": 2},
+    # with answers, and with a better and a worse one
+    "data": {"train": {"class_path": "SortedPairs", "init_args": {"length": 3, "examples": 200}}, "validation_size": 2},
 }
 """What replaces the parts of a config that need files, models or time."""
 PARITY = "def parity(completion):\n    return sum(map(ord, completion)) % 2\n"
@@ -63,9 +64,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.mark.filterwarnings("ignore")
 @each_config
 def test_a_rollout_and_its_steps_on_a_cpu(file: Path, folder: Path) -> None:
-    tiny = folder / "tiny.yaml"
-    tiny.write_text(yaml.safe_dump(TINY))
     resolved = resolve("fit", read_words(["--config", str(file)]))
+    tiny = folder / "tiny.yaml"
+    tiny.write_text(yaml.safe_dump({**TINY, "model": {key: TINY["model"][key] for key in TINY["model"] if key in resolved.model.takes}}))
     words = ["--config", str(file), "--config", str(tiny), *_shortest(resolved)]
     trainer = build("fit", resolve("fit", read_words(words)), run=True).trainer
     assert trainer.state.finished
@@ -74,12 +75,15 @@ def test_a_rollout_and_its_steps_on_a_cpu(file: Path, folder: Path) -> None:
 
 def _shortest(resolved: Resolved) -> list[str]:
     """Options that leave one short rollout of a policy optimisation, or one step of another module."""
-    removed = [f"--model.rewards.{name}=null" for name in resolved.model.value("rewards") if name != "correct"]
+    rewards = resolved.model.value("rewards") if "rewards" in resolved.model.takes else {}
+    removed = [f"--model.rewards.{name}=null" for name in rewards if name != "correct"]
     removed += ["--data.validation=null"] if resolved.data.value("validation") is not None else []
     if "algorithm" not in resolved.model.takes:
         return [*removed, "--trainer.max_steps=1", "--trainer.callbacks=[]"]
     algorithm: Choice = resolved.model.value("algorithm")
     steps = int(algorithm.value("minibatches"))
+    critic = algorithm.value("critic")
+    removed += ["--model.algorithm.critic.path=null"] if critic is not None and "path" in critic.takes else []
     group = min(int(algorithm.value("sampler").value("group_size")), 2)
     ours = [f"--model.prompts_per_rollout={steps}", f"--model.algorithm.sampler.group_size={group}", "--model.algorithm.epochs=1"]
     return [*removed, "--rollouts=1", "--trainer.callbacks=[]", *ours]
