@@ -9,6 +9,7 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from lightrl.policy.policy import Policy
+from lightrl.policy.standing_weights import standing_weights
 from lightrl.strategies.atomic import partial, publish
 
 
@@ -59,5 +60,6 @@ def _to_export(module: Any) -> Policy:
     if not hasattr(module.policy, "base"):
         return module.policy  # type: ignore[no-any-return]
     copy = module.policy_source.build()
-    copy.load_state_dict(module.policy.state_dict())
+    trained = standing_weights(module.policy)
+    copy.load_state_dict({name: trained[name] for name in copy.state_dict()})
     return copy.merged()  # type: ignore[no-any-return]

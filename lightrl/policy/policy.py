@@ -15,6 +15,7 @@ from lightrl.ops.dropout import without_dropout
 from lightrl.ops.shift import at_tokens, predictors
 from lightrl.policy.encoding import encode_prompt
 from lightrl.policy.head import ScoringHead
+from lightrl.policy.standing_weights import standing_weights
 from lightrl.types import PolicyOutput, Prompt
 
 PROBE_TOLERANCE = 1e-3
@@ -103,7 +104,7 @@ class Policy(nn.Module):
 
     def save(self, folder: str | Path) -> None:
         """Write a Hugging Face folder (safetensors, config, tokenizer with chat template) that `PretrainedPolicy` takes."""
-        self.model.save_pretrained(folder)
+        self.model.save_pretrained(folder, state_dict=standing_weights(self.model))
         save_tokenizer(self.tokenizer, folder)
 
     def merged(self) -> Policy:

@@ -20,14 +20,15 @@ def trained_weights(path: Path) -> dict[str, Tensor]:
     Args:
         path: a checkpoint that `checkpoint_files.check` has found whole.
     """
-    with only_weights():
-        if not path.is_dir():
+    if not path.is_dir():
+        with only_weights():
             found: dict[str, Tensor] = torch.load(path, map_location="cpu", mmap=True)["state_dict"]
             return found
-        from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
+    # before only_weights, which lets pass what DeepSpeed keeps only where DeepSpeed has been imported
+    from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
 
-        with redirect_stdout(StringIO()):
-            return dict(get_fp32_state_dict_from_zero_checkpoint(str(path), tag=TAG))
+    with only_weights(), redirect_stdout(StringIO()):
+        return dict(get_fp32_state_dict_from_zero_checkpoint(str(path), tag=TAG))
 
 
 def notes_in(path: Path) -> dict[str, Any]:
