@@ -19,7 +19,10 @@ from lightrl import (
     GroupNormalized,
     GroupSampler,
     KLPenalty,
+    LoraPolicy,
+    MaskTruncated,
     PolicyOptimization,
+    PolicySource,
     PromptData,
     SequenceMean,
     SymmetricClip,
@@ -71,8 +74,11 @@ def bundle(chosen: dict[str, Any]) -> Algorithm:
         slots["advantage"] = GAE()
     elif "sampler" in chosen:
         slots["advantage"] = GroupNormalized() if chosen["sampler"].group_size > 1 else DiscountedReturn()
-    if "values" in slots.get("advantage", GroupNormalized()).needs:
+    needy = slots.get("advantage", GroupNormalized())
+    if "values" in needy.needs:
         slots.setdefault("critic", ValueHead())
+    if needy.imitates:
+        slots.setdefault("token_weight", MaskTruncated())
     if "reference" in chosen:
         slots.setdefault("kl", KLPenalty(loss_coefficient=0.1))
     neutral = {"sampler": GroupSampler(4), "advantage": GroupNormalized(), "clip": SymmetricClip(), "aggregation": SequenceMean()}
@@ -83,10 +89,10 @@ def bundle(chosen: dict[str, Any]) -> Algorithm:
 class Crossing(PolicyOptimization):
     """One rollout with each of several bundles, all from the same weights."""
 
-    def __init__(self, bundles: dict[str, Algorithm]) -> None:
+    def __init__(self, bundles: dict[str, Algorithm], policy: PolicySource) -> None:
         self.bundles = bundles
         super().__init__(
-            policy=TinyPolicy(hidden=8, layers=1, heads=2),
+            policy=policy,
             algorithm=next(iter(bundles.values())),
             rewards={"small": Function("lightrl.testing.toy.small_digits", runs="inline")},
             engine=TransformersEngine(max_new_tokens=6, stop=["1", "2", "3"]),
@@ -117,10 +123,10 @@ class Crossing(PolicyOptimization):
         self.ledger.reduce(self.adapter.gather)
 
 
-def take_steps(bundles: dict[str, Algorithm]) -> None:
+def take_steps(bundles: dict[str, Algorithm], policy: PolicySource) -> None:
     trainer = Trainer(accelerator="cpu", devices=1, max_epochs=len(bundles), logger=False, enable_checkpointing=False,
                       enable_progress_bar=False, enable_model_summary=False)  # fmt: skip
-    trainer.fit(Crossing(bundles), datamodule=PromptData(train=DigitSorting(length=2, examples=90)))
+    trainer.fit(Crossing(bundles, policy), datamodule=PromptData(train=DigitSorting(length=2, examples=90)))
     assert trainer.global_step == len(bundles)
 
 
@@ -141,14 +147,18 @@ def built_or_refused(names: str, pair: dict[str, type[Any]]) -> Algorithm | None
 def test_pairs(one: str) -> None:
     """Of one slot's parts with all parts of the slots after it."""
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    bundles = {}
+    small = TinyPolicy(hidden=8, layers=1, heads=2)
+    whole: dict[str, Algorithm] = {}
+    adapted: dict[str, Algorithm] = {}
     for other in list(SLOTS)[list(SLOTS).index(one) + 1 :]:
         for first, second in itertools.product(parts(one), parts(other)):
             names = f"{one}: {first.__name__}, {other}: {second.__name__}"
             algorithm = built_or_refused(names, {one: first, other: second})
             if algorithm is not None:
-                bundles[names] = algorithm
-    take_steps(bundles)
+                (adapted if algorithm.reference.wants_adapters else whole)[names] = algorithm
+    take_steps(whole, small)
+    if adapted:
+        take_steps(adapted, LoraPolicy(small, r=2))
 
 
 def test_every_pair_is_there() -> None:
