@@ -194,6 +194,11 @@ class Algorithm:
                 f"{type(self.advantage).__name__} needs {', '.join(missing)} for each row, and the sampler {type(self.sampler).__name__} "
                 "does not leave that: use the sampler that the advantage was written for"
             )
+        if self.advantage.imitates and self.token_weight is None:
+            raise ValueError(
+                f"{type(self.advantage).__name__} would imitate every completion, the bad ones too: set token_weight to what chooses, "
+                "as BestOfGroup does"
+            )
         if "values" in self.needs and self.critic is None:
             raise ValueError(f"{type(self.advantage).__name__} needs values, and no critic gives them: set critic, as to ValueHead")
         if self.critic is not None and "values" not in self.needs:

@@ -37,6 +37,8 @@ class Advantage(Part):
     """Names of what it reads in `experience.extras`, for a sampler to leave there."""
     against: str = ""
     """What the reward is compared with in words, where `baseline` does not say it; for tables that compare algorithms."""
+    imitates: bool = False
+    """Every completion gets the same, and a token weight has to choose which ones are learnt from."""
     level: Literal["completion", "token"] = "completion"
     """One number for all tokens of a completion, or each token its own, from what follows it."""
 

@@ -96,7 +96,9 @@ def ranks(make: Make) -> None:
 
 @promise(KIND, "better rows get more")
 def direction(make: Make) -> None:
-    """Of two equal completions of one prompt, the one with the larger reward has at least the other's advantage."""
+    """Of two equal completions of one prompt, the one with the larger reward has the larger advantage, unless none is compared."""
+    if make().imitates:
+        return
     rows = next(experiences(make().needs_extras))
     rows = replace(rows, values=torch.zeros_like(rows.token_rewards), returns=None)
     found = make().compute(rows).advantages.sum(1)
