@@ -1,8 +1,9 @@
-"""`lightrl export`: the policy in a checkpoint as a Hugging Face folder.
+"""`lightrl export`: the policy or the reward model in a checkpoint as a Hugging Face folder.
 
 The folder has the weights (safetensors), config, generation config, tokenizer with chat template, and a model card with the run's
-settings and numbers; transformers, vLLM and `--model.policy.path` take it. Checkpoints of every strategy are read, on one process and
-without executing anything in them. Adapters are added to the weights of their base. A critic and the optimizer stay behind.
+settings and numbers; transformers, vLLM and `--model.policy.path` take a policy, and the reward `RewardModel` a reward model.
+Checkpoints of every strategy are read, on one process and without executing anything in them. Adapters are added to the weights of
+their base. A critic and the optimizer stay behind.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ def export(words: list[str]) -> int:
     weights = trained_weights(path)
     policy, adapters = _policy(resolved, weights, path), False
     if options.adapter_only:
+        if resolved.model.cls.product == "reward model":
+            raise ConfigError("--adapter_only", "a reward model is its base, its adapters and a head, written as one.", "Leave it out.")
         adapters = hasattr(policy, "base")
         if not adapters:
             raise ConfigError("--adapter_only", "the run trained the whole policy, and no adapters.", "Leave it out.")
@@ -55,7 +58,7 @@ def export(words: list[str]) -> int:
     write_policy(policy, out, dtype, model_card(resolved, notes_in(path), out.name, adapters))
     others = sum(w.numel() for name, w in weights.items() if not name.startswith("policy."))
     left = f"; left out: {others:,} parameters that are not the policy's (a critic)" if others else ""
-    sys.stdout.write(f"Policy written to {out}{left}\n")
+    sys.stdout.write(f"{resolved.model.cls.product.capitalize()} written to {out}{left}\n")
     return 0
 
 
@@ -116,7 +119,7 @@ def _policy(resolved: Resolved, weights: dict[str, Any], path: Path) -> Policy:
     refuse_missing_below(choice, "model.policy")
     mine = {name.removeprefix("policy."): weight for name, weight in weights.items() if name.startswith("policy.")}
     try:
-        policy: Policy = choice.build().build()
+        policy: Policy = resolved.model.cls.network(choice.build().build())
         policy.load_state_dict(mine)
     except (ValueError, RuntimeError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]

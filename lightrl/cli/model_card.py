@@ -1,4 +1,4 @@
-"""The README.md of an exported policy: how to load it, what it was trained with, and what came of it."""
+"""The README.md of an exported policy or reward model: how to load it, what it was trained with, and what came of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lightrl.cli.bundles import in_full
 from lightrl.cli.choice import Choice, shown
 from lightrl.cli.resolve import Resolved
 
-HELD_OUT = re.compile(r"val/(reward|rewards/.*/mean|completions/mean_length)")
+HELD_OUT = re.compile(r"val/(reward|rewards/.*/mean|completions/mean_length|accuracy|margin|calibration/error)")
 """Metrics of held-out prompts that a card shows."""
 SOME = ("reward", "reward_std", "kl", "entropy", "completions/mean_length", "completions/clipped_ratio", "loss")
 """Metrics of training that a card shows, where a run has them."""
@@ -34,19 +34,21 @@ def model_card(resolved: Resolved, notes: dict[str, Any], name: str, adapters: b
     """
     model = resolved.model
     base = _base(model.value("policy"))
-    head: dict[str, Any] = {"library_name": "peft" if adapters else "transformers", "pipeline_tag": "text-generation"}
+    product: str = model.cls.product
+    task = "text-generation" if product == "policy" else "text-classification"
+    head: dict[str, Any] = {"library_name": "peft" if adapters else "transformers", "pipeline_tag": task}
     if base is not None and base.count("/") == 1 and not Path(base).expanduser().exists():
         head["base_model"] = base
     algorithm = model.value("algorithm") if "algorithm" in model.takes else None
     trainer = model.cls.__name__ if algorithm is None else algorithm.cls.__name__
     head["tags"] = ["lightrl", *(["reinforcement-learning"] if algorithm is not None else []), trainer.lower()]
-    what = "The adapters of a policy" if adapters else "A policy"
+    what = "The adapters of a policy" if adapters else f"A {product}"
     start = f", starting from `{base}`" if base is not None else ""
     parts = [
         f"---\n{yaml.safe_dump(head, sort_keys=False)}---",
         f"# {name}",
         f"{what} trained with {trainer} by lightrl {__version__}{start}.",
-        _usage(name, adapters),
+        _usage(name, adapters, "AutoModelForCausalLM" if product == "policy" else "AutoModelForSequenceClassification"),
         "## Numbers\n\n" + _table(("number", "value"), _numbers(notes, "training steps" if algorithm is None else "rollouts")),
         "## Settings\n\n" + _table(("key", "value"), _settings(resolved, algorithm)),
         "Versions: " + ", ".join(f"{package} {version(package)}" for package in PACKAGES) + ".",
@@ -54,11 +56,11 @@ def model_card(resolved: Resolved, notes: dict[str, Any], name: str, adapters: b
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
 
-def _usage(name: str, adapters: bool) -> str:
-    load = f'AutoModelForCausalLM.from_pretrained("{name}")'
+def _usage(name: str, adapters: bool, auto: str) -> str:
+    load = f'{auto}.from_pretrained("{name}")'
     if adapters:
-        load = f'PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained("BASE"), "{name}")'
-    imports = "from transformers import AutoModelForCausalLM, AutoTokenizer" + ("\nfrom peft import PeftModel" if adapters else "")
+        load = f'PeftModel.from_pretrained({auto}.from_pretrained("BASE"), "{name}")'
+    imports = f"from transformers import {auto}, AutoTokenizer" + ("\nfrom peft import PeftModel" if adapters else "")
     return f'```python\n{imports}\n\nmodel = {load}\ntokenizer = AutoTokenizer.from_pretrained("{name}")\n```'
 
 
@@ -79,7 +81,7 @@ def _settings(resolved: Resolved, algorithm: Choice | None) -> Iterable[tuple[st
         for name in algorithm.takes:
             yield f"algorithm.{name}", _said(algorithm.value(name))
     model = resolved.model
-    for name, reward in (model.value("rewards") or {}).items():
+    for name, reward in ((model.value("rewards") if "rewards" in model.takes else None) or {}).items():
         yield f"rewards.{name}", _said(reward)
     for name in model.takes:
         if name not in ("algorithm", "rewards"):

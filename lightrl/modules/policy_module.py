@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import torch
 from lightning.pytorch import LightningModule
@@ -39,6 +39,9 @@ ONE_THREAD_BELOW = 2_000_000
 
 class PolicyModule(LightningModule):
     """A policy in manual optimisation, evaluated by sampling completions and scoring them."""
+
+    product: ClassVar[Literal["policy", "reward model"]] = "policy"
+    """What a run makes and `lightrl export` writes."""
 
     def __init__(
         self,
@@ -79,6 +82,15 @@ class PolicyModule(LightningModule):
     @abstractmethod
     def steps_per_epoch(self, prompts: int | None) -> int:
         """Training steps in one Lightning epoch, given the number of training prompts (None: endless)."""
+
+    @classmethod
+    def network(cls, policy: Policy) -> Any:
+        """What is trained, and stored under the name `policy`.
+
+        Args:
+            policy: as its source has built it.
+        """
+        return policy
 
     @property
     def adapter(self) -> StrategyAdapter:

@@ -20,6 +20,7 @@ from lightrl.modules.ranking_columns import RankingColumns, read_ranking
 from lightrl.modules.rankings import Comparisons, RankingReader, Rankings
 from lightrl.ops.batching import micro_batches, split_to
 from lightrl.ops.comparison import bradley_terry
+from lightrl.policy.policy import Policy
 from lightrl.policy.reward_network import RewardNetwork
 from lightrl.policy.source import PolicySource
 from lightrl.rollout.transformers_engine import TransformersEngine
@@ -39,6 +40,7 @@ class RewardModeling(PolicyModule):
     centring: Eisenstein et al. 2023, arXiv:2312.09244, eq. 2.
     """
 
+    product = "reward model"
     policy: RewardNetwork  # type: ignore[assignment]
 
     def __init__(
@@ -74,6 +76,11 @@ class RewardModeling(PolicyModule):
         self.batch_size, self.columns, self.centring = batch_size, columns, centring
         self.reader: RankingReader = None  # type: ignore[assignment]
 
+    @classmethod
+    def network(cls, policy: Policy) -> RewardNetwork:
+        """The policy's trunk with a head."""
+        return RewardNetwork(policy)
+
     def build_models(self) -> None:
         """Put a head on the policy's trunk, and read every row of the data once, so that a bad one is named before the first step."""
         if self.batch_size % self.adapter.world_size:
@@ -81,7 +88,7 @@ class RewardModeling(PolicyModule):
             raise ValueError(f"model.batch_size is {self.batch_size}, which {ranks} ranks cannot share evenly: give a multiple of {ranks}")
         policy = self.policy_source.build()
         check_precision(str(self.trainer.precision), policy.model.dtype)
-        self.policy = RewardNetwork(policy)
+        self.policy = self.network(policy)
         self.reader = RankingReader(self.policy, self.columns)
         data = getattr(self.trainer, "datamodule", None)
         if data is not None and hasattr(data, "measure"):

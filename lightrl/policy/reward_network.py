@@ -14,6 +14,7 @@ from lightrl.policy.adapted import AdaptedPolicy
 from lightrl.policy.conversation import ConversationTokenizer
 from lightrl.policy.padding_token import give_padding
 from lightrl.policy.policy import Policy, save_tokenizer
+from lightrl.policy.standing_weights import standing_weights
 from lightrl.types import Prompt
 
 AS_TEXT = "{% for message in messages %}{{ message['content'] }}{% endfor %}{% if not add_generation_prompt %}{{ eos_token }}{% endif %}"
@@ -85,8 +86,13 @@ class RewardNetwork(nn.Module):
 
     def save(self, folder: str | Path) -> None:
         """Write a Hugging Face folder (AutoModelForSequenceClassification with one output, safetensors, tokenizer with chat template)."""
-        self._plain().save_pretrained(folder)
+        model = self._plain()
+        model.save_pretrained(folder, state_dict=standing_weights(model))
         save_tokenizer(self.tokenizer, folder)
+
+    def merged(self) -> RewardNetwork:
+        """Itself: adapters are added to the weights as it is saved."""
+        return self
 
     def _plain(self) -> Any:
         """The classifier, adapters (if there are any) added to its weights."""
