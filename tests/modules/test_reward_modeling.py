@@ -95,8 +95,9 @@ def fit(folder: Path, subject: RewardModeling, data: PromptData, **changes: Any)
         "accelerator": "cpu", "devices": 1, "logger": False, "enable_progress_bar": False, "enable_model_summary": False,
         "enable_checkpointing": False, "num_sanity_val_steps": 0, "default_root_dir": folder, "max_steps": 1,
     }  # fmt: skip
+    checkpoint = changes.pop("ckpt_path", None)
     run = Trainer(**{**settings, **changes})
-    run.fit(subject, datamodule=data)
+    run.fit(subject, datamodule=data, ckpt_path=checkpoint)
     return run
 
 
@@ -203,6 +204,19 @@ def test_it_learns_to_tell_right_from_wrong(tmp_path: Path) -> None:
     numbers = fit(tmp_path, subject, data, max_steps=60, val_check_interval=20, check_val_every_n_epoch=None).callback_metrics
     assert float(numbers["val/accuracy"]) >= 0.8
     assert abs(float(numbers["val/score/mean"])) < float(numbers["val/margin"])
+
+
+def test_a_run_that_is_stopped_and_resumed_ends_at_the_same_weights(tmp_path: Path) -> None:
+    def run(steps: int, **resumed: Any) -> tuple[RewardModeling, Trainer]:
+        subject = module(batch_size=2, optimizer=lambda p: torch.optim.AdamW(p, lr=0.01))
+        return subject, fit(tmp_path, subject, PromptData(train=Given(*MIXED)), max_steps=steps, **resumed)
+
+    whole, _ = run(5)
+    _, stopped = run(2)
+    stopped.save_checkpoint(tmp_path / "stopped.ckpt")
+    resumed, _ = run(5, ckpt_path=tmp_path / "stopped.ckpt")
+    for (name, value), other in zip(whole.policy.state_dict().items(), resumed.policy.state_dict().values(), strict=True):
+        assert torch.equal(value, other), name
 
 
 def test_prediction_scores_completions_in_their_order(tmp_path: Path) -> None:
