@@ -17,6 +17,7 @@ from torch import Tensor
 
 from lightrl.data.loaders import PromptBatch
 from lightrl.modules.evaluation import Evaluation
+from lightrl.modules.evaluation_report import report_samples
 from lightrl.modules.precision import check_precision
 from lightrl.modules.statistics import StatisticsLedger
 from lightrl.ops.batching import micro_batches, split_to
@@ -71,6 +72,8 @@ class PolicyModule(LightningModule):
         self.automatic_optimization = False
         self.policy_source, self.engine, self.evaluation = fresh(policy), fresh(engine), evaluation
         self.rewards = RewardSet(rewards) if rewards else None
+        if self.rewards is not None:
+            evaluation.judge(self.rewards.rewards)
         self.micro_batch_tokens, self.max_grad_norm = micro_batch_tokens, max_grad_norm
         self._optimizer, self._lr_scheduler = optimizer, lr_scheduler
         self.policy: Policy = None  # type: ignore[assignment]
@@ -244,6 +247,8 @@ class PolicyModule(LightningModule):
         ledger = self._evaluation_ledger
         ledger.add("reward", torch.where(scored.scorable, token_rewards.sum(1), torch.nan))
         ledger.add_all({**self.rewards.statistics(scored, normalized=False), **scoring.statistics()}, scored.response_mask)
+        judge = self.evaluation.judge(self.rewards.rewards)
+        report_samples(ledger, scored, self.evaluation, judge, self.rewards.rewards[judge])
         report_lengths(ledger, scored)
         return scored
 
@@ -262,8 +267,10 @@ class PolicyModule(LightningModule):
         parts = {name: part.tolist() for name, part in scored.reward_parts.items() if part.dim() == 1}  # type: ignore[attr-defined]
         return [
             {
+                **prompt.columns,
                 "id": prompt.id,
                 "prompt": prompt.text if prompt.text is not None else list(prompt.messages or ()),
+                "answer": prompt.answer,
                 "completion": scored.completions[i],
                 "finish_reason": scored.finish_reason[i],
                 "tokens": int(scored.response_lengths[i]),

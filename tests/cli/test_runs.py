@@ -37,6 +37,22 @@ def test_predict_writes_one_line_per_completion(lightrl: Callable[..., Any], tmp
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert len(rows) == 16  # 8 validation prompts
     assert {"prompt", "completion", "finish_reason", "tokens"} <= set(rows[0])
+    assert all(row["answer"] == "".join(sorted(row["prompt"].rstrip("="))) for row in rows)
+    again = lightrl("reward", "test", "--config", "run.yaml", "--data", str(file), "--json")
+    assert again.status == 0, again.err
+    assert json.loads(again.out)["rows"] == 16
+
+
+def test_predictions_keep_the_columns_of_their_prompts(lightrl: Callable[..., Any], write: Callable[..., Any], tmp_path: Path) -> None:
+    lines = [{"prompt": f"{i}2=", "answer": f"2{i}", "level": i, "completion": "from the data"} for i in range(3, 6)]
+    write("asked.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    source = ["--data.test", "JsonLines", "--data.test.path", "asked.jsonl", "--data.test.chat", "false"]
+    answer = lightrl("predict", "--config", "run.yaml", *source)
+    assert answer.status == 0, answer.err
+    (file,) = (tmp_path / "runs").glob("**/completions.jsonl")
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [(row["prompt"], row["answer"], row["level"]) for row in rows] == [("32=", "23", 3), ("42=", "24", 4), ("52=", "25", 5)]
+    assert all(row["completion"] != "from the data" for row in rows)
 
 
 def test_evaluating_nothing_is_refused(lightrl: Callable[..., Any]) -> None:
