@@ -146,6 +146,14 @@ class RowReward(Reward):
             A finite number, a list with one per response token, or None to abstain.
         """
 
+    def answer_in(self, completion: str) -> str | None:
+        """The answer that a completion gives, written so that equal answers are equal texts; None: it gives none.
+
+        Evaluations count these as votes (`maj@n`), in the training process: it is to be quick and never to hang. A reward that does
+        not define it has no such votes.
+        """
+        return None
+
 
 class BatchReward(Reward):
     """Scores a whole rollout at once, for example with a model, in the training process."""

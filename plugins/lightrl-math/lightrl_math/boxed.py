@@ -32,10 +32,19 @@ class Boxed(Verdict):
             raise ValueError(f"prompt {prompt.id!r} has no answer to compare with, got {answer!r}")
         expected = str(answer)
         boxed = last_box(expected)
-        found = last_box(completion)
-        closed = found is not None and not completion.endswith(found)
-        said = plain(found) if closed and found is not None else ""
-        return self.verdict(said == plain(expected if boxed is None else boxed) if said else None)
+        said = boxed_answer(completion)
+        return self.verdict(None if said is None else said == plain(expected if boxed is None else boxed))
+
+    def answer_in(self, completion: str) -> str | None:
+        """What the last box holds, without what does not count; None without a closed box that holds something."""
+        return boxed_answer(completion)
+
+
+def boxed_answer(completion: str) -> str | None:
+    """What the last closed box of a completion holds, without what does not count; None if that is nothing."""
+    found = last_box(completion)
+    closed = found is not None and not completion.endswith(found)
+    return (plain(found) or None) if closed and found is not None else None
 
 
 def plain(answer: str) -> str:

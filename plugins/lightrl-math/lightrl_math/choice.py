@@ -54,6 +54,10 @@ class MultipleChoice(Verdict):
         found = chosen(completion.rpartition(THOUGHTS_END)[2], self.options)
         return self.verdict(None if found is None else found == expected)
 
+    def answer_in(self, completion: str) -> str | None:
+        """The letter it chooses; None without one."""
+        return chosen(completion.rpartition(THOUGHTS_END)[2], self.options)
+
     def _expected(self, prompt: Prompt, answer: Any) -> str:
         if isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < len(self.options):
             return self.options[answer]

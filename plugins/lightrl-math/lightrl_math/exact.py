@@ -14,3 +14,7 @@ class ExactMatch(RowReward):
         if answer is None:
             raise ValueError(f"prompt {prompt.id!r} has no answer to compare with")
         return float(completion.strip() == str(answer).strip())
+
+    def answer_in(self, completion: str) -> str | None:
+        """The stripped completion; None if nothing is left."""
+        return completion.strip() or None

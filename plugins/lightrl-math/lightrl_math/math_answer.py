@@ -6,6 +6,8 @@ import re
 from typing import Any
 
 from lightrl import Prompt
+from lightrl_math.boxed import boxed_answer
+from lightrl_math.number import final_number
 from lightrl_math.verdict import Verdict
 
 DELIMITED = re.compile(r"(?<!\\)\$|\\boxed|\\\(|\\\[")
@@ -49,6 +51,14 @@ class MathAnswer(Verdict):
             raise ValueError(f"the answer of prompt {prompt.id!r} cannot be read as mathematics: {answer!r}")
         found = parsed(completion)
         return self.verdict(same(expected, found) if found else None)
+
+    def answer_in(self, completion: str) -> str | None:
+        """What the last box holds, else the final number; compared as text, since reading mathematics may never end."""
+        boxed = boxed_answer(completion)
+        if boxed is not None:
+            return boxed
+        found = final_number(completion)
+        return None if found is None else str(found)
 
 
 def same(expected: tuple[Any, ...], found: tuple[Any, ...]) -> bool:

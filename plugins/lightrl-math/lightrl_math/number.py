@@ -38,6 +38,11 @@ class FinalNumber(Verdict):
         found = final_number(completion)
         return self.verdict(None if found is None else found == expected)
 
+    def answer_in(self, completion: str) -> str | None:
+        """The final number, as a fraction in lowest terms; None without one."""
+        found = final_number(completion)
+        return None if found is None else str(found)
+
 
 def reference_number(answer: Any) -> Fraction | None:
     """The number of an answer column: a number as it is, or the final number of a text; None if there is none."""

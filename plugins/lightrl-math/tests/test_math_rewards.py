@@ -1,10 +1,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lightrl_math import ExactMatch, FinalNumber
+from lightrl_math import Boxed, ExactMatch, FinalNumber, MathAnswer, MultipleChoice
 from lightrl_math.number import final_number, reference_number
 
-from lightrl import Prompt
+from lightrl import Prompt, RowReward
 
 PROMPT = Prompt(id="p", text="?")
 
@@ -70,3 +70,23 @@ def test_exact_match_ignores_surrounding_white_space_only() -> None:
     assert ExactMatch().score(PROMPT, "65", answer=65) == 1.0
     with pytest.raises(ValueError, match="no answer"):
         ExactMatch().score(PROMPT, "None", answer=None)
+
+
+@pytest.mark.parametrize(
+    ("reward", "completion", "answer"),
+    [
+        (ExactMatch(), " 42\n", "42"),
+        (ExactMatch(), " ", None),
+        (Boxed(), r"so \boxed{\dfrac{1}{2}}.", r"\frac{1}{2}"),
+        (Boxed(), "so one half", None),
+        (FinalNumber(), "it costs $1,234.50", "2469/2"),
+        (FinalNumber(), "#### 1234.5 dollars", "2469/2"),
+        (FinalNumber(), "nothing", None),
+        (MathAnswer(), r"2 + 2 = 4, so \boxed{4 x}", "4x"),
+        (MathAnswer(), "the answer is 0.50", "1/2"),
+        (MultipleChoice(), "<think>A</think> The answer is (c).", "C"),
+        (MultipleChoice(), "A or B", None),
+    ],
+)
+def test_the_answer_that_votes(reward: RowReward, completion: str, answer: str | None) -> None:
+    assert reward.answer_in(completion) == answer
