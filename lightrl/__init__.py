@@ -36,7 +36,7 @@ _HOME = {
     "lightrl.parts.correction": ["MaskedImportance", "RolloutCorrection", "TruncatedImportance"],
     "lightrl.parts.critic": ["ClippedCritic", "Critic", "ValueHead"],
     "lightrl.parts.dynamic_sampler": ["DynamicSampler"],
-    "lightrl.parts.engine": ["RolloutEngine", "Sampling"],
+    "lightrl.parts.engine": ["RolloutEngine", "SampledPolicy", "Sampling"],
     "lightrl.parts.kl": ["KL", "AdaptiveKL", "KLController", "KLPenalty"],
     "lightrl.parts.loss_term": ["EntropyBonus", "LossTerm", "PositiveNLL"],
     "lightrl.parts.mixed_objective": ["MixedObjective"],

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.cli.choice import Choice, shown
+from lightrl.cli.choice import Choice, default_of, shown
 from lightrl.cli.errors import ConfigError
-from lightrl.cli.signatures import Slot
+from lightrl.cli.signatures import Argument, Slot
 from lightrl.plugins.registry import UnknownName, registry
 
 KIND = "algorithm"
@@ -66,4 +66,12 @@ def _argument(choice: Choice, name: str) -> str:
     if choice.takes[name].required and name not in choice.arguments:
         return "?"
     value = choice.value(name)
+    return in_full(value) if isinstance(value, Choice) else shown(value)
+
+
+def default_text(argument: Argument) -> str:
+    """The default of an argument, a part with its own arguments; `required` if there is none."""
+    if argument.required:
+        return "required"
+    value = default_of(argument)
     return in_full(value) if isinstance(value, Choice) else shown(value)

@@ -53,7 +53,7 @@ class Choice:
     def build(self) -> Any:
         """The object, with the parts in its arguments built first."""
         given = [name for name, argument in self.takes.items() if name in self.arguments or not argument.required]
-        return self.cls(**{name: _built(self.value(name)) for name in given})
+        return self.cls(**{name: built(self.value(name)) for name in given})
 
     def __str__(self) -> str:
         given = ", ".join(f"{name}={shown(value)}" for name, value in self.arguments.items())
@@ -120,9 +120,10 @@ def _nested(slot: Slot, value: Any) -> Any:
     return value
 
 
-def _built(value: Any) -> Any:
+def built(value: Any) -> Any:
+    """A value of a config with the objects that its choices describe."""
     if isinstance(value, dict):
-        return {name: _built(part) for name, part in value.items()}
+        return {name: built(part) for name, part in value.items()}
     return value.build() if isinstance(value, Choice) else value
 
 

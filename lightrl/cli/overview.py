@@ -21,8 +21,10 @@ lightrl trains language models with reinforcement learning; every algorithm is a
   lightrl algorithms [--compare]                                           which algorithms there are, and what sets them apart
   lightrl explain DAPO                                                     one algorithm: every part with its formula and source
   lightrl diff GRPO DAPO                                                   what differs, down to the argument; also of two config files
-  lightrl configs [copy dapo]                                              configs that packages bring: --config dapo runs one, copy writes it here
+  lightrl configs [copy dapo]                                              configs of installed packages; fit --config dapo finds one
   lightrl plugins list [--json]                                            what is installed, and what failed to load
+  lightrl plugins show | check NAME                                        one in full; its promises and configs, tried in a fresh process
+  lightrl plugins new my-idea --kind advantage                             a package with a part that works, to be changed
 
 Any key of the config can be given after it; a later one wins:
   --model.algorithm DAPO                                                   another algorithm: its slots are reset to the new bundle

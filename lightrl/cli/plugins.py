@@ -1,4 +1,4 @@
-"""`lightrl plugins list`: what is installed, where from, and what failed to load."""
+"""`lightrl plugins list | show | check | new`: what is installed and where from, whether it keeps its promises, and a beginning."""
 
 from __future__ import annotations
 
@@ -7,19 +7,34 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from lightrl.hookspecs import GROUP
+from lightrl.hookspecs import KINDS
 
 if TYPE_CHECKING:
     from lightrl.plugins.loader import PluginRecord
 
 
 def plugins(words: list[str]) -> int:
-    """Carry out `lightrl plugins ...`; returns 0 also when a plugin is broken: that is part of the answer."""
-    parser = argparse.ArgumentParser(prog="lightrl plugins", description=__doc__)
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    listing = verbs.add_parser("list", help="every plugin: version, API, what it registers, where from; broken ones with the reason")
-    listing.add_argument("--json", action="store_true", help="print JSON in place of a table")
-    options = parser.parse_args(words)
+    """Carry out `lightrl plugins ...`.
+
+    Returns:
+        0, also from `list` and `show` when a plugin is broken, since that is part of the answer; 1 if `check` finds something wrong.
+
+    Raises:
+        ConfigError: a plugin or a kind that is not there, or a folder that is.
+    """
+    options = _read(words)
+    if options.verb == "show":
+        from lightrl.cli.plugin_show import show
+
+        return show(options.name)
+    if options.verb == "check":
+        from lightrl.cli.plugin_check import check
+
+        return check(options.names, options.arguments)
+    if options.verb == "new":
+        from lightrl.cli.plugin_new import new
+
+        return new(options.name, options.kind, options.out)
     from lightrl.plugins.registry import registry
 
     records = registry().records
@@ -30,15 +45,57 @@ def plugins(words: list[str]) -> int:
     return 0
 
 
+def _read(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="lightrl plugins", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    listing = verbs.add_parser("list", help="every plugin: version, API, what it registers, where from; broken ones with the reason")
+    listing.add_argument("--json", action="store_true", help="print JSON in place of a table")
+    showing = verbs.add_parser("show", help="one plugin: each class with its formula, source and arguments; of a broken one the traceback")
+    showing.add_argument("name", metavar="NAME", help="of the plugin or of its distribution, as listed")
+    checking = verbs.add_parser("check", help="what every plugin promises, tried in a fresh process; status 1 if something is wrong")
+    checking.add_argument("names", nargs="+", metavar="NAME", help="of a plugin or of its distribution, as listed")
+    checking.add_argument("--arguments", metavar="YAML", help="for classes with required arguments, as a file or {Class: {name: value}}")
+    making = verbs.add_parser("new", help="a package with a part of a kind, which installs and whose tests pass")
+    making.add_argument("name", metavar="NAME", help="of the package, such as my-idea")
+    making.add_argument("--kind", default="algorithm", help=f"what it registers: {', '.join(KINDS)} (algorithm)")
+    making.add_argument("--out", metavar="FOLDER", help="where to; by default NAME in the working directory")
+    return parser.parse_args(words)
+
+
+def record_named(name: str) -> PluginRecord:
+    """What became of the plugin with this name, or of the only one of the distribution with this name.
+
+    Raises:
+        ConfigError: there is none, or a distribution has several.
+    """
+    from lightrl.cli.errors import ConfigError, closest
+    from lightrl.plugins.registry import registry
+
+    records = registry().records
+    found = [r for r in records if r.name == name] or [r for r in records if r.distribution == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        same = ", ".join(f"{r.name} ({r.distribution})" for r in found)
+        raise ConfigError("", f"{name!r} may be {same}: " + ("write the distribution." if found[0].name == name else "write the name."))
+    names = [n for r in records for n in dict.fromkeys((r.name, r.distribution))]
+    raise ConfigError(
+        "",
+        f"no plugin is named {name!r}.{closest(name, names)} Installed: {', '.join(r.name for r in records)}.",
+        "See: lightrl plugins list",
+    )
+
+
 def as_json(record: PluginRecord) -> dict[str, Any]:
     """A plugin as a JSON value."""
     return {
         "name": record.name,
         "distribution": record.distribution,
         "version": record.version,
-        "api": GROUP,
+        "api": record.api,
         "location": record.location,
         "registers": {kind: sorted(cls.__name__ for cls in classes) for kind, classes in record.classes.items() if classes},
+        "recipes": [path.stem for path in record.recipes],
         "error": record.error,
     }
 
@@ -56,7 +113,9 @@ def _print_table(records: list[PluginRecord]) -> None:
         registered = "\n".join(
             f"{kind}: {', '.join(sorted(c.__name__ for c in classes))}" for kind, classes in record.classes.items() if classes
         )
-        what = f"did not load: {first_line(record.error)}" if record.error else registered or "nothing"
+        if record.recipes:
+            registered += f"\nconfigs: {', '.join(path.stem for path in record.recipes)}"
+        what = f"did not load: {first_line(record.error)}" if record.error else registered.strip() or "nothing"
         origin = f"{record.distribution} {record.version}\n{record.location}"
-        table.add_row(record.name, Text(origin), GROUP, Text(what), style="red" if record.error else None)
+        table.add_row(record.name, Text(origin), record.api, Text(what), style="red" if record.error else None)
     Console().print(table)

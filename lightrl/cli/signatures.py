@@ -52,6 +52,8 @@ class Argument:
     """What it may hold."""
     default: Any
     """`inspect.Parameter.empty` if it must be given."""
+    help: str = ""
+    """What the docstring says of it."""
 
     @property
     def required(self) -> bool:
@@ -68,7 +70,11 @@ def arguments_of(cls: type[Any], supplied: int = 0) -> Mapping[str, Argument]:
 @functools.cache
 def _arguments(cls: Any, supplied: int) -> Mapping[str, Argument]:
     found = [p for p in get_signature_parameters(cls, None) if p.kind not in (p.kind.VAR_POSITIONAL, p.kind.VAR_KEYWORD)]
-    return {p.name: Argument(p.name, slot_of(p.annotation), p.default) for p in found[supplied:]}
+    return {p.name: Argument(p.name, slot_of(p.annotation), p.default, _one_line(p.doc)) for p in found[supplied:]}
+
+
+def _one_line(text: str | None) -> str:
+    return " ".join((text or "").split())
 
 
 def slot_of(annotation: Any) -> Slot:

@@ -19,6 +19,11 @@ def small_digits(completion: str) -> float:
     return sum(c in "01234" for c in completion) / max(len(completion), 1)
 
 
+def parity(completion: str) -> int:
+    """0 or 1 by the sum of a completion's characters: it differs within a group of almost any policy."""
+    return sum(map(ord, completion)) % 2
+
+
 @dataclass(frozen=True)
 class Learnt:
     """What one rollout did to a tiny policy."""

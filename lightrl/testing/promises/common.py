@@ -17,7 +17,15 @@ from lightrl.testing.promises.promise import BrokenPromise, Make, expect, promis
 @promise("part", "the class and each of its arguments is documented and typed")
 def documented(make: Make) -> None:
     """A docstring of its own, and `name: what it is` and a type for each argument."""
-    cls = type(make())
+    check_documentation(type(make()))
+
+
+def check_documentation(cls: type[Any]) -> None:
+    """Look at the docstrings and the signature of a class.
+
+    Raises:
+        BrokenPromise: one of them is missing; the message says which and what to write.
+    """
     expect(bool((cls.__dict__.get("__doc__") or "").strip()), f"{cls.__name__} has no docstring: say in one sentence what it does")
     for owner in cls.__mro__:
         init = owner.__dict__.get("__init__")
