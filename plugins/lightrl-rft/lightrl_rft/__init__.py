@@ -1,0 +1,96 @@
+"""Learning from one's own best answers: expert iteration (RAFT, RFT, ReST), and DPO on pairs that the policy has just sampled."""
+
+from typing import Any
+
+from jsonargparse import lazy_instance
+
+from lightrl import (
+    Advantage,
+    Aggregation,
+    ClipScheme,
+    GroupRelative,
+    PolicyGradient,
+    SequenceSum,
+    TokenMean,
+    TokenWeight,
+    hookimpl,
+)
+from lightrl_rft.best_against_worst import BestAgainstWorst
+from lightrl_rft.imitation import Imitation
+from lightrl_rft.selection import AtLeast, BestAndWorst, BestOfGroup
+
+__all__ = ["AtLeast", "BestAgainstWorst", "BestAndWorst", "BestOfGroup", "ExpertIteration", "Imitation", "OnlineDPO"]
+
+
+class ExpertIteration(GroupRelative):
+    """Reward-ranked fine-tuning: sample, keep the best of each group, imitate it.
+
+    The loss is supervised fine-tuning's on what is kept: the mean over its tokens of -log pi. `token_weight: AtLeast` keeps all good
+    enough answers in place of the best one (RFT, ReST).
+
+    Source: Dong et al. 2023 (RAFT), arXiv:2304.06767.
+    """
+
+    best_for = "a reward that tells right from wrong and a policy that is sometimes right: robust, and nothing to tune"
+
+    def __init__(
+        self,
+        advantage: Advantage = lazy_instance(Imitation),
+        clip: ClipScheme = lazy_instance(PolicyGradient),
+        aggregation: Aggregation = lazy_instance(TokenMean),
+        token_weight: TokenWeight | None = lazy_instance(BestOfGroup),
+        **kwargs: Any,
+    ) -> None:
+        """
+        Args:
+            advantage: how much better than expected a completion was.
+            clip: how far one update may go.
+            aggregation: what a token weighs in the loss.
+            token_weight: which completions are imitated.
+            **kwargs: the other slots of `GroupRelative`.
+        """
+        super().__init__(advantage=advantage, clip=clip, aggregation=aggregation, token_weight=token_weight, **kwargs)
+
+
+class OnlineDPO(GroupRelative):
+    """DPO whose pairs are the policy's own: the best completion of each group against the worst.
+
+    For one optimizer step per rollout: with more, the pairs' weights are those from before the first.
+
+    Source: Guo et al. 2024 (OAIF), arXiv:2402.04792.
+    """
+
+    best_for = "a judge or reward model that ranks better than it scores, and a policy that must stay near its reference"
+
+    def __init__(
+        self,
+        advantage: Advantage = lazy_instance(BestAgainstWorst),
+        clip: ClipScheme = lazy_instance(PolicyGradient),
+        aggregation: Aggregation = lazy_instance(SequenceSum),
+        token_weight: TokenWeight | None = lazy_instance(BestAndWorst),
+        **kwargs: Any,
+    ) -> None:
+        """
+        Args:
+            advantage: how much better than expected a completion was.
+            clip: how far one update may go.
+            aggregation: what a token weighs in the loss.
+            token_weight: which completions make the pairs.
+            **kwargs: the other slots of `GroupRelative`.
+        """
+        super().__init__(advantage=advantage, clip=clip, aggregation=aggregation, token_weight=token_weight, **kwargs)
+
+
+@hookimpl
+def lightrl_algorithms() -> list[type[Any]]:
+    return [ExpertIteration, OnlineDPO]
+
+
+@hookimpl
+def lightrl_advantages() -> list[type[Any]]:
+    return [BestAgainstWorst, Imitation]
+
+
+@hookimpl
+def lightrl_token_weights() -> list[type[Any]]:
+    return [AtLeast, BestAndWorst, BestOfGroup]

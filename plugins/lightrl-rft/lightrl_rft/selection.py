@@ -1,0 +1,90 @@
+"""Which completions are imitated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from lightrl import Experience, TokenWeight
+
+
+class BestOfGroup(TokenWeight):
+    """Keeps the best completion of each group.
+
+    m = 1 on the row with the highest reward of its group, of several the one that the policy found likeliest; 0 on the others, whose
+    rewards stay in what is reported.
+
+    Source: Dong et al. 2023 (RAFT), arXiv:2304.06767, algorithm 1.
+    """
+
+    def __init__(self, at_least: float | None = None) -> None:
+        """
+        Args:
+            at_least: a group whose best reward is lower is left out; null keeps the best of every group, however bad.
+        """
+        self.at_least = at_least
+
+    def weights(self, experience: Experience) -> Tensor:
+        rows, best = torch.zeros_like(experience.scorable), best_rows(experience)
+        rows[best] = True if self.at_least is None else experience.rewards[best] >= self.at_least
+        return _kept(rows, experience)
+
+
+class AtLeast(TokenWeight):
+    """Keeps every completion that is good enough.
+
+    m = 1 where R >= threshold; prompts with many good answers weigh more than prompts with few.
+
+    Source: Yuan et al. 2023 (RFT), arXiv:2308.01825, section 3.3; Gulcehre et al. 2023 (ReST), arXiv:2308.08998, eq. 2.
+    """
+
+    def __init__(self, threshold: float = 1.0) -> None:
+        """
+        Args:
+            threshold: lowest reward that is imitated.
+        """
+        self.threshold = threshold
+
+    def weights(self, experience: Experience) -> Tensor:
+        return _kept(experience.scorable & (experience.rewards >= self.threshold), experience)
+
+
+class BestAndWorst(TokenWeight):
+    """Keeps the best and the worst completion of each group, and nothing of a group whose rewards are all equal.
+
+    Source: Guo et al. 2024 (OAIF), arXiv:2402.04792, section 3.
+    """
+
+    def weights(self, experience: Experience) -> Tensor:
+        rows = torch.zeros_like(experience.scorable)
+        rows[torch.cat(best_and_worst(experience))] = True
+        return _kept(rows, experience)
+
+
+def best_rows(experience: Experience) -> Tensor:
+    """`[P]` rows: of each group with a scorable row the one with the highest reward; of several the one that the policy found likeliest.
+
+    Args:
+        experience: whole groups.
+    """
+    likelihood = torch.where(experience.response_mask, experience.rollout_logprobs, 0.0).double().sum(1)
+    found = []
+    for group in torch.unique(experience.group):
+        rows = ((experience.group == group) & experience.scorable).nonzero()[:, 0]
+        if len(rows):
+            best = rows[experience.rewards[rows] == experience.rewards[rows].max()]
+            found.append(best[likelihood[best].argmax()])
+    return torch.stack(found) if found else torch.zeros(0, dtype=torch.long, device=experience.group.device)
+
+
+def best_and_worst(experience: Experience) -> tuple[Tensor, Tensor]:
+    """`[P]` rows each: the best and the worst one of every group whose scorable rewards are not all equal."""
+    best, worst = best_rows(experience), best_rows(replace(experience, rewards=-experience.rewards))
+    differ = experience.rewards[best] != experience.rewards[worst]
+    return best[differ], worst[differ]
+
+
+def _kept(rows: Tensor, experience: Experience) -> Tensor:
+    return rows[:, None].to(experience.token_rewards.dtype).expand_as(experience.token_rewards)
