@@ -16,17 +16,35 @@ class SortedPairs(DigitSorting):
     or written twice.
     """
 
+    def __init__(self, length: int = 6, examples: int = 20000, seed: int = 0, ordered: float = 0.0) -> None:
+        """
+        Args:
+            length: digits to sort, 1 to 18.
+            examples: how many distinct prompts.
+            seed: which ones, and in which order; two seeds share prompts.
+            ordered: share of the worse answers that are in order and have wrong digits, as those of a policy that has learnt the form
+                of an answer; in [0, 1].
+
+        Raises:
+            ValueError: length or ordered outside its range, or more examples than 10 ** length.
+        """
+        super().__init__(length, examples, seed)
+        if not 0 <= ordered <= 1:
+            raise ValueError(f"SortedPairs needs ordered in [0, 1], got {ordered}")
+        self.ordered = ordered
+
     def _example(self, number: int) -> Prompt:
         prompt = super()._example(number)
-        right = str(prompt.answer)
-        return replace(prompt, columns={"chosen": right, "rejected": _wrong(right, random.Random(f"{self.seed}:{number}"))})
+        right, ordered = str(prompt.answer), random.Random(f"{self.seed}:{number}:ordered").random() < self.ordered
+        return replace(prompt, columns={"chosen": right, "rejected": _wrong(right, random.Random(f"{self.seed}:{number}"), ordered)})
 
 
-def _wrong(right: str, chance: random.Random) -> str:
+def _wrong(right: str, chance: random.Random, ordered: bool) -> str:
     answer = right
     while answer == right:
         for _ in range(chance.randint(1, 2)):
             answer = _mistaken(answer, chance)
+        answer = "".join(sorted(answer)) if ordered else answer
     return answer
 
 
