@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from lightning.pytorch import LightningDataModule
@@ -95,6 +95,11 @@ class PromptData(LightningDataModule):
         if train.size is None and self._bound is not None:
             refuse_too_long(prompts, *self._bound)
         return prompts
+
+    def training_prompts(self) -> Iterator[Prompt]:
+        """Every training prompt of a sized source once, in its order; none of an endless one."""
+        train = self._sources["train"]
+        return (train.prompt(index) for index in range(train.size or 0))
 
     def columns(self) -> set[str]:
         """The columns that every prompt has, for rewards that name them."""

@@ -11,6 +11,7 @@ from string import Formatter
 from typing import Any
 
 from lightrl.data.content import content_hash
+from lightrl.data.turn_weights import TURN_WEIGHTS, turn_weights
 from lightrl.parts.prompts import PromptSource
 from lightrl.types import JSON, Message, Prompt
 
@@ -34,7 +35,8 @@ class Records(PromptSource):
     ) -> None:
         """
         Args:
-            prompt: the column with the prompt: a string, or a list of messages `{role, content}`.
+            prompt: the column with the prompt: a string, or a list of messages `{role, content}`; where whole conversations are learnt
+                from, a message of the assistant may have `train: false`, or a `weight` in the loss.
             answer: the column with the reference answer; null if there is none.
             id: the column with a unique id; null makes ids from the content, so that they survive reordering.
             system: a system prompt put before every conversation.
@@ -86,6 +88,7 @@ class Records(PromptSource):
             messages=messages,
             answer=_json(place, self.answer or "", answer),
             columns={name: _json(place, name, _column(place, row, name, "columns")) for name in kept},
+            meta=self._weights(place, row),
         )
         return prompt if self.id is not None else dataclasses.replace(prompt, id=content_hash(prompt))
 
@@ -99,6 +102,13 @@ class Records(PromptSource):
         if messages[0]["role"] == "system":
             raise ValueError(f"{place}: the conversation has a system message of its own, so `system` cannot be given")
         return None, ({"role": "system", "content": self.system}, *messages)
+
+    def _weights(self, place: str, row: Mapping[str, JSON]) -> dict[str, JSON]:
+        turns = None if self.template is not None else row[self.prompt_field]
+        if not isinstance(turns, list):
+            return {}
+        found = turn_weights(f"{place}: column {self.prompt_field!r}", turns)
+        return {TURN_WEIGHTS: [None, *found[TURN_WEIGHTS]]} if found and self.system is not None else found
 
     def _filled(self, template: str, place: str, row: Mapping[str, JSON]) -> str:
         values = {name: _column(place, row, name, "template") for name in _template_fields(template)}

@@ -68,6 +68,7 @@ class Policy(nn.Module):
         temperature: float = 1.0,
         entropy: bool = False,
         critic: nn.Module | None = None,
+        position_ids: Tensor | None = None,
     ) -> PolicyOutput:
         """Log-probs (and what else is asked for) of the selected tokens.
 
@@ -77,10 +78,12 @@ class Policy(nn.Module):
             temperature: divides the logits; > 0.
             entropy: also give the entropy.
             critic: also give its values; called with the ids and the last hidden states.
+            position_ids: `[n, L]`, for rows in which several texts stand one behind the other, each from position 0; None: one text each.
         """
+        places = {} if position_ids is None else {"position_ids": position_ids}
         if not self._chunked:
-            return self._from_full_logits(input_ids, mask, temperature, entropy, critic)
-        hidden = self.model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
+            return self._from_full_logits(input_ids, mask, temperature, entropy, critic, **places)
+        hidden = self.model.base_model(input_ids=input_ids, use_cache=False, **places).last_hidden_state
         head = self.model.get_output_embeddings()
         chosen, entropies = head(
             predictors(hidden, mask), input_ids[mask], temperature=temperature, entropy=entropy, softcap=self._softcap, scale=self._scale
@@ -112,9 +115,9 @@ class Policy(nn.Module):
         return self
 
     def _from_full_logits(
-        self, input_ids: Tensor, mask: Tensor, temperature: float, entropy: bool, critic: nn.Module | None
+        self, input_ids: Tensor, mask: Tensor, temperature: float, entropy: bool, critic: nn.Module | None, **places: Tensor
     ) -> PolicyOutput:
-        out = self.model(input_ids=input_ids, use_cache=False, output_hidden_states=critic is not None)
+        out = self.model(input_ids=input_ids, use_cache=False, output_hidden_states=critic is not None, **places)
         logits = predictors(out.logits, mask)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
         logq = logits.log_softmax(-1)

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightrl.ops.batching import micro_batches, minibatches, split_to
+from lightrl.ops.batching import micro_batches, minibatches, packed_batches, split_to
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -53,3 +53,16 @@ def test_split_to_gives_the_agreed_number_with_the_same_rows(sizes: list[int], m
     assert [i for batch in out for i in batch.tolist()] == list(range(sum(sizes)))
     empty = sum(len(batch) == 0 for batch in out)
     assert empty == max(0, count - sum(sizes))
+
+
+@given(st.lists(st.integers(1, 30), max_size=40), st.integers(1, 60))
+def test_packed_batches_cover_every_row_once_within_the_budget_and_waste_little(lengths: list[int], budget: int) -> None:
+    numbers = torch.tensor(lengths, dtype=torch.long)
+    batches = packed_batches(numbers, budget)
+    assert sorted(i for batch in batches for i in batch.tolist()) == list(range(len(lengths)))
+    filled = [int(numbers[batch].sum()) for batch in batches]
+    assert all(total <= budget or len(batch) == 1 for total, batch in zip(filled, batches, strict=True))
+    # two batches that would fit into one are never left apart
+    smallest = sorted(filled)[:2]
+    assert len(smallest) < 2 or sum(smallest) > budget
+    assert len(packed_batches(numbers, None)) == min(len(lengths), 1)
