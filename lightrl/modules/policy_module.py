@@ -149,6 +149,7 @@ class PolicyModule(LightningModule):
         loss_of: Callable[[Any], Tensor],
         veto: Callable[[], bool] = lambda: False,
         sequences: int = 1,
+        cut: Callable[[Tensor, int | None], list[Tensor]] = micro_batches,
     ) -> bool:
         """One optimizer step on a batch, whose gradient does not depend on how it is cut into micro-batches.
 
@@ -158,11 +159,12 @@ class PolicyModule(LightningModule):
             loss_of: this micro-batch's share of the sum over the step and all ranks.
             veto: asked after the last backward, with the same answer on all ranks; True drops the gradients and the step.
             sequences: rows of tokens in one row of the batch: a pair has two.
+            cut: which rows make a micro-batch, given their lengths and the budget.
 
         Returns:
             Whether the step was made.
         """
-        cuts = micro_batches(lengths.cpu(), None if self.micro_batch_tokens is None else self.micro_batch_tokens // sequences)
+        cuts = cut(lengths.cpu(), None if self.micro_batch_tokens is None else self.micro_batch_tokens // sequences)
         cuts = split_to(cuts, self.adapter.largest(len(cuts)))
         for i, rows in enumerate(cuts):
             # a rank with fewer micro-batches than the others takes part with a row that weighs nothing
