@@ -16,11 +16,11 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast check format docs demo learn parity killtest clean
+.PHONY: help install test fast check format docs demo learn preferences parity killtest clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
-	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 install: $(STAMP)  ## a virtual environment in .venv with the core and every plugin, editable
 
@@ -55,6 +55,9 @@ demo: $(STAMP)  ## a small policy learns to sort digits (SEED=0)
 
 learn: $(STAMP)  ## every online algorithm learns to sort digits (LEARN="--only grpo --seeds 0")
 	$(BIN)/python benchmarks/learn.py $(LEARN)
+
+preferences: $(STAMP)  ## objectives on given answers, beside PPO and GRPO (PREFERENCES="--only dpo ppo --seeds 0 1 2 3 4")
+	$(BIN)/python benchmarks/preferences.py $(PREFERENCES)
 
 parity: $(STAMP)  ## every strategy trains to the weights of one process
 	$(BIN)/python benchmarks/parity.py

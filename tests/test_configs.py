@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -66,11 +67,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_a_rollout_and_its_steps_on_a_cpu(file: Path, folder: Path) -> None:
     resolved = resolve("fit", read_words(["--config", str(file)]))
     tiny = folder / "tiny.yaml"
-    tiny.write_text(yaml.safe_dump({**TINY, "model": {key: TINY["model"][key] for key in TINY["model"] if key in resolved.model.takes}}))
+    model = {key: value for key, value in TINY["model"].items() if key in resolved.model.takes}
+    tiny.write_text(yaml.safe_dump({**TINY, "model": model, "data": {**TINY["data"], "train": _small(resolved.data.value("train"))}}))
     words = ["--config", str(file), "--config", str(tiny), *_shortest(resolved)]
     trainer = build("fit", resolve("fit", read_words(words)), run=True).trainer
     assert trainer.state.finished
     assert trainer.global_step >= 1
+
+
+def _small(source: Choice) -> dict[str, Any]:
+    """Short prompts, in the form that the source gives to what another one has."""
+    train: dict[str, Any] = TINY["data"]["train"]
+    return {"class_path": source.cls.__name__, "init_args": {"source": train}} if "source" in source.takes else train
 
 
 def _shortest(resolved: Resolved) -> list[str]:

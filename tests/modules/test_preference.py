@@ -18,6 +18,7 @@ from lightrl import (
     MixedObjective,
     Objective,
     PeriodicReference,
+    Policy,
     PreferenceOptimization,
     Prompt,
     PromptData,
@@ -27,10 +28,14 @@ from lightrl import (
     TransformersEngine,
     Unpaired,
 )
+from lightrl.cli.resolve import resolve
+from lightrl.cli.settings import read_words
 from lightrl.modules.offline_batch import partners
 from lightrl.modules.pairs import encode_pairs
+from lightrl.modules.reference_cache import ReferenceCache
 from lightrl.types import JSON
 
+CONFIG = Path(__file__).parents[2] / "configs" / "dpo_sort.yaml"
 RATE = 1e-3
 TINY = {"hidden": 16, "layers": 1, "heads": 2, "dtype": "float64"}
 
@@ -162,7 +167,40 @@ def test_validation_compares_held_out_pairs_and_scores_samples(tmp_path: Path) -
         (subject.policy(ids, mask).logprobs * mask).sum(1) / mask.sum(1)
         for ids, mask in ((pairs.chosen_ids, pairs.chosen_mask), (pairs.rejected_ids, pairs.rejected_mask))
     ]
-    assert numbers["val/rewards/margins"].item() == pytest.approx(2.5 * float((means[0] - means[1]).mean()), abs=1e-5)
+    assert numbers["val/rewards/margins"].item() == pytest.approx(2.5 * float((means[0] - means[1]).mean().detach()), abs=1e-5)
+
+
+def test_a_prompt_that_is_a_whole_conversation_is_answered_from_where_the_two_part(tmp_path: Path) -> None:
+    def turns(*said: str) -> list[JSON]:
+        return [{"role": role, "content": text} for role, text in zip(("user", "assistant"), said, strict=False)]
+
+    class Conversations(PromptSource):
+        size = 2
+
+        def __init__(self, asked: str) -> None:
+            self.asked = asked
+
+        def prompt(self, index: int) -> Prompt:
+            chosen, rejected = turns(f"{index}{self.asked}", str(index)), turns(f"{index}{self.asked}", "7")
+            return Prompt(id=str(index), messages=tuple(chosen), columns={"chosen": chosen, "rejected": rejected})
+
+    class Asked(RowReward):
+        runs = "inline"
+
+        def score(self, prompt: Prompt, completion: str) -> float:
+            return float(prompt.messages is not None and [turn["role"] for turn in prompt.messages] == ["user"])
+
+    class Chatting(TinyPolicy):
+        def build(self) -> Policy:
+            policy = super().build()
+            policy.tokenizer.chat_template = "{% for turn in messages %}{{ turn.content }}{% endfor %}"
+            return policy
+
+    subject = module(
+        DPO(), policy=Chatting(**TINY), batch_size=2, rewards={"asked": Asked()}, engine=TransformersEngine(max_new_tokens=4)
+    )  # fmt: skip
+    run = fit(subject, tmp_path, Conversations("="), data={"validation": Conversations("+0=")})
+    assert run.callback_metrics["val/rewards/asked/mean"] == 1
 
 
 def test_kto_reports_its_reference_point_and_the_margin_between_labels(tmp_path: Path) -> None:
@@ -228,6 +266,19 @@ def test_a_damaged_cache_file_is_said_and_computed_anew(tmp_path: Path) -> None:
     assert run.callback_metrics["reference/cached"] == 0
 
 
+def test_a_folder_that_cannot_hold_the_cache_is_refused_and_one_that_no_longer_can_ends_no_run(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(ValueError, match=r"model\.cache: .*file.* cannot be made .* or null"):
+        fit(module(DPO(), cache=str(tmp_path / "file")), tmp_path)
+    cache = ReferenceCache(tmp_path / "cache", "reference")
+    cache.put([(b"0" * 16, -1.0)])
+    cache.folder.rmdir()
+    cache.folder.write_text("not a folder any more")
+    with pytest.warns(UserWarning, match="1 reference log-probs cannot be kept in .*: the run goes on"):
+        cache.write()
+    assert cache.get([b"0" * 16, b"1" * 16]) == [-1.0, None]
+
+
 def test_a_resumed_run_ends_with_the_same_weights(tmp_path: Path) -> None:
     def subject() -> PreferenceOptimization:
         return module(DPO(), batch_size=2, cache=str(tmp_path / "cache"), optimizer=lambda p: torch.optim.Adam(p, lr=1e-2))
@@ -237,6 +288,7 @@ def test_a_resumed_run_ends_with_the_same_weights(tmp_path: Path) -> None:
     fit(whole, tmp_path, max_steps=7, **data)
     run = fit(first, tmp_path, max_steps=3, **data)
     run.save_checkpoint(tmp_path / "mid.ckpt")
+    assert torch.load(tmp_path / "mid.ckpt", weights_only=True)["run"]["steps"] == 3
     fit(second, tmp_path, max_steps=7, ckpt_path=str(tmp_path / "mid.ckpt"), **data)
     assert torch.equal(moved(whole), moved(second))
 
@@ -301,6 +353,15 @@ def test_what_does_not_fit_together_is_refused(tmp_path: Path) -> None:
         module(Neither())
     with pytest.raises(ValueError, match=r"max_prompt_tokens is about prompts alone.* set model.max_length"):
         fit(module(DPO()), tmp_path, data={"max_prompt_tokens": 9})
+
+
+def test_objectives_are_chosen_and_mixed_on_the_command_line() -> None:
+    words = ["--config", str(CONFIG), "--model.objective", "MixedObjective", "--model.objective.objectives.dpo", "DPO"]
+    words += ["--model.objective.objectives.dpo.beta", "0.3", "--model.objective.objectives.likelihood", "ChosenLikelihood"]
+    built = resolve("fit", read_words([*words, "--model.objective.weights", "{likelihood: 0.2}"])).model.value("objective").build()
+    assert {name: type(part) for name, part in built.objectives.items()} == {"dpo": DPO, "likelihood": ChosenLikelihood}
+    assert built.objectives["dpo"].beta == 0.3
+    assert built.weights == {"dpo": 1.0, "likelihood": 0.2}
 
 
 def test_unpaired_takes_pairs_apart_and_keeps_other_columns() -> None:

@@ -1,0 +1,100 @@
+"""DPO from random weights on right and wrong answers to GSM8K questions: run
+`OMP_NUM_THREADS=1 python benchmarks/gsm8k_pairs.py example_model_solutions.jsonl`.
+
+The file is that of https://github.com/openai/grade-school-math: 1319 test questions, each with the answers of four models and whether
+they are right. Of each of the 731 questions with answers of both kinds, one right answer is chosen and one wrong one rejected; 600 pairs
+are learnt from. What is shown is the margin between the implicit rewards of the other pairs, which is 0 where the policy is the reference,
+and how often it is positive. A policy of 2M random weights cannot calculate: like a reward model of its size
+(benchmarks/reward_model.py), it learns what right answers look like. The numbers are also written as results.json.
+"""
+
+# ruff: noqa: T201
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, Trainer
+from lightrl_preference import DPO
+from reward_model import MODELS, Row, lines, make_policy, questions, split
+
+from lightrl import JsonLines, PreferenceOptimization, PretrainedPolicy, PromptData
+
+NAMES = ("loss", "rewards/margins", "rewards/accuracies", "logps/chosen", "logps/rejected")
+
+
+class Evaluations(Callback):
+    """Keeps the evaluations and prints them."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, float]] = []
+
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:
+        numbers = {name: float(trainer.callback_metrics[f"val/{name}"]) for name in NAMES}
+        self.rows.append({"step": trainer.global_step, **numbers})
+        print(f"{trainer.global_step:>6}" + "".join(f"{value:>{len(name) + 2}.3f}" for name, value in numbers.items()), flush=True)
+
+
+def main() -> None:
+    """Prepare, train, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, help="example_model_solutions.jsonl")
+    parser.add_argument("--out", type=Path, default=Path("runs/gsm8k-pairs"), help="folder for data, policy and results")
+    parser.add_argument("--train", type=int, default=600, help="pairs to learn from")
+    parser.add_argument("--epochs", type=int, default=3, help="passes over them")
+    parser.add_argument("--beta", type=float, default=0.1, help="of DPO")
+    parser.add_argument("--size", default="2m", help="of the policy, as in examples/make_tiny_qwen.py")
+    parser.add_argument("--seed", type=int, default=0, help="of the split, the choice of answers, the weights and the order")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    learnt, held_out = split(questions(arguments.file), arguments.train, arguments.seed)
+    policy = make_policy(learnt, arguments.size, arguments.seed, arguments.out)
+    started = time.perf_counter()
+    rows = train(policy, learnt, held_out, arguments)
+    seconds, first, last = time.perf_counter() - started, rows[0], rows[-1]
+    print(f"\n{len(held_out)} held-out pairs, {last['step']} steps, {seconds:.0f} s:", end=" ")
+    print(f"margin {first['rewards/margins']:.3f} -> {last['rewards/margins']:.3f}, positive in {last['rewards/accuracies']:.3f} of them")
+    (arguments.out / "results.json").write_text(json.dumps({"seconds": seconds, "evaluations": rows}, indent=2) + "\n")
+
+
+def train(policy: Path, learnt: list[Row], held_out: list[Row], arguments: argparse.Namespace) -> list[dict[str, float]]:
+    """Evaluations of the held-out pairs before the first step, during training and after it."""
+    torch.manual_seed(arguments.seed)
+    batch, chance = 16, random.Random(arguments.seed)
+    steps = -(-len(learnt) // batch) * arguments.epochs
+    module = PreferenceOptimization(
+        policy=PretrainedPolicy(str(policy)),
+        objective=DPO(beta=arguments.beta),
+        batch_size=batch,
+        cache=str(arguments.out / "reference"),
+        optimizer=lambda p: torch.optim.AdamW(p, lr=5e-4, betas=(0.9, 0.98), weight_decay=0.0),
+        lr_scheduler=lambda o: torch.optim.lr_scheduler.OneCycleLR(o, max_lr=5e-4, total_steps=steps + 1, pct_start=0.1),
+    )
+    kinds = {"train": learnt, "held_out": held_out}
+    files = {name: lines(arguments.out / f"{name}_pairs.jsonl", [pair(row, chance) for row in rows]) for name, rows in kinds.items()}
+    ours, theirs = (JsonLines(str(file), prompt="question", answer=None) for file in files.values())
+    evaluations = Evaluations()
+    trainer = Trainer(
+        accelerator="cpu", devices=1, max_steps=steps, val_check_interval=max(1, steps // 9), check_val_every_n_epoch=None, logger=False,
+        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False, num_sanity_val_steps=0, callbacks=[evaluations],
+    )  # fmt: skip
+    print(f"{'step':>6}  " + "  ".join(NAMES))
+    data = PromptData(train=ours, validation=theirs, seed=arguments.seed)
+    trainer.validate(module, datamodule=data, verbose=False)
+    trainer.fit(module, datamodule=data)
+    return evaluations.rows
+
+
+def pair(row: Row, chance: random.Random) -> Row:
+    """A right answer and a wrong one."""
+    chosen, rejected = (chance.choice([name for name in MODELS if row["right"][name] is right]) for right in (True, False))
+    return {"question": row["question"], "chosen": row[chosen], "rejected": row[rejected]}
+
+
+if __name__ == "__main__":
+    main()
