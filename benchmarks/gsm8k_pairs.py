@@ -34,7 +34,7 @@ class Evaluations(Callback):
     def __init__(self) -> None:
         self.rows: list[dict[str, float]] = []
 
-    def on_validation_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:
+    def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
         numbers = {name: float(trainer.callback_metrics[f"val/{name}"]) for name in NAMES}
         self.rows.append({"step": trainer.global_step, **numbers})
         print(f"{trainer.global_step:>6}" + "".join(f"{value:>{len(name) + 2}.3f}" for name, value in numbers.items()), flush=True)
@@ -80,7 +80,7 @@ def train(policy: Path, learnt: list[Row], held_out: list[Row], arguments: argpa
     ours, theirs = (JsonLines(str(file), prompt="question", answer=None) for file in files.values())
     evaluations = Evaluations()
     trainer = Trainer(
-        accelerator="cpu", devices=1, max_steps=steps, val_check_interval=max(1, steps // 9), check_val_every_n_epoch=None, logger=False,
+        accelerator="cpu", devices=1, max_steps=steps, val_check_interval=max(1, steps // 6), check_val_every_n_epoch=None, logger=False,
         enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False, num_sanity_val_steps=0, callbacks=[evaluations],
     )  # fmt: skip
     print(f"{'step':>6}  " + "  ".join(NAMES))
