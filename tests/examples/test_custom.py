@@ -1,0 +1,75 @@
+"""What the examples define can be named in a config, and does what it says."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lightrl import TinyPolicy, hookimpl
+from lightrl.testing import contract_tests
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+sys.path.insert(0, str(EXAMPLES))
+import custom_sampler  # noqa: E402
+from custom_reward import in_place  # noqa: E402
+
+
+class Package:
+    """What a package with the sampler would register."""
+
+    @staticmethod
+    @hookimpl
+    def lightrl_samplers() -> list[type]:
+        return [custom_sampler.MaxVariance]
+
+
+test_contract = contract_tests(Package)  # type: ignore[arg-type]
+
+
+@given(st.lists(st.integers(0, 4), min_size=2, max_size=7), st.data())
+def test_no_other_subset_varies_more(rewards: list[int], data: st.DataObject) -> None:
+    count = data.draw(st.integers(2, len(rewards)))
+    values = torch.tensor(rewards, dtype=torch.float64)
+    found = custom_sampler.most_varied(values, count)
+    assert len(set(found.tolist())) == count
+    best = max(float(values[list(rows)].var(correction=0)) for rows in itertools.combinations(range(len(rewards)), count))
+    assert float(values[found].var(correction=0)) == pytest.approx(best)
+
+
+def test_completions_without_a_score_come_last() -> None:
+    assert custom_sampler.most_varied(torch.tensor([torch.nan, 1.0, torch.nan, 0.0]), 2).tolist() == [1, 3]
+    assert custom_sampler.most_varied(torch.tensor([torch.nan, 1.0, torch.nan, 0.0]), 3).tolist() in ([0, 1, 3], [1, 2, 3])
+
+
+def test_the_reward_is_the_share_in_place() -> None:
+    assert in_place("023479", "023479") == 1.0
+    assert in_place("02", "0234") == 0.5
+
+
+@pytest.mark.slow
+def test_both_are_named_in_a_config_from_their_folder(tmp_path: Path) -> None:
+    TinyPolicy(hidden=16, layers=1, heads=2).build().save(tmp_path / "policy")
+    words = [
+        "fit",
+        "--config",
+        "grpo_sort",
+        "--model.rewards.close",
+        "custom_reward.in_place",
+        "--model.policy.path",
+        str(tmp_path / "policy"),
+    ]
+    words += ["--model.algorithm.sampler", "custom_sampler.MaxVariance", "--model.algorithm.sampler.group_size", "4", "--rollouts", "2"]
+    words += ["--trainer.logger", "false", "--trainer.enable_checkpointing", "false", "--data.validation_size", "4"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(EXAMPLES)}
+    ran = subprocess.run(
+        [sys.executable, "-m", "lightrl", *words], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=200
+    )
+    assert ran.returncode == 0, ran.stderr
