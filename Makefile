@@ -16,7 +16,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast check format docs demo learn preferences parity killtest clean
+.PHONY: help install test fast check format wheels docs demo learn alarms preferences parity killtest clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -47,6 +47,9 @@ format: $(STAMP)  ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+wheels: $(STAMP)  ## wheels of the core and of every plugin in dist/
+	$(BIN)/python -m pip wheel --disable-pip-version-check --no-deps --wheel-dir dist . $(patsubst -e,,$(PLUGINS))
+
 docs: $(STAMP)  ## compute the numbers and tables in docs/ anew
 	$(BIN)/python docs/refresh.py
 
@@ -58,6 +61,9 @@ learn: $(STAMP)  ## every online algorithm learns to sort digits (LEARN="--only 
 
 preferences: $(STAMP)  ## objectives on given answers, beside PPO and GRPO (PREFERENCES="--only dpo ppo --seeds 0 1 2 3 4")
 	$(BIN)/python benchmarks/preferences.py $(PREFERENCES)
+
+alarms: $(STAMP)  ## ten runs with a planted fault raise their alarm, ten healthy ones none
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/alarms.py
 
 parity: $(STAMP)  ## every strategy trains to the weights of one process
 	$(BIN)/python benchmarks/parity.py

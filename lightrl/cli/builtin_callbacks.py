@@ -12,6 +12,7 @@ DEFAULT_CALLBACKS = [
     "lightrl.callbacks.progress.RolloutProgress",
     "lightrl.callbacks.sizes.SizesTable",
     "lightrl.callbacks.completions.CompletionsLog",
+    "lightrl.callbacks.alarms.Alarms",
     "lightrl.callbacks.failure.EndTogether",
     "lightrl.callbacks.resuming.ResumeReport",
 ]

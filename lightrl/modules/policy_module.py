@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -78,6 +79,7 @@ class PolicyModule(LightningModule):
         self._optimizer, self._lr_scheduler = optimizer, lr_scheduler
         self.policy: Policy = None  # type: ignore[assignment]
         self.ledger, self._evaluation_ledger = StatisticsLedger(), StatisticsLedger()
+        self.numbers: dict[str, float] = {}
         self._seconds: dict[str, float] = {}
         self.on_phase: Callable[[str], None] = lambda phase: None
         self.samples: Rollout | None = None
@@ -177,7 +179,10 @@ class PolicyModule(LightningModule):
             self.adapter.discard(optimizer)
             return False
         self.ledger.add("lr", optimizer.param_groups[0]["lr"])
-        self.ledger.add("grad_norm", self.adapter.step(optimizer, self.max_grad_norm))
+        norm = self.adapter.step(optimizer, self.max_grad_norm)
+        self.ledger.add("grad_norm", norm)
+        if not math.isfinite(norm):
+            self.ledger.add("nonfinite_gradients", 1 / self.adapter.world_size, reduce="sum")
         self.ledger.add("optimizer_steps", 1 / self.adapter.world_size, reduce="sum")
         scheduler: Any = self.lr_schedulers()
         if scheduler is not None:
@@ -195,7 +200,8 @@ class PolicyModule(LightningModule):
         for name, seconds in self._seconds.items():
             self.ledger.add(f"perf/{name}_s", seconds, reduce="max")
         self._seconds.clear()
-        return self.ledger.reduce(self.adapter.gather)
+        self.numbers = self.ledger.reduce(self.adapter.gather)
+        return self.numbers
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

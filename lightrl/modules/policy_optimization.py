@@ -15,7 +15,7 @@ from lightrl.algorithms.algorithm import Algorithm
 from lightrl.modules.collection import RunCollection
 from lightrl.modules.evaluation import Evaluation
 from lightrl.modules.experience import add_advantages, experience_of
-from lightrl.modules.first_pass import check_first_pass
+from lightrl.modules.first_pass import check_first_pass, tolerance
 from lightrl.modules.forwards import per_token
 from lightrl.modules.loss import VALUE, count_terms, micro_batch_loss, terms_of, trained_tokens, value_loss
 from lightrl.modules.part_state import load_learner_state, state_of_parts
@@ -147,7 +147,7 @@ class PolicyOptimization(PolicyModule):
         # without any row the gradients would be None and not 0, and AdamW would treat the step as never made
         rows = trained_tokens(self.algorithm, self._terms, minibatch).any(1).nonzero()[:, 0]
         kept = minibatch.select(rows) if len(rows) else stand_in(minibatch)
-        step, shares = StatisticsLedger(), dict[str, float]()
+        step, shares = StatisticsLedger(self.ledger.kept), dict[str, float]()
 
         def loss_of(micro: Experience) -> Tensor:
             trained = trained_tokens(self.algorithm, self._terms, micro)
@@ -221,6 +221,11 @@ class PolicyOptimization(PolicyModule):
         self._progress = {"tokens": self._progress["tokens"] + all_tokens, "seconds": self._progress["seconds"] + seconds}
         for name, value in {**self._progress, "optimizer_steps": float(self.trainer.global_step)}.items():
             self.ledger.add(f"progress/{name}", value, reduce="max")
+
+    @property
+    def first_pass_tolerance(self) -> float:
+        """Largest |ratio - 1| on the first pass over a rollout that rounding explains."""
+        return tolerance(compute_dtype(self.policy.model.dtype, self.device))
 
     def steps_per_epoch(self, prompts: int | None) -> int:
         """One: an epoch of Lightning's is a rollout."""
@@ -329,6 +334,8 @@ class PolicyOptimization(PolicyModule):
 
     def _check_first_pass(self, step: StatisticsLedger, fresh: bool) -> None:
         # a sampler may hand on rows of an older policy, whose ratios are not 1 and need not be
+        if fresh and float(step.local("ratio/max_deviation")[1]):
+            self.ledger.add("ratio/first_pass_deviation", step.local("ratio/max_deviation")[0], reduce="max")
         if fresh and not self._first_pass_seen and self.algorithm.old_logprobs == "rollout" and self.engine.exact_logprobs:
             check_first_pass(step, compute_dtype(self.policy.model.dtype, self.device))
         self._first_pass_seen |= fresh

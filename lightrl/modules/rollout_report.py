@@ -29,6 +29,7 @@ def report_experience(ledger: StatisticsLedger, experience: Experience, rewards:
     ledger.add("reward_std", groups.std, scored)
     ledger.add("frac_reward_zero_std", groups.dead.double(), scored)
     ledger.add("unscorable", (~scored).double(), reduce="sum")
+    ledger.add("unscorable_ratio", (~scored).double())
     ledger.add_all(rewards.statistics(experience), experience.response_mask)
     report_advantages(ledger, experience.advantages, experience.response_mask & scored[:, None])
     report_lengths(ledger, experience)
@@ -36,6 +37,7 @@ def report_experience(ledger: StatisticsLedger, experience: Experience, rewards:
     positive = experience.rewards > 0
     ledger.add("completions/mean_length_right", lengths, positive & scored)
     ledger.add("completions/mean_length_wrong", lengths, ~positive & scored)
+    ledger.add("completions/length_reward_correlation", length_reward_correlation(experience))
     # an unbiased estimate where every token can be sampled; a part that needs the exact entropy reports it as `entropy`
     ledger.add("entropy_estimate", -experience.rollout_logprobs, experience.response_mask)
     if experience.ref_logprobs is not None:
@@ -43,6 +45,19 @@ def report_experience(ledger: StatisticsLedger, experience: Experience, rewards:
         ledger.add("kl_sequence", torch.where(experience.response_mask, difference, 0.0).sum(1))
     if experience.returns is not None and experience.values is not None:
         report_critic(ledger, experience.values, experience.returns, experience.response_mask & scored[:, None])
+
+
+def length_reward_correlation(experience: Experience) -> Tensor:
+    """Pearson's correlation of length and reward over scorable rows, each less the mean of its group; NaN if either is constant."""
+    valid, group = experience.scorable, experience.group
+
+    def centered(values: Tensor) -> Tensor:
+        return torch.where(valid, values.double() - group_statistics(values, group, valid).mean, 0.0)
+
+    lengths, rewards = centered(experience.response_lengths), centered(experience.rewards)
+    spread = (lengths**2).sum() * (rewards**2).sum()
+    noise = 1e-12 * (experience.rewards[valid].double() ** 2).sum()
+    return torch.where((rewards**2).sum() > noise, (lengths * rewards).sum() / spread.sqrt(), torch.nan)
 
 
 def report_advantages(ledger: StatisticsLedger, advantages: Tensor, mask: Tensor) -> None:

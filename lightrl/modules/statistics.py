@@ -24,8 +24,14 @@ NEUTRAL = {"mean": 0.0, "sum": 0.0, "max": -torch.inf, "min": torch.inf}
 class StatisticsLedger:
     """Collects named numbers during a rollout; nothing is synchronised before `reduce`."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: dict[str, list[Tensor]] | None = None) -> None:
+        """
+        Args:
+            kept: names whose single values are kept beside their reduction, on this rank only, each with what there is so far; for
+                histograms. None: none.
+        """
         self._entries: dict[str, tuple[str, Tensor, Tensor]] = {}
+        self.kept = {} if kept is None else kept
 
     def add(self, name: str, value: Tensor | float, mask: Tensor | None = None, reduce: str = "mean") -> None:
         """Add values under a name.
@@ -39,6 +45,8 @@ class StatisticsLedger:
         values = torch.as_tensor(value).detach().double()
         chosen = ~values.isnan() if mask is None else ~values.isnan() & mask
         kept = values[chosen]
+        if name in self.kept:
+            self.kept[name].append(kept.flatten().cpu())
         weight = torch.tensor(float(kept.numel()), dtype=torch.float64)
         if kept.numel():
             self._merge(name, reduce, {"max": kept.max, "min": kept.min}.get(reduce, kept.sum)().cpu(), weight)

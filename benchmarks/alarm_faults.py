@@ -1,0 +1,67 @@
+"""What benchmarks/alarms.py plants in runs that would go well without it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from torch import Tensor
+
+from lightrl import DecoupledClip, Policy, Surrogate, TransformersEngine
+
+
+def constant(completion: str) -> float:
+    """Sees no difference."""
+    return 1.0
+
+
+def wrong(completion: str, answer: str) -> float:
+    """The sign of the reward is turned over."""
+    return float(completion.strip() != answer)
+
+
+def short(completion: str) -> float:
+    """Length is all that counts."""
+    return -float(len(completion))
+
+
+def close(completion: str, answer: str) -> float:
+    """The share of digits in their place."""
+    return sum(a == b for a, b in zip(completion, answer, strict=False)) / len(answer)
+
+
+def failing(completion: str, answer: str) -> float:
+    """Chokes on every third completion."""
+    if sum(map(ord, completion)) % 3 == 0:
+        raise ValueError("cannot read this")
+    return float(completion.strip() == answer)
+
+
+class StaleEngine(TransformersEngine):
+    """Keeps the weights that it was given first."""
+
+    def sync(self, policy: Policy, version: int) -> None:
+        """Take them once."""
+        if not hasattr(self, "_first"):
+            self._first = copy.deepcopy(policy)
+        super().sync(self._first, version)
+
+
+class SpikingClip(DecoupledClip):
+    """Multiplies the loss by a hundred from some call on."""
+
+    def __init__(self, calls: int = 15, **kwargs: Any) -> None:
+        """
+        Args:
+            calls: after which it happens.
+            **kwargs: of `DecoupledClip`.
+        """
+        super().__init__(**kwargs)
+        self.calls = calls
+        self._seen = 0
+
+    def surrogate(self, log_ratio: Tensor, advantages: Tensor, old_logprobs: Tensor, mask: Tensor) -> Surrogate:
+        """See `ClipScheme.surrogate`."""
+        self._seen += 1
+        factor = 100.0 if self._seen > self.calls else 1.0
+        return super().surrogate(log_ratio, factor * advantages, old_logprobs, mask)

@@ -1,0 +1,33 @@
+"""Engine and trainer disagree about the same weights."""
+
+from __future__ import annotations
+
+from lightrl.alarms.alarm import Alarm
+from lightrl.alarms.history import History
+
+
+class FirstPass(Alarm):
+    """Before the first step of a rollout some importance ratio is not 1: `ratio/first_pass_deviation`, of any one rollout, > limit."""
+
+    name = "first_pass_ratio"
+    why = (
+        "The policy that sampled is the one that is trained, so every ratio is 1 until the first step; what is off here is off in every "
+        "clip and gradient."
+    )
+    advice = (
+        "If it grows with the rollouts, the engine does not get the new weights: look at its `sync`. If it is there from the start, "
+        "compare precisions and temperature, and set algorithm.old_logprobs to recompute."
+    )
+
+    def __init__(self, limit: float = 1e-3) -> None:
+        """
+        Args:
+            limit: largest |ratio - 1| of a token that rounding explains.
+        """
+        self.limit = limit
+
+    def seen(self, history: History) -> str | None:
+        deviation = history.now("ratio/first_pass_deviation")
+        if deviation is None or deviation <= self.limit:
+            return None
+        return f"on the first pass over the rollout some importance ratio deviated from 1 by {deviation:.3g} (limit {self.limit:g})."

@@ -1,0 +1,44 @@
+"""The gradient explodes."""
+
+from __future__ import annotations
+
+import math
+from statistics import median
+
+from lightrl.alarms.alarm import Alarm
+from lightrl.alarms.history import History
+
+
+class Gradient(Alarm):
+    """A gradient is not finite, or its norm leaps: `grad_norm` > limit x its median over the rollouts before, at least ten of them."""
+
+    name = "gradient"
+    why = (
+        "One such step can undo a run: clipping bounds its length and not its direction, and a number that is not finite ends every weight."
+    )
+    advice = (
+        "Lower the learning rate, warm it up, set model.max_grad_norm, and look at `ratio/max`, `advantages/max` and `completions` of this "
+        "rollout; if weights are no longer finite, go back to an earlier checkpoint."
+    )
+    BEFORE = 10
+
+    def __init__(self, limit: float = 10.0) -> None:
+        """
+        Args:
+            limit: multiple of the median, > 1.
+        """
+        self.limit = limit
+
+    def seen(self, history: History) -> str | None:
+        if history.now("nonfinite_gradients"):
+            return f"the gradient of {history.now('nonfinite_gradients'):g} optimizer steps of this rollout was not finite."
+        now = history.now("grad_norm")
+        if now is None:
+            return None
+        if not math.isfinite(now):
+            return f"`grad_norm` is {now}."
+        before = [numbers["grad_norm"] for numbers in list(history.latest)[:-1] if math.isfinite(numbers.get("grad_norm", math.nan))]
+        usual = median(before) if len(before) >= self.BEFORE else 0.0
+        if usual <= 0 or now <= self.limit * usual:
+            return None
+        return f"`grad_norm` was {now:.3g}, {now / usual:.0f} times the median of the rollouts before (limit {self.limit:g} times)."

@@ -1,0 +1,73 @@
+"""What a run has logged: its beginning, its last rollouts, its validations."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+BEGINNING = 5
+"""Rollouts that later ones are compared with."""
+LATEST = 50
+"""Rollouts that are remembered."""
+VALIDATIONS = 10
+"""Validations that are remembered."""
+
+TRAINING = "reward"
+"""In a validation's numbers: the mean training reward of the rollouts before it; not there before the first ones."""
+
+Numbers = dict[str, float]
+
+
+class History:
+    """Logged numbers of the first and the last rollouts, and of the last validations."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.beginning: list[Numbers] = []
+        self.latest: deque[Numbers] = deque(maxlen=LATEST)
+        self.validations: deque[Numbers] = deque(maxlen=VALIDATIONS)
+
+    def add(self, numbers: Mapping[str, float]) -> None:
+        """Take the numbers of one more rollout."""
+        self.count += 1
+        if len(self.beginning) < BEGINNING:
+            self.beginning.append(dict(numbers))
+        self.latest.append(dict(numbers))
+
+    def add_validation(self, numbers: Mapping[str, float]) -> None:
+        """Take the scores of a validation, beside the training reward of the rollouts just before it."""
+        reward = self.mean("reward", BEGINNING)
+        self.validations.append({**numbers, **({} if reward is None else {TRAINING: reward})})
+
+    def now(self, name: str) -> float | None:
+        """A number of the last rollout, if it has it."""
+        return self.latest[-1].get(name) if self.latest else None
+
+    def mean(self, name: str, rollouts: int) -> float | None:
+        """Mean of a number over the last so many rollouts; None if there are fewer, or one has it not."""
+        return _mean(name, list(self.latest)[-rollouts:], rollouts)
+
+    def mean_at_start(self, name: str) -> float | None:
+        """Mean of a number over the first `BEGINNING` rollouts; None before they are over, or if one has it not."""
+        return _mean(name, self.beginning, BEGINNING)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything, as JSON values."""
+        return {
+            "count": self.count,
+            "beginning": self.beginning,
+            "latest": list(self.latest),
+            "validations": list(self.validations),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take back what `state_dict` gave."""
+        self.count, self.beginning = state["count"], list(state["beginning"])
+        self.latest = deque(state["latest"], maxlen=LATEST)
+        self.validations = deque(state["validations"], maxlen=VALIDATIONS)
+
+
+def _mean(name: str, chosen: list[Numbers], wanted: int) -> float | None:
+    values = [numbers[name] for numbers in chosen if name in numbers]
+    return sum(values) / wanted if values and len(values) == wanted else None

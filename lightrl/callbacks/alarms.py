@@ -1,0 +1,153 @@
+"""Watches a run's numbers and says when something goes wrong: on the terminal and in the log."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+from rich.console import Console
+
+from lightrl.alarms.alarm import Alarm
+from lightrl.alarms.dominance import Dominance
+from lightrl.alarms.entropy_collapse import EntropyCollapse
+from lightrl.alarms.equal_groups import EqualGroups
+from lightrl.alarms.first_pass import FirstPass
+from lightrl.alarms.gradient import Gradient
+from lightrl.alarms.history import History
+from lightrl.alarms.kl_blow_up import KLBlowUp
+from lightrl.alarms.length_reward import LengthReward
+from lightrl.alarms.truncation import Truncation
+from lightrl.alarms.unscored import Unscored
+from lightrl.alarms.validation_falls import ValidationFalls
+from lightrl.callbacks.completions import add_text
+
+QUIET = 50
+"""Rollouts without the sign after which an alarm is over, so that one that flickers is told once."""
+
+
+class Alarms(Callback):
+    """Warns once when something starts to go wrong, and again when it comes back after fifty rollouts without.
+
+    Each warning says what was seen, why it matters and what to try; in TensorBoard it is a text, and `alarms/{name}` turns 1 in every log.
+    """
+
+    def __init__(
+        self,
+        equal_groups: float = 0.95,
+        entropy_collapse: float = 0.1,
+        kl: float = 1.0,
+        step_kl: float = 0.1,
+        truncation: float = 0.25,
+        first_pass_ratio: float | None = None,
+        reward_dominance: float = 0.95,
+        validation_falls: float = 0.1,
+        length_reward: float = 0.8,
+        unscored: float = 0.1,
+        gradient: float = 10.0,
+        only: list[str] | None = None,
+    ) -> None:
+        """
+        Args:
+            equal_groups: share of groups with equal rewards, in [0, 1].
+            entropy_collapse: share of the entropy at the start, in [0, 1].
+            kl: against the reference, nats per token.
+            step_kl: `approx_kl` within a rollout, nats per token.
+            truncation: share of completions that are cut off, in [0, 1].
+            first_pass_ratio: largest |ratio - 1| before the first step of a rollout; null: what rounding in the policy's dtype explains.
+            reward_dominance: share of one reward in what tells completions apart, in [0, 1].
+            validation_falls: relative fall of the validation score while the reward rises, in [0, 1].
+            length_reward: absolute correlation of length and reward within groups, in [0, 1].
+            unscored: share of completions without a score, in [0, 1].
+            gradient: gradient norm as a multiple of its median.
+            only: names of the alarms that may be raised; null: all; []: none.
+
+        Raises:
+            ValueError: `only` has a name that no alarm has.
+        """
+        self._first_pass, self._chosen_limit = FirstPass(), first_pass_ratio
+        everything: list[Alarm] = [
+            EqualGroups(equal_groups),
+            EntropyCollapse(entropy_collapse),
+            KLBlowUp(kl, step_kl),
+            Truncation(truncation),
+            self._first_pass,
+            Dominance(reward_dominance),
+            ValidationFalls(validation_falls),
+            LengthReward(length_reward),
+            Unscored(unscored),
+            Gradient(gradient),
+        ]
+        known = [alarm.name for alarm in everything]
+        unknown = sorted(set(only or []) - set(known))
+        if unknown:
+            raise ValueError(f"Alarms has no alarm {', '.join(map(repr, unknown))}. There are: {', '.join(known)}")
+        self.alarms = [alarm for alarm in everything if only is None or alarm.name in only]
+        self.history = History()
+        self.raised: dict[str, int] = {}
+        """Alarms that are on, each with the last rollout that showed the sign."""
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Take the tolerance of the policy's dtype, unless one was chosen."""
+        tolerance = getattr(pl_module, "first_pass_tolerance", self._first_pass.limit)
+        self._first_pass.limit = tolerance if self._chosen_limit is None else self._chosen_limit
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *arguments: Any) -> None:
+        """Look at the numbers of a rollout (or step) that is over."""
+        numbers: Mapping[str, float] = getattr(pl_module, "numbers", {})
+        if numbers:
+            # what is not finite does not belong in a mean, nor in a checkpoint of JSON values
+            self.history.add({name: value for name, value in numbers.items() if name == "grad_norm" or math.isfinite(value)})
+            self.look(trainer)
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Remember how a validation went."""
+        scores = {name: float(value) for name, value in trainer.callback_metrics.items() if _is_score(name)}
+        if scores and not trainer.sanity_checking:
+            self.history.add_validation(scores)
+
+    def look(self, trainer: Trainer) -> None:
+        """Ask every alarm; tell of those that start, and note those that are over."""
+        for alarm in self.alarms:
+            seen = alarm.seen(self.history)
+            if seen is not None and alarm.name not in self.raised:
+                self._tell(trainer, alarm, seen)
+            if seen is not None:
+                self.raised[alarm.name] = self.history.count
+            elif self.history.count - self.raised.get(alarm.name, self.history.count) >= QUIET:
+                del self.raised[alarm.name]
+                self._log(trainer, alarm, 0.0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What has been seen, for a resumed run."""
+        return {"history": self.history.state_dict(), "raised": self.raised}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take back what `state_dict` gave."""
+        self.history.load_state_dict(state_dict["history"])
+        self.raised = dict(state_dict["raised"])
+
+    def _tell(self, trainer: Trainer, alarm: Alarm, seen: str) -> None:
+        self._log(trainer, alarm, 1.0)
+        if trainer.is_global_zero:
+            Console(stderr=True, highlight=False).print(
+                f"Alarm {alarm.name}, rollout {self.history.count}: {seen} {alarm.why} {alarm.advice}", style="yellow", markup=False
+            )
+            add_text(
+                trainer, f"alarms/{alarm.name}", f"**Rollout {self.history.count}:** {seen}\n\n{alarm.why}\n\n*To try:* {alarm.advice}",
+                _step(trainer),
+            )  # fmt: skip
+
+    def _log(self, trainer: Trainer, alarm: Alarm, value: float) -> None:
+        for logger in trainer.loggers:
+            logger.log_metrics({f"alarms/{alarm.name}": value}, step=_step(trainer))
+
+
+def _is_score(name: str) -> bool:
+    return name == "val/reward" or name.startswith("val/avg@")
+
+
+def _step(trainer: Trainer) -> int:
+    """The place on the x-axis where the numbers of this rollout stand."""
+    return int(trainer.fit_loop.epoch_loop.total_batch_idx)

@@ -1,0 +1,143 @@
+"""Alarms in real runs: what is told, where, how often, and that a resumed run remembers."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from lightning.pytorch import Trainer
+from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from lightrl import (
+    DigitSorting,
+    GroupRelative,
+    GroupSampler,
+    PolicyOptimization,
+    Prompt,
+    PromptData,
+    RowReward,
+    TinyPolicy,
+    TransformersEngine,
+)
+from lightrl.callbacks.alarms import QUIET, Alarms
+
+
+class Digits(RowReward):
+    """The share of digits below five, or the same for all."""
+
+    runs = "inline"
+
+    def __init__(self, seen: bool = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.seen = seen
+
+    def score(self, prompt: Prompt, completion: str) -> float:
+        return sum(c in "01234" for c in completion) / 8 if self.seen else 1.0
+
+
+class Choking(Digits):
+    """Fails on some completions."""
+
+    def score(self, prompt: Prompt, completion: str) -> float:
+        if sum(map(ord, completion)) % 3 == 0:
+            raise ValueError("cannot read this")
+        return super().score(prompt, completion)
+
+
+def fit(
+    tmp_path: Path, rollouts: int, reward: RowReward, alarms: Alarms, loggers: Any = False, ckpt_path: str | None = None, rate: float = 1e-3
+) -> Trainer:
+    module = PolicyOptimization(
+        policy=TinyPolicy(hidden=16, layers=1, heads=2),
+        algorithm=GroupRelative(sampler=GroupSampler(group_size=8), epochs=2),
+        rewards={"digits": reward},
+        engine=TransformersEngine(max_new_tokens=8),
+        prompts_per_rollout=4,
+        optimizer=lambda p: torch.optim.AdamW(p, lr=rate),
+    )
+    run = Trainer(
+        accelerator="cpu", devices=1, max_epochs=rollouts, callbacks=[alarms], enable_model_summary=False, num_sanity_val_steps=0,
+        logger=loggers, log_every_n_steps=1, enable_progress_bar=False, enable_checkpointing=False, default_root_dir=tmp_path,
+    )  # fmt: skip
+    run.fit(module, datamodule=PromptData(train=DigitSorting(examples=60)), ckpt_path=ckpt_path)
+    return run
+
+
+def limits(**changes: float) -> Alarms:
+    """Alarms of which a random policy's untidy lengths raise none."""
+    return Alarms(**{"truncation": 1.0, "length_reward": 1.0, **changes})  # type: ignore[arg-type]
+
+
+def test_an_alarm_is_told_once_on_the_terminal_and_in_every_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    loggers = [TensorBoardLogger(tmp_path, name="tb"), CSVLogger(tmp_path, name="csv")]
+    run = fit(tmp_path, 8, Digits(seen=False), limits(), loggers)
+    told = " ".join(capfd.readouterr().err.split())
+    assert told.count("Alarm equal_groups, rollout 5: in 100% of the groups of the last 5 rollouts all rewards were equal") == 1
+    assert told.count("Alarm ") == 1
+    assert "take harder ones" in told
+    events = EventAccumulator(str(loggers[0].log_dir))
+    events.Reload()
+    [text] = events.Tensors("alarms/equal_groups/text_summary")
+    [scalar] = events.Scalars("alarms/equal_groups")
+    assert (text.step, scalar.step, scalar.value) == (4, 4, 1.0)
+    assert "**Rollout 5:** in 100%" in text.tensor_proto.string_val[0].decode()
+    with (Path(loggers[1].log_dir) / "metrics.csv").open() as file:
+        assert [row["step"] for row in csv.DictReader(file) if row["alarms/equal_groups"]] == ["4"]
+    assert run.state.finished
+
+
+def test_a_resumed_run_remembers_what_it_has_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    fit(tmp_path, 3, Digits(seen=False), limits()).save_checkpoint(tmp_path / "early.ckpt")
+    assert "Alarm" not in capfd.readouterr().err
+    later = limits()
+    fit(tmp_path, 6, Digits(seen=False), later, ckpt_path=str(tmp_path / "early.ckpt")).save_checkpoint(tmp_path / "late.ckpt")
+    assert "Alarm equal_groups, rollout 5" in capfd.readouterr().err
+    assert later.history.count == 6
+    fit(tmp_path, 9, Digits(seen=False), limits(), ckpt_path=str(tmp_path / "late.ckpt"))
+    assert "Alarm" not in capfd.readouterr().err
+
+
+def test_a_healthy_run_is_left_in_peace(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    alarms = limits()
+    fit(tmp_path, 12, Digits(), alarms)
+    assert alarms.raised == {}
+    assert "Alarm" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("reward", "rate", "name"),
+    [(Choking(max_error_rate=1.0), 1e-3, "unscored"), (Digits(), 0.1, "kl_blow_up")],
+    ids=["unscored", "kl_blow_up"],
+)
+def test_a_planted_fault_raises_its_own_alarm(reward: RowReward, rate: float, name: str, tmp_path: Path) -> None:
+    alarms = limits(step_kl=0.05)
+    fit(tmp_path, 6, reward, alarms, rate=rate)
+    assert set(alarms.raised) == {name}
+
+
+def test_an_alarm_that_comes_back_is_told_again(capfd: pytest.CaptureFixture[str]) -> None:
+    run = Trainer(logger=False, barebones=True, accelerator="cpu")
+    alarms = Alarms()
+
+    def rollouts(count: int, share: float) -> int:
+        for _ in range(count):
+            alarms.history.add({"frac_reward_zero_std": share})
+            alarms.look(run)
+        return capfd.readouterr().err.count("Alarm equal_groups")
+
+    assert rollouts(9, 1.0) == 1
+    assert rollouts(QUIET - 10, 0.5) == 0
+    assert rollouts(9, 1.0) == 0  # it was away for less than that
+    assert rollouts(QUIET + 5, 0.5) == 0
+    assert rollouts(9, 1.0) == 1
+
+
+def test_alarms_are_chosen_by_name(tmp_path: Path) -> None:
+    assert [alarm.name for alarm in Alarms(only=["truncation"]).alarms] == ["truncation"]
+    assert Alarms(only=[]).alarms == []
+    with pytest.raises(ValueError, match=r"Alarms has no alarm 'truncated'. There are: equal_groups, entropy_collapse"):
+        Alarms(only=["truncated"])
