@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("file", type=Path, help="example_model_solutions.jsonl")
     parser.add_argument("--out", type=Path, default=Path("runs/reward-model-gsm8k"), help="folder for data, models and the curve")
     parser.add_argument("--train", type=int, default=600, help="questions to learn from")
-    parser.add_argument("--epochs", type=int, default=3, help="passes over them")
+    parser.add_argument("--epochs", type=int, default=2, help="passes over them")
     parser.add_argument("--size", default="2m", help="of the policy whose trunk is taken, as in examples/make_tiny_qwen.py")
     parser.add_argument("--seed", type=int, default=0, help="of the split, the weights and the order")
     arguments = parser.parse_args()
@@ -121,7 +121,7 @@ def train(
     ours, theirs = (JsonLines(str(file), prompt="question", answer=None) for file in files)
     curve = Curve()
     trainer = Trainer(
-        accelerator="cpu", devices=1, max_steps=steps, val_check_interval=max(1, steps // 12), check_val_every_n_epoch=None, logger=False,
+        accelerator="cpu", devices=1, max_steps=steps, val_check_interval=max(1, steps // 6), check_val_every_n_epoch=None, logger=False,
         enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False, num_sanity_val_steps=0,
         callbacks=[curve, ExportRewardModel(str(out / "reward_model"))],
     )  # fmt: skip

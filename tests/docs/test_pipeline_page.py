@@ -1,0 +1,48 @@
+"""The way from demonstrations to a policy can be gone as the page says, each step from the folders of those before."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from lightrl.cli import main
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "pipeline.md").read_text()
+COMMANDS = [shlex.split(line)[1:] for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
+ONE_THREAD = ["--trainer.enable_progress_bar", "false", "--data.validation_size", "4", "--data.train.examples", "200"]
+SHORT = {
+    "sft_sort": ["--trainer.max_steps", "1"],
+    "reward_model_sort": ["--trainer.max_steps", "1", "--model.batch_size", "8"],
+    "ppo_reward_model_sort": ["--rollouts", "1", "--model.prompts_per_rollout", "8"],
+    "dpo_sort": ["--trainer.max_steps", "1", "--model.batch_size", "8"],
+}
+"""What makes a step of the way short, by its config."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A working directory with the configs, and one thread."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    yield tmp_path
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_every_step_takes_what_the_steps_before_it_wrote(folder: Path) -> None:
+    names = [Path(words[words.index("--config") + 1]).stem for words in COMMANDS]
+    assert names == list(SHORT)
+    for name, words in zip(names, COMMANDS, strict=True):
+        assert main([*words, *ONE_THREAD, *SHORT[name]]) == 0, words
+    written = re.findall(r"writes `(runs/[a-z_0-9/]+)`", PAGE)
+    assert len(written) == 2
+    assert all((folder / path / "model.safetensors").is_file() for path in written)
