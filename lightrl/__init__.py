@@ -1,7 +1,13 @@
 """lightrl trains language models with reinforcement learning; every algorithm is a bundle of parts.
 
-What stands in `__all__` is the public API, version 1 (the entry-point group is `lightrl.v1`). Names resolve on first use,
-so that `import lightrl` costs nothing.
+What stands in `__all__`, `lightrl.testing` and the hooks of `lightrl.hookspecs` are the public API, version 1: the entry-point group is
+`lightrl.v1`. The promise: as long as the group has this name, a plugin that uses nothing else goes on to load, to pass its contract tests
+and to mean the same. Within it, names, hooks, optional arguments behind the present ones, methods with a neutral default, statistics and
+further promises of correctness may come; nothing of it goes, is renamed, or changes its shape, unit, default or order of arguments. What
+cannot be had under that promise waits for `lightrl.v2`, and a plugin may register in both groups. Everything else, modules by their path
+included, may change with any release.
+
+Names resolve on first use, so that `import lightrl` costs nothing.
 """
 
 from __future__ import annotations

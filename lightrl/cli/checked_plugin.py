@@ -9,14 +9,11 @@ from typing import Any
 
 import pytest
 
-from lightrl.cli.choice import Choice, built
+from lightrl.cli.choice import built
 from lightrl.cli.merge import Merger
-from lightrl.cli.plugin_check import ARGUMENTS, CHECKED
+from lightrl.cli.plugin_check import ARGUMENTS, CHECKED, choice_of
 from lightrl.cli.plugins import record_named
 from lightrl.cli.recipe_step import one_step
-from lightrl.cli.signatures import Slot
-from lightrl.hookspecs import KINDS
-from lightrl.plugins.loader import base_class
 from lightrl.testing.contract import Case, class_cases, required_arguments
 from lightrl.testing.promises.common import check_documentation
 
@@ -30,9 +27,7 @@ def _lacking(cls: type[Any]) -> list[str]:
 
 
 def _cases(kind: str, cls: type[Any]) -> list[Case]:
-    base = base_class(KINDS[kind])
-    given = GIVEN.get(cls.__name__, {})
-    choice = Choice(cls, Slot("part", base, base, kind))
+    given, choice = GIVEN.get(cls.__name__, {}), choice_of(kind, cls)
     Merger().arguments(choice, given, cls.__name__, "--arguments")
     return class_cases(kind, cls, {name: built(choice.value(name)) for name in given})
 

@@ -18,6 +18,7 @@ from lightrl.cli.errors import ConfigError, report
 from lightrl.cli.yaml_files import parse_yaml, read_config
 
 if TYPE_CHECKING:
+    from lightrl.cli.choice import Choice
     from lightrl.plugins.loader import PluginRecord
 
 MODULE = "lightrl.cli.checked_plugin"
@@ -52,9 +53,37 @@ def main(arguments: str, *names: str) -> int:
             raise ConfigError(
                 "lightrl plugins check", "pytest is not installed, and it runs the contract tests.", "Type: pip install pytest"
             )
+        _refuse_unknown(records, json.loads(arguments))
     except ConfigError as error:
         return report(error)
     return max(_check(record, arguments) for record in records)
+
+
+def _refuse_unknown(records: list[PluginRecord], given: dict[str, dict[str, Any]]) -> None:
+    """Refuse arguments that nothing would read.
+
+    Raises:
+        ConfigError: a class that is not checked, or an argument that it does not have or that has another type.
+    """
+    from lightrl.cli.errors import closest
+    from lightrl.cli.merge import Merger
+
+    checked = {cls.__name__: (kind, cls) for r in records for kind, classes in r.classes.items() for cls in classes}
+    for name, arguments in given.items():
+        if name not in checked:
+            raise ConfigError("--arguments", f"no class {name!r} is checked.{closest(name, checked)} There are: {', '.join(checked)}.")
+        Merger().arguments(choice_of(*checked[name]), arguments, name, "--arguments")
+
+
+def choice_of(kind: str, cls: type[Any]) -> Choice:
+    """A class of a kind, to be given arguments."""
+    from lightrl.cli.choice import Choice
+    from lightrl.cli.signatures import Slot
+    from lightrl.hookspecs import KINDS
+    from lightrl.plugins.loader import base_class
+
+    base = base_class(KINDS[kind])
+    return Choice(cls, Slot("part", base, base, kind))
 
 
 def _check(record: PluginRecord, arguments: str) -> int:

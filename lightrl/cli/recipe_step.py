@@ -65,7 +65,7 @@ def _smallest(resolved: Resolved, kept: set[type[Any]]) -> dict[str, Any]:
     rewards = model.value("rewards") if "rewards" in model.takes else None
     if replaced := {name: REWARD for name, reward in (rewards or {}).items() if reward.cls not in kept}:
         small["rewards"] = replaced
-    data: dict[str, Any] = {"validation_size": 2}
+    data: dict[str, Any] = {"validation_size": 2} if resolved.data.value("validation_size") else {}
     if resolved.data.value("validation") is not None:
         data["validation"] = None
     if isinstance(train, Choice) and train.cls.__name__ in FILES and train.cls not in kept:

@@ -1,0 +1,3 @@
+from lightrl.testing import contract_tests
+
+test_contract = contract_tests("shy_advantage")
