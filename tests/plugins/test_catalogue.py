@@ -7,6 +7,8 @@ import dataclasses
 import inspect
 import itertools
 import re
+import subprocess
+import sys
 import textwrap
 from typing import Any, get_type_hints
 
@@ -114,3 +116,8 @@ def test_the_public_names_are_those_that_plugins_import() -> None:
     assert lightrl.__all__ == ["__version__", *sorted(PUBLIC)]
     assert "v1" in (lightrl.__doc__ or "")
     assert "promise" in (lightrl.__doc__ or "")
+
+
+def test_importing_lightrl_stays_light() -> None:
+    code = "import sys, lightrl; print([m for m in ('torch', 'lightning', 'transformers', 'pluggy', 'numpy') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
