@@ -14,8 +14,8 @@ RUN_VERBS = ("fit", "validate", "test", "predict")
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one command and return its exit status.
 
-    0; 1 if `reward test` finds a label contradicted or `plugins check` something wrong; 2, with at most three lines on stderr, if the
-    request was wrong.
+    0; 1 if `reward test` finds a label contradicted, `plugins check` something wrong or `sample` nothing to keep; 2, with at most
+    three lines on stderr, if the request was wrong.
 
     Args:
         argv: the words after `lightrl`; None takes those of the process.
@@ -40,6 +40,7 @@ def _dispatch(words: list[str]) -> int:
     verbs: dict[str, Callable[[list[str]], int]] = {
         "check": _check,
         "generate": _generate,
+        "sample": _sample,
         "export": _export,
         "algorithms": _algorithms,
         "explain": _explain,
@@ -72,6 +73,12 @@ def _generate(rest: list[str]) -> int:
     from lightrl.cli.generate import generate
 
     return generate(rest)
+
+
+def _sample(rest: list[str]) -> int:
+    from lightrl.cli.sample import sample
+
+    return sample(rest)
 
 
 def _export(rest: list[str]) -> int:

@@ -11,13 +11,12 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lightrl.cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from lightrl.cli.resolve import Resolved
-    from lightrl.policy.policy import Policy
 
 DTYPES = ("float32", "bfloat16", "float16")
 EPILOG = """\
@@ -38,10 +37,11 @@ def export(words: list[str]) -> int:
     out = _free(options.out)
     path, resolved = _checkpoint_and_config(options.ckpt_path, options.config, rest)
     from lightrl.cli.model_card import model_card
+    from lightrl.cli.trained_policy import trained_policy
     from lightrl.strategies.trained_weights import notes_in, trained_weights
 
     weights = trained_weights(path)
-    policy, adapters = _policy(resolved, weights, path), False
+    policy, adapters = trained_policy(resolved, weights, path), False
     if options.adapter_only:
         if resolved.model.cls.product == "reward model":
             raise ConfigError("--adapter_only", "a reward model is its base, its adapters and a head, written as one.", "Leave it out.")
@@ -84,10 +84,11 @@ def _checkpoint_and_config(wanted: str, config: str | None, rest: list[str]) -> 
     from lightrl.cli.checkpoint import with_checkpoint
     from lightrl.cli.resolve import resolve
     from lightrl.cli.settings import read_words
+    from lightrl.cli.trained_policy import config_above, path_given
 
     if wanted == "last" and config is None:
         raise ConfigError("--ckpt_path", "last of which runs?", "Type for example: --config configs/grpo.yaml --ckpt_path last")
-    config = config or _config_above(Path(wanted).expanduser())
+    config = config or config_above(Path(wanted).expanduser())
     words = [*([] if config is None else ["--config", config]), *rest, "--ckpt_path", wanted]
     request = read_words(words)
     # says what is wrong with a path, before it says that a config is missing
@@ -96,36 +97,6 @@ def _checkpoint_and_config(wanted: str, config: str | None, rest: list[str]) -> 
         raise ConfigError(
             "--config", f"there is no config.yaml beside {wanted!r} or above it.", "Give the run's: --config FILE, or its own config.yaml"
         )
-    last = [word.partition("=")[2] for word in found.other if word.startswith("--ckpt_path=")]
-    return Path(last[-1]), found
-
-
-def _config_above(path: Path) -> str | None:
-    """The last config that was written for the run of a checkpoint: a run that went on with other settings has several."""
-    for folder in (path.parent, path.parent.parent):
-        found = sorted(folder.glob("config*.yaml"), key=lambda file: (len(file.name), file.name))
-        if found:
-            return str(found[-1])
-    return None
-
-
-def _policy(resolved: Resolved, weights: dict[str, Any], path: Path) -> Policy:
-    """The policy that the config describes, with the checkpoint's weights."""
-    from lightrl.cli.missing import refuse_missing_below
-
-    if "policy" not in resolved.model.arguments:
-        raise ConfigError("model.policy", "not given, so nothing says what the weights belong to.", "Give the run's config: --config FILE")
-    choice = resolved.model.value("policy")
-    refuse_missing_below(choice, "model.policy")
-    mine = {name.removeprefix("policy."): weight for name, weight in weights.items() if name.startswith("policy.")}
-    try:
-        policy: Policy = resolved.model.cls.network(choice.build().build())
-        policy.load_state_dict(mine)
-    except (ValueError, RuntimeError) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise ConfigError(
-            "",
-            f"the policy in {str(path)!r} is not the one that the config describes: {' '.join(lines[:2])[:400]}",
-            "Give the run's config.",
-        ) from error
-    return policy
+    path = path_given(found)
+    assert path is not None
+    return path, found

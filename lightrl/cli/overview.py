@@ -16,6 +16,7 @@ lightrl trains language models with reinforcement learning; every algorithm is a
   lightrl test     --config dapo.yaml --ckpt_path last                     evaluate on the test prompts
   lightrl predict  --config dapo.yaml --ckpt_path last                     write completions of the held-out prompts
   lightrl generate --policy FOLDER --prompt "493027="                      complete prompts of your own
+  lightrl sample   --config dapo.yaml --keep best --out best.jsonl         draw and score completions, keep the best, or pairs
   lightrl export   --ckpt_path FILE --out FOLDER                           write a checkpoint's policy as a Hugging Face folder
   lightrl reward test --config dapo.yaml --data completions.jsonl          score completions of a file with the config's rewards
   lightrl algorithms [--compare]                                           which algorithms there are, and what sets them apart

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lightrl.cli.errors import ConfigError, closest
 
 if TYPE_CHECKING:
-    from lightrl.cli.resolve import Resolved
     from lightrl.cli.settings import Request
     from lightrl.data.completions import CompletionFile
     from lightrl.rewards.scoring import RewardSet
@@ -45,6 +41,7 @@ def reward_test(words: list[str]) -> int:
     options, rest = _parser().parse_known_args(words)
     from lightrl.cli.class_help import print_class_help
     from lightrl.cli.completion_columns import completion_file
+    from lightrl.cli.config_rewards import refused, rewards_of
     from lightrl.cli.offline_scoring import encode_with, scored
     from lightrl.cli.resolve import print_notes, resolve
     from lightrl.cli.settings import read_words
@@ -57,13 +54,13 @@ def reward_test(words: list[str]) -> int:
     print_notes(resolved.notes)
     if options.data is None:
         raise ConfigError("--data", "not given: which completions should be scored?", "Type for example: --data completions.jsonl")
-    with _refused(resolved):
-        rewards = _rewards(resolved, options.rollout)
+    with refused(resolved):
+        rewards = rewards_of(resolved, options.rollout)
     file = completion_file(options, resolved.data)
     expected = _expected(options.expect, file, rewards)
     _check_answer(rewards, file)
     try:
-        with _refused(resolved):
+        with refused(resolved):
             rewards.check(set.intersection(*(set(file.prompt(i).columns) for i in range(file.size))))
             findings = scored(rewards, file, encode_with(rewards, resolved, options.tokens), options.out)
     finally:
@@ -121,37 +118,6 @@ def _check_words(request: Request) -> None:
         guess = closest(setting.path[0], options) if len(setting.path) == 1 else ""
         if guess:
             raise ConfigError(f"--{setting.path[0]}", f"there is no such option.{guess}", "See: lightrl reward test --help")
-
-
-@contextmanager
-def _refused(resolved: Resolved) -> Iterator[None]:
-    """Within, what a reward refuses becomes a short error with its key."""
-    from lightrl.cli.run import with_refusals
-
-    # failures of rows stand in the table
-    logger = logging.getLogger("lightrl.rewards.asking")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with with_refusals(resolved):
-            yield
-    except RuntimeError as error:
-        raise ConfigError("model.rewards", str(error)) from error
-    finally:
-        logger.setLevel(level)
-
-
-def _rewards(resolved: Resolved, rollout: int) -> RewardSet:
-    from lightrl.cli.missing import refuse_missing_below
-    from lightrl.rewards.scoring import RewardSet
-
-    chosen = resolved.model.value("rewards") if "rewards" in resolved.model.takes else None
-    if not chosen:
-        raise ConfigError("model.rewards", "the config names no reward.", "Type for example: --model.rewards.correct ExactMatch")
-    refuse_missing_below(chosen, "model.rewards")
-    rewards = RewardSet({name: choice.build() for name, choice in chosen.items()})
-    rewards.rollouts = rollout
-    return rewards
 
 
 def _check_answer(rewards: RewardSet, file: CompletionFile) -> None:

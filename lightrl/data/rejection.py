@@ -1,0 +1,135 @@
+"""Rejection sampling: which completions of a prompt become rows of a data set."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lightrl.types import JSON
+
+Row = dict[str, JSON]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A completion that was sampled and scored."""
+
+    text: str
+    """The completion."""
+    reward: float
+    """The run's reward; NaN where it could not be scored."""
+    logprob: float
+    """log pi(completion | prompt), in nats."""
+    finish_reason: str
+    """`length`: cut at the token limit."""
+    columns: Mapping[str, JSON]
+    """What else is written of it."""
+
+    @property
+    def usable(self) -> bool:
+        """Scored, finished and not blank: what may be imitated or compared."""
+        return not math.isnan(self.reward) and self.finish_reason != "length" and bool(self.text.strip())
+
+
+class Keep(ABC):
+    """Chooses among the completions of one prompt."""
+
+    @abstractmethod
+    def rows(self, candidates: Sequence[Candidate]) -> list[Row]:
+        """What is written of a prompt, beside the prompt itself.
+
+        Args:
+            candidates: all completions of the prompt.
+        """
+
+
+class All(Keep):
+    """Every completion as it was sampled, cut, blank and failed ones too; a reward of null where it could not be scored."""
+
+    def rows(self, candidates: Sequence[Candidate]) -> list[Row]:
+        return [_row(candidate) for candidate in candidates]
+
+
+class Best(Keep):
+    """The best distinct completions that are good enough.
+
+    Of equal rewards the completion that the policy found likeliest comes first.
+
+    Source: best of n, Dong et al. 2023 (RAFT), arXiv:2304.06767, algorithm 1; all above a threshold, Yuan et al. 2023 (RFT),
+    arXiv:2308.01825, section 3.3.
+    """
+
+    def __init__(self, per_prompt: int | None = 1, at_least: float = -math.inf) -> None:
+        """
+        Args:
+            per_prompt: most rows of a prompt; None: any number.
+            at_least: lowest reward.
+        """
+        self.per_prompt, self.at_least = per_prompt, at_least
+
+    def rows(self, candidates: Sequence[Candidate]) -> list[Row]:
+        return [_row(candidate) for candidate in ranked(candidates) if candidate.reward >= self.at_least][: self.per_prompt]
+
+
+class Pairs(Keep):
+    """The best completion against the worst, the second best against the second worst, and so on while the first is better."""
+
+    def __init__(self, per_prompt: int | None = 1, margin: float = 0.0) -> None:
+        """
+        Args:
+            per_prompt: most pairs of a prompt; None: any number.
+            margin: by how much more than this the rewards of a pair differ; 0 or more.
+        """
+        self.per_prompt, self.margin = per_prompt, margin
+
+    def rows(self, candidates: Sequence[Candidate]) -> list[Row]:
+        order = ranked(candidates)
+        pairs = list(zip(order, reversed(order), strict=True))[: len(order) // 2]
+        return [_pair(best, worst) for best, worst in pairs if best.reward - worst.reward > self.margin][: self.per_prompt]
+
+
+def ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The usable ones without duplicates, by falling reward and then by falling log-prob."""
+    order = sorted((c for c in candidates if c.usable), key=lambda c: (-c.reward, -c.logprob))
+    distinct: dict[str, Candidate] = {}
+    for candidate in order:
+        distinct.setdefault(candidate.text, candidate)
+    return list(distinct.values())
+
+
+def counts(candidates: Sequence[Candidate], kept: int, right: float) -> dict[str, float]:
+    """What became of one prompt, to be summed over prompts.
+
+    Args:
+        candidates: all its completions.
+        kept: rows that were written.
+        right: a reward above it is that of a right completion.
+    """
+    rewards = [c.reward for c in candidates if not math.isnan(c.reward)]
+    good = sum(reward > right for reward in rewards)
+    usable = [c for c in candidates if c.usable]
+    return {
+        "prompts": 1,
+        "completions": len(candidates),
+        "failed": len(candidates) - len(rewards),
+        "cut": sum(c.finish_reason == "length" for c in candidates),
+        "blank": sum(not c.text.strip() for c in candidates),
+        "duplicates": len(usable) - len({c.text for c in usable}),
+        "kept": kept,
+        "without": kept == 0,
+        "reward": sum(rewards),
+        "pass_1": good / len(candidates) if candidates else 0.0,
+        "pass_n": good > 0,
+    }
+
+
+def _row(candidate: Candidate) -> Row:
+    reward = None if math.isnan(candidate.reward) else candidate.reward
+    return {**candidate.columns, "completion": candidate.text, "finish_reason": candidate.finish_reason, "reward": reward}
+
+
+def _pair(best: Candidate, worst: Candidate) -> Row:
+    rewards = {"chosen_reward": best.reward, "rejected_reward": worst.reward, "margin": best.reward - worst.reward}
+    return {"chosen": best.text, "rejected": worst.text, **rewards}
