@@ -13,6 +13,8 @@ DEFAULT_CALLBACKS = [
     "lightrl.callbacks.sizes.SizesTable",
     "lightrl.callbacks.completions.CompletionsLog",
     "lightrl.callbacks.alarms.Alarms",
+    "lightrl.callbacks.dashboard.Dashboard",
+    "lightrl.callbacks.histograms.Histograms",
     "lightrl.callbacks.failure.EndTogether",
     "lightrl.callbacks.resuming.ResumeReport",
 ]

@@ -15,6 +15,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightrl.callbacks.resuming import ResumeReport
 from lightrl.cli.builtin_callbacks import beside
 from lightrl.cli.continued import continue_in_folder_of
+from lightrl.cli.description import DescribeRun
 from lightrl.cli.errors import ConfigError
 from lightrl.cli.orphan import end_with_parent
 from lightrl.cli.parser_errors import reduced
@@ -87,15 +88,21 @@ class PolicyCLI(LightningCLI):
             bar=config["enable_progress_bar"] is not False,
             checkpoints=config["enable_checkpointing"] is not False,
         )
-        self.trainer_defaults["callbacks"] = [*callbacks, *([WriteCompletions()] if self._verb == "predict" else [])]
+        self.trainer_defaults["callbacks"] = [*callbacks, *self._describing(), *([WriteCompletions()] if self._verb == "predict" else [])]
         try:
             return super().instantiate_trainer(**kwargs)
         except (ValueError, TypeError, MisconfigurationException) as error:
             raise ConfigError("trainer", str(error).splitlines()[0]) from error
 
+    def _describing(self) -> list[DescribeRun]:
+        model = self._resolved.model
+        return [DescribeRun(model.value("algorithm") if "algorithm" in model.takes else None)] if self._verb == "fit" else []
+
     def before_fit(self) -> None:
-        """Let checkpoints say what the run was made of, and a resumed run go on in its own folder."""
+        """Let checkpoints and logs say what the run was made of, and a resumed run go on in its own folder."""
         for callback in self.trainer.callbacks:  # type: ignore[attr-defined]
+            if isinstance(callback, DescribeRun):
+                callback.text = self.text()
             if isinstance(callback, ResumeReport):
                 callback.config = yaml.safe_load(self.text())
         continue_in_folder_of(self._get(self.config, "ckpt_path"), self.trainer.loggers)

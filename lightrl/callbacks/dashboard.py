@@ -1,0 +1,106 @@
+"""TensorBoard's custom scalars: what belongs together in one chart, of the numbers that this run really logs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from lightrl.callbacks.alarms import Alarms
+
+Charts = dict[str, list[str]]
+
+LAYOUT: dict[str, Charts] = {
+    "Reward": {
+        "reward, training and validation": ["reward", "val/reward"],
+        "validation: right answers": [r"val/(avg|pass|maj)@\d+"],
+        "validation: by category": [r"val/categories/.*/avg@\d+"],
+        "scores of each reward": [r"rewards/[^/]+/mean"],
+        "what each reward brings": [r"rewards/[^/]+/contribution"],
+        "differences within groups": ["reward_std"],
+        "groups without a difference": ["frac_reward_zero_std"],
+        "completions without a score": ["unscorable_ratio", r"rewards/[^/]+/(failed|timeout|abstained)"],
+    },
+    "Pairs": {
+        "accuracy": ["(val/)?accuracy"],
+        "margin": ["(val/)?margin"],
+        "scores": ["(val/)?score/mean"],
+    },
+    "Completions": {
+        "length": [r"completions/(mean|min|max)_length"],
+        "length of right and wrong ones": [r"completions/mean_length_(right|wrong)"],
+        "cut off": ["(val/)?completions/clipped_ratio"],
+        "correlation of length and reward": ["completions/length_reward_correlation"],
+    },
+    "Policy": {
+        "entropy, nats per token": ["entropy", "entropy_estimate"],
+        "importance ratio": ["ratio/(mean|max)"],
+        "clipped tokens": ["clip_ratio/.*"],
+        "KL, nats per token": ["kl", "approx_kl", "kl_in_reward"],
+        "KL, nats per completion": ["kl_sequence"],
+        "coefficient of the KL penalty": ["kl_coefficient"],
+        "advantages": ["advantages/.*"],
+        "engine against trainer": ["correction/.*"],
+    },
+    "Critic": {
+        "explained variance": ["explained_variance"],
+        "values and returns": ["values/mean", "returns/mean"],
+    },
+    "Optimisation": {
+        "losses": ["loss", "val/loss", "[a-z_]+_loss"],
+        "gradient norm": ["grad_norm"],
+        "learning rate": ["lr"],
+    },
+    "Sampling": {"groups": ["sampling/(prompts|kept|dropped.*|down_weighted.*|carried|surplus)"], "rounds": ["sampling/rounds"]},
+    "Time": {
+        "seconds per phase": [r"perf/(?!completion).*_s"],
+        "tokens per second": ["perf/tokens_per_second"],
+        "seconds waited for each reward": [r"rewards/[^/]+/seconds"],
+    },
+    "Alarms": {"1 = on": ["alarms/.*"]},
+}
+"""Charts by category; a chart shows the tags that one of its patterns matches as a whole."""
+
+
+class Dashboard(Callback):
+    """Lays out TensorBoard's "Custom Scalars" page after the first rollout, when it is known what the run logs."""
+
+    def __init__(self) -> None:
+        self._written = False
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """A new run gets a layout of its own."""
+        self._written = False
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *arguments: Any) -> None:
+        """Write the layout once."""
+        if self._written or not trainer.is_global_zero:
+            return
+        self._written = True
+        tags = {*getattr(pl_module, "numbers", {}), *trainer.callback_metrics}
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
+            if isinstance(callback, Alarms):
+                tags |= {f"alarms/{alarm.name}" for alarm in callback.alarms}
+        layout = layout_of(tags)
+        for logger in trainer.loggers:
+            experiment: Any = getattr(logger, "experiment", None)
+            if layout and hasattr(experiment, "add_custom_scalars"):
+                experiment.add_custom_scalars(layout)
+
+
+def layout_of(tags: Collection[str]) -> dict[str, dict[str, list[Any]]]:
+    """The charts that have something to show, in the form that `SummaryWriter.add_custom_scalars` takes.
+
+    Args:
+        tags: under which something is logged.
+    """
+    categories = {category: _shown(charts, tags) for category, charts in LAYOUT.items()}
+    return {category: charts for category, charts in categories.items() if charts}
+
+
+def _shown(charts: Charts, tags: Iterable[str]) -> dict[str, list[Any]]:
+    found = {title: [p for p in patterns if any(re.fullmatch(p, tag) for tag in tags)] for title, patterns in charts.items()}
+    # TensorBoard matches from the beginning only
+    return {title: ["Multiline", [f"^({pattern})$" for pattern in patterns]] for title, patterns in found.items() if patterns}

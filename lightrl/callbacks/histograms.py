@@ -1,0 +1,57 @@
+"""How advantages, ratios, rewards and lengths are spread, every so many rollouts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+SHOWN = {
+    "advantages/mean": "advantages",
+    "ratio/mean": "ratio",
+    "reward": "reward",
+    "completions/mean_length": "length",
+    "completions/mean_length_right": "length_right",
+    "completions/mean_length_wrong": "length_wrong",
+}
+"""Numbers whose single values are drawn, and as what, below `histograms/`."""
+MOST = 100_000
+"""Values of a histogram; of more, every second, third, ... is taken."""
+
+
+class Histograms(Callback):
+    """Draws how the values of a rollout are spread, those of the first rank: advantages and ratios per token, the others per completion."""
+
+    def __init__(self, every_n_rollouts: int = 10) -> None:
+        """
+        Args:
+            every_n_rollouts: rollouts from one to the next; at least 1.
+
+        Raises:
+            ValueError: every_n_rollouts below 1.
+        """
+        if every_n_rollouts < 1:
+            raise ValueError(f"Histograms needs every_n_rollouts >= 1, got {every_n_rollouts}")
+        self.every_n_rollouts = every_n_rollouts
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *arguments: Any) -> None:
+        """Have the values of this rollout kept, if it is one of those."""
+        module: Any = pl_module
+        if hasattr(module, "algorithm") and trainer.current_epoch % self.every_n_rollouts == 0 and self._writers(trainer):
+            module.ledger.kept.update({name: [] for name in SHOWN})
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *arguments: Any) -> None:
+        """Draw what was kept."""
+        module: Any = pl_module
+        kept: dict[str, list[torch.Tensor]] = module.ledger.kept if hasattr(module, "algorithm") else {}
+        for name, parts in kept.items():
+            values = torch.cat(parts) if parts else torch.empty(0)
+            values = values[values.isfinite()][:: 1 + len(values) // MOST]
+            for writer in self._writers(trainer) if len(values) else []:
+                writer.add_histogram(f"histograms/{SHOWN[name]}", values, trainer.current_epoch)
+        kept.clear()
+
+    def _writers(self, trainer: Trainer) -> list[Any]:
+        experiments = [getattr(logger, "experiment", None) for logger in trainer.loggers] if trainer.is_global_zero else []
+        return [experiment for experiment in experiments if hasattr(experiment, "add_histogram")]
