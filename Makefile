@@ -16,7 +16,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast check format wheels docs demo learn alarms preferences parity killtest clean
+.PHONY: help install test fast check format wheels docs site demo learn alarms preferences parity killtest clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -53,6 +53,9 @@ wheels: $(STAMP)  ## wheels of the core and of every plugin in dist/
 docs: $(STAMP)  ## compute the numbers and tables in docs/ anew
 	$(BIN)/python docs/refresh.py
 
+site: $(STAMP)  ## the documentation as a site in site/
+	$(BIN)/mkdocs build --strict
+
 demo: $(STAMP)  ## a small policy learns to sort digits (SEED=0)
 	$(BIN)/python examples/sort_demo.py --seed $(SEED)
 
@@ -72,6 +75,6 @@ killtest: $(STAMP)  ## a run that is killed at random moments and resumed ends w
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/killtest.py
 
 clean:  ## remove the environment and everything that tools left behind
-	rm -rf $(VENV) build dist runs lightning_logs .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist site runs lightning_logs .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 	find . -name '*.egg-info' -prune -exec rm -rf {} +

@@ -1,0 +1,43 @@
+"""The site can be built, and leaves out no public name, no kind and no hook."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lightrl
+from lightrl.hookspecs import KINDS
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+SHOWN = {name for page in DOCS.glob("*.md") for name in re.findall(r"^::: (\S+)", page.read_text(), re.MULTILINE)}
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    lost = [f"{home}.{name}" for home, names in lightrl._HOME.items() for name in names if f"{home}.{name}" not in SHOWN]
+    assert lost in ([], ["lightrl.hookspecs.hookimpl"])
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
+def test_every_kind_and_its_hook_have_a_place(kind: object) -> None:
+    assert kind.base.replace(":", ".") in SHOWN  # type: ignore[attr-defined]
+    assert f"lightrl.hookspecs.{kind.hook}" in SHOWN  # type: ignore[attr-defined]
+
+
+def test_every_page_is_in_the_contents() -> None:
+    contents = (ROOT / "mkdocs.yml").read_text()
+    assert not [page.name for page in DOCS.glob("*.md") if page.name not in contents]
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path)]
+    built = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=280)
+    assert built.returncode == 0, built.stderr
+    assert "generalised_advantages" in (tmp_path / "reference" / "index.html").read_text()
