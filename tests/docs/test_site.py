@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -27,6 +28,12 @@ def test_every_public_name_is_in_the_reference() -> None:
 def test_every_kind_and_its_hook_have_a_place(kind: object) -> None:
     assert kind.base.replace(":", ".") in SHOWN  # type: ignore[attr-defined]
     assert f"lightrl.hookspecs.{kind.hook}" in SHOWN  # type: ignore[attr-defined]
+
+
+def test_the_walk_is_the_one_that_is_taken() -> None:
+    (walk,) = re.findall(r"```python\n(.*?)```", (DOCS / "walk.md").read_text(), re.DOTALL)
+    taken = inspect.getsource(lightrl.PolicyOptimization.training_step)
+    assert [line.strip() for line in taken.splitlines()][2:] == walk.splitlines()
 
 
 def test_every_page_is_in_the_contents() -> None:
