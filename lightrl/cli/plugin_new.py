@@ -80,7 +80,7 @@ def _values(name: str, kind: Kind) -> dict[str, str]:
     from lightrl.plugins.registry import registry
 
     module = name.replace("-", "_")
-    class_name = "".join(word.capitalize() for word in name.split("-"))
+    class_name = "".join(word.capitalize() for word in name.removeprefix("lightrl-").split("-"))
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or keyword.iskeyword(module):
         raise ConfigError("lightrl plugins new", f"{name!r} is no name for a package: small letters, digits and hyphens, such as my-idea.")
     if find_spec(module) is not None:
