@@ -16,7 +16,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast check format wheels docs site demo learn alarms preferences parity killtest clean
+.PHONY: help install test fast thorough check format wheels docs site demo learn alarms preferences parity killtest clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -35,7 +35,10 @@ test: $(STAMP)  ## all tests, of the core and of every plugin
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 fast: $(STAMP)  ## the tests that take less than ten seconds each
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m 'not slow'
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m 'not slow and not thorough'
+
+thorough: $(STAMP)  ## what make test leaves out: checkpoints and exports under every further strategy
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m thorough
 
 check: $(STAMP)  ## style, types and import layers
 	$(BIN)/ruff check .

@@ -142,14 +142,22 @@ def test_what_cannot_be_exported_is_said_and_nothing_is_written(
     assert not list(tmp_path.glob("*.partial-*"))
 
 
-@pytest.mark.slow
+SLOW = [
+    ("deepspeed_stage_2", LORA),
+    ("deepspeed_stage_3", LORA["init_args"]["base"]),
+    ("fsdp2", LORA),
+    ("fsdp2", LORA["init_args"]["base"]),
+]
+THOROUGH = [("ddp", LORA), ("deepspeed_stage_1", LORA), ("deepspeed_stage_3", LORA)]
+
+
 @pytest.mark.parametrize(
     ("strategy", "policy"),
     [
-        *(("ddp", LORA), ("deepspeed_stage_1", LORA), ("deepspeed_stage_2", LORA), ("deepspeed_stage_3", LORA), ("fsdp2", LORA)),
-        *(("deepspeed_stage_3", LORA["init_args"]["base"]), ("fsdp2", LORA["init_args"]["base"])),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW),
+        *(pytest.param(*case, marks=pytest.mark.thorough) for case in THOROUGH),
     ],
-    ids=["ddp", "zero1", "zero2", "zero3", "fsdp2", "zero3 without adapters", "fsdp2 without adapters"],
+    ids=[f"{strategy}, {policy['class_path']}" for strategy, policy in SLOW + THOROUGH],
 )
 def test_from_every_strategys_checkpoint(
     strategy: str, policy: dict[str, Any], write: Callable[..., Path], config: dict[str, Any], tmp_path: Path
