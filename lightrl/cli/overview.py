@@ -19,6 +19,7 @@ lightrl trains language models with reinforcement learning; every algorithm is a
   lightrl sample   --config dapo.yaml --keep best --out best.jsonl         draw and score completions, keep the best, or pairs
   lightrl export   --ckpt_path FILE --out FOLDER                           write a checkpoint's policy as a Hugging Face folder
   lightrl reward test --config dapo.yaml --data completions.jsonl          score completions of a file with the config's rewards
+  lightrl reward pairs --config judge.yaml --data completions.jsonl        have a judge say which of two completions is better, for DPO
   lightrl algorithms [--compare]                                           which algorithms there are, and what sets them apart
   lightrl explain DAPO                                                     one algorithm: every part with its formula and source
   lightrl diff GRPO DAPO                                                   what differs, down to the argument; also of two config files

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -27,7 +28,7 @@ class ResumableRows:
         """
         Args:
             out: the file.
-            request: all that its rows depend on.
+            request: all that its rows depend on; what stands under `rewards` may differ from the note's, and is then said.
 
         Raises:
             ConfigError: the file is there already, or was begun by another command.
@@ -41,9 +42,22 @@ class ResumableRows:
         """Steps of the work that are over."""
         self.state: Any = None
         """What the last note said of those who do the work."""
+        self.changed = ""
+        """What differs in the rewards, whose limits may have been raised."""
         self.counts: Counter[str] = Counter()
         """Numbers summed over the steps that are over."""
         self._begin(out)
+
+    def say(self, what: str) -> None:
+        """Print how far an earlier command has come.
+
+        Args:
+            what: the steps of the work.
+        """
+        if self.done:
+            sys.stderr.write(f"{self.done:,} {what} are done: going on with the next one.\n")
+        if self.changed:
+            sys.stderr.write(f"The rewards are not those that the file was begun with: {self.changed}.\n")
 
     def add(self, rows: Iterable[Mapping[str, Any]], steps: int, counts: Mapping[str, float], state: Any) -> None:
         """Write the rows of further steps, and note that they are there.
@@ -103,7 +117,9 @@ class ResumableRows:
             raise ConfigError("--out", f"{str(self.progress_path)!r} cannot be read: {error}".splitlines()[0], self._delete()) from error
         if size < note["bytes"]:
             raise ConfigError("--out", f"{str(self.rows_path)!r} is shorter than it was.", self._delete())
-        differs = differing(note["request"], self.request)
+        old, new = ({name: value for name, value in one.items() if name != "rewards"} for one in (note["request"], self.request))
+        self.changed = differing(note["request"].get("rewards"), self.request.get("rewards"), "rewards")
+        differs = differing(old, new)
         if differs:
             raise ConfigError(
                 "--out", f"{out!r} was begun by a command with other settings: {differs}.", f"Give those, or: {self._delete()}"

@@ -6,7 +6,7 @@ import sys
 
 from lightrl.cli.errors import ConfigError, closest
 
-VERBS = ("test",)
+VERBS = ("test", "pairs")
 """What can follow `lightrl reward`."""
 
 TEXT = """\
@@ -14,8 +14,9 @@ lightrl reward works with the rewards of a config; nothing is trained and no pol
 
   lightrl reward test --config dapo.yaml --data completions.jsonl                    score completions, and show what looks wrong
   lightrl reward test --config dapo.yaml --data completions.jsonl --expect is_right  compare the scores with labels
+  lightrl reward pairs --config judge.yaml --data completions.jsonl --out pairs.jsonl  have a judge say which of two completions is better
 
-See: lightrl reward test --help
+See: lightrl reward test --help, lightrl reward pairs --help
 """
 
 
@@ -33,6 +34,10 @@ def reward(words: list[str]) -> int:
         raise ConfigError(
             f"lightrl reward {verb}", f"there is no verb {verb!r}.{closest(verb, VERBS)} Verbs: {', '.join(VERBS)}.", "See: lightrl reward"
         )
+    if verb == "pairs":
+        from lightrl.cli.reward_pairs import reward_pairs
+
+        return reward_pairs(rest)
     from lightrl.cli.reward_test import reward_test
 
     return reward_test(rest)

@@ -128,8 +128,7 @@ def _run(options: argparse.Namespace, resolved: Resolved, keep: Keep) -> int:
     rows = ResumableRows(options.out, {"options": chosen, "ckpt_path": _identity(path), **_described(resolved)})
     try:
         sampler = Sampler(resolved, path, rewards, options)
-        if rows.done:
-            sys.stderr.write(f"{rows.done:,} prompts are done: going on with the next one.\n")
+        rows.say("prompts")
         sampler.fill(rows, keep)
     except KeyboardInterrupt:
         sys.stderr.write(f"Interrupted: {rows.done:,} prompts are done and kept. The same command goes on with the next one.\n")
@@ -150,7 +149,8 @@ def _run(options: argparse.Namespace, resolved: Resolved, keep: Keep) -> int:
 def _described(resolved: Resolved) -> dict[str, Any]:
     """What the completions and their rewards depend on, for the note of progress."""
     model = resolved.model.as_config()["init_args"]
-    return {"model": {name: model.get(name) for name in ("policy", "engine", "rewards")}, "data": resolved.data.as_config()["init_args"]}
+    parts = {name: model.get(name) for name in ("policy", "engine")}
+    return {"model": parts, "rewards": model.get("rewards"), "data": resolved.data.as_config()["init_args"]}
 
 
 def _identity(path: Path | None) -> str | None:

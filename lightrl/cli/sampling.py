@@ -75,10 +75,11 @@ class Sampler:
             while rows.done < self.prompts:
                 prompts = self.data.draw(min(self.step, self.prompts - rows.done))
                 written, total = self._chosen(prompts, keep)
+                # what failed is not noted as done, so that it is tried again
+                self._refuse_failures(rows.done)
                 state = {"engine": self.engine.state_dict(), "rewards": self.rewards.state_dict()}
                 rows.add(written, len(prompts), total, state)
                 progress.update(task, completed=rows.done)
-                self._refuse_failures(rows.done)
 
     def _chosen(self, prompts: list[Prompt], keep: Keep) -> tuple[list[dict[str, Any]], Counter[str]]:
         scored = self.rewards.score(self.engine.generate(prompts, self.n))

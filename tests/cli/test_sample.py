@@ -157,8 +157,12 @@ def test_a_reward_that_keeps_failing_ends_it_with_what_is_done_kept(sample: Call
     answer = sample("--keep", "all", "--out", "all.jsonl", config="broken.yaml")
     assert answer.status == 2
     assert "reward 'breaks'" in answer.err
-    assert "4 prompts are done and kept" in answer.err
-    assert Path("all.jsonl.progress").exists()
+    assert "0 prompts are done and kept" in answer.err
+    mended = rewarded(yaml.safe_load(Path("sample.yaml").read_text()))
+    write("broken.yaml", mended)
+    assert sample("--keep", "all", "--out", "all.jsonl", config="broken.yaml").status == 0
+    assert sample("--keep", "all", "--out", "whole.jsonl").status == 0
+    assert rows("all.jsonl") == rows("whole.jsonl")
 
 
 @pytest.mark.parametrize(

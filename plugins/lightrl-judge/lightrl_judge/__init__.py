@@ -5,13 +5,14 @@ from typing import Any
 from lightrl import hookimpl
 from lightrl_judge.budget import Budget
 from lightrl_judge.chat import Chat
+from lightrl_judge.judge_pair import JudgePair
 from lightrl_judge.judge_preference import JudgePreference
 from lightrl_judge.judge_score import JudgeScore
 from lightrl_judge.pairwise import PairwiseJudge, Verdict
 
-__all__ = ["Budget", "Chat", "JudgePreference", "JudgeScore", "PairwiseJudge", "Verdict"]
+__all__ = ["Budget", "Chat", "JudgePair", "JudgePreference", "JudgeScore", "PairwiseJudge", "Verdict"]
 
 
 @hookimpl
 def lightrl_rewards() -> list[type[Any]]:
-    return [JudgePreference, JudgeScore]
+    return [JudgePair, JudgePreference, JudgeScore]

@@ -13,7 +13,9 @@ def at(folder: Path) -> dict[str, Any]:
     return {"model": "m", "base_url": (folder / "url").read_text(), "retries": 0}
 
 
-@pytest.mark.parametrize("case", contract_cases("lightrl_judge", arguments={"JudgeScore": at, "JudgePreference": at}), ids=str)
+@pytest.mark.parametrize(
+    "case", contract_cases("lightrl_judge", arguments=dict.fromkeys(("JudgeScore", "JudgePreference", "JudgePair"), at)), ids=str
+)
 def test_contract(case: Any, server: Any, tmp_path: Path) -> None:
     def behaviour(body: dict[str, Any], number: int) -> str:
         shown = zlib.crc32(body["messages"][-1]["content"].encode())
