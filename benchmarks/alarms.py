@@ -32,7 +32,10 @@ def function(name: str, **settings: Any) -> dict[str, Any]:
 
 FAULTS: dict[str, dict[str, Any]] = {
     "equal_groups": {"rewards": {"correct": function("constant")}},
-    "entropy_collapse": {"algorithm": {"entropy": {"class_path": "EntropyBonus", "init_args": {"coefficient": -1.0}}}},
+    "entropy_collapse": {
+        "algorithm": {"minibatches": 4, "entropy": {"class_path": "EntropyBonus", "init_args": {"coefficient": -1.0}}},
+        "lr_scheduler": None,
+    },
     "kl_blow_up": {"algorithm": {"epochs": 8}, "optimizer": {"lr": 0.004}, "lr_scheduler": None},
     "truncation": {"engine": {"max_new_tokens": 6}},
     "first_pass_ratio": {"engine": {"class_path": "alarm_faults.StaleEngine", "init_args": {"max_new_tokens": 8}}},

@@ -24,7 +24,7 @@ def report_experience(ledger: StatisticsLedger, experience: Experience, rewards:
         rewards: that scored them.
     """
     scored = experience.scorable
-    groups = group_statistics(experience.rewards, experience.group, scored)
+    groups = group_statistics(experience.rewards, compared(experience.group), scored)
     ledger.add("reward", experience.rewards, scored)
     ledger.add("reward_std", groups.std, scored)
     ledger.add("frac_reward_zero_std", groups.dead.double(), scored)
@@ -47,9 +47,18 @@ def report_experience(ledger: StatisticsLedger, experience: Experience, rewards:
         report_critic(ledger, experience.values, experience.returns, experience.response_mask & scored[:, None])
 
 
+def compared(group: Tensor) -> Tensor:
+    """The groups whose rows are compared: one of all rows where every prompt has a single completion.
+
+    Args:
+        group: `[N]` int64.
+    """
+    return torch.zeros_like(group) if len(torch.unique(group)) == len(group) else group
+
+
 def length_reward_correlation(experience: Experience) -> Tensor:
     """Pearson's correlation of length and reward over scorable rows, each less the mean of its group; NaN if either is constant."""
-    valid, group = experience.scorable, experience.group
+    valid, group = experience.scorable, compared(experience.group)
 
     def centered(values: Tensor) -> Tensor:
         return torch.where(valid, values.double() - group_statistics(values, group, valid).mean, 0.0)
