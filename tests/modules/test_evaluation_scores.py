@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from lightning.pytorch import Trainer
 
 from lightrl import (
     DigitSorting,
+    Experience,
     GroupRelative,
     PolicyOptimization,
     Prompt,
@@ -48,16 +51,21 @@ class Mute(Said):
     answer_in = RowReward.answer_in
 
 
-def report(scores: list[float] | None = None, reward: RowReward | None = None, **settings: Any) -> dict[str, float]:
-    """Numbers over three prompts with four completions each."""
+def scored(scores: list[float] | None = None) -> Experience:
+    """Three prompts with four completions each."""
     given = [answer for said in SAYS.values() for answer in said.split()]
     group = [prompt for prompt in SAYS for _ in range(4)]
     right = [float(answer == RIGHT[prompt]) for prompt, answer in zip(group, given, strict=True)]
     rows = experience(right if scores is None else scores, group=group)
     rows.completions = given
     rows.prompts = [Prompt(id=str(g), text="?", columns={"level": "easy" if g < 2 else "hard"}) for g in group]
+    return rows
+
+
+def report(scores: list[float] | None = None, reward: RowReward | None = None, **settings: Any) -> dict[str, float]:
+    """What they report."""
     ledger = StatisticsLedger()
-    report_samples(ledger, rows, Evaluation(samples=4, **settings), "score", reward or Said())
+    report_samples(ledger, scored(scores), Evaluation(samples=4, **settings), "score", reward or Said())
     return ledger.reduce(lambda mine: [mine])
 
 
@@ -100,6 +108,18 @@ def test_a_reward_that_reads_no_answers_has_no_votes() -> None:
 def test_settings_out_of_range_are_refused(settings: dict[str, Any], what: str) -> None:
     with pytest.raises(ValueError, match=what):
         Evaluation(**settings)
+
+
+@given(st.integers(0, 3), st.sampled_from([None, "level"]))
+def test_it_does_not_matter_which_rank_has_which_prompt(cut: int, category: str | None) -> None:
+    rows, settings = scored(), Evaluation(samples=4, category=category)
+    whole, first, second = StatisticsLedger(), StatisticsLedger(), StatisticsLedger()
+    report_samples(whole, rows, settings, "score", Said())
+    report_samples(first, rows.select(range(4 * cut)), settings, "score", Said())
+    report_samples(second, rows.select(range(4 * cut, 12)), settings, "score", Said())
+    first.merge(second)
+    together, apart = (ledger.reduce(lambda mine: [mine]) for ledger in (whole, first))
+    assert apart == pytest.approx(together)
 
 
 class Held(PromptSource):
