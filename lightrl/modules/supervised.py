@@ -76,7 +76,11 @@ class SupervisedFineTuning(PolicyModule):
                 f"model.batch_size must be 1 or more and model.max_length 2 or more, or null; got {batch_size} and {max_length}"
             )
         self.batch_size, self.learn_from, self.packing, self.max_length = batch_size, learn_from, packing, max_length
-        self.reader: ExampleReader = None  # type: ignore[assignment]
+
+    @property
+    def reader(self) -> ExampleReader:
+        """Makes rows of tokens, once the policy is there."""
+        return ExampleReader(self.policy, self.learn_from == "everything", self.max_length)
 
     def training_step(self, batch: Any, batch_idx: int) -> None:
         """Draw a batch of examples, and make one optimizer step on it."""
@@ -115,7 +119,6 @@ class SupervisedFineTuning(PolicyModule):
         """Read every row, so that a bad one is named before the first step, and have the data drop or refuse those that are too long."""
         if getattr(data, "max_prompt_tokens", None) is not None:
             raise ValueError("data.max_prompt_tokens is about prompts alone, and rows here have answers: set model.max_length instead")
-        self.reader = ExampleReader(self.policy, self.learn_from == "everything", self.max_length)
         positions = self.policy.max_positions
         data.measure(self._row, min((b for b in (self.max_length, positions) if b is not None), default=None))
         if self.trainer.state.fn == "fit":

@@ -122,7 +122,7 @@ def test_the_step_depends_on_neither_micro_batches_nor_packing_and_is_the_token_
     weight = examples.token_weight.double()
     loss = -(policy(examples.input_ids, weight > 0).logprobs * weight).sum() / weight.sum()
     loss.backward()
-    assert float(run.callback_metrics["loss"]) == pytest.approx(float(loss), abs=1e-6)
+    assert float(run.callback_metrics["loss"]) == pytest.approx(float(loss.detach()), abs=1e-6)
     moved = subject.policy.state_dict()
     for name, parameter in policy.named_parameters():
         assert float((moved[name] - parameter.detach() + parameter.grad).abs().max()) <= 1e-7  # weights of tokens are float32
