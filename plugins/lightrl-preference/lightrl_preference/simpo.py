@@ -21,7 +21,8 @@ class SimPO(MarginObjective):
         """
         Args:
             beta: scale of the reward; > 0.
-            gamma: how far the rewards of a pair should be apart; at least 0. The authors' configs give gamma / beta (0.55 for these defaults).
+            gamma: how far the rewards of a pair should be apart; at least 0. The authors' configs give gamma / beta (0.55 for these
+                defaults).
 
         Raises:
             ValueError: an argument outside its range.
