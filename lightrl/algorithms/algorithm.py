@@ -167,6 +167,12 @@ class Algorithm:
         unknown = self.needs - NEEDS
         if unknown:
             raise ValueError(f"{name} has a part that needs {sorted(unknown)}; a part may need: {', '.join(sorted(NEEDS))}")
+        blind = [part for part in self.parts.values() if "entropy" in part.needs and not isinstance(part, LossTerm)]
+        if blind:
+            raise ValueError(
+                f"{type(blind[0]).__name__} needs the policy's entropy, which is there while a step is computed and given to loss terms "
+                "alone: make it a LossTerm, or use the log-probs of the sampled tokens, experience.old_logprobs"
+            )
         for refusal in (self._refuse_row_constant, self._refuse_baseline, self._refuse_correction):
             refusal()
         self._warn()

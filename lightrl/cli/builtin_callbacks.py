@@ -17,6 +17,7 @@ DEFAULT_CALLBACKS = [
     "lightrl.callbacks.histograms.Histograms",
     "lightrl.callbacks.failure.EndTogether",
     "lightrl.callbacks.resuming.ResumeReport",
+    "lightrl.callbacks.outcome.Outcome",
 ]
 """Import paths of callback classes that take no argument."""
 SAVING = ["lightning.pytorch.callbacks.ModelCheckpoint", "lightrl.callbacks.preemption.PreemptionCheckpoint"]

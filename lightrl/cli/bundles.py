@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.cli.choice import Choice, default_of, shown
 from lightrl.cli.errors import ConfigError
 from lightrl.cli.signatures import Argument, Slot
+from lightrl.hookspecs import KINDS
 from lightrl.plugins.registry import UnknownName, registry
 
 KIND = "algorithm"
@@ -34,6 +36,15 @@ def bundle_named(name: str) -> Choice:
         return bundle(registry().resolve(KIND, name))
     except UnknownName as error:
         raise ConfigError("", str(error)) from error
+
+
+def part_named(name: str) -> tuple[str, type[Any]] | None:
+    """The kind and the class of a part that has this name; None if it is a bundle's, nobody's, or that of several kinds."""
+    found = []
+    for kind in KINDS:
+        with suppress(UnknownName):
+            found.append((kind, registry().resolve(kind, name)))
+    return found[0] if len(found) == 1 and found[0][0] != KIND else None
 
 
 def distribution_of(cls: type[Any]) -> str:

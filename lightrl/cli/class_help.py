@@ -44,7 +44,7 @@ def _slot_at(sections: dict[str, Choice], path: tuple[str, ...]) -> Slot:
             raise ConfigError(
                 ".".join(path[:depth]),
                 "no class is chosen here, so its arguments are not known.",
-                "Choose one before it on the command line.",
+                "Choose one before it on the command line, or give a config: --config grpo_sort",
             )
         if name not in holder.takes:
             raise ConfigError(".".join(path[:depth]), f"{holder.cls.__name__} has no argument {name!r}.{closest(name, holder.takes)}")

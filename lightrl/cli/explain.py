@@ -1,4 +1,4 @@
-"""`lightrl explain NAME`: a bundle slot by slot, with the formula and the source of every part."""
+"""`lightrl explain NAME`: a bundle slot by slot, with the formula and the source of every part; or one part with its arguments."""
 
 from __future__ import annotations
 
@@ -17,20 +17,25 @@ def explain(words: list[str]) -> int:
     """Carry out `lightrl explain`.
 
     Raises:
-        ConfigError: no bundle has this name.
+        ConfigError: no bundle and no part has this name.
     """
     parser = argparse.ArgumentParser(prog="lightrl explain", description=__doc__)
-    parser.add_argument("name", metavar="NAME", help="of an algorithm, as in a config")
+    parser.add_argument("name", metavar="NAME", help="of an algorithm or of any part, as in a config")
     options = parser.parse_args(words)
     from rich.console import Console
     from rich.table import Table
 
-    from lightrl.cli.bundles import bundle_named, distribution_of
+    from lightrl.cli.bundles import bundle_named, distribution_of, part_named
     from lightrl.cli.docstrings import documentation
+    from lightrl.cli.plugin_show import print_class
 
+    console = Console(markup=False, highlight=False)
+    alone = part_named(options.name)
+    if alone is not None:
+        print_class(console, *alone)
+        return 0
     chosen = bundle_named(options.name)
     about = documentation(chosen.cls)
-    console = Console(markup=False, highlight=False)
     table = Table("slot", "part", "arguments", "formula", "source", show_lines=True)
     if console.width < WIDE:
         table = Table("slot", "part", "arguments, formula, source", show_lines=True)

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 import yaml
-from jsonargparse import ArgumentError, lazy_instance
+from jsonargparse import ArgumentError, lazy_instance, set_parsing_settings
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningCLI
@@ -40,6 +40,8 @@ class PolicyCLI(LightningCLI):
             SystemExit: with status 0 after the config was printed.
         """
         end_with_parent()
+        # the fields of records are documented under themselves
+        set_parsing_settings(docstring_parse_attribute_docstrings=True)
         self._verb, self._resolved, self._print_config = verb, resolved, print_config
         kwargs = {"exit_on_error": False}
         words = resolved.words

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from lightrl.plugins.loader import PluginRecord
@@ -19,7 +20,6 @@ def show(name: str) -> int:
     """
     from rich.console import Console
 
-    from lightrl.cli.docstrings import documentation
     from lightrl.cli.plugins import record_named
 
     record = record_named(name)
@@ -30,13 +30,27 @@ def show(name: str) -> int:
         return 0
     for kind, classes in record.classes.items():
         for cls in classes:
-            about = documentation(cls)
-            console.print(f"\n{kind} {cls.__name__}: {about.summary}", style="bold")
-            for text in (about.body, f"Source: {about.source}" if about.source else ""):
-                if text:
-                    console.print(f"\n{text}")
-            console.print(_arguments(cls))
+            console.print()
+            print_class(console, kind, cls)
     return 0
+
+
+def print_class(console: Console, kind: str, cls: type[Any]) -> None:
+    """One class with its kind, formula, source and arguments.
+
+    Args:
+        console: to print on.
+        kind: title of a kind.
+        cls: of that kind.
+    """
+    from lightrl.cli.docstrings import documentation
+
+    about = documentation(cls)
+    console.print(f"{kind} {cls.__name__}: {about.summary}", style="bold")
+    for text in (about.body, f"Source: {about.source}" if about.source else ""):
+        if text:
+            console.print(f"\n{text}")
+    console.print(_arguments(cls))
 
 
 def _head(record: PluginRecord) -> list[str]:

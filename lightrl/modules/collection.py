@@ -103,7 +103,7 @@ class RunCollection:
 
     def report(self, name: str, value: Tensor | float, reduce: Reduction = "sum") -> None:
         """Log a number of this rank, or a tensor of them."""
-        self._ledger.add(name, value, reduce=reduce)
+        self._ledger.add(name, value, reduce=reduce, owner="Sampler")
 
     def total(self, value: float) -> float:
         """The sum of a number over ranks."""

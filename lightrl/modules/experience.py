@@ -41,14 +41,15 @@ def experience_of(
     mask = scored.response_mask
     if algorithm.shaping is not None:
         token_rewards, statistics = unpack(algorithm.shaping.rewards(scored, token_rewards))
-        ledger.add_all(statistics, mask)
+        ledger.add_all(statistics, mask, algorithm.shaping)
     kl = algorithm.kl
     if kl is not None and kl.reward_coefficient > 0:
         assert ref_logprobs is not None
         penalty, statistics = unpack(kl.penalty(old_logprobs, ref_logprobs, torch.zeros_like(old_logprobs)))
         penalty = torch.where(mask, penalty, 0.0)
         token_rewards = token_rewards - kl.reward_coefficient * penalty
-        ledger.add_all({"kl_in_reward": penalty, **statistics}, mask)
+        ledger.add("kl_in_reward", penalty, mask)
+        ledger.add_all(statistics, mask, kl)
     experience = Experience(
         **{f.name: getattr(scored, f.name) for f in fields(ScoredRollout)},
         token_rewards=token_rewards,
@@ -62,7 +63,7 @@ def experience_of(
     )
     if algorithm.token_weight is not None:
         weights, statistics = unpack(algorithm.token_weight.weights(experience))
-        ledger.add_all(statistics, mask)
+        ledger.add_all(statistics, mask, algorithm.token_weight)
         experience.token_weight = torch.where(experience.token_weight > 0, experience.token_weight * weights, 0.0)
     return experience
 
@@ -88,7 +89,7 @@ def add_advantages(
     experience.advantages = result.advantages[rows, :length]
     experience.returns = None if result.returns is None else result.returns[rows, :length]
     if rank == 0:
-        ledger.add_all(result.statistics, everyone.response_mask)
+        ledger.add_all(result.statistics, everyone.response_mask, algorithm.advantage)
 
 
 def _row_weight(scored: ScoredRollout) -> Tensor | float:

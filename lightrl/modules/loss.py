@@ -95,7 +95,7 @@ def micro_batch_loss(
     # a masked position gets the ratio 1, so that nothing there can poison a gradient
     old = torch.where(mask, batch.old_logprobs, output.logprobs.detach())
     log_ratio, statistics = unpack(algorithm.ratio.log_ratio(output.logprobs, old, mask))
-    ledger.add_all(statistics, mask)
+    ledger.add_all(statistics, mask, algorithm.ratio)
     ledger.add("ratio/overflow", (log_ratio.abs() > LIMIT).double(), mask, "sum")
     log_ratio = log_ratio.clamp(-LIMIT, LIMIT)
     surrogate = algorithm.clip.surrogate(log_ratio, batch.advantages, old, mask)
@@ -105,14 +105,14 @@ def micro_batch_loss(
         per_token = per_token * correction.detach()
     losses = {POLICY: _weighted(per_token, weights[POLICY], mask)}
     _report_surrogate(ledger, log_ratio.detach(), surrogate.clipped_low, surrogate.clipped_high, mask)
-    ledger.add_all(surrogate.statistics, mask)
+    ledger.add_all(surrogate.statistics, mask, algorithm.clip)
     ledger.add("approx_kl", k3(old, output.logprobs.detach()), mask)
     if algorithm.kl is not None and algorithm.kl.loss_coefficient > 0:
         losses["kl_loss"] = _kl_loss(algorithm, batch, output, old, mask, weights[POLICY], ledger)
     for name, part in algorithm.loss_terms.items():
         value, statistics = unpack(part.loss(batch, output))
         own = (part.mask(batch) > 0) & trained
-        ledger.add_all(statistics, own)
+        ledger.add_all(statistics, own, part)
         losses[f"{name}_loss"] = part.coefficient * _weighted(value, weights[f"{name}_loss"], own)
     if algorithm.critic is not None:
         assert output.values is not None
@@ -138,7 +138,8 @@ def _kl_loss(
     penalty, statistics = unpack(kl.penalty(output.logprobs, anchor, token_log_ratio))
     new = output.logprobs.detach()
     # of the policy that sampled against the other, in the direction that the samples allow
-    ledger.add_all({"kl": k3(new, anchor) if kl.against == "reference" else k3(old, new), **statistics}, mask)
+    ledger.add("kl", k3(new, anchor) if kl.against == "reference" else k3(old, new), mask)
+    ledger.add_all(statistics, mask, kl)
     return kl.loss_coefficient * _weighted(penalty, weights, mask)
 
 
@@ -156,7 +157,7 @@ def value_loss(critic: Critic, batch: Experience, values: Tensor, weights: Tenso
     assert batch.returns is not None
     mask = weights > 0
     loss, statistics = unpack(critic.loss(values, batch.values, batch.returns))
-    ledger.add_all(statistics, mask)
+    ledger.add_all(statistics, mask, critic)
     return critic.coefficient * _weighted(loss, weights, mask)
 
 

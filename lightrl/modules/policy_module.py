@@ -20,6 +20,7 @@ from lightrl.data.loaders import PromptBatch
 from lightrl.modules.evaluation import Evaluation
 from lightrl.modules.evaluation_report import report_samples
 from lightrl.modules.precision import check_precision
+from lightrl.modules.schedule import check_schedule, planned_steps
 from lightrl.modules.statistics import StatisticsLedger
 from lightrl.ops.batching import micro_batches, split_to
 from lightrl.parts.base import fresh
@@ -228,8 +229,14 @@ class PolicyModule(LightningModule):
         if self.rewards is not None:
             self.rewards.close()
 
+    @property
+    def steps_per_batch(self) -> int:
+        """Optimizer steps of one training step, at most."""
+        return 1
+
     def on_train_start(self) -> None:
-        """Evaluate the policy before its first step."""
+        """Evaluate the policy before its first step, once the schedule has been found long enough."""
+        check_schedule(self.lr_schedulers(), planned_steps(self.trainer, self.steps_per_batch))
         optimizer: Any = self.optimizers()
         loop = self.trainer.fit_loop.epoch_loop
         if self.evaluation.before_training and self.trainer.global_step == 0 and self.trainer.enable_validation:

@@ -231,6 +231,12 @@ class PolicyOptimization(PolicyModule):
         """One: an epoch of Lightning's is a rollout."""
         return 1
 
+    @property
+    def steps_per_batch(self) -> int:
+        """Of one rollout, the critic's own passes included."""
+        alone = 0 if self.algorithm.critic is None else self.algorithm.critic.extra_epochs
+        return (self.algorithm.epochs + alone) * self.algorithm.minibatches
+
     def build_models(self) -> None:
         """Build policy, critic and reference, and look whether the sizes fit the devices."""
         super().build_models()

@@ -88,7 +88,8 @@ def report_correction(ledger: StatisticsLedger, correction: RolloutCorrection, e
     mask = experience.token_weight > 0
     old, rollout = experience.old_logprobs, experience.rollout_logprobs
     weights, statistics = unpack(correction.weights(old, rollout, mask))
-    ledger.add_all({"correction/mean": weights, "correction/kl": k3(rollout, old), **statistics}, mask)
+    ledger.add_all({"correction/mean": weights, "correction/kl": k3(rollout, old)}, mask)
+    ledger.add_all(statistics, mask, correction)
     w = weights[mask].double()
     if w.numel():
         ledger.add("correction/ess", w.sum() ** 2 / (w.numel() * (w**2).sum()).clamp(min=torch.finfo(w.dtype).tiny))

@@ -19,6 +19,8 @@ METRICS: dict[str, Callable[[], torchmetrics.Metric]] = {
 }
 NEUTRAL = {"mean": 0.0, "sum": 0.0, "max": -torch.inf, "min": torch.inf}
 """What a rank that has no value under a name brings into the reduction."""
+CORE = ""
+"""Who reports what no part does."""
 
 
 class StatisticsLedger:
@@ -31,9 +33,10 @@ class StatisticsLedger:
                 histograms. None: none.
         """
         self._entries: dict[str, tuple[str, Tensor, Tensor]] = {}
+        self._owners: dict[str, str] = {}
         self.kept = {} if kept is None else kept
 
-    def add(self, name: str, value: Tensor | float, mask: Tensor | None = None, reduce: str = "mean") -> None:
+    def add(self, name: str, value: Tensor | float, mask: Tensor | None = None, reduce: str = "mean", owner: str = CORE) -> None:
         """Add values under a name.
 
         Args:
@@ -41,7 +44,12 @@ class StatisticsLedger:
             value: any shape; NaN is left out.
             mask: of the same shape, bool: values that count; None: all.
             reduce: `mean`, `sum`, `max` or `min`; the same each time for a name.
+            owner: who reports it.
+
+        Raises:
+            ValueError: a part reports under a name that is the core's, or a name is reduced in two ways.
         """
+        self._own(name, owner)
         values = torch.as_tensor(value).detach().double()
         chosen = ~values.isnan() if mask is None else ~values.isnan() & mask
         kept = values[chosen]
@@ -51,11 +59,18 @@ class StatisticsLedger:
         if kept.numel():
             self._merge(name, reduce, {"max": kept.max, "min": kept.min}.get(reduce, kept.sum)().cpu(), weight)
 
-    def add_all(self, statistics: Statistics, mask: Tensor) -> None:
-        """Add what a part returned: `[n]` per row, or `[n, L]` per token where the `[n, L]` mask is True."""
+    def add_all(self, statistics: Statistics, mask: Tensor, part: object = None) -> None:
+        """Add several at once, `[n]` per row or `[n, L]` per token.
+
+        Args:
+            statistics: by name.
+            mask: `[n, L]` bool: tokens that count.
+            part: that returned them; None: the core.
+        """
+        owner = CORE if part is None else type(part).__name__
         for name, statistic in statistics.items():
             entry = statistic if isinstance(statistic, Statistic) else Statistic(statistic)
-            self.add(name, entry.value, mask if entry.value.dim() == 2 else None, entry.reduce)
+            self.add(name, entry.value, mask if entry.value.dim() == 2 else None, entry.reduce, owner)
 
     def local(self, name: str) -> tuple[Tensor, Tensor]:
         """This rank's value and count under a name so far, float64 scalars (a mean's value is still a sum); 0 and 0 if there is none."""
@@ -65,6 +80,7 @@ class StatisticsLedger:
     def merge(self, other: StatisticsLedger) -> None:
         """Add everything that another ledger holds."""
         for name, entry in other._entries.items():
+            self._own(name, other._owners[name])
             self._merge(name, *entry)
 
     def reduce(self, gather: Callable[[Any], list[Any]]) -> dict[str, float]:
@@ -86,7 +102,17 @@ class StatisticsLedger:
                 metric.update(value)
             reduced[name] = float(metric.compute())
         self._entries.clear()
+        self._owners.clear()
         return reduced
+
+    def _own(self, name: str, owner: str) -> None:
+        before = self._owners.setdefault(name, owner)
+        if before != owner and CORE in (before, owner):
+            part = owner if before == CORE else before
+            raise ValueError(
+                f"{part} reports a statistic named {name!r}, which is the core's and would be mixed with it: choose a name of its own, "
+                f"such as {part.lower()}/{name.rpartition('/')[2]}"
+            )
 
     def _merge(self, name: str, reduce: str, value: Tensor, weight: Tensor) -> None:
         if name not in self._entries:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lightrl.plugins.registry import Registry, UnknownName, did_not_load
 
-_CLAUSE_END = re.compile(r":\s|(?<=\.)\s+(?=[A-Z])")
+_CLAUSE_END = re.compile(r":\s|(?<=\.)(?<!\bDr\.)\s+(?=[A-Z])")
 
 
 @dataclass(frozen=True)

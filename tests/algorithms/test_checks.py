@@ -36,6 +36,12 @@ class Greedy(GroupCentered):
         return frozenset({"thoughts"})
 
 
+class Curious(GroupCentered):
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"entropy"})
+
+
 REFUSED = [
     ({"ratio": SequenceRatio(), "aggregation": TokenMean()}, "SequenceRatio gives a row one value, and TokenMean"),
     ({"ratio": SequenceRatio(), "aggregation": SequenceSum()}, "use aggregation SequenceMean or SequenceSumTokenMean"),
@@ -56,6 +62,7 @@ REFUSED = [
     ({"kl": ValueHead()}, "GroupRelative.kl wants a KL, got ValueHead"),
     ({"sampler": None}, "GroupRelative.sampler cannot be null"),
     ({"reference": None}, "GroupRelative.reference cannot be null"),
+    ({"advantage": Curious()}, "Curious needs the policy's entropy, .* given to loss terms alone"),
     ({"advantage": Greedy()}, r"needs \['thoughts'\]; a part may need: entropy, ref_logprobs, values"),
 ]
 

@@ -162,7 +162,16 @@ def test_the_declared_level_of_an_advantage_is_what_it_computes(cls: type[Any]) 
     batch.token_rewards[:, 3:] = torch.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, 0.5], [1.0, 0.0]])
     batch.rewards = batch.token_rewards.sum(1)
     batch.step_ends = batch.token_rewards.isfinite() & (torch.arange(5) >= 3)
+    batch.ref_logprobs = torch.zeros(4, 5)
     batch.extras = {name: torch.zeros(4) for name in cls.needs_extras}
     advantages = cls().compute(batch).advantages[:, 2:]
     constant = bool((advantages == advantages[:, :1]).all())
     assert cls.level == ("completion" if constant else "token")
+
+
+def test_explain_takes_a_part_too(lightrl: Callable[..., Any]) -> None:
+    answer = lightrl("explain", "DecoupledClip")
+    assert answer.status == 0
+    assert answer.out.startswith("clip scheme DecoupledClip: PPO's pessimistic clip")
+    assert "arXiv:1707.06347" in answer.out
+    assert "how far the ratio may fall below 1" in " ".join(answer.out.replace("│", " ").split())

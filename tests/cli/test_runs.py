@@ -20,6 +20,22 @@ def test_fit_resumes_from_last_and_writes_where_it_says(lightrl: Callable[..., A
     assert any("step=3" in name for name in names), names
 
 
+def test_a_run_ends_with_what_it_came_to_and_where_it_is(lightrl: Callable[..., Any]) -> None:
+    answer = lightrl("fit", "--config", "run.yaml", "--rollouts", "2", "--trainer.check_val_every_n_epoch", "1")
+    assert answer.status == 0, answer.err
+    end = answer.err[answer.err.rindex("2 rollouts, 2 optimizer steps") :]
+    lines = [line.split() for line in end.splitlines()]
+    assert ["held", "out", "first", "last"] in lines
+    (reward,) = [line for line in lines if line[:1] == ["reward"]]
+    assert all(0 <= float(number) <= 1 for number in reward[1:])
+    assert "Watch: tensorboard --logdir runs/run/version_0" in end
+
+
+def test_help_says_what_the_fields_of_a_record_are(lightrl: Callable[..., Any]) -> None:
+    answer = lightrl("fit", "--config", "run.yaml", "--help")
+    assert "Completions per prompt, n." in " ".join(answer.out.split())
+
+
 def test_a_second_run_in_the_same_folder_keeps_the_first_config(lightrl: Callable[..., Any], tmp_path: Path) -> None:
     words = ["fit", "--config", "run.yaml", "--rollouts", "1", "--trainer.logger.version", "0", "--trainer.enable_checkpointing", "false"]
     assert [lightrl(*words).status, lightrl(*words).status, lightrl(*words, "--model.seed", "1").status] == [0, 0, 0]

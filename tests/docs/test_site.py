@@ -31,7 +31,7 @@ def test_every_kind_and_its_hook_have_a_place(kind: object) -> None:
 
 
 def test_the_walk_is_the_one_that_is_taken() -> None:
-    (walk,) = re.findall(r"```python\n(.*?)```", (DOCS / "walk.md").read_text(), re.DOTALL)
+    (walk,) = re.findall(r"```py\n(.*?)```", (DOCS / "walk.md").read_text(), re.DOTALL)
     taken = inspect.getsource(lightrl.PolicyOptimization.training_step)
     assert [line.strip() for line in taken.splitlines()][2:] == walk.splitlines()
 

@@ -49,3 +49,19 @@ def test_a_name_that_only_another_rank_has_is_not_a_hang() -> None:
     reduced = ledger.reduce(lambda value: [value, {"theirs": "mean"}])
     assert reduced["mine"] == 1.0
     assert "theirs" in reduced
+
+
+def test_a_part_does_not_report_under_a_name_of_the_core() -> None:
+    class Mine:
+        """A part."""
+
+    ledger, step = StatisticsLedger(), StatisticsLedger()
+    ledger.add("reward", 1.0)
+    with pytest.raises(ValueError, match=r"Mine reports a statistic named 'reward', .* such as mine/reward"):
+        ledger.add_all({"reward": torch.tensor([0.5])}, torch.ones(1, 1), Mine())
+    step.add_all({"loss": torch.tensor([0.5])}, torch.ones(1, 1), Mine())
+    ledger.add("loss", 1.0)
+    with pytest.raises(ValueError, match="Mine reports a statistic named 'loss'"):
+        ledger.merge(step)
+    ledger.add_all({"mine/loss": torch.tensor([0.5])}, torch.ones(1, 1), Mine())
+    assert ledger.reduce(alone) == {"loss": 1.0, "mine/loss": 0.5, "reward": 1.0}

@@ -165,6 +165,19 @@ def test_schedules_step_with_the_optimizer(tmp_path: Path) -> None:
     assert subject.lr_schedulers().get_last_lr()[0] == pytest.approx(1e-3 * (0.5 + 0.5 * 8 / 16))
 
 
+@pytest.mark.parametrize(("length", "limit"), [(23, -1), (24, -1), (9, 8)])
+def test_a_schedule_that_is_shorter_than_the_run_is_refused_before_the_first_rollout(tmp_path: Path, length: int, limit: int) -> None:
+    subject = module(lr_scheduler=lambda o: torch.optim.lr_scheduler.OneCycleLR(o, max_lr=1e-3, total_steps=length))
+    run = trainer(tmp_path, 3, max_steps=limit)
+    if length >= 24 or limit > 0:
+        run.fit(subject, datamodule=data())
+        assert run.global_step == (24 if limit < 0 else 8)
+        return
+    with pytest.raises(ValueError, match=r"total_steps is 23, and the run makes up to 24 .* --model.lr_scheduler.total_steps 24"):
+        run.fit(subject, datamodule=data())
+    assert run.global_step == 0
+
+
 def test_tensorboard_shows_the_names_of_the_field_over_rollouts(tmp_path: Path) -> None:
     run = trainer(tmp_path, 3, logger=TensorBoardLogger(tmp_path, name="run"), log_every_n_steps=1)
     run.fit(module(algorithm=algorithm(kl=KLPenalty(loss_coefficient=0.1))), datamodule=data())

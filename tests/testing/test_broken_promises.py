@@ -99,7 +99,7 @@ ADVANTAGES = {
     "permuting rows permutes results, and group numbers are only names": lambda r: spread(torch.arange(len(r)), r),
     "padding changes nothing": lambda r: spread(torch.full((len(r),), r.input_ids.shape[1]), r),
     "splitting a batch over ranks changes nothing": lambda r: spread(r.group, r),
-    "better rows get more": lambda r: spread(-r.rewards, r),
+    "better rows never get less, and in some groups more": lambda r: spread(-r.rewards, r),
     "equal rewards give exactly 0 where the group is the baseline": lambda r: spread(r.rewards, r),
     "it runs without what it does not need": lambda r: r.values + 0 * r.ref_logprobs,
 }
@@ -498,12 +498,12 @@ def test_every_promise_is_broken_once() -> None:
 
 
 def test_the_message_shows_the_smallest_example(tmp_path: Path) -> None:
-    title = "better rows get more"
+    title = "better rows never get less, and in some groups more"
     (case,) = (case for case in class_cases("advantage", BROKEN["advantage", title]) if case.promise.title == title)
     with pytest.raises(BrokenPromise) as found:
         case.check(tmp_path)
     lines = str(found.value).splitlines()
-    assert lines[1:3] == ["the row with reward 1 must get more than the row with reward 0", "  advantages = [2] float32 [-1.0, 0.0]"]
+    assert lines[1:3] == ["a row with reward 1 must not get less than a row with reward 0", "  advantages = [2] float32 [-1.0, 0.0]"]
     assert "  rewards = [2] float32 [1.0, 0.0]" in lines
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -105,6 +105,21 @@ def experiences(extras: Iterable[str] = ()) -> Iterator[Experience]:
     for rows in _experiences():
         rows.extras = {name: 0.25 * (1 + rows.group % 3).float() for name in extras}
         yield rows
+
+
+def alike(rewards: Sequence[float], extras: Iterable[str] = ()) -> Experience:
+    """One group of completions of one token that differ in their rewards alone, worth 0 to the critic.
+
+    Args:
+        rewards: of the rows.
+        extras: as in `experiences`.
+    """
+    rows = _filled(experience(rewards, lengths=[1] * len(rewards)), 0)
+    rows = rows.select([0] * len(rewards))
+    same = experience(rewards, lengths=[1] * len(rewards))
+    rows = replace(rows, rewards=same.rewards, token_rewards=same.token_rewards, reward_parts=same.reward_parts)
+    rows.extras = {name: torch.full((len(rewards),), 0.25) for name in extras}
+    return replace(rows, values=torch.zeros_like(rows.token_rewards), returns=None)
 
 
 def _experiences() -> Iterator[Experience]:

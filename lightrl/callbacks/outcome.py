@@ -1,0 +1,61 @@
+"""What a run came to, in a few lines at its end."""
+
+from __future__ import annotations
+
+import time
+from fnmatch import fnmatch
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+from rich.console import Console
+from rich.table import Table
+
+SHOWN = [
+    "val/reward",
+    "val/rewards/*/mean",
+    "val/pass@*",
+    "val/maj@*",
+    "val/accuracy",
+    "val/rewards/accuracies",
+    "val/rewards/margins",
+    "val/loss",
+]
+"""Patterns of the metrics that are shown, the most telling first."""
+
+
+class Outcome(Callback):
+    """Prints held-out numbers of the first and the last evaluation, what was done in which time, and where it all is."""
+
+    def __init__(self) -> None:
+        self._started = 0.0
+        self._first: dict[str, float] = {}
+        self._last: dict[str, float] = {}
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Start the clock."""
+        self._started = time.monotonic()
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Remember what was found."""
+        metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        self._last = {name: metrics[name] for pattern in SHOWN for name in sorted(metrics) if fnmatch(name, pattern)}
+        self._first = {**self._last, **self._first}
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Print on the first rank."""
+        if trainer.is_global_zero:
+            Console(stderr=True, soft_wrap=True).print(self.table(trainer, pl_module))
+
+    def table(self, trainer: Trainer, module: Any) -> Table:
+        """What is printed."""
+        done, seconds = f"{trainer.global_step:,} optimizer steps", f"{time.monotonic() - self._started:.0f} s"
+        if hasattr(module, "algorithm"):
+            done = f"{type(module.algorithm).__name__}: {trainer.current_epoch:,} rollouts, {done}"
+        table = Table(title=f"{done}, {seconds}", title_justify="left", box=None, show_header=bool(self._last))
+        for heading, side in (("held out", "left"), ("first", "right"), ("last", "right")):
+            table.add_column(heading, justify=side)  # type: ignore[arg-type]
+        for name, value in self._last.items():
+            table.add_row(name.removeprefix("val/"), f"{self._first[name]:.3f}", f"{value:.3f}")
+        if trainer.log_dir:
+            table.caption, table.caption_justify = f"Log: {trainer.log_dir}   Watch: tensorboard --logdir {trainer.log_dir}", "left"
+        return table
