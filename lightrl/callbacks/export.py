@@ -29,9 +29,10 @@ class ExportPolicy(Callback):
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Write the folder on the first rank and say where it is."""
         module: Any = pl_module
+        # on every rank, since log_dir broadcasts
+        folder = Path(self.folder or Path(trainer.log_dir or ".") / "policy")
         with module.adapter.whole_weights():
             if trainer.is_global_zero:
-                folder = Path(self.folder or Path(trainer.log_dir or ".") / "policy")
                 write_policy(_to_export(module), folder)
                 module.print(f"Policy written to {folder}")
 

@@ -43,11 +43,18 @@ class Outcome(Callback):
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print on the first rank."""
+        folder = trainer.log_dir  # on every rank: it broadcasts
         if trainer.is_global_zero:
-            Console(stderr=True, soft_wrap=True).print(self.table(trainer, pl_module))
+            Console(stderr=True, soft_wrap=True).print(self.table(trainer, pl_module, folder))
 
-    def table(self, trainer: Trainer, module: Any) -> Table:
-        """What is printed."""
+    def table(self, trainer: Trainer, module: Any, folder: str | None) -> Table:
+        """What is printed.
+
+        Args:
+            trainer: at the end of its run.
+            module: that it has trained.
+            folder: of the log; None: there is none.
+        """
         done, seconds = f"{trainer.global_step:,} optimizer steps", f"{time.monotonic() - self._started:.0f} s"
         if hasattr(module, "algorithm"):
             done = f"{type(module.algorithm).__name__}: {trainer.current_epoch:,} rollouts, {done}"
@@ -56,6 +63,6 @@ class Outcome(Callback):
             table.add_column(heading, justify=side)  # type: ignore[arg-type]
         for name, value in self._last.items():
             table.add_row(name.removeprefix("val/"), f"{self._first[name]:.3f}", f"{value:.3f}")
-        if trainer.log_dir:
-            table.caption, table.caption_justify = f"Log: {trainer.log_dir}   Watch: tensorboard --logdir {trainer.log_dir}", "left"
+        if folder is not None:
+            table.caption, table.caption_justify = f"Log: {folder}   Watch: tensorboard --logdir {folder}", "left"
         return table

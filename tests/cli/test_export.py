@@ -170,15 +170,16 @@ def test_from_every_strategys_checkpoint(
         done = subprocess.run([sys.executable, "-m", "lightrl", *words], env=environment, capture_output=True, text=True, timeout=240)
         assert done.returncode == 0, done.stderr[-3000:]
 
-    callbacks = [{"class_path": "lightrl.callbacks.export.ExportPolicy", "init_args": {"folder": "by_the_run"}}]
+    callbacks = [{"class_path": "lightrl.callbacks.export.ExportPolicy"}]
     config["trainer"] |= {"devices": 2, "strategy": strategy, "callbacks": callbacks}
     checkpoint = trained(config, write, run, policy=policy)
     assert checkpoint.is_dir() == strategy.startswith("deepspeed")
     # a process of its own: one that has not imported DeepSpeed could not read its files
     run("export", "--ckpt_path", str(checkpoint), "--out", "out")
-    expected = greedy(PretrainedPolicy("by_the_run").build())
+    by_the_run = str(next(Path("runs").rglob("policy")))
+    expected = greedy(PretrainedPolicy(by_the_run).build())
     assert greedy(PretrainedPolicy("out").build()) == expected
     assert by_transformers(tmp_path / "out") == expected
-    with safe_open("out/model.safetensors", "pt") as one, safe_open("by_the_run/model.safetensors", "pt") as other:
+    with safe_open("out/model.safetensors", "pt") as one, safe_open(f"{by_the_run}/model.safetensors", "pt") as other:
         assert set(one.keys()) == set(other.keys())
         assert all(torch.allclose(one.get_tensor(name), other.get_tensor(name), atol=1e-6) for name in one.keys())  # noqa: SIM118
