@@ -40,8 +40,8 @@ class PolicyCLI(LightningCLI):
             SystemExit: with status 0 after the config was printed.
         """
         end_with_parent()
-        # the fields of records are documented under themselves
-        set_parsing_settings(docstring_parse_attribute_docstrings=True)
+        # the fields of records are documented under themselves; reading that takes half a second, which only help is worth
+        set_parsing_settings(docstring_parse_attribute_docstrings="--help" in resolved.other)
         self._verb, self._resolved, self._print_config = verb, resolved, print_config
         kwargs = {"exit_on_error": False}
         words = resolved.words

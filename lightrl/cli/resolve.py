@@ -19,6 +19,7 @@ from lightrl.cli.rollouts import Rollouts
 from lightrl.cli.settings import Request, Setting, Text
 from lightrl.cli.signatures import Slot
 from lightrl.cli.trainer_keys import check_trainer, verb_keys
+from lightrl.plugins.registry import registry
 
 SECTIONS = {"model": MODULES, "data": DATA}
 """The sections that hold parts, and the classes that they may name."""
@@ -61,6 +62,8 @@ def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
     Raises:
         ConfigError: at the first thing that cannot be carried out.
     """
+    # before the modules are imported: each `lazy_instance` of a plugin looks through all that has been, which takes seconds after them
+    registry()
     choices = {section: _start(section, request.settings) for section in SECTIONS}
     merger, rollouts, other = Merger(), Rollouts(), []
     for setting in request.settings:
