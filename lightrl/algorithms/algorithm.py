@@ -189,9 +189,11 @@ class Algorithm:
             raise ValueError(f"{clip} needs the log-prob of each token, so ratio TokenRatio; got {ratio}")
 
     def _refuse_baseline(self) -> None:
-        if self.advantage.baseline == "group" and self.sampler.group_size < 2:
+        comparing: list[Part] = [self.advantage] if self.advantage.baseline == "group" else []
+        comparing += [self.token_weight] if self.token_weight is not None and self.token_weight.compares else []
+        if comparing and self.sampler.group_size < 2:
             raise ValueError(
-                f"{type(self.advantage).__name__} compares completions of one prompt, so the sampler's group_size must be "
+                f"{type(comparing[-1]).__name__} compares completions of one prompt, so the sampler's group_size must be "
                 f"2 or more; got {type(self.sampler).__name__} with {self.sampler.group_size}"
             )
         missing = sorted(self.advantage.needs_extras - self.sampler.gives_extras)

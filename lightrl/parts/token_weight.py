@@ -14,6 +14,9 @@ from lightrl.types import Experience
 class TokenWeight(Part):
     """Decides what each token counts in the loss; weighted counts enter the denominators."""
 
+    compares: bool = False
+    """It chooses among the completions of one prompt, and wants groups of two and more."""
+
     @abstractmethod
     def weights(self, experience: Experience) -> Tensor:
         """`[N, L]` at least 0; 0 masks. The core multiplies by the response mask and drops rows that are not scorable."""

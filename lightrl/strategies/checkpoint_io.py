@@ -153,7 +153,9 @@ def refuse_unsafe(checkpoint: dict[str, Any], unsafe: list[str]) -> None:
 def _places(value: Any, names: set[str], at: str) -> Iterator[str]:
     """Keys under which there is a class or function of these names, or something made of one."""
     for named in (value, type(value)):
-        if f"{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', '')}" in names:
+        # a method is written as its class and the name in it
+        module, name = getattr(named, "__module__", ""), str(getattr(named, "__qualname__", "")).partition(".")[0]
+        if f"{module}.{name}" in names:
             yield at
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple, set)) else ()
     for key, part in inside:

@@ -36,14 +36,14 @@ SIZES = ("--n", "4", "--prompts", "12", "--prompts_at_a_time", "4")
 
 
 def rewarded(config: dict[str, Any], name: str = "length", **arguments: Any) -> dict[str, Any]:
-    config["model"]["rewards"] = {name: {"path": f"mine.{name}", "runs": "inline", **arguments}}
+    config["model"]["rewards"] = {name: {"path": f"sampled_rewards.{name}", "runs": "inline", **arguments}}
     return config
 
 
 @pytest.fixture
 def sample(lightrl: Callable[..., Any], write: Callable[..., Path], config: dict[str, Any]) -> Callable[..., Any]:
     """Call `lightrl sample` with a config that likes long answers."""
-    write("mine.py", REWARDS)
+    write("sampled_rewards.py", REWARDS)
     write("sample.yaml", rewarded(config))
 
     def sample(*words: str, config: str = "sample.yaml") -> Any:
@@ -175,10 +175,10 @@ def test_a_reward_that_keeps_failing_ends_it_with_what_is_done_kept(sample: Call
         (["--keep", "pairs", "--n", "1", "--out", "x"], "a pair needs two completions"),
         (["--n", "0", "--out", "x"], "--n: expected 1 or more, got 0"),
         (["--prompts", "1000", "--out", "x"], "there are 92 training prompts, got 1,000"),
-        (["--out", "mine.py"], "'mine.py' is there already, and nothing is overwritten"),
+        (["--out", "sampled_rewards.py"], "'sampled_rewards.py' is there already, and nothing is overwritten"),
         (["--ckpt_path", "last", "--out", "x"], "there is no checkpoint below"),
         (["--device", "cuda:99", "--out", "x"], "--device: 'cuda:99' cannot be used"),
-        (["--model.rewards.level", "mine.level", "--out", "x"], "wants the argument 'level'"),
+        (["--model.rewards.level", "sampled_rewards.level", "--out", "x"], "wants the argument 'level'"),
         (["--model.policy.hiden", "3", "--out", "x"], "has no argument 'hiden'"),
     ],
 )  # fmt: skip

@@ -38,7 +38,9 @@ from lightrl.plugins.loader import base_class
 from lightrl.plugins.registry import registry
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
+    "AtLeast": {"threshold": 0.0},
     "ConstantLength": {"length": 4},
+    "GreedyBaselineSampler": {"group_size": 2},
     "KLPenalty": {"loss_coefficient": 0.1, "reward_coefficient": 0.1},
     "OutcomeShaping": {"missing_eos_penalty": 0.5},
     "PeriodicReference": {"every": 1},

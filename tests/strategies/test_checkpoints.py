@@ -23,7 +23,7 @@ from lightrl.strategies.checkpoint_io import WholeFileIO
 from lightrl.strategies.only_weights import only_weights
 
 HERE = Path(__file__).parent
-SLOW, THOROUGH = ("deepspeed_stage_2", "fsdp2"), ("ddp", "deepspeed_stage_1", "deepspeed_stage_3")
+SLOW, THOROUGH = ("deepspeed_stage_2",), ("ddp", "deepspeed_stage_1", "deepspeed_stage_3", "fsdp2")
 STRATEGIES = [
     "auto",
     *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW),
@@ -223,7 +223,7 @@ def test_last_takes_nothing_half_written(runs: Runs, monkeypatch: pytest.MonkeyP
     shutil.rmtree(half)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_deepspeed_says_which_ranks_and_stage_it_needs(tmp_path: Path) -> None:
     two = Runs("deepspeed_stage_2", tmp_path)
     assert two.lightrl("fit", "whole", "--rollouts", "1").returncode == 0

@@ -19,6 +19,8 @@ class BestOfGroup(TokenWeight):
     Source: Dong et al. 2023 (RAFT), arXiv:2304.06767, algorithm 1.
     """
 
+    compares = True
+
     def __init__(self, at_least: float | None = None) -> None:
         """
         Args:
@@ -56,6 +58,8 @@ class BestAndWorst(TokenWeight):
 
     Source: Guo et al. 2024 (OAIF), arXiv:2402.04792, section 3.
     """
+
+    compares = True
 
     def weights(self, experience: Experience) -> Tensor:
         rows = torch.zeros_like(experience.scorable)

@@ -9,7 +9,7 @@ import torch
 from lightrl_rft import AtLeast, BestAgainstWorst, BestAndWorst, BestOfGroup, ExpertIteration, Imitation, OnlineDPO
 from torch import Tensor
 
-from lightrl import Experience, GroupRelative
+from lightrl import Experience, GroupRelative, GroupSampler
 from lightrl.testing.experience import experience
 
 
@@ -63,6 +63,12 @@ def test_imitating_everything_is_refused() -> None:
     with pytest.raises(ValueError, match="Imitation would imitate every completion"):
         GroupRelative(advantage=Imitation())
     assert isinstance(ExpertIteration().token_weight, BestOfGroup)
+
+
+@pytest.mark.parametrize("weight", [BestOfGroup(), BestAndWorst()])
+def test_one_completion_per_prompt_leaves_nothing_to_choose_from(weight: BestOfGroup | BestAndWorst) -> None:
+    with pytest.raises(ValueError, match=f"{type(weight).__name__} compares completions of one prompt.*GroupSampler with 1"):
+        GroupRelative(advantage=Imitation(), token_weight=weight, sampler=GroupSampler(1))
 
 
 def summed(values: Tensor, subject: Experience) -> Tensor:
