@@ -82,7 +82,7 @@ def config(case: str, rollouts: int) -> dict[str, Any]:
     }
 
 
-CASES = {"dcpo": 20, "ppo": 8, "deepspeed_stage_2": 4}
+CASES = {"dcpo": 20, "ppo": 8, "deepspeed_stage_2": 20}
 """What is run and how often it is killed: per-prompt statistics and an adaptive KL penalty; a critic, and checkpoints after validation;
 two processes."""
 
@@ -289,7 +289,7 @@ def main() -> int:
     """Run what was asked for; 1 if anything differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES), metavar="NAME", help=f"of: {', '.join(CASES)}")
-    parser.add_argument("--kills", type=int, help="kills per case; by default 20, 8 and 4")
+    parser.add_argument("--kills", type=int, help="kills per case; by default 20, 8 and 20")
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     parser.add_argument("--keep", type=Path, help="an empty folder in which everything that was written stays")
     arguments = parser.parse_args()
