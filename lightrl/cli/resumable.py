@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ class ResumableRows:
         Raises:
             ConfigError: the file is there already, or was begun by another command.
         """
-        self.path = Path(out).expanduser()
+        self.path_given, self.path = out, Path(out).expanduser()
         self.rows_path, self.progress_path = (self.path.with_name(f"{self.path.name}.{what}") for what in ("unfinished", "progress"))
         if self.path.exists():
             raise ConfigError("--out", f"{out!r} is there already, and nothing is overwritten.", "Name another file, or delete it.")
@@ -47,6 +47,36 @@ class ResumableRows:
         self.counts: Counter[str] = Counter()
         """Numbers summed over the steps that are over."""
         self._begin(out)
+
+    def carry_out(self, work: Callable[[], None], report: Callable[[], None], kept: str, rows: str, nothing: str) -> int:
+        """Do the work, and give the file its name if a row stands in it.
+
+        Args:
+            work: goes on from `done` prompts, and adds rows.
+            report: prints what came of it.
+            kept: which of the counts is that of the rows.
+            rows: what they are called.
+            nothing: what is said if there is none.
+
+        Returns:
+            The exit status: 0; 1 if there is no row, and no file; 130 if it was interrupted, and can go on.
+        """
+        try:
+            self.say("prompts")
+            work()
+        except KeyboardInterrupt:
+            sys.stderr.write(f"Interrupted: {self.done:,} prompts are done and kept. The same command goes on with the next one.\n")
+            return 130
+        finally:
+            self.close()
+        report()
+        if not self.counts[kept]:
+            self.discard()
+            sys.stderr.write(f"{nothing}, and no file is written.\n")
+            return 1
+        self.finish()
+        sys.stdout.write(f"{int(self.counts[kept]):,} {rows}: {self.path_given}\n")
+        return 0
 
     def say(self, what: str) -> None:
         """Print how far an earlier command has come.

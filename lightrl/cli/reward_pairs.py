@@ -104,22 +104,13 @@ def _run(options: argparse.Namespace, resolved: Resolved) -> int:
         options.out, {"options": _lasting(options), "data": _identity(options.data), "rewards": _described(resolved, name)}
     )
     try:
-        rows.say("prompts")
-        _fill(rows, judge, name, work, options.prompts_at_a_time)
-    except KeyboardInterrupt:
-        sys.stderr.write(f"Interrupted: {rows.done:,} prompts are done and kept. The same command goes on with the next one.\n")
-        return 130
+        return rows.carry_out(
+            lambda: _fill(rows, judge, name, work, options.prompts_at_a_time),
+            lambda: _print(rows.counts),
+            *("decided", "pairs", "No pair was decided"),
+        )
     finally:
         judge.close()
-        rows.close()
-    _print(rows.counts)
-    if not rows.counts["decided"]:
-        rows.discard()
-        sys.stderr.write("No pair was decided, and no file is written.\n")
-        return 1
-    rows.finish()
-    sys.stdout.write(f"{int(rows.counts['decided']):,} pairs: {options.out}\n")
-    return 0
 
 
 def _judge(rewards: RewardSet) -> tuple[str, RewardSet]:

@@ -7,7 +7,6 @@ those of a checkpoint, whatever the strategy that wrote it.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,23 +126,13 @@ def _run(options: argparse.Namespace, resolved: Resolved, keep: Keep) -> int:
     rewards = rewards_of(resolved)
     rows = ResumableRows(options.out, {"options": chosen, "ckpt_path": _identity(path), **_described(resolved)})
     try:
-        sampler = Sampler(resolved, path, rewards, options)
-        rows.say("prompts")
-        sampler.fill(rows, keep)
-    except KeyboardInterrupt:
-        sys.stderr.write(f"Interrupted: {rows.done:,} prompts are done and kept. The same command goes on with the next one.\n")
-        return 130
+        return rows.carry_out(
+            lambda: Sampler(resolved, path, rewards, options).fill(rows, keep),
+            lambda: print_summary(rows.counts, options),
+            *("kept", "rows", "Nothing was kept"),
+        )
     finally:
         rewards.close()
-        rows.close()
-    print_summary(rows.counts, options)
-    if not rows.counts["kept"]:
-        rows.discard()
-        sys.stderr.write("Nothing was kept, and no file is written.\n")
-        return 1
-    rows.finish()
-    sys.stdout.write(f"{int(rows.counts['kept']):,} rows: {options.out}\n")
-    return 0
 
 
 def _described(resolved: Resolved) -> dict[str, Any]:
