@@ -51,6 +51,7 @@ _HOME = {
     "lightrl.parts.ratio": ["ImportanceRatio", "SequenceRatio", "TokenRatio"],
     "lightrl.parts.reference": ["BaseReference", "FrozenReference", "MovingAverageReference", "PeriodicReference", "Reference"],
     "lightrl.parts.async_reward": ["AsyncReward"],
+    "lightrl.parts.exact_match": ["ExactMatch"],
     "lightrl.parts.function": ["Function"],
     "lightrl.parts.reward": ["BatchReward", "Reward", "RowReward"],
     "lightrl.parts.sampler": ["Collection", "GroupSampler", "Sampler"],

@@ -15,6 +15,7 @@ from lightrl.parts.clip import DecoupledClip, NoClip, PolicyGradient, SymmetricC
 from lightrl.parts.correction import MaskedImportance, TruncatedImportance
 from lightrl.parts.critic import ValueHead
 from lightrl.parts.dynamic_sampler import DynamicSampler
+from lightrl.parts.exact_match import ExactMatch
 from lightrl.parts.function import Function
 from lightrl.parts.kl import AdaptiveKL, KLPenalty
 from lightrl.parts.loss_term import EntropyBonus, PositiveNLL
@@ -38,7 +39,7 @@ def lightrl_samplers() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_rewards() -> list[type[Any]]:
-    return [Function]
+    return [ExactMatch, Function]
 
 
 @hookimpl

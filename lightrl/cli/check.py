@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -15,6 +16,8 @@ from lightrl.cli.choice import Choice, shown
 from lightrl.cli.memory import NOT_COUNTED, estimate, in_words
 from lightrl.cli.resolve import Resolved, print_notes, resolve
 from lightrl.cli.settings import read_words
+from lightrl.modules.policy_module import PolicyModule
+from lightrl.modules.schedule import check_schedule, planned_steps
 from lightrl.parts.reference import BaseReference, FrozenReference
 
 
@@ -38,6 +41,7 @@ def check(words: list[str]) -> int:
     console = Console(soft_wrap=True)
     with with_refusals(resolved):
         tables = [*_sections(resolved), *_sizes(cli.model, resolved), _data(cli.datamodule), _memory(cli.model, resolved)]
+        _check_schedule(cli)
     for table in tables:
         console.print(table)
     console.print(f"{NOT_COUNTED}\nThe config can be run: lightrl fit {' '.join(words)}", markup=False, highlight=False)
@@ -76,6 +80,15 @@ def _sizes(module: Any, resolved: Resolved) -> list[Table]:
 def _data(data: Any) -> Table:
     counts = {name: "endless" if count is None else f"{count:,} prompts" for name, count in data.sizes().items()}
     return _table("data, before prompts are measured with the tokenizer", counts)
+
+
+def _check_schedule(cli: Any) -> None:
+    """Lay the schedule over a parameter of its own: the policy's are not built."""
+    module: PolicyModule = cli.model
+    configured = module.optimizer_over([{"params": [torch.nn.Parameter(torch.zeros(1))]}])
+    if isinstance(configured, dict):
+        batches = module.steps_per_epoch(cli.datamodule.sizes()["train"])
+        check_schedule(configured["lr_scheduler"], planned_steps(cli.trainer, batches, module.steps_per_batch))
 
 
 def _memory(module: Any, resolved: Resolved) -> Table:

@@ -70,10 +70,17 @@ def _copy(name: str, out: str | None) -> int:
         raise ConfigError("--out", f"there is no folder {str(target.parent)!r}.")
     try:
         with target.open("x", encoding="utf-8") as file:
-            file.write(recipe.path.read_text(encoding="utf-8"))
+            file.write(_at(str(target), recipe))
     except FileExistsError as error:
         raise ConfigError(
             f"lightrl configs copy {name}", f"{str(target)!r} is already there and stays as it is.", "Type another place: --out FILE"
         ) from error
     sys.stdout.write(f"{target} ({recipe.name} of {recipe.distribution}). Run it: lightrl fit --config {target}\n")
     return 0
+
+
+def _at(target: str, recipe: Recipe) -> str:
+    """Its text, whose comments name the copy where they name the place in the repository that it came from."""
+    lines = recipe.path.read_text(encoding="utf-8").splitlines(keepends=True)
+    home = f"configs/{recipe.path.name}"
+    return "".join(line.replace(home, target) if line.startswith("#") else line for line in lines)

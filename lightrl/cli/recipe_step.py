@@ -8,6 +8,7 @@ from typing import Any
 from lightrl.cli.choice import Choice
 from lightrl.cli.resolve import Resolved, resolve
 from lightrl.cli.settings import Setting, read_words
+from lightrl.parts.value_model import ValueModel
 from lightrl.plugins.registry import registry
 
 TRAINER = {
@@ -29,7 +30,7 @@ FILES = frozenset({"DatasetPrompts", "JsonLines", "Parquet"})
 def one_step(file: Path, keep: str | None = None) -> int:
     """Run one short rollout of a policy optimisation, or one step of another module; returns the optimizer steps made.
 
-    Policy, engine, rewards and prompts from files give way to tiny ones.
+    Policy, engine, rewards, a critic from a folder and prompts from files give way to tiny ones.
 
     Args:
         file: the config.
@@ -81,4 +82,7 @@ def _length(model: Choice) -> dict[str, Any]:
     given: dict[str, Any] = {"epochs": 1}
     if "group_size" in sampler.takes:
         given["sampler"] = {"group_size": min(int(sampler.value("group_size")), 2)}
+    critic = algorithm.value("critic")
+    if critic is not None and critic.cls is ValueModel:
+        given["critic"] = {"path": None}
     return {"prompts_per_rollout": int(algorithm.value("minibatches")), "algorithm": given}

@@ -132,7 +132,11 @@ class PolicyModule(LightningModule):
 
     def configure_optimizers(self) -> Any:
         """One optimizer over the parameter groups, and its schedule."""
-        optimizer = self._optimizer(self.parameter_groups())  # type: ignore[arg-type]
+        return self.optimizer_over(self.parameter_groups())
+
+    def optimizer_over(self, groups: list[dict[str, Any]]) -> Any:
+        """The optimizer of these parameter groups, with its schedule if there is one, as Lightning takes it."""
+        optimizer = self._optimizer(groups)  # type: ignore[arg-type]
         if self._lr_scheduler is None:
             return optimizer
         return {"optimizer": optimizer, "lr_scheduler": self._lr_scheduler(optimizer)}
@@ -236,7 +240,7 @@ class PolicyModule(LightningModule):
 
     def on_train_start(self) -> None:
         """Evaluate the policy before its first step, once the schedule has been found long enough."""
-        check_schedule(self.lr_schedulers(), planned_steps(self.trainer, self.steps_per_batch))
+        check_schedule(self.lr_schedulers(), planned_steps(self.trainer, self.trainer.num_training_batches, self.steps_per_batch))
         optimizer: Any = self.optimizers()
         loop = self.trainer.fit_loop.epoch_loop
         if self.evaluation.before_training and self.trainer.global_step == 0 and self.trainer.enable_validation:

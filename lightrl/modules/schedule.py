@@ -6,15 +6,16 @@ import math
 from typing import Any
 
 
-def planned_steps(trainer: Any, per_batch: int) -> float:
+def planned_steps(trainer: Any, batches: float, per_batch: int) -> float:
     """Optimizer steps of a whole run at most; infinite if only a time or a hand ends it.
 
     Args:
-        trainer: whose data is set up.
+        trainer: that says how many epochs or steps there are.
+        batches: training batches per epoch.
         per_batch: optimizer steps per training batch.
     """
     epochs, steps = trainer.max_epochs, trainer.max_steps
-    by_epochs = math.inf if epochs is None or epochs < 0 else epochs * trainer.num_training_batches * per_batch
+    by_epochs = math.inf if epochs is None or epochs < 0 else epochs * batches * per_batch
     return min(by_epochs, math.inf if steps < 0 else steps)
 
 

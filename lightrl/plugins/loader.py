@@ -23,6 +23,8 @@ CORE = "lightrl"
 """The distribution whose names are reserved."""
 RECIPES = "recipes"
 """The folder of a plugin's package whose YAML files `--config NAME` finds."""
+LIMIT = "LIGHTRL_PLUGINS"
+"""The environment variable that says which plugins are loaded."""
 _ANY_API = re.compile(r"lightrl\.v(\d+)")
 
 
@@ -51,6 +53,11 @@ class PluginRecord:
     traceback: str | None = None
     """Where it failed."""
 
+    @property
+    def origin(self) -> str:
+        """Package and version."""
+        return f"{self.distribution} {self.version}".strip()
+
 
 def load_plugins() -> list[PluginRecord]:
     """Every plugin of the group `lightrl.v1`, the core's own first, each loaded by itself.
@@ -58,14 +65,17 @@ def load_plugins() -> list[PluginRecord]:
     A plugin that was written for another version of the API is a record with an error, and is not imported.
 
     The environment variable LIGHTRL_PLUGINS limits them to the entry points it names (separated by commas); empty loads
-    none but the core's.
+    none but the core's. A name that nothing installed has is a record with an error.
     """
     found = sorted(_entry_points(), key=lambda e: (_distribution(e)[0] != CORE, e.name))
-    wanted = os.environ.get("LIGHTRL_PLUGINS")
-    if wanted is not None:
-        names = {name.strip() for name in wanted.split(",")}
-        found = [e for e in found if _distribution(e)[0] == CORE or e.name in names]
-    return [load_plugin(entry) for entry in found]
+    limit = os.environ.get(LIMIT)
+    if limit is None:
+        return [load_plugin(entry) for entry in found]
+    names = {name.strip() for name in limit.split(",")} - {""}
+    there = [entry.name for entry in found]
+    chosen = [load_plugin(e) for e in found if _distribution(e)[0] == CORE or e.name in names]
+    unknown = f"no installed plugin has this name, which {LIMIT} gives; there are: {', '.join(there)}"
+    return chosen + [PluginRecord(name, "not installed", "", error=unknown) for name in sorted(names.difference(there))]
 
 
 def load_plugin(entry: EntryPoint) -> PluginRecord:

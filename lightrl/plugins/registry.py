@@ -94,7 +94,7 @@ class Registry:
 def did_not_load(records: list[PluginRecord]) -> str:
     """A line for each plugin that failed: the name that is looked for may have been its."""
     return "".join(
-        f"\nPlugin {r.name!r} ({r.distribution} {r.version}) did not load: {first_line(r.error)}. See: lightrl plugins show {r.name}"
+        f"\nPlugin {r.name!r} ({r.origin}) did not load: {first_line(r.error)}. See: lightrl plugins show {r.name}"
         for r in records
         if r.error
     )

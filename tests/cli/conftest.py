@@ -10,6 +10,8 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
+# its log handler keeps the stream that it finds when it is imported, and that of a test is closed after it
+import lightning.pytorch  # noqa: F401
 import pytest
 import torch
 import yaml

@@ -50,6 +50,17 @@ def test_check_of_supervised_training(lightrl: Callable[..., Any], write: Callab
     assert "SupervisedFineTuning" in answer.out
 
 
+def test_check_refuses_a_schedule_that_is_shorter_than_the_run(
+    lightrl: Callable[..., Any], write: Callable[..., Any], config: dict[str, Any]
+) -> None:
+    one_cycle = {"class_path": "torch.optim.lr_scheduler.OneCycleLR", "init_args": {"max_lr": 1e-3, "total_steps": 3}}
+    write("short.yaml", {"rollouts": 4, "model": {"lr_scheduler": one_cycle}})
+    answer = lightrl("check", "--config", "run.yaml", "--config", "short.yaml")
+    assert answer.status == 2
+    assert "total_steps is 3, and the run makes up to 4 optimizer steps" in answer.err
+    assert lightrl("check", "--config", "run.yaml", "--config", "short.yaml", "--rollouts", "3").status == 0
+
+
 @pytest.mark.parametrize(
     ("dtype", "optimizer", "momentum", "reference", "total"),
     [

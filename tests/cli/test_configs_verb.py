@@ -19,9 +19,10 @@ def test_the_list_says_name_package_and_what_it_does(lightrl: Callable[..., obje
 
 
 def test_a_copy_is_the_config_and_nothing_is_overwritten(lightrl: Callable[..., object], tmp_path: Path) -> None:
-    original = recipe_named(registry(), "dapo").path.read_bytes()
+    original = recipe_named(registry(), "dapo").path.read_text()
+    settings = [line for line in original.splitlines() if not line.startswith("#")]
     assert lightrl("configs", "copy", "dapo").status == 0
-    assert (tmp_path / "dapo.yaml").read_bytes() == original
+    assert (tmp_path / "dapo.yaml").read_text() == original.replace("configs/dapo.yaml", "dapo.yaml")
     (tmp_path / "dapo.yaml").write_text("mine")
     again = lightrl("configs", "copy", "lightrl-dapo:dapo")
     assert again.status == 2
@@ -29,7 +30,9 @@ def test_a_copy_is_the_config_and_nothing_is_overwritten(lightrl: Callable[..., 
                            "Type another place: --out FILE"]  # fmt: skip
     assert (tmp_path / "dapo.yaml").read_text() == "mine"
     assert lightrl("configs", "copy", "dapo", "--out", "other.yaml").status == 0
-    assert (tmp_path / "other.yaml").read_bytes() == original
+    copied = (tmp_path / "other.yaml").read_text()
+    assert "lightrl fit --config other.yaml" in copied
+    assert [line for line in copied.splitlines() if not line.startswith("#")] == settings
     assert not (tmp_path / "other.yaml").is_symlink()
 
 

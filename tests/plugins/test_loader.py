@@ -193,6 +193,12 @@ def test_a_plugin_that_is_not_wanted_is_not_even_imported(site: Site) -> None:
     assert "mmm-broken" not in site.report(LIGHTRL_PLUGINS="aaa-good")["records"]
 
 
+def test_a_wanted_plugin_that_is_not_installed_is_told_of(site: Site) -> None:
+    found = site.report("Gentle", LIGHTRL_PLUGINS="aaa-god")
+    assert "no installed plugin has this name, which LIGHTRL_PLUGINS gives; there are:" in found["records"]["aaa-god"]["error"]
+    assert "Plugin 'aaa-god' (not installed) did not load: no installed plugin" in found["answers"]["Gentle"]
+
+
 def test_loading_plugins_does_not_import_lightning(site: Site) -> None:
     code = (
         "import sys; from lightrl.plugins.registry import registry; registry(); "

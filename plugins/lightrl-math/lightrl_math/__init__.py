@@ -5,13 +5,12 @@ from typing import Any
 from lightrl import hookimpl
 from lightrl_math.boxed import Boxed
 from lightrl_math.choice import MultipleChoice
-from lightrl_math.exact import ExactMatch
 from lightrl_math.math_answer import MathAnswer
 from lightrl_math.number import FinalNumber
 
-__all__ = ["Boxed", "ExactMatch", "FinalNumber", "MathAnswer", "MultipleChoice"]
+__all__ = ["Boxed", "FinalNumber", "MathAnswer", "MultipleChoice"]
 
 
 @hookimpl
 def lightrl_rewards() -> list[type[Any]]:
-    return [Boxed, ExactMatch, FinalNumber, MathAnswer, MultipleChoice]
+    return [Boxed, FinalNumber, MathAnswer, MultipleChoice]

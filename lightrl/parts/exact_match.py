@@ -1,8 +1,11 @@
 """A reward for completions that must be the answer and nothing else."""
 
+from __future__ import annotations
+
 from typing import Any
 
-from lightrl import Prompt, RowReward
+from lightrl.parts.reward import RowReward
+from lightrl.prompt import Prompt
 
 
 class ExactMatch(RowReward):
@@ -10,7 +13,7 @@ class ExactMatch(RowReward):
 
     runs = "inline"
 
-    def score(self, prompt: Prompt, completion: str, *, answer: Any) -> float:
+    def score(self, prompt: Prompt, completion: str, *, answer: Any) -> float:  # type: ignore[override]
         if answer is None:
             raise ValueError(f"prompt {prompt.id!r} has no answer to compare with")
         return float(completion.strip() == str(answer).strip())
