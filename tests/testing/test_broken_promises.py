@@ -65,8 +65,8 @@ def stateful(value: Any) -> Callable[[Any], dict[str, Any]]:
     return lambda self: {"x": value}
 
 
+broken("part", "what it needs is known, and given to parts of its kind", NoClip, needs=frozenset({"gold"}))
 broken("part", "the class and each of its arguments is documented and typed", NoClip, __init__=undescribed)
-broken("part", "what it needs is known", NoClip, needs=frozenset({"gold"}))
 broken("part", "its state survives a restart", NoClip, state_dict=stateful({1, 2}))
 broken("part", "it can be shown", NoClip, __repr__=lambda self: "?")
 
@@ -505,6 +505,41 @@ def test_the_message_shows_the_smallest_example(tmp_path: Path) -> None:
     lines = str(found.value).splitlines()
     assert lines[1:3] == ["a row with reward 1 must not get less than a row with reward 0", "  advantages = [2] float32 [-1.0, 0.0]"]
     assert "  rewards = [2] float32 [1.0, 0.0]" in lines
+
+
+class Certain(MaskTruncated):
+    """Broken on purpose: it asks for what only loss terms are given."""
+
+    needs = frozenset({"entropy"})
+
+    def weights(self, experience: Any) -> Any:
+        return (experience.entropy < 1).float()
+
+
+class Valued(ChosenLikelihood):
+    """Broken on purpose: there is no critic beside an objective."""
+
+    needs = frozenset({"values"})
+
+
+def test_what_parts_of_another_kind_are_given_is_refused_first_and_as_the_bundle_does(tmp_path: Path) -> None:
+    first = class_cases("token weight", Certain)[0]
+    with pytest.raises(BrokenPromise, match="it needs the policy's entropy") as found:
+        first.check(tmp_path)
+    with pytest.raises(ValueError, match="Certain needs the policy's entropy") as refused:
+        GroupRelative(token_weight=Certain())
+    assert str(found.value).splitlines()[1].partition(" needs ")[2] == str(refused.value).partition(" needs ")[2]
+    class_cases("loss term", EntropyBonus)[0].check(tmp_path)
+    class_cases("algorithm", Undecided)[0].check(tmp_path)
+    with pytest.raises(BrokenPromise, match=r"it needs \['values'\], and an objective is given"):
+        class_cases("objective", Valued)[0].check(tmp_path)
+
+
+class Undecided(GroupRelative):
+    """A bundle needs what its parts do."""
+
+    def __init__(self) -> None:
+        super().__init__(entropy=EntropyBonus())
 
 
 def test_required_arguments_are_asked_for(tmp_path: Path) -> None:

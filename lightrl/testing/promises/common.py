@@ -10,8 +10,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lightrl.algorithms.algorithm import Algorithm
 from lightrl.parts.base import NEEDS
+from lightrl.parts.loss_term import LossTerm
+from lightrl.parts.objective import Objective
 from lightrl.testing.promises.promise import BrokenPromise, Make, expect, promise
+
+
+@promise("part", "what it needs is known, and given to parts of its kind")
+def known_needs(make: Make) -> None:
+    """Stands first: a part that asks for what it never gets fails in most other promises too, and this one says why."""
+    part = make()
+    needs = frozenset(part.needs)
+    expect(needs <= NEEDS, f"it needs {sorted(needs - NEEDS)}, and a part may need: {', '.join(sorted(NEEDS))}")
+    # as `Algorithm` refuses it when it is built, whose own needs are those of its parts
+    blind = "entropy" in needs and not isinstance(part, (LossTerm, Algorithm))
+    expect(
+        not blind,
+        "it needs the policy's entropy, which is there while a step is computed and given to loss terms alone: make it a LossTerm, or use "
+        "the log-probs of the sampled tokens, experience.old_logprobs",
+    )
+    offline = sorted(needs - {"ref_logprobs"}) if isinstance(part, Objective) else []
+    expect(not offline, f"it needs {offline}, and an objective is given log-probs of policy and reference alone: it may need ref_logprobs")
 
 
 @promise("part", "the class and each of its arguments is documented and typed")
@@ -42,13 +62,6 @@ def _check_arguments(owner: type[Any], init: Any) -> None:
         expect(argument.annotation is not argument.empty, f"{where} has no type: `lightrl fit --help` could not say what to give")
         described = re.search(rf"^\s*{argument.name}\s*(\(.*\))?:\s*\S", text, re.MULTILINE)
         expect(described is not None, f"{where} is not described: write `{argument.name}: what it is` under Args in the docstring")
-
-
-@promise("part", "what it needs is known")
-def known_needs(make: Make) -> None:
-    """A set that the core can provide."""
-    needs = make().needs
-    expect(set(needs) <= NEEDS, f"it needs {sorted(set(needs) - NEEDS)}, and a part may need: {', '.join(sorted(NEEDS))}")
 
 
 @promise("part", "its state survives a restart")
