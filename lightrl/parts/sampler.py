@@ -46,7 +46,7 @@ class Collection(Protocol):
         """
 
     def reward(self, scored: ScoredRollout) -> Tensor:
-        """`[N]`: the weighted sum of each row's rewards, NaN where the row is not scorable."""
+        """`[N]`: the weighted sum of each row's rewards, before any shaping; NaN where the row is not scorable."""
 
     def total(self, value: float) -> float:
         """The sum of a number over ranks, for decisions that all must share; collective."""
@@ -59,7 +59,7 @@ class Sampler(Part):
     """Draws prompts, has them completed and scored, and decides what is kept."""
 
     group_size: int
-    """Completions per prompt."""
+    """Rows of each prompt in what `collect` returns, whatever else it has sampled of the prompt."""
     uninformative: str = "keep"
     """What becomes of a group whose completions all scored the same: kept, or what the sampler does in a word."""
     gives_extras: frozenset[str] = frozenset()
@@ -67,9 +67,12 @@ class Sampler(Part):
 
     @abstractmethod
     def collect(self, collection: Collection) -> ScoredRollout:
-        """The scored rows of this rank for one rollout, in whole groups.
+        """The scored rows of this rank for one rollout, in whole groups of `group_size` rows.
 
-        Filters look at raw `reward_parts`, never at a weighted or shaped sum.
+        Whether a group has a signal at all is asked of one raw reward in `reward_parts`: in the weighted sum a penalty for length or a
+        bonus for form tells nearly all completions apart, and groups that are all right or all wrong would look informative. To rank
+        groups or completions, and as a baseline, the sum is right: `Collection.reward`. What shaping and a KL put on tokens comes
+        later and is not seen here.
         """
 
 
