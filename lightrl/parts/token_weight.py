@@ -19,10 +19,21 @@ class TokenWeight(Part):
 
     @abstractmethod
     def weights(self, experience: Experience) -> Tensor:
-        """`[N, L]` at least 0; 0 masks. The core multiplies by the response mask and drops rows that are not scorable."""
+        """`[N, L]` at least 0; 0 masks. The core multiplies by the response mask and drops rows that are not scorable.
+
+        A threshold over the batch is not possible here: other ranks have the rest of it. Completions of one prompt can be compared. What
+        must see the whole batch belongs into an advantage, or into a sampler, which has `Collection.total`.
+
+        Args:
+            experience: the rows of this rank, in whole groups; no advantages yet.
+        """
 
     def counts(self, experience: Experience) -> Tensor:
-        """`[N]` bool: rows whose reward enters the statistics of the advantage; the others get the advantage 0."""
+        """`[N]` bool: rows whose reward enters the statistics of the advantage; the others get the advantage 0.
+
+        Args:
+            experience: the rows of all ranks, each of which is decided by itself.
+        """
         return torch.ones(len(experience), dtype=torch.bool, device=experience.group.device)
 
 
