@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from jsonargparse import lazy_instance
 
@@ -22,7 +22,7 @@ from lightrl.parts.sampler import GroupSampler, Sampler
 from lightrl.parts.shaping import RewardShaping
 from lightrl.parts.token_weight import TokenWeight
 
-SLOTS = {
+SLOTS: dict[str, type[Part]] = {
     "sampler": Sampler,
     "advantage": Advantage,
     "ratio": ImportanceRatio,
@@ -37,12 +37,15 @@ SLOTS = {
     "reference": Reference,
     "correction": RolloutCorrection,
 }
-"""Every slot of a bundle and the kind of part it holds."""
+"""The slots that every bundle has, and the kind of part each holds."""
 
 
 class Algorithm:
     """A bundle of parts that together say how a policy learns from rollouts."""
 
+    own_slots: ClassVar[dict[str, type[Part]]] = {}
+    """Slots that a bundle adds, such as a further loss term: each is also an argument, which it keeps as an attribute before it calls
+    `super().__init__`."""
     best_for: str = "not stated"
     """When to choose it, in a few words, for tables that compare algorithms."""
 
@@ -93,6 +96,8 @@ class Algorithm:
         given = {name: value for name, value in locals().items() if name in SLOTS}
         for slot, part in given.items():
             setattr(self, slot, fresh(part))
+        for slot in self.own_slots:
+            setattr(self, slot, fresh(getattr(self, slot)))
         self.sampler: Sampler
         self.advantage: Advantage
         self.clip: ClipScheme
@@ -112,7 +117,7 @@ class Algorithm:
     @property
     def parts(self) -> dict[str, Part]:
         """The filled slots."""
-        return {slot: getattr(self, slot) for slot in SLOTS if getattr(self, slot) is not None}
+        return {slot: getattr(self, slot) for slot in slots_of(type(self)) if getattr(self, slot) is not None}
 
     @property
     def loss_terms(self) -> dict[str, LossTerm]:
@@ -152,7 +157,7 @@ class Algorithm:
 
     def _check(self) -> None:
         name = type(self).__name__
-        for slot, kind in SLOTS.items():
+        for slot, kind in slots_of(type(self)).items():
             part = getattr(self, slot)
             if part is not None and not isinstance(part, kind):
                 raise ValueError(f"{name}.{slot} wants a {kind.__name__}, got {type(part).__name__}")
@@ -236,6 +241,11 @@ class Algorithm:
             exact = getattr(self.kl, "off_policy", False) or self.kl.against == "old"
             if getattr(self.kl, "estimator", None) == "k1" and not exact:
                 warnings.warn("k1 in the loss has an expected gradient of 0: use k2, k3 or k3_straight_through", stacklevel=2)
+
+
+def slots_of(bundle: type[Algorithm]) -> dict[str, type[Part]]:
+    """Every slot of a bundle, those that it adds last, and the kind of part it holds."""
+    return {**SLOTS, **bundle.own_slots}
 
 
 REQUIRED = {slot for slot in SLOTS if inspect.signature(Algorithm.__init__).parameters[slot].default is not None}

@@ -28,8 +28,7 @@ class Outcome(Callback):
 
     def __init__(self) -> None:
         self._started = 0.0
-        self._first: dict[str, float] = {}
-        self._last: dict[str, float] = {}
+        self._evaluations: dict[int, dict[str, float]] = {}
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start the clock."""
@@ -38,8 +37,10 @@ class Outcome(Callback):
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Remember what was found."""
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        self._last = {name: metrics[name] for pattern in SHOWN for name in sorted(metrics) if fnmatch(name, pattern)}
-        self._first = {**self._last, **self._first}
+        progress: Any = trainer.fit_loop.epoch_loop.batch_progress.total
+        self._evaluations[progress.processed] = {
+            name: metrics[name] for pattern in SHOWN for name in sorted(metrics) if fnmatch(name, pattern)
+        }
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print on the first rank."""
@@ -56,13 +57,17 @@ class Outcome(Callback):
             folder: of the log; None: there is none.
         """
         done, seconds = f"{trainer.global_step:,} optimizer steps", f"{time.monotonic() - self._started:.0f} s"
+        unit = "step"
         if hasattr(module, "algorithm"):
-            done = f"{type(module.algorithm).__name__}: {trainer.current_epoch:,} rollouts, {done}"
-        table = Table(title=f"{done}, {seconds}", title_justify="left", box=None, show_header=bool(self._last))
-        for heading, side in (("held out", "left"), ("first", "right"), ("last", "right")):
-            table.add_column(heading, justify=side)  # type: ignore[arg-type]
-        for name, value in self._last.items():
-            table.add_row(name.removeprefix("val/"), f"{self._first[name]:.3f}", f"{value:.3f}")
+            done, unit = f"{type(module.algorithm).__name__}: {trainer.current_epoch:,} rollouts, {done}", "rollout"
+        table = Table(title=f"{done}, {seconds}", title_justify="left", box=None, show_header=bool(self._evaluations))
+        table.add_column("held out")
+        shown = sorted({min(self._evaluations), max(self._evaluations)}) if self._evaluations else []
+        for when in shown:
+            table.add_column("at the start" if when == 0 else f"after {unit} {when:,}", justify="right")
+        for name in self._evaluations[shown[-1]] if shown else ():
+            numbers = [self._evaluations[when].get(name) for when in shown]
+            table.add_row(name.removeprefix("val/"), *("-" if number is None else f"{number:.3f}" for number in numbers))
         if folder is not None:
             table.caption, table.caption_justify = f"Log: {folder}   Watch: tensorboard --logdir {folder}", "left"
         return table

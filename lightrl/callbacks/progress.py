@@ -11,7 +11,20 @@ from lightning.pytorch.callbacks import TQDMProgressBar
 from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
 
 SECONDS_BETWEEN_LINES = 5.0
-"""Where the bar is not on a terminal, phases are shown at most this often."""
+"""Where the bar is not on a terminal, it is shown at most this often."""
+
+
+class SparingBar(Tqdm):
+    """A bar that a terminal overwrites, and that a log file does not grow by with every step."""
+
+    _shown = -SECONDS_BETWEEN_LINES
+
+    def display(self, *args: Any, **kwargs: Any) -> None:
+        """Show it, if it is on a terminal, or over, or has not been shown for a while."""
+        # tqdm disables a bar before it shows it for the last time
+        if self.disable or self.fp.isatty() or time.monotonic() - self._shown > SECONDS_BETWEEN_LINES:
+            super().display(*args, **kwargs)
+            self._shown = time.monotonic()
 
 
 class RolloutProgress(TQDMProgressBar):
@@ -26,8 +39,6 @@ class RolloutProgress(TQDMProgressBar):
     }
     """Metrics that the bar shows, and under which word."""
 
-    _shown = -SECONDS_BETWEEN_LINES
-
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Let the module say which phase it is in."""
         super().setup(trainer, pl_module, stage)
@@ -38,11 +49,7 @@ class RolloutProgress(TQDMProgressBar):
     def show_phase(self, phase: str) -> None:
         """Put the name of the phase before the bar."""
         if self.is_enabled and self._train_progress_bar is not None:
-            self.train_progress_bar.set_description(f"{self._unit} ({phase})", refresh=False)
-            # a terminal overwrites the line, a log file would grow by one for every phase
-            if sys.stderr.isatty() or time.monotonic() - self._shown > SECONDS_BETWEEN_LINES:
-                self.train_progress_bar.refresh()
-                self._shown = time.monotonic()
+            self.train_progress_bar.set_description(f"{self._unit} ({phase})")
 
     @property
     def counts_rollouts(self) -> bool:
@@ -84,9 +91,10 @@ class RolloutProgress(TQDMProgressBar):
 
     def init_train_tqdm(self) -> Tqdm:
         """The training bar, named after what it counts."""
-        bar = super().init_train_tqdm()
-        bar.set_description(self._unit)
-        return bar
+        return SparingBar(
+            desc=self._unit, position=2 * self.process_position, disable=self.is_disabled, leave=True, dynamic_ncols=True,
+            file=sys.stdout, smoothing=0, bar_format=self.BAR_FORMAT,
+        )  # fmt: skip
 
     def init_validation_tqdm(self) -> Tqdm:
         """No second bar while training: the phase says that the policy is evaluated."""

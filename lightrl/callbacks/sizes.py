@@ -8,6 +8,8 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 from rich.table import Table
 
+from lightrl.modules.schedule import schedule_length
+
 
 class SizesTable(Callback):
     """Prints prompts x group = rows, optimizer steps and tokens before the first rollout."""
@@ -15,16 +17,18 @@ class SizesTable(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print the table on the first rank."""
         if trainer.is_global_zero and hasattr(pl_module, "algorithm"):
-            Console(stderr=True).print(sizes_table(pl_module, trainer.max_epochs, trainer.world_size))
+            module: Any = pl_module
+            Console(stderr=True).print(sizes_table(module, trainer.max_epochs, trainer.world_size, schedule_length(module.lr_schedulers())))
 
 
-def sizes_table(module: Any, rollouts: int | None, ranks: int = 1) -> Table:
+def sizes_table(module: Any, rollouts: int | None, ranks: int = 1, schedule: int | None = None) -> Table:
     """What one rollout and the whole run consist of.
 
     Args:
         module: a `PolicyOptimization`.
         rollouts: of the whole run; None or -1: until stopped.
         ranks: processes that share a rollout.
+        schedule: steps of the learning-rate schedule; None: it has no end.
     """
     algorithm, prompts = module.algorithm, module.prompts_per_rollout
     group, steps = algorithm.sampler.group_size, algorithm.steps_per_rollout
@@ -39,6 +43,9 @@ def sizes_table(module: Any, rollouts: int | None, ranks: int = 1) -> Table:
         "padded tokens per micro-batch": "all at once" if module.micro_batch_tokens is None else f"{module.micro_batch_tokens:,}",
         "rollouts": "until stopped" if endless else f"{rollouts} ({rollouts * steps:,} optimizer steps, {rollouts * rows:,} completions)",
     }
+    planned = 0 if rollouts is None or rollouts < 0 else rollouts * module.steps_per_batch
+    if schedule is not None and planned and schedule > planned:
+        lines["learning-rate schedule"] = f"{schedule:,} steps, of which the run makes {planned:,}: the rate does not fall to its end"
     if module.policy is not None:
         lines["trainable parameters"] = trained_of(module.policy)
     for name, value in lines.items():

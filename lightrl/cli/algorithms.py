@@ -63,6 +63,7 @@ def _read(words: list[str]) -> argparse.Namespace:
 def _list(chosen: list[type[Algorithm]], as_json: bool) -> int:
     from lightrl.cli.bundles import distribution_of
     from lightrl.cli.docstrings import documentation
+    from lightrl.plugins.registry import registry
 
     rows = [
         {
@@ -79,7 +80,12 @@ def _list(chosen: list[type[Algorithm]], as_json: bool) -> int:
     table = _table("algorithm", "from", "what it is", "source", title="algorithms")
     for row in rows:
         table.add_row(*row.values())
-    _print(table, "Compare them: lightrl algorithms --compare. One in full: lightrl explain NAME.")
+    objectives = ", ".join(cls.__name__ for _, cls in registry().of_kind("objective"))
+    _print(
+        table,
+        "Compare them: lightrl algorithms --compare. One in full: lightrl explain NAME.\n"
+        f"Objectives on given answers (PreferenceOptimization): {objectives}. About them: lightrl explain objective",
+    )
     return 0
 
 

@@ -10,7 +10,7 @@ from lightrl.algorithms.algorithm import Algorithm
 from lightrl.cli.choice import Choice, default_of, shown
 from lightrl.cli.errors import ConfigError
 from lightrl.cli.signatures import Argument, Slot
-from lightrl.hookspecs import KINDS
+from lightrl.hookspecs import KINDS, Kind
 from lightrl.plugins.registry import UnknownName, registry
 
 KIND = "algorithm"
@@ -45,6 +45,12 @@ def part_named(name: str) -> tuple[str, type[Any]] | None:
         with suppress(UnknownName):
             found.append((kind, registry().resolve(kind, name)))
     return found[0] if len(found) == 1 and found[0][0] != KIND else None
+
+
+def kind_named(name: str) -> Kind | None:
+    """The kind of part that is meant: by its title, as `plugins new --kind` has it, or by its class; None if there is none."""
+    wanted = name.lower().replace("-", " ").replace("_", " ")
+    return next((kind for kind in KINDS.values() if wanted == kind.title.lower() or name == kind.base.rpartition(":")[2]), None)
 
 
 def distribution_of(cls: type[Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,13 +12,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lightrl.algorithms.algorithm import SLOTS
+from lightrl.algorithms.algorithm import slots_of
 from lightrl.cli.choice import Choice, shown
 from lightrl.cli.memory import NOT_COUNTED, estimate, in_words
 from lightrl.cli.resolve import Resolved, print_notes, resolve
 from lightrl.cli.settings import read_words
-from lightrl.modules.policy_module import PolicyModule
-from lightrl.modules.schedule import check_schedule, planned_steps
+from lightrl.modules.schedule import check_schedule, planned_steps, schedule_length
 from lightrl.parts.reference import BaseReference, FrozenReference
 
 
@@ -40,8 +40,8 @@ def check(words: list[str]) -> int:
     cli = build("fit", resolved, run=False)
     console = Console(soft_wrap=True)
     with with_refusals(resolved):
-        tables = [*_sections(resolved), *_sizes(cli.model, resolved), _data(cli.datamodule), _memory(cli.model, resolved)]
-        _check_schedule(cli)
+        length = _schedule(cli)
+        tables = [*_sections(resolved), *_sizes(cli, resolved, length), _data(cli.datamodule), _memory(cli.model, resolved)]
     for table in tables:
         console.print(table)
     console.print(f"{NOT_COUNTED}\nThe config can be run: lightrl fit {' '.join(words)}", markup=False, highlight=False)
@@ -65,16 +65,23 @@ def _bundle(algorithm: Choice) -> Table:
         if isinstance(part, Choice):
             table.add_row(name, part.cls.__name__, Text(", ".join(f"{n}={shown(part.value(n))}" for n in part.takes)))
         else:
-            table.add_row(name, "-" if name in SLOTS else Text(shown(part)), "")
+            table.add_row(name, "-" if name in slots_of(algorithm.cls) else Text(shown(part)), "")
     return table
 
 
-def _sizes(module: Any, resolved: Resolved) -> list[Table]:
-    if not hasattr(module, "algorithm"):
-        return []
+def _sizes(cli: Any, resolved: Resolved, schedule: int | None) -> list[Table]:
     from lightrl.callbacks.sizes import sizes_table
 
-    return [sizes_table(module, resolved.rollouts.epochs)]
+    module = cli.model
+    if hasattr(module, "algorithm"):
+        return [sizes_table(module, resolved.rollouts.epochs, schedule=schedule)]
+    rows = {"rows per optimizer step": f"{module.batch_size:,}"}
+    per_epoch, steps = _steps_per_epoch(cli), _planned(cli)
+    total = "until stopped" if math.isinf(steps) else f"{int(steps):,} ({steps / per_epoch:.3g} passes over the data)"
+    rows |= {"optimizer steps per pass over the data": f"{per_epoch:,}", "optimizer steps": total}
+    if schedule is not None and schedule > steps:
+        rows["learning-rate schedule"] = f"{schedule:,} steps, of which the run makes {int(steps):,}: the rate does not fall to its end"
+    return [_table("length", rows)]
 
 
 def _data(data: Any) -> Table:
@@ -82,22 +89,33 @@ def _data(data: Any) -> Table:
     return _table("data, before prompts are measured with the tokenizer", counts)
 
 
-def _check_schedule(cli: Any) -> None:
-    """Lay the schedule over a parameter of its own: the policy's are not built."""
-    module: PolicyModule = cli.model
-    configured = module.optimizer_over([{"params": [torch.nn.Parameter(torch.zeros(1))]}])
-    if isinstance(configured, dict):
-        batches = module.steps_per_epoch(cli.datamodule.sizes()["train"])
-        check_schedule(configured["lr_scheduler"], planned_steps(cli.trainer, batches, module.steps_per_batch))
+def _schedule(cli: Any) -> int | None:
+    """The length of the schedule, laid over a parameter of its own, since the policy's are not built; a short one is refused."""
+    configured = cli.model.optimizer_over([{"params": [torch.nn.Parameter(torch.zeros(1))]}])
+    if not isinstance(configured, dict):
+        return None
+    check_schedule(configured["lr_scheduler"], _planned(cli))
+    return schedule_length(configured["lr_scheduler"])
+
+
+def _planned(cli: Any) -> float:
+    return planned_steps(cli.trainer, _steps_per_epoch(cli), cli.model.steps_per_batch)
+
+
+def _steps_per_epoch(cli: Any) -> int:
+    steps: int = cli.model.steps_per_epoch(cli.datamodule.sizes()["train"])
+    return steps
 
 
 def _memory(module: Any, resolved: Resolved) -> Table:
     source = module.policy_source
     parameters, trainable = source.parameters(), source.trainable()
-    reference = hasattr(module, "algorithm") and "ref_logprobs" in module.algorithm.needs
+    learns_by = getattr(module, "algorithm", getattr(module, "objective", None))
+    reference = learns_by is not None and "ref_logprobs" in learns_by.needs
     if trainable < parameters and reference:
         # a base with its adapters off is a reference of its own
-        reference = not isinstance(module.algorithm.reference, BaseReference) and type(module.algorithm.reference) is not FrozenReference
+        anchor = getattr(module, "reference", None) or module.algorithm.reference
+        reference = not isinstance(anchor, BaseReference) and type(anchor) is not FrozenReference
     optimizer: Choice = resolved.model.value("optimizer")
     momentum = float(optimizer.value("momentum") or 0) if "momentum" in optimizer.takes else 0.0
     held = estimate(parameters, trainable, getattr(source, "dtype", "float32"), optimizer.cls.__name__, momentum, reference)

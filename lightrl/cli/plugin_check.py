@@ -33,7 +33,7 @@ def check(names: list[str], arguments: str | None) -> int:
     """Check plugins in a process of their own, in which nothing has been imported or registered by hand.
 
     Args:
-        names: of plugins or their distributions.
+        names: of plugins or their distributions, or folders of their projects.
         arguments: YAML, or a file with it: by class name, what classes with required arguments are built with.
 
     Returns:
@@ -45,10 +45,10 @@ def check(names: list[str], arguments: str | None) -> int:
 
 def main(arguments: str, *names: str) -> int:
     """What the fresh process does."""
-    from lightrl.cli.plugins import record_named
+    from lightrl.cli.plugins import name_of, record_named
 
     try:
-        records = [record_named(name) for name in names]
+        records = [record_named(name_of(name)) for name in names]
         if find_spec("pytest") is None:
             raise ConfigError(
                 "lightrl plugins check", "pytest is not installed, and it runs the contract tests.", "Type: pip install pytest"

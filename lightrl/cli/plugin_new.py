@@ -22,20 +22,22 @@ from lightrl.hookspecs import GROUP, KINDS, Kind
 TEMPLATES = files("lightrl.cli") / "templates"
 
 
-def new(name: str, kind: str, out: str | None) -> int:
+def new(name: str, kind: str, class_name: str | None, out: str | None) -> int:
     """Write the package.
 
     Args:
         name: of the distribution: small letters, digits and hyphens.
         kind: title of a kind, a key of `KINDS`; hyphens may stand for its spaces.
+        class_name: of the class; None: made of `name`.
         out: the folder that is made; None: `name` in the working directory.
 
     Raises:
-        ConfigError: a name that cannot be one or is taken, an unknown kind, or a folder that is there; nothing is written.
+        ConfigError: a name of package or class that cannot be one or is taken, an unknown kind, or a folder that is there; nothing is
+            written.
     """
     chosen = _kind(kind)
     folder = Path(out if out is not None else name).expanduser()
-    values = _values(name, chosen)
+    values = _values(name, chosen, class_name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(
             f"lightrl plugins new {name}", f"{str(folder)!r} is already there and stays as it is.", "Type another: --out FOLDER"
@@ -59,12 +61,13 @@ def contents(kind: Kind, values: dict[str, str]) -> dict[str, str]:
         values: of the templates' placeholders.
     """
     module, recipe, own = values["module"], values["recipe"], f"kinds/{slug(kind)}"
+    settings = _recipe(_filled(f"{own}/recipe.yaml.tmpl", values))
+    values = {**values, "short": "--rollouts 20" if "rollouts" in parse_yaml(settings) else "--trainer.max_steps 20"}
     return {
         "pyproject.toml": _filled("package/pyproject.toml.tmpl", values),
         "README.md": _filled("package/README.md.tmpl", values),
         f"{module}/__init__.py": _filled(f"{own}/part.py.tmpl", values) + _filled("package/hook.py.tmpl", values),
-        f"{module}/recipes/{recipe}.yaml": _filled("package/recipe.yaml.tmpl", values)
-        + _recipe(_filled(f"{own}/recipe.yaml.tmpl", values)),
+        f"{module}/recipes/{recipe}.yaml": _filled("package/recipe.yaml.tmpl", values) + settings,
         f"tests/test_{module}_contract.py": _filled("package/test.py.tmpl", values),
         f"tests/test_{module}.py": _filled(f"{own}/test.py.tmpl", values),
     }
@@ -75,19 +78,23 @@ def slug(kind: Kind) -> str:
     return kind.title.lower().replace(" ", "-")
 
 
-def _values(name: str, kind: Kind) -> dict[str, str]:
+def _values(name: str, kind: Kind, class_name: str | None) -> dict[str, str]:
     from lightrl.plugins.loader import base_class
     from lightrl.plugins.registry import registry
 
     module = name.replace("-", "_")
-    class_name = "".join(word.capitalize() for word in name.removeprefix("lightrl-").split("-"))
+    class_name = class_name or "".join(word.capitalize() for word in name.removeprefix("lightrl-").split("-"))
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or keyword.iskeyword(module):
         raise ConfigError("lightrl plugins new", f"{name!r} is no name for a package: small letters, digits and hyphens, such as my-idea.")
+    if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", class_name) or keyword.iskeyword(class_name):
+        raise ConfigError("--class", f"{class_name!r} is no name for a class: a capital, then letters and digits, such as MyIdea.")
     if find_spec(module) is not None:
         raise ConfigError("lightrl plugins new", f"a module named {module!r} is already installed: choose another name.")
     taken = [distribution for distribution, cls in registry().of_kind(kind.title) if cls.__name__ == class_name]
     if taken:
-        raise ConfigError("lightrl plugins new", f"{taken[0]} registers a {kind.title} named {class_name!r}: choose another name.")
+        raise ConfigError(
+            "lightrl plugins new", f"{taken[0]} registers a {kind.title} named {class_name!r}: choose another name, or type --class NAME."
+        )
     methods = sorted(getattr(base_class(kind), "__abstractmethods__", ())) or ["__init__"]
     return {
         "name": name,

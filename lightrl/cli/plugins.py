@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lightrl.hookspecs import KINDS
@@ -34,7 +36,7 @@ def plugins(words: list[str]) -> int:
     if options.verb == "new":
         from lightrl.cli.plugin_new import new
 
-        return new(options.name, options.kind, options.out)
+        return new(options.name, options.kind, options.class_name, options.out)
     from lightrl.plugins.registry import registry
 
     records = registry().records
@@ -53,11 +55,12 @@ def _read(words: list[str]) -> argparse.Namespace:
     showing = verbs.add_parser("show", help="one plugin: each class with its formula, source and arguments; of a broken one the traceback")
     showing.add_argument("name", metavar="NAME", help="of the plugin or of its distribution, as listed")
     checking = verbs.add_parser("check", help="what every plugin promises, tried in a fresh process; status 1 if something is wrong")
-    checking.add_argument("names", nargs="+", metavar="NAME", help="of a plugin or of its distribution, as listed")
+    checking.add_argument("names", nargs="+", metavar="NAME", help="of a plugin or of its distribution, or its folder")
     checking.add_argument("--arguments", metavar="YAML", help="for classes with required arguments, as a file or {Class: {name: value}}")
     making = verbs.add_parser("new", help="a package with a part of a kind, which installs and whose tests pass")
     making.add_argument("name", metavar="NAME", help="of the package, such as my-idea")
     making.add_argument("--kind", default="algorithm", help=f"what it registers: {', '.join(KINDS)} (algorithm)")
+    making.add_argument("--class", dest="class_name", metavar="NAME", help="of its class; by default made of the package's, such as MyIdea")
     making.add_argument("--out", metavar="FOLDER", help="where to; by default NAME in the working directory")
     return parser.parse_args(words)
 
@@ -84,6 +87,23 @@ def record_named(name: str) -> PluginRecord:
         f"no plugin is named {name!r}.{closest(name, names)} Installed: {', '.join(r.name for r in records)}.",
         "See: lightrl plugins list",
     )
+
+
+def name_of(text: str) -> str:
+    """What `text` names: the distribution that a folder with a project file is, or else itself.
+
+    Raises:
+        ConfigError: the project file cannot be read or has no name.
+    """
+    from lightrl.cli.errors import ConfigError
+
+    file = Path(text) / "pyproject.toml"
+    if not file.is_file():
+        return text
+    try:
+        return str(tomllib.loads(file.read_text(encoding="utf-8"))["project"]["name"])
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise ConfigError(str(file), f"it does not say which package this is: {error}.", "Expected: [project] with a name.") from error
 
 
 def as_json(record: PluginRecord) -> dict[str, Any]:

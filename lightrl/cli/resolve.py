@@ -82,6 +82,8 @@ def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
             check_trainer(rest, setting, verb)
             other.append(f"--config={yaml.safe_dump(rest)}" if not setting.path else setting.word)
     model, data = choices["model"], choices["data"]
+    if verb == "fit" and "algorithm" not in model.takes:
+        rollouts.refuse(model.cls.__name__)
     if complete:
         refuse_missing(model, data, rollouts if verb == "fit" else None)
     notes = [*merger.notes, *carried(model, "model"), *carried(data, "data")]

@@ -45,6 +45,21 @@ class Rollouts:
                 "Give only one of them: --rollouts N.",
             )  # fmt: skip
 
+    def refuse(self, module: str) -> None:
+        """Refuse a number of rollouts where there are none.
+
+        Args:
+            module: class name of what learns from given rows.
+
+        Raises:
+            ConfigError: a number was given.
+        """
+        if self.number is not None:
+            raise ConfigError(
+                "rollouts", f"{module} learns from given rows and makes none.",
+                "Type: --trainer.max_steps N for optimizer steps, or --trainer.max_epochs N for passes over the data.",
+            )  # fmt: skip
+
     @property
     def given(self) -> bool:
         """The end of the run was stated in one way or another."""

@@ -19,6 +19,11 @@ def planned_steps(trainer: Any, batches: float, per_batch: int) -> float:
     return min(by_epochs, math.inf if steps < 0 else steps)
 
 
+def schedule_length(scheduler: Any) -> int | None:
+    """Steps after which a schedule of torch has nothing left to say; None: there is none, or it has no end."""
+    return getattr(scheduler, "total_steps", None)
+
+
 def check_schedule(scheduler: Any, steps: float) -> None:
     """Refuse a schedule that would end, with an error, before the run does.
 
@@ -29,7 +34,7 @@ def check_schedule(scheduler: Any, steps: float) -> None:
     Raises:
         ValueError: it has fewer steps than the run, which would break off in the middle.
     """
-    length = getattr(scheduler, "total_steps", None)
+    length = schedule_length(scheduler)
     if length is not None and math.isfinite(steps) and length < steps:
         raise ValueError(
             f"model.lr_scheduler.total_steps is {length}, and the run makes up to {int(steps)} optimizer steps: {type(scheduler).__name__} "

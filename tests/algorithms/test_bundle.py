@@ -22,7 +22,7 @@ from lightrl import (
     SymmetricClip,
     ValueHead,
 )
-from lightrl.algorithms.algorithm import REQUIRED, SLOTS
+from lightrl.algorithms.algorithm import REQUIRED, SLOTS, slots_of
 
 
 class Deep(GroupRelative):
@@ -106,6 +106,27 @@ def test_needs_are_the_union_over_parts(slots: dict, needs: set[str]) -> None:
 def test_only_terms_with_a_coefficient_are_in_the_loss() -> None:
     bundle = GroupRelative(entropy=EntropyBonus(0), positive_nll=PositiveNLL(0.1))
     assert list(bundle.loss_terms) == ["positive_nll"]
+
+
+class WithTwoTerms(GroupRelative):
+    """A bundle with a slot of its own."""
+
+    own_slots = {"undecided": LossTerm}
+
+    def __init__(self, undecided: LossTerm | None = lazy_instance(EntropyBonus, coefficient=0.3), **kwargs: Any) -> None:
+        self.undecided = undecided
+        super().__init__(**kwargs)
+
+
+def test_a_bundle_may_add_a_slot() -> None:
+    bundle = WithTwoTerms(positive_nll=PositiveNLL(0.1))
+    assert list(bundle.loss_terms) == ["positive_nll", "undecided"]
+    assert bundle.needs == {"entropy"}
+    assert list(slots_of(WithTwoTerms)) == [*SLOTS, "undecided"]
+    assert bundle.undecided is not WithTwoTerms().undecided
+    assert list(WithTwoTerms(undecided=None).loss_terms) == []
+    with pytest.raises(ValueError, match=r"WithTwoTerms.undecided wants a LossTerm, got KLPenalty"):
+        WithTwoTerms(undecided=KLPenalty())  # type: ignore[arg-type]
 
 
 def test_state_survives_a_restart_the_controller_included() -> None:

@@ -74,7 +74,11 @@ def test_the_table_of_sizes_does_the_arithmetic() -> None:
     assert any("10 (40 optimizer steps, 240 completions)" in line for line in lines)
 
 
-def test_the_bar_counts_rollouts_also_after_a_resume(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_bar_counts_rollouts_also_after_a_resume(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # as on a terminal
+    monkeypatch.setattr("lightrl.callbacks.progress.SECONDS_BETWEEN_LINES", 0.0)
     run = fit(tmp_path, 2, RolloutProgress(), SizesTable(), enable_checkpointing=False)
     run.save_checkpoint(tmp_path / "x.ckpt")
     shown = "".join(capfd.readouterr())
@@ -89,6 +93,13 @@ def test_the_bar_counts_rollouts_also_after_a_resume(tmp_path: Path, capfd: pyte
     assert "2/5" in shown
     assert "5/5" in shown
     assert bar.train_progress_bar.n == bar.train_progress_bar.total == 5
+
+
+def test_a_log_file_does_not_grow_with_every_step(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    fit(tmp_path, 30, RolloutProgress(), enable_checkpointing=False)
+    shown = capfd.readouterr().out
+    assert shown.count("Rollouts") < 10
+    assert "30/30" in shown.split("\r")[-1]
 
 
 def test_completions_stand_in_tensorboard_with_their_rewards(tmp_path: Path) -> None:

@@ -175,3 +175,16 @@ def test_explain_takes_a_part_too(lightrl: Callable[..., Any]) -> None:
     assert answer.out.startswith("clip scheme DecoupledClip: PPO's pessimistic clip")
     assert "arXiv:1707.06347" in answer.out
     assert "how far the ratio may fall below 1" in " ".join(answer.out.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("name", ["TokenWeight", "token weight", "token-weight"])
+def test_explain_takes_a_kind_too(lightrl: Callable[..., Any], name: str) -> None:
+    answer = lightrl("explain", name)
+    assert answer.status == 0, answer.err
+    assert answer.out.startswith("Which rows or tokens carry how much loss?")
+    assert "MaskTruncated" in answer.out
+    assert "plugins new my-idea --kind token-weight" in " ".join(answer.out.split())
+
+
+def test_the_list_of_algorithms_names_the_objectives(lightrl: Callable[..., Any]) -> None:
+    assert "Objectives on given answers (PreferenceOptimization): ChosenLikelihood, DPO," in " ".join(lightrl("algorithms").out.split())

@@ -45,9 +45,27 @@ def test_check_refuses_what_fit_refuses(lightrl: Callable[..., Any]) -> None:
 def test_check_of_supervised_training(lightrl: Callable[..., Any], write: Callable[..., Any], config: dict[str, Any]) -> None:
     model = {"class_path": "SupervisedFineTuning", "init_args": {"policy": config["model"]["policy"]}}
     write("sft.yaml", {"model": model, "data": config["data"], "trainer": config["trainer"] | {"max_steps": 3}})
-    answer = lightrl("check", "--config", "sft.yaml")
+    answer = lightrl("check", "--config", "sft.yaml", "--model.batch_size", "46")
     assert answer.status == 0, answer.err
     assert "SupervisedFineTuning" in answer.out
+    assert "optimizer steps 3 (1.5 passes over the data)" in re.sub(r"\s+", " ", answer.out)
+
+
+def test_check_counts_the_reference_of_an_objective(lightrl: Callable[..., Any], write: Callable[..., Any], config: dict[str, Any]) -> None:
+    model = {"class_path": "PreferenceOptimization", "init_args": {"policy": config["model"]["policy"], "objective": "DPO"}}
+    pairs = {"train": {"class_path": "SortedPairs", "init_args": {"length": 3, "examples": 50}}}
+    write("dpo.yaml", {"model": model, "data": pairs, "trainer": config["trainer"] | {"max_steps": 3}})
+    assert "reference: weights" in lightrl("check", "--config", "dpo.yaml").out
+    assert "reference: weights" not in lightrl("check", "--config", "dpo.yaml", "--model.objective", "SimPO").out
+
+
+def test_rollouts_are_refused_where_there_are_none(lightrl: Callable[..., Any], write: Callable[..., Any], config: dict[str, Any]) -> None:
+    model = {"class_path": "SupervisedFineTuning", "init_args": {"policy": config["model"]["policy"]}}
+    write("sft.yaml", {"model": model, "data": config["data"], "trainer": config["trainer"]})
+    answer = lightrl("fit", "--config", "sft.yaml", "--rollouts", "3")
+    assert answer.status == 2
+    assert "rollouts: SupervisedFineTuning learns from given rows and makes none." in answer.err
+    assert "Type: --trainer.max_steps N" in answer.err
 
 
 def test_check_refuses_a_schedule_that_is_shorter_than_the_run(
@@ -59,6 +77,8 @@ def test_check_refuses_a_schedule_that_is_shorter_than_the_run(
     assert answer.status == 2
     assert "total_steps is 3, and the run makes up to 4 optimizer steps" in answer.err
     assert lightrl("check", "--config", "run.yaml", "--config", "short.yaml", "--rollouts", "3").status == 0
+    shorter = lightrl("check", "--config", "run.yaml", "--config", "short.yaml", "--rollouts", "2")
+    assert "3 steps, of which the run makes 2: the rate does not fall to its end" in re.sub(r"\s+", " ", shorter.out)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def test_a_run_ends_with_what_it_came_to_and_where_it_is(lightrl: Callable[..., 
     assert answer.status == 0, answer.err
     end = answer.err[answer.err.rindex("2 rollouts, 2 optimizer steps") :]
     lines = [line.split() for line in end.splitlines()]
-    assert ["held", "out", "first", "last"] in lines
+    assert ["held", "out", "at", "the", "start", "after", "rollout", "2"] in lines
     (reward,) = [line for line in lines if line[:1] == ["reward"]]
     assert all(0 <= float(number) <= 1 for number in reward[1:])
     assert "Watch: tensorboard --logdir runs/run/version_0" in end

@@ -44,8 +44,8 @@ def packages(made: Path, tmp_path_factory: pytest.TempPathFactory, new_environme
 
 
 @pytest.fixture(scope="module")
-def checked(packages: Any) -> subprocess.CompletedProcess[str]:
-    return packages.lightrl("plugins", "check", *(f"try-{kind}" for kind in KIND_NAMES))
+def checked(packages: Any, made: Path) -> subprocess.CompletedProcess[str]:
+    return packages.lightrl("plugins", "check", *(f"try-{kind}" for kind in KIND_NAMES[1:]), str(made / KIND_NAMES[0]))
 
 
 @pytest.mark.slow
@@ -104,6 +104,7 @@ REFUSED = {
     "no name": (["My Idea"], "'My Idea' is no name for a package: small letters, digits and hyphens", ""),
     "a name of Python's": (["random"], "a module named 'random' is already installed", ""),
     "a name of a plugin": (["lightrl-grpo"], "a module named 'lightrl_grpo' is already installed", ""),
+    "no name for a class": (["my-idea", "--class", "my_idea"], "--class: 'my_idea' is no name for a class", "such as MyIdea"),
     "a class that is registered": (["no-clip", "--kind", "clip scheme"], "lightrl registers a clip scheme named 'NoClip'", ""),
 }
 
@@ -118,6 +119,21 @@ def test_what_cannot_be_made_is_refused_and_nothing_is_written(
     said = capsys.readouterr().err
     assert all(text in said for text in expected)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_class_may_have_a_name_of_its_own(tmp_path: Path) -> None:
+    assert main(["plugins", "new", "smaug", "--class", "DPOP", "--kind", "objective", "--out", str(tmp_path)]) == 0
+    assert "class DPOP(PairObjective):" in (tmp_path / "smaug" / "__init__.py").read_text()
+    assert "lightrl fit --config smaug --trainer.max_steps 20" in (tmp_path / "README.md").read_text()
+
+
+def test_a_folder_that_is_not_installed_or_has_no_name_is_told_of(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["plugins", "new", "my-idea", "--out", str(tmp_path)]) == 0
+    assert main(["plugins", "check", str(tmp_path)]) == 2
+    assert "no plugin is named 'my-idea'" in capfd.readouterr().err
+    (tmp_path / "pyproject.toml").write_text("[project]")
+    assert main(["plugins", "check", str(tmp_path)]) == 2
+    assert "it does not say which package this is: 'name'" in capfd.readouterr().err
 
 
 def test_a_folder_that_is_there_stays_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
