@@ -24,6 +24,12 @@ def test_every_public_name_is_in_the_reference() -> None:
     assert lost in ([], ["lightrl.hookspecs.hookimpl"])
 
 
+def test_what_rows_inherit_is_in_the_reference() -> None:
+    nouns = [getattr(lightrl, name) for name in lightrl._HOME["lightrl.types"]]
+    bases = {base for noun in nouns for base in noun.__mro__ if base.__module__ == "lightrl.types"}
+    assert not [base.__name__ for base in bases if f"lightrl.types.{base.__name__}" not in SHOWN]
+
+
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
 def test_every_kind_and_its_hook_have_a_place(kind: object) -> None:
     assert kind.base.replace(":", ".") in SHOWN  # type: ignore[attr-defined]
