@@ -23,8 +23,13 @@ def experience(
     step_ends: Tensor | None = None,
     values: Tensor | None = None,
     padding: int = 0,
+    old_logprobs: Tensor | None = None,
+    ref_logprobs: Tensor | None = None,
+    advantages: Tensor | None = None,
 ) -> Experience:
     """Rows with these rewards on their last response token; every row has `PROMPT` tokens before its response.
+
+    L is two prompt tokens, the longest response and the padding, so that tensors of one's own have a column for each of these.
 
     Args:
         rewards: N numbers.
@@ -36,10 +41,20 @@ def experience(
         step_ends: `[N, L]` bool; None: the last response token of each row.
         values: `[N, L]` from a critic, or None.
         padding: further positions on the right that hold no token.
+        old_logprobs: `[N, L]` nats, under the policy that sampled, and so the engine's too; None: 0.
+        ref_logprobs: `[N, L]` nats under the reference, or None.
+        advantages: `[N, L]`; None: 0.
+
+    Raises:
+        ValueError: a tensor is not `[N, L]`; the message says which and what L is.
     """
     n = len(rewards)
     response = torch.tensor([3] * n if lengths is None else list(lengths), dtype=torch.long)
     width = PROMPT + (int(response.max()) if n else 0) + padding
+    _refuse_other_shapes(
+        n, width, padding, token_rewards=token_rewards, step_ends=step_ends, values=values, old_logprobs=old_logprobs,
+        ref_logprobs=ref_logprobs, advantages=advantages,
+    )  # fmt: skip
     position = torch.arange(width)[None]
     attention = position < PROMPT + response[:, None]
     mask = attention & (position >= PROMPT)
@@ -53,7 +68,7 @@ def experience(
         input_ids=torch.ones(n, width, dtype=torch.long),
         attention_mask=attention,
         response_mask=mask,
-        rollout_logprobs=torch.zeros(n, width),
+        rollout_logprobs=torch.zeros(n, width) if old_logprobs is None else old_logprobs.clone(),
         group=groups,
         finish_reason=["stop"] * n if finish_reason is None else list(finish_reason),
         policy_version=torch.zeros(n, dtype=torch.long),
@@ -65,7 +80,17 @@ def experience(
         step_ends=last if step_ends is None else step_ends,
         rewards=given if token_rewards is None else token_rewards.nansum(1),
         token_weight=(mask & kept[:, None]).float(),
-        old_logprobs=torch.zeros(n, width),
-        advantages=torch.zeros(n, width),
+        old_logprobs=torch.zeros(n, width) if old_logprobs is None else old_logprobs,
+        advantages=torch.zeros(n, width) if advantages is None else advantages,
+        ref_logprobs=ref_logprobs,
         values=values,
     )
+
+
+def _refuse_other_shapes(n: int, width: int, padding: int, **tensors: Tensor | None) -> None:
+    for name, tensor in tensors.items():
+        if tensor is not None and list(tensor.shape) != [n, width]:
+            raise ValueError(
+                f"{name} must have shape [{n}, {width}], {n} rows of {PROMPT} prompt tokens, {width - PROMPT - padding} of the longest "
+                f"response and {padding} of padding; got {list(tensor.shape)}"
+            )
