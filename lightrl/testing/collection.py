@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Sequence
 
 import torch
@@ -61,20 +62,42 @@ class Meeting:
 
 
 class ScriptedCollection:
-    """A `Collection` whose prompt i is worth something if `informative(i)`: its completions then score 0 and 1 in turn, else 1."""
+    """A `Collection` whose completions score 0 and 1 in turn, those of `dead` prompts always 1; or what `scores` says.
 
-    def __init__(self, prompts: int, dead: Sequence[int] = (), rank: int = 0, meeting: Meeting | None = None) -> None:
+    Prompts are drawn without end, and their `answer` is their number: 0, 1, 2, ... A completion's text says how many the same prompt
+    was given before it, in all rounds together.
+
+    Example: `ScriptedCollection(prompts=1, scores=[[0.2, 0.2], [0.9, math.nan]])` has no differences for prompt 0, and a failure for
+    prompt 1; prompt 2 scores as prompt 0 does.
+    """
+
+    def __init__(
+        self,
+        prompts: int,
+        dead: Sequence[int] = (),
+        rank: int = 0,
+        meeting: Meeting | None = None,
+        scores: Sequence[Sequence[float]] | None = None,
+    ) -> None:
         """
         Args:
             prompts: groups that this rank's batch should hold.
             dead: prompts, by number, whose completions all score 1.
             rank: of this collection; its prompts are numbered apart from other ranks'.
             meeting: shared by the collections of all ranks; None: there is one rank.
+            scores: of each prompt, by number, those of its completions in the order in which it is given them; NaN: the reward failed,
+                and the row is not scorable. Prompts and completions beyond begin at the first again. None: 0 and 1 in turn.
+
+        Raises:
+            ValueError: `scores` beside `dead`, or without a score for a prompt.
         """
-        self.prompts, self.dead, self.rank = prompts, frozenset(dead), rank
+        if scores is not None and (dead or not scores or not all(scores)):
+            raise ValueError(f"scores must have a score for each of its prompts, and no dead ones beside it; got {scores} and {dead}")
+        self.prompts, self.dead, self.rank, self.scores = prompts, frozenset(dead), rank, scores
         self.reports: dict[str, list[Tensor | float]] = {}
         self._meeting = meeting if meeting is not None else Meeting(1)
         self._drawn = self._groups = 0
+        self._given: Counter[str] = Counter()
 
     def draw(self, n: int) -> list[Prompt]:
         """The next n prompts."""
@@ -89,19 +112,20 @@ class ScriptedCollection:
         group = [self._groups + i for i in range(len(prompts)) for _ in range(n)]
         self._groups += len(prompts)
         rows = experience([0.0] * len(asked), lengths=[2] * len(asked), group=group)
-        rows.prompts = asked
+        rows.prompts, rows.completions = asked, [self._next(prompt) for prompt in asked]
         return Rollout(**{name: getattr(rows, name) for name in Rollout.__dataclass_fields__})
 
     def score(self, rollout: Rollout) -> ScoredRollout:
-        """0 and 1 in turn for prompts that are worth something, 1 for the others."""
+        """Each row as the script says; a failed one is not scorable."""
         self._meeting.exchange(self.rank, "score")
-        n = len(rollout)
-        scores = torch.tensor([1.0 if p.answer in self.dead else float(i % 2) for i, p in enumerate(rollout.prompts)])
+        rows = enumerate(zip(rollout.prompts, rollout.completions, strict=True))
+        scores = torch.tensor([self._score(i, prompt, text) for i, (prompt, text) in rows], dtype=torch.float32)
+        failed = scores.isnan()
         return ScoredRollout(
             **{name: getattr(rollout, name) for name in Rollout.__dataclass_fields__},
             reward_parts={"score": scores},
-            outcomes={"score": torch.full((n,), int(Outcome.VALUE))},
-            scorable=torch.ones(n, dtype=torch.bool),
+            outcomes={"score": torch.where(failed, int(Outcome.ERROR), int(Outcome.VALUE))},
+            scorable=~failed,
         )
 
     def rollout_and_score(self, prompts: Sequence[Prompt], n: int, slices: int = 1) -> ScoredRollout:
@@ -113,9 +137,19 @@ class ScriptedCollection:
         return sum(self._meeting.exchange(self.rank, "total", value))
 
     def reward(self, scored: ScoredRollout) -> Tensor:
-        """`[N]`: the only score."""
+        """`[N]`: the only score, NaN where it failed."""
         return scored.reward_parts["score"]
 
     def report(self, name: str, value: Tensor | float, reduce: Reduction = "sum") -> None:
         """Remembers what the sampler counted."""
         self.reports.setdefault(name, []).append(value)
+
+    def _next(self, prompt: Prompt) -> str:
+        self._given[prompt.id] += 1
+        return str(self._given[prompt.id] - 1)
+
+    def _score(self, row: int, prompt: Prompt, completion: str) -> float:
+        if self.scores is None:
+            return 1.0 if prompt.answer in self.dead else float(row % 2)
+        of_prompt = self.scores[int(prompt.answer) % len(self.scores)]
+        return of_prompt[int(completion) % len(of_prompt)]
