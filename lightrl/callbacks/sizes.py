@@ -39,7 +39,7 @@ def sizes_table(module: Any, rollouts: int | None, ranks: int = 1, schedule: int
         "prompts x group = rows": f"{prompts} x {group} = {rows}" + (f" ({rows // ranks} on each of {ranks} ranks)" if ranks > 1 else ""),
         "epochs x minibatches = optimizer steps": f"{algorithm.epochs} x {algorithm.minibatches} = {steps}",
         "rows per optimizer step": f"{prompts // algorithm.minibatches * group}",
-        "new tokens per rollout, at most": f"{rows} x {new} = {rows * new:,}",
+        "new tokens of these rows, at most": f"{rows} x {new} = {rows * new:,}",
         "padded tokens per micro-batch": "all at once" if module.micro_batch_tokens is None else f"{module.micro_batch_tokens:,}",
         "rollouts": "until stopped" if endless else f"{rollouts} ({rollouts * steps:,} optimizer steps, {rollouts * rows:,} completions)",
     }
