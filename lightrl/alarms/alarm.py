@@ -21,9 +21,17 @@ class Alarm(ABC):
     advice: ClassVar[str]
     """What to try, in a sentence."""
 
+    def advice_for(self, history: History) -> str:
+        """`advice`, in the words of this run and with the names of numbers that it has.
+
+        Args:
+            history: as in `seen`.
+        """
+        return self.advice
+
     @abstractmethod
     def seen(self, history: History) -> str | None:
-        """What is wrong after the last rollout, with numbers; None: nothing.
+        """What is wrong after the last rollout (or step), with numbers; None: nothing.
 
         Args:
             history: of the run, its last rollout included.

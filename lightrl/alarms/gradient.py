@@ -8,17 +8,24 @@ from statistics import median
 from lightrl.alarms.alarm import Alarm
 from lightrl.alarms.history import History
 
+SIGNS = ("rewards/margins", "margin", "score/std")
+"""Numbers of runs without rollouts in which a leap of the gradient shows, beside the loss and the learning rate that all of them log."""
+
 
 class Gradient(Alarm):
-    """A gradient is not finite, or its norm leaps: `grad_norm` > limit x its median over the rollouts before, at least ten of them."""
+    """A gradient is not finite, or its norm leaps: `grad_norm` > limit x its median over the rollouts before, at least ten of them.
+
+    In a run without rollouts: over the steps before.
+    """
 
     name = "gradient"
     why = (
         "One such step can undo a run: clipping bounds its length and not its direction, and a number that is not finite ends every weight."
     )
+    OF_ROLLOUT = "`ratio/max`, `advantages/max` and `completions` of this rollout"
     advice = (
-        "Lower the learning rate, warm it up, set model.max_grad_norm, and look at `ratio/max`, `advantages/max` and `completions` of this "
-        "rollout; if weights are no longer finite, go back to an earlier checkpoint."
+        f"Lower the learning rate, warm it up, set model.max_grad_norm, and look at {OF_ROLLOUT}; "
+        "if weights are no longer finite, go back to an earlier checkpoint."
     )
     BEFORE = 10
 
@@ -29,9 +36,17 @@ class Gradient(Alarm):
         """
         self.limit = limit
 
+    def advice_for(self, history: History) -> str:
+        if history.unit == "rollout":
+            return self.advice
+        # a number that is not finite in this step is not remembered of it
+        logged = [f"`{name}`" for name in SIGNS if any(name in numbers for numbers in history.latest)]
+        return self.advice.replace(self.OF_ROLLOUT, f"{', '.join(['`lr`', *logged])} and `loss` of this step")
+
     def seen(self, history: History) -> str | None:
         if history.now("nonfinite_gradients"):
-            return f"the gradient of {history.now('nonfinite_gradients'):g} optimizer steps of this rollout was not finite."
+            steps = f"{history.now('nonfinite_gradients'):g} optimizer steps of " if history.unit == "rollout" else ""
+            return f"the gradient of {steps}this {history.unit} was not finite."
         now = history.now("grad_norm")
         if now is None:
             return None
@@ -41,4 +56,4 @@ class Gradient(Alarm):
         usual = median(before) if len(before) >= self.BEFORE else 0.0
         if usual <= 0 or now <= self.limit * usual:
             return None
-        return f"`grad_norm` was {now:.3g}, {now / usual:.0f} times the median of the rollouts before (limit {self.limit:g} times)."
+        return f"`grad_norm` was {now:.3g}, {now / usual:.0f} times the median of the {history.unit}s before (limit {self.limit:g} times)."

@@ -1,10 +1,10 @@
-"""What a run has logged: its beginning, its last rollouts, its validations."""
+"""What a run has logged: its beginning, its last rollouts (or steps, where there are none), its validations."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 BEGINNING = 5
 """Rollouts that later ones are compared with."""
@@ -16,13 +16,21 @@ VALIDATIONS = 10
 TRAINING = "reward"
 """In a validation's numbers: the mean training reward of the rollouts before it; not there before the first ones."""
 
+Unit = Literal["rollout", "step"]
+"""What a run's numbers are logged for: in one that learns from given completions or answers, each optimizer step."""
+
 Numbers = dict[str, float]
 
 
 class History:
-    """Logged numbers of the first and the last rollouts, and of the last validations."""
+    """Logged numbers of the first and the last rollouts (or steps), and of the last validations."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: Unit = "rollout") -> None:
+        """
+        Args:
+            unit: what is counted.
+        """
+        self.unit: Unit = unit
         self.count = 0
         self.beginning: list[Numbers] = []
         self.latest: deque[Numbers] = deque(maxlen=LATEST)

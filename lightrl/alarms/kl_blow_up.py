@@ -13,7 +13,8 @@ class KLBlowUp(Alarm):
     """The KL divergence is beyond what a working run shows.
 
     Mean over the last 5 rollouts > limit, or ten times the limit in a single one, in nats per token: of `kl` (or `kl_sequence` over the
-    mean length) against the reference, and of `approx_kl` between the policies before and after the steps of a rollout.
+    mean length) against the reference, and of `approx_kl` between the policies before and after the steps of a rollout. Of runs with
+    rollouts only.
     """
 
     name = "kl_blow_up"
@@ -35,6 +36,9 @@ class KLBlowUp(Alarm):
         self.limit, self.step_limit = limit, step_limit
 
     def seen(self, history: History) -> str | None:
+        if history.unit != "rollout":
+            # a `kl` there is an objective's own: KTO's reference point is in nats per completion
+            return None
         kl, latest = history.mean("kl", WINDOW), history.now("kl")
         if latest is None:
             sequence, length = history.mean("kl_sequence", WINDOW), history.mean("completions/mean_length", WINDOW)

@@ -24,11 +24,11 @@ from lightrl.alarms.validation_falls import ValidationFalls
 from lightrl.callbacks.completions import add_text
 
 QUIET = 50
-"""Rollouts without the sign after which an alarm is over, so that one that flickers is told once."""
+"""Rollouts (or steps, in a run without any) without the sign after which an alarm is over, so that one that flickers is told once."""
 
 
 class Alarms(Callback):
-    """Warns once when something starts to go wrong, and again when it comes back after fifty rollouts without.
+    """Warns once when something starts to go wrong, and again when it comes back after fifty rollouts (or steps) without.
 
     Each warning says what was seen, why it matters and what to try; in TensorBoard it is a text, and `alarms/{name}` turns 1 in every log.
     """
@@ -89,13 +89,14 @@ class Alarms(Callback):
         """Alarms that are on, each with the last rollout that showed the sign."""
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Take the tolerance of the policy's dtype, unless one was chosen."""
+        """Take the tolerance of the policy's dtype, unless one was chosen; see whether the run counts rollouts."""
+        self.history.unit = "rollout" if hasattr(pl_module, "algorithm") else "step"
         tolerance = getattr(pl_module, "first_pass_tolerance", self._first_pass.limit)
         self._first_pass.limit = tolerance if self._chosen_limit is None else self._chosen_limit
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *arguments: Any) -> None:
         """Look at the numbers of a rollout (or step) that is over."""
-        numbers: Mapping[str, float] = getattr(pl_module, "numbers", {})
+        numbers = _numbers_of(trainer, pl_module)
         if numbers:
             # what is not finite does not belong in a mean, nor in a checkpoint of JSON values
             self.history.add({name: value for name, value in numbers.items() if name == "grad_norm" or math.isfinite(value)})
@@ -131,17 +132,26 @@ class Alarms(Callback):
     def _tell(self, trainer: Trainer, alarm: Alarm, seen: str) -> None:
         self._log(trainer, alarm, 1.0)
         if trainer.is_global_zero:
+            when, advice = f"{self.history.unit} {self.history.count}", alarm.advice_for(self.history)
             Console(stderr=True, highlight=False).print(
-                f"Alarm {alarm.name}, rollout {self.history.count}: {seen} {alarm.why} {alarm.advice}", style="yellow", markup=False
+                f"Alarm {alarm.name}, {when}: {seen} {alarm.why} {advice}", style="yellow", markup=False
             )
-            add_text(
-                trainer, f"alarms/{alarm.name}", f"**Rollout {self.history.count}:** {seen}\n\n{alarm.why}\n\n*To try:* {alarm.advice}",
-                _step(trainer),
-            )  # fmt: skip
+            text = f"**{when.capitalize()}:** {seen}\n\n{alarm.why}\n\n*To try:* {advice}"
+            add_text(trainer, f"alarms/{alarm.name}", text, _step(trainer))
 
     def _log(self, trainer: Trainer, alarm: Alarm, value: float) -> None:
         for logger in trainer.loggers:
             logger.log_metrics({f"alarms/{alarm.name}": value}, step=_step(trainer))
+
+
+def _numbers_of(trainer: Trainer, pl_module: LightningModule) -> Mapping[str, float]:
+    """What was logged of the last rollout, or of the last step."""
+    numbers: Mapping[str, float] = getattr(pl_module, "numbers", {})
+    if numbers:
+        return numbers
+    # Lightning keeps what only some steps log, such as the count of gradients that are not finite: `grad_norm` tells of them itself
+    logged = {name: value for name, value in trainer.callback_metrics.items() if name != "nonfinite_gradients"}
+    return {name: float(value) for name, value in logged.items() if not name.startswith("val/")}
 
 
 def _is_score(name: str) -> bool:

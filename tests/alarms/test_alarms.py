@@ -99,6 +99,28 @@ def test_a_rule_by_hand(alarm: Alarm, raising: Mapping[str, float], quiet: Mappi
     assert alarm.seen(history(rollouts, **quiet)) is None
 
 
+def steps(count: int = 11, **numbers: float | Sequence[float]) -> History:
+    """As `history`, of a run whose numbers are logged for each step."""
+    run = history(count, **numbers)
+    run.unit = "step"
+    return run
+
+
+def test_a_run_without_rollouts_is_spoken_to_of_steps() -> None:
+    alarm = Gradient()
+    assert alarm.seen(steps(nonfinite_gradients=[0.0] * 10 + [1.0])) == "the gradient of this step was not finite."
+    seen = alarm.seen(steps(grad_norm=[1.0] * 10 + [217.0]))
+    assert seen == "`grad_norm` was 217, 217 times the median of the steps before (limit 10 times)."
+    assert "look at `lr`, `rewards/margins` and `loss` of this step; if" in alarm.advice_for(steps(rewards__margins=0.1, loss=1.0))
+    assert "`ratio/max`, `advantages/max` and `completions` of this rollout; if" in alarm.advice_for(history())
+
+
+def test_a_kl_without_rollouts_is_another_number() -> None:
+    """KTO logs its reference point as `kl`, in nats per completion."""
+    assert KLBlowUp().seen(history(kl=5.0)) is not None
+    assert KLBlowUp().seen(steps(kl=5.0)) is None
+
+
 def validated(scores: Sequence[float], rewards: Sequence[float]) -> History:
     """A run with a validation after every ten rollouts."""
     run = History()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +15,18 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lightrl import (
+    ChosenLikelihood,
     DigitSorting,
     GroupRelative,
     GroupSampler,
     PolicyOptimization,
+    PreferenceOptimization,
     Prompt,
     PromptData,
+    RewardModeling,
     RowReward,
+    SortedPairs,
+    SupervisedFineTuning,
     TinyPolicy,
     TransformersEngine,
 )
@@ -117,6 +124,46 @@ def test_a_planted_fault_raises_its_own_alarm(reward: RowReward, rate: float, na
     alarms = limits(step_kl=0.05)
     fit(tmp_path, 6, reward, alarms, rate=rate)
     assert set(alarms.raised) == {name}
+
+
+def preference() -> PreferenceOptimization:
+    return PreferenceOptimization(TinyPolicy(hidden=16, layers=1, heads=2), ChosenLikelihood(), batch_size=2)
+
+
+def reward_model() -> RewardModeling:
+    return RewardModeling(TinyPolicy(hidden=16, layers=1, heads=2), batch_size=2)
+
+
+def supervised() -> SupervisedFineTuning:
+    return SupervisedFineTuning(TinyPolicy(hidden=16, layers=1, heads=2), batch_size=2)
+
+
+@pytest.mark.parametrize(
+    ("make", "shown"),
+    [(preference, ["lr", "rewards/margins", "loss"]), (reward_model, ["lr", "margin", "score/std", "loss"]), (supervised, ["lr", "loss"])],
+)
+def test_a_run_without_rollouts_counts_steps_and_names_its_own_numbers(
+    make: Callable[[], Any], shown: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    loggers = [TensorBoardLogger(tmp_path, name="tb")]
+    run = Trainer(
+        accelerator="cpu", devices=1, max_steps=11, callbacks=[alarms := Alarms(gradient=0.01)], enable_model_summary=False,
+        num_sanity_val_steps=0, logger=loggers, log_every_n_steps=1, enable_progress_bar=False, enable_checkpointing=False,
+    )  # fmt: skip
+    source = DigitSorting(examples=60) if make is supervised else SortedPairs(examples=60)
+    run.fit(make(), datamodule=PromptData(train=source))
+    told = " ".join(capfd.readouterr().err.split())
+    assert set(alarms.raised) == {"gradient"}
+    assert "Alarm gradient, step 11: `grad_norm` was" in told
+    assert "times the median of the steps before (limit 0.01 times)" in told
+    assert "rollout" not in told[told.index("Alarm") :]
+    named = re.findall("`([^`]+)`", told.partition("and look at ")[2])
+    assert named == shown
+    assert set(named) <= set(run.callback_metrics)
+    events = EventAccumulator(str(loggers[0].log_dir))
+    events.Reload()
+    [text] = events.Tensors("alarms/gradient/text_summary")
+    assert text.tensor_proto.string_val[0].decode().startswith("**Step 11:** ")
 
 
 def test_an_alarm_that_comes_back_is_told_again(capfd: pytest.CaptureFixture[str]) -> None:
