@@ -149,9 +149,8 @@ def _numbers_of(trainer: Trainer, pl_module: LightningModule) -> Mapping[str, fl
     numbers: Mapping[str, float] = getattr(pl_module, "numbers", {})
     if numbers:
         return numbers
-    # Lightning keeps what only some steps log, such as the count of gradients that are not finite: `grad_norm` tells of them itself
-    logged = {name: value for name, value in trainer.callback_metrics.items() if name != "nonfinite_gradients"}
-    return {name: float(value) for name, value in logged.items() if not name.startswith("val/")}
+    # Lightning keeps what only some steps log, so the sign of a gradient that was not finite stays: it is told once, at its step
+    return {name: float(value) for name, value in trainer.callback_metrics.items() if not name.startswith("val/")}
 
 
 def _is_score(name: str) -> bool:

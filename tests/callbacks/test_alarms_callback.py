@@ -134,8 +134,8 @@ def reward_model() -> RewardModeling:
     return RewardModeling(TinyPolicy(hidden=16, layers=1, heads=2), batch_size=2)
 
 
-def supervised() -> SupervisedFineTuning:
-    return SupervisedFineTuning(TinyPolicy(hidden=16, layers=1, heads=2), batch_size=2)
+def supervised(**changes: Any) -> SupervisedFineTuning:
+    return SupervisedFineTuning(TinyPolicy(hidden=16, layers=1, heads=2), batch_size=2, **changes)
 
 
 @pytest.mark.parametrize(
@@ -164,6 +164,18 @@ def test_a_run_without_rollouts_counts_steps_and_names_its_own_numbers(
     events.Reload()
     [text] = events.Tensors("alarms/gradient/text_summary")
     assert text.tensor_proto.string_val[0].decode().startswith("**Step 11:** ")
+
+
+def test_a_gradient_that_is_not_finite_is_told_at_its_step(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run = Trainer(
+        accelerator="cpu", devices=1, max_steps=5, callbacks=[Alarms()], enable_model_summary=False, num_sanity_val_steps=0, logger=False,
+        enable_progress_bar=False, enable_checkpointing=False, default_root_dir=tmp_path,
+    )  # fmt: skip
+    subject = supervised(optimizer=lambda p: torch.optim.SGD(p, lr=1e38), max_grad_norm=None)
+    run.fit(subject, datamodule=PromptData(train=DigitSorting(examples=60)))
+    told = " ".join(capfd.readouterr().err.split())
+    assert told.count("Alarm gradient, step 2: the gradient of this step was not finite.") == 1
+    assert told.count("Alarm ") == 1
 
 
 def test_an_alarm_that_comes_back_is_told_again(capfd: pytest.CaptureFixture[str]) -> None:
