@@ -96,7 +96,7 @@ class Alarms(Callback):
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *arguments: Any) -> None:
         """Look at the numbers of a rollout (or step) that is over."""
-        numbers = _numbers_of(trainer, pl_module)
+        numbers: Mapping[str, float] = getattr(pl_module, "numbers", {})
         if numbers:
             # what is not finite does not belong in a mean, nor in a checkpoint of JSON values
             self.history.add({name: value for name, value in numbers.items() if name == "grad_norm" or math.isfinite(value)})
@@ -142,15 +142,6 @@ class Alarms(Callback):
     def _log(self, trainer: Trainer, alarm: Alarm, value: float) -> None:
         for logger in trainer.loggers:
             logger.log_metrics({f"alarms/{alarm.name}": value}, step=_step(trainer))
-
-
-def _numbers_of(trainer: Trainer, pl_module: LightningModule) -> Mapping[str, float]:
-    """What was logged of the last rollout, or of the last step."""
-    numbers: Mapping[str, float] = getattr(pl_module, "numbers", {})
-    if numbers:
-        return numbers
-    # Lightning keeps what only some steps log, so the sign of a gradient that was not finite stays: it is told once, at its step
-    return {name: float(value) for name, value in trainer.callback_metrics.items() if not name.startswith("val/")}
 
 
 def _is_score(name: str) -> bool:

@@ -90,6 +90,12 @@ class PreferenceOptimization(PolicyModule):
             raise ValueError(f"model.batch_size must be 2 or more: {type(self.objective).__name__} looks at other prompts' completions")
         if not isinstance(self.objective, (PairObjective, LabelledObjective)):
             raise ValueError(f"model.objective: {type(self.objective).__name__} is neither a PairObjective nor a LabelledObjective")
+        unknown = sorted(self.objective.needs - {"ref_logprobs"})
+        if unknown:
+            raise ValueError(
+                f"model.objective: {type(self.objective).__name__} needs {unknown}, and an objective is given log-probs of policy and "
+                "reference alone: it may need ref_logprobs"
+            )
         if cache is not None and type(self.reference).moves_at is not Reference.moves_at:
             raise ValueError(
                 f"model.cache keeps the log-probs of a reference that never changes, and {type(self.reference).__name__} moves: "
@@ -121,7 +127,8 @@ class PreferenceOptimization(PolicyModule):
         if self._uses_reference and self.reference.moves_at(self.trainer.global_step):
             with self.adapter.whole_weights():
                 self.reference.after_step(self.policy, self.trainer.global_step)
-        self.log_dict(rows.with_differences(self.reduced_ledger()), on_step=True, on_epoch=False, batch_size=1)
+        self.numbers = rows.with_differences(self.reduced_ledger())
+        self.log_dict(self.numbers, on_step=True, on_epoch=False, batch_size=1)
 
     def steps_per_epoch(self, prompts: int | None) -> int:
         """Steps that pass over all rows once; an endless source has epochs of 1000 steps."""

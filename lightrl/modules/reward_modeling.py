@@ -117,11 +117,12 @@ class RewardModeling(PolicyModule):
             report_comparisons(self.ledger, scores, compared)
             return loss
 
-        self.on_phase("optimizing")
-        self.step_on(rankings, rankings.lengths, loss_of, sequences=rankings.sequences)
+        with self.phase("optimize"):
+            self.step_on(rankings, rankings.lengths, loss_of, sequences=rankings.sequences)
         self.ledger.add("loss", sum(losses) * self.adapter.world_size)
         self.ledger.add("prompts/tied", 1 - rankings.informative / len(rankings))
-        self.log_dict(finished(self.ledger.reduce(self.adapter.gather)), on_step=True, on_epoch=False, batch_size=1)
+        self.numbers = finished(self.reduced_ledger())
+        self.log_dict(self.numbers, on_step=True, on_epoch=False, batch_size=1)
 
     def steps_per_epoch(self, prompts: int | None) -> int:
         """Steps that pass over all prompts once; an endless source has epochs of 1000 steps."""

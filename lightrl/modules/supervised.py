@@ -97,11 +97,11 @@ class SupervisedFineTuning(PolicyModule):
             losses.append(float(loss.detach()))
             return loss
 
-        self.on_phase("optimizing")
-        self.step_on(examples, examples.lengths, loss_of, cut=self._cut)
+        with self.phase("optimize"):
+            self.step_on(examples, examples.lengths, loss_of, cut=self._cut)
         self.ledger.add("loss", sum(losses) * self.adapter.world_size)
         self.ledger.add("tokens", counts.tokens)
-        self.log_dict(self.ledger.reduce(self.adapter.gather), on_step=True, on_epoch=False, batch_size=1)
+        self.log_dict(self.reduced_ledger(), on_step=True, on_epoch=False, batch_size=1)
 
     def steps_per_epoch(self, prompts: int | None) -> int:
         """Steps that pass over all rows once; an endless source has epochs of 1000 steps."""

@@ -343,6 +343,9 @@ def test_what_does_not_fit_together_is_refused(tmp_path: Path) -> None:
         def reward(self, completions: Any) -> Tensor:
             return completions.logprob
 
+    class Curious(DPO):
+        needs = frozenset({"ref_logprobs", "values"})
+
     with pytest.raises(ValueError, match="batch_size must be 1 or more"):
         module(DPO(), batch_size=0)
     with pytest.raises(ValueError, match="max_length 2 or more"):
@@ -351,6 +354,8 @@ def test_what_does_not_fit_together_is_refused(tmp_path: Path) -> None:
         module(KTO(), batch_size=1)
     with pytest.raises(ValueError, match="Neither is neither a PairObjective nor a LabelledObjective"):
         module(Neither())
+    with pytest.raises(ValueError, match=r"Curious needs \['values'\], and an objective is given log-probs .* may need ref_logprobs"):
+        module(Curious())
     with pytest.raises(ValueError, match=r"max_prompt_tokens is about prompts alone.* set model.max_length"):
         fit(module(DPO()), tmp_path, data={"max_prompt_tokens": 9})
 
