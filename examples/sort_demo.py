@@ -78,7 +78,7 @@ def report(seed: int, out: Path, seconds: float) -> None:
     draw(curve, accuracy, out / "reward.png")
     print(f"\n{'seed':>4}  {'start accuracy':>14}  {'final accuracy':>14}  {'rollouts':>8}  {'seconds':>7}")
     print(
-        f"{seed:>4}  {summary['start_accuracy']:>14.3f}  {summary['final_accuracy']:>14.3f}  {len(curve):>8}  {seconds:>7.1f}\n"
+        f"{seed:>4}  {accuracy[0][1]:>14.3f}  {accuracy[-1][1]:>14.3f}  {len(curve):>8}  {seconds:>7.1f}\n"
         f"(accuracy on 1024 held-out prompts, sampled at temperature 1)\n\n"
         f"Summary: {out / 'summary.json'}   Curve: {out / 'reward.png'}   Watch: tensorboard --logdir {out}"
     )
