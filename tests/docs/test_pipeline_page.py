@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +16,8 @@ from lightrl.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "pipeline.md").read_text()
-COMMANDS = [shlex.split(line)[1:] for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
+LINES = [shlex.split(line) for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
+COMMANDS = [words[1:] for words in LINES if words[0] == "lightrl"]
 ONE_THREAD = ["--trainer.enable_progress_bar", "false", "--data.validation_size", "4", "--data.train.examples", "200"]
 SHORT = {
     "sft_sort": ["--trainer.max_steps", "1"],
@@ -46,3 +49,19 @@ def test_every_step_takes_what_the_steps_before_it_wrote(folder: Path) -> None:
     written = re.findall(r"writes `(runs/[a-z_0-9/]+)`", PAGE)
     assert len(written) == 2
     assert all((folder / path / "model.safetensors").is_file() for path in written)
+
+
+def test_the_commands_behind_its_numbers_are_there() -> None:
+    others = [words for words in LINES if words[0] != "lightrl"]
+    assert others
+    for words in others:
+        if words[0] == "make":
+            target, arguments = words[1], shlex.split(words[2].removeprefix("PREFERENCES="))
+            assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+            script = ["benchmarks/preferences.py", *arguments, "--help"]
+        else:
+            assert words[:2] == ["OMP_NUM_THREADS=1", "python"]
+            script = [words[2], "--help"]
+        done = subprocess.run([sys.executable, *script], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert set(re.findall(r" (--[a-z]+)", " ".join(words))) <= set(re.findall(r"--[a-z]+", done.stdout))
