@@ -35,7 +35,8 @@ class AsyncReward(RowReward):
             timeout_s: wall-clock seconds for one call, after which it is cancelled; the next attempt has as many.
             concurrency: calls under way at the same time; at least 1.
             retries: further attempts after a transient error; at least 0.
-            requests_per_minute: calls started per minute, attempts included; null: no limit.
+            requests_per_minute: requests per minute, those of further attempts included; a call sends as many as `requests` says. null: no
+                limit.
             **kwargs: the arguments of `Reward`, and `cache`.
 
         Raises:
@@ -52,6 +53,10 @@ class AsyncReward(RowReward):
     @abstractmethod
     async def score(self, prompt: Prompt, completion: str, **columns: Any) -> RowScore:  # type: ignore[override]
         """As `RowReward.score`, awaited. It must not block the loop: no `time.sleep`, no synchronous client."""
+
+    def requests(self, prompt: Prompt, completion: str, **columns: Any) -> int:
+        """How many requests `score` sends for these arguments, for `requests_per_minute`: one."""
+        return 1
 
     async def close(self) -> None:
         """Give back what `score` opened; awaited once in the loop that `score` ran in."""

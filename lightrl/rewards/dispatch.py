@@ -93,7 +93,8 @@ class Dispatcher:
 
     async def _call(self, call: Call) -> Any:
         if self._rate is not None:
-            await self._rate.acquire()
+            for _ in range(self._reward.requests(call.prompt, call.completion, **call.columns)):
+                await self._rate.acquire()
         async with asyncio.timeout(self._reward.timeout_s):
             return await self._reward.score(call.prompt, call.completion, **call.columns)
 

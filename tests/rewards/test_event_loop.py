@@ -131,6 +131,13 @@ def test_no_more_calls_per_minute_than_allowed(reward_set: Any, texts: Any) -> N
     assert time.monotonic() - started > 0.5
 
 
+def test_a_call_of_several_requests_counts_as_so_many(reward_set: Any, texts: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(Judge, "requests", lambda self, prompt, completion: len(completion))
+    started = time.monotonic()
+    reward_set({"judge": Judge(requests_per_minute=600)}).score(texts(["aaaa"] * 4))
+    assert time.monotonic() - started > 0.5
+
+
 def test_a_reward_that_blocks_its_loop_does_not_hang_the_run(reward_set: Any, texts: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(event_loop, "PATIENCE", 0.3)
     rewards = reward_set({"judge": Judge(timeout_s=0.2, retries=0)})

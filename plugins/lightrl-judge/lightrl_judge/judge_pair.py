@@ -32,6 +32,10 @@ class JudgePair(Judge):
         self._judge = PairwiseJudge(self._chat, template, system, self.ask_again, self.structured)
         self.accepts = dict.fromkeys(sorted(self._judge.columns | {"other"}), True)
 
+    def requests(self, prompt: Prompt, completion: str, **columns: Any) -> int:
+        """One in each order."""
+        return 2
+
     async def score(self, prompt: Prompt, completion: str, **columns: Any) -> float | None:  # type: ignore[override]
         """1, 0 or 0.5; None where the two orders contradict each other.
 

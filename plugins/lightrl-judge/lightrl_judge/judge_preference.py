@@ -37,6 +37,10 @@ class JudgePreference(Judge):
         self._judge = PairwiseJudge(self._chat, template, system, self.ask_again, self.structured)
         self.accepts = dict.fromkeys(sorted(self._judge.columns | {reference}), True)
 
+    def requests(self, prompt: Prompt, completion: str, **columns: Any) -> int:
+        """One in each order, for each reference."""
+        return 2 * len(self._references(prompt, columns))
+
     async def score(self, prompt: Prompt, completion: str, **columns: Any) -> float:  # type: ignore[override]
         """The completion's rate of wins.
 

@@ -24,11 +24,12 @@ def test_the_value_is_the_rate_of_wins(server: Any, scored: Any) -> None:
     server.behaviour = longer
     judge = JudgePreference("m", base_url=server.url)
     assert scored(judge, ["abc", "ab", "a"], answer="xx").reward_parts["judge"].tolist() == [1, 0.5, 0]
-    assert len(server.requests) == 6
+    assert len(server.requests) == 6 == 3 * judge.requests(Prompt(id="p", text="?"), "abc", answer="xx")
     assert sorted(answers(body) for body in server.requests)[:2] == [("a", "xx"), ("ab", "xx")]
     assert ("xx", "abc") in [answers(body) for body in server.requests]
     several = JudgePreference("m", base_url=server.url, reference="drafts")
     assert scored(several, ["abc"], drafts=["x", "xxx", "xxxx", "xx"]).reward_parts["judge"].tolist() == [(1 + 0.5 + 0 + 1) / 4]
+    assert len(server.requests) == 6 + several.requests(Prompt(id="p", text="?"), "abc", drafts=["x", "xxx", "xxxx", "xx"])
 
 
 @pytest.mark.parametrize("place", ["A", "B"])
