@@ -40,6 +40,8 @@ def check(words: list[str]) -> int:
     cli = build("fit", resolved, run=False)
     console = Console(soft_wrap=True)
     with with_refusals(resolved):
+        if cli.model.rewards is not None:
+            cli.model.rewards.check(cli.datamodule.columns())
         length = _schedule(cli)
         tables = [*_sections(resolved), *_sizes(cli, resolved, length), _data(cli.datamodule), _memory(cli.model, resolved)]
     for table in tables:

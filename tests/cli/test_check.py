@@ -68,6 +68,13 @@ def test_rollouts_are_refused_where_there_are_none(lightrl: Callable[..., Any], 
     assert "Type: --trainer.max_steps N" in answer.err
 
 
+def test_check_compares_rewards_with_columns(lightrl: Callable[..., Any], write: Callable[..., Any]) -> None:
+    write("wanting.py", "def level(completion, level):\n    return float(level)\n")
+    answer = lightrl("check", "--config", "run.yaml", "--model.rewards.level", "wanting.level")
+    assert answer.status == 2
+    assert "wants the argument 'level', which is neither prompt, completion, answer nor a column" in answer.err
+
+
 def test_check_refuses_a_schedule_that_is_shorter_than_the_run(
     lightrl: Callable[..., Any], write: Callable[..., Any], config: dict[str, Any]
 ) -> None:
