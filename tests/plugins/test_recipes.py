@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
+from lightrl.cli.bundles import parts_in
+from lightrl.cli.resolve import resolve
+from lightrl.cli.settings import read_words
 from lightrl.plugins.loader import PluginRecord
 from lightrl.plugins.recipes import installed_recipes, recipe_named
 from lightrl.plugins.registry import Registry, UnknownName, registry
@@ -49,6 +53,15 @@ def test_a_recipe_travels_with_the_algorithm_that_it_names(recipe) -> None:
     home = {cls.__name__: distribution for distribution, cls in registry().of_kind("algorithm")}
     if chosen is not None:
         assert recipe.distribution == home[chosen["class_path"]]
+
+
+@pytest.mark.parametrize("recipe", installed_recipes(registry()), ids=lambda recipe: recipe.name)
+def test_a_recipe_says_which_other_packages_it_needs(recipe) -> None:
+    resolved = resolve("fit", read_words(["--config", str(recipe.path)]), complete=False)
+    brought_by = {cls: r.distribution for r in registry().records for classes in r.classes.values() for cls in classes}
+    named = {brought_by.get(part.cls) for section in (resolved.model, resolved.data) for _, part in parts_in(section, "")}
+    needed = ", ".join(sorted(named - {None, "lightrl", recipe.distribution}))
+    assert re.findall(r"^# Needs also: (.*)\.$", recipe.path.read_text(), re.MULTILINE) == ([needed] if needed else [])
 
 
 def test_no_config_stands_twice() -> None:
