@@ -142,10 +142,10 @@ def test_what_cannot_be_exported_is_said_and_nothing_is_written(
     assert not list(tmp_path.glob("*.partial-*"))
 
 
-SLOW = [("deepspeed_stage_3", LORA["init_args"]["base"]), ("fsdp2", LORA)]
+SLOW = [("deepspeed_stage_3", LORA["init_args"]["base"])]
 THOROUGH = [
     *(("ddp", LORA), ("deepspeed_stage_1", LORA), ("deepspeed_stage_2", LORA), ("deepspeed_stage_3", LORA)),
-    ("fsdp2", LORA["init_args"]["base"]),
+    *(("fsdp2", policy) for policy in (LORA, LORA["init_args"]["base"])),
 ]
 
 
