@@ -29,10 +29,15 @@ class Preemption(Callback):
         self._saved: tuple[int, int] | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Take the signal over from Lightning, which puts the former handler back at the end."""
+        """Take the signal over from Lightning, which puts the former handler back at the end; end at once if it has come already."""
         self._asked = self._agreed = False
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self._ask)
+        # nothing has been done that could be lost, and Lightning would end the run in the middle of the first rollout
+        self._asked |= trainer.received_sigterm
+        self._agree(trainer)
+        if self._agreed:
+            self._end(trainer)
 
     def on_train_batch_end(self, trainer: Trainer, *arguments: Any) -> None:
         """Agree on whether to stop; in the middle of an epoch this is a place to be resumed from."""

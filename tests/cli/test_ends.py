@@ -14,9 +14,12 @@ from typing import Any
 import pytest
 
 REWARDS = """
+import os
+import signal
 import time
 from pathlib import Path
 import torch
+from lightning.pytorch import Callback
 
 def rank():
     return torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
@@ -24,7 +27,12 @@ def rank():
 def training():
     return bool(list(Path("runs").rglob("*.ckpt")))
 
+class EarlySignal(Callback):
+    def on_train_start(self, trainer, pl_module):
+        os.kill(os.getpid(), signal.SIGTERM)
+
 def slow(completion):
+    Path("scoring").touch()
     time.sleep(0.02)
     return float(len(completion))
 
@@ -135,12 +143,19 @@ def test_sigterm_ends_all_ranks_after_the_rollout_with_a_checkpoint_and_143(star
 @pytest.mark.slow
 def test_a_second_sigterm_ends_at_once(start: Callable[..., Run]) -> None:
     run = start("slow", "--model.prompts_per_rollout", "4000")
-    run.wait_for(lambda: "one rollout" in run.said)
+    run.wait_for((run.folder / "scoring").exists)
     run.process.send_signal(signal.SIGTERM)
     run.wait_for(lambda: "A second SIGTERM" in run.said)
     run.process.send_signal(signal.SIGTERM)
     assert run.process.wait(5) == -signal.SIGTERM
     assert not run.checkpoints()
+
+
+@pytest.mark.slow
+def test_a_sigterm_before_the_signal_is_taken_over_ends_before_the_first_rollout(start: Callable[..., Run]) -> None:
+    run = start("slow", callbacks=[{"class_path": "luck.EarlySignal"}])
+    assert run.process.wait(60) == 143, run.said
+    assert "SIGTERM: ended before rollout 1. No checkpoint was written." in run.said
 
 
 @pytest.mark.parametrize(
