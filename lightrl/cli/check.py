@@ -92,8 +92,9 @@ def _data(data: Any) -> Table:
 
 
 def _schedule(cli: Any) -> int | None:
-    """The length of the schedule, laid over a parameter of its own, since the policy's are not built; a short one is refused."""
-    configured = cli.model.optimizer_over([{"params": [torch.nn.Parameter(torch.zeros(1))]}])
+    """The length of the schedule, laid over parameters of its own, since the policy's are not built; a short one is refused."""
+    groups = [{"params": [torch.nn.Parameter(torch.zeros(1))]} for _ in range(cli.model.group_count)]
+    configured = cli.model.optimizer_over(groups)
     if not isinstance(configured, dict):
         return None
     check_schedule(configured["lr_scheduler"], _planned(cli))
@@ -106,7 +107,8 @@ def _planned(cli: Any) -> float:
 
 def _steps_per_epoch(cli: Any) -> int:
     steps: int = cli.model.steps_per_epoch(cli.datamodule.sizes()["train"])
-    return steps
+    limit = cli.trainer.limit_train_batches
+    return min(steps, limit) if isinstance(limit, int) else int(steps * limit)
 
 
 def _memory(module: Any, resolved: Resolved) -> Table:

@@ -141,6 +141,11 @@ class PolicyModule(LightningModule):
             return optimizer
         return {"optimizer": optimizer, "lr_scheduler": self._lr_scheduler(optimizer)}
 
+    @property
+    def group_count(self) -> int:
+        """How many `parameter_groups` there will be, known before anything is built."""
+        return 1
+
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Parameter groups for the optimizer."""
         return [{"params": [p for p in self.policy.parameters() if p.requires_grad]}]

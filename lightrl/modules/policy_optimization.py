@@ -252,6 +252,11 @@ class PolicyOptimization(PolicyModule):
         if "ref_logprobs" in self.algorithm.needs:
             self.algorithm.reference.build(self.policy)
 
+    @property
+    def group_count(self) -> int:
+        """The policy's group, and the critic's if there is one."""
+        return 1 if self.algorithm.critic is None else 2
+
     def parameter_groups(self) -> list[dict[str, Any]]:
         """The policy's group, and the critic's with its own learning rate if it has one."""
         groups = super().parameter_groups()

@@ -75,6 +75,40 @@ def test_check_compares_rewards_with_columns(lightrl: Callable[..., Any], write:
     assert "wants the argument 'level', which is neither prompt, completion, answer nor a column" in answer.err
 
 
+SORTING = [file.stem for file in sorted((Path(__file__).parents[2] / "configs").glob("*_sort.yaml"))]
+
+
+@pytest.mark.parametrize("name", SORTING)
+def test_every_config_that_reads_no_file_can_be_checked(lightrl: Callable[..., Any], name: str) -> None:
+    folders = [] if name in ("sft_sort", "reward_model_sort") else ["--model.policy", "TinyPolicy"]
+    folders += (
+        ["--model.rewards.learned=null", "--model.rewards.correct.weight=1", "--model.algorithm.critic.path=null"]
+        if name == "ppo_reward_model_sort"
+        else []
+    )
+    answer = lightrl("check", "--config", name, *folders)
+    assert answer.status == 0, answer.err
+
+
+def test_check_knows_a_schedule_with_a_rate_per_group(lightrl: Callable[..., Any], write: Callable[..., Any]) -> None:
+    # two rollouts of PPO make eight steps
+    cycle = {"class_path": "torch.optim.lr_scheduler.OneCycleLR", "init_args": {"max_lr": [1e-3, 2e-3], "total_steps": 8}}
+    write("rates.yaml", {"model": {"algorithm": {"class_path": "PPO"}, "lr_scheduler": cycle}})
+    answer = lightrl("check", "--config", "run.yaml", "--config", "rates.yaml")
+    assert answer.status == 0, answer.err
+
+
+def test_check_knows_that_epochs_may_be_cut_short(lightrl: Callable[..., Any], write: Callable[..., Any], config: dict[str, Any]) -> None:
+    cycle = {"class_path": "torch.optim.lr_scheduler.OneCycleLR", "init_args": {"max_lr": 1e-3, "total_steps": 6}}
+    model = {"class_path": "SupervisedFineTuning", "init_args": {"policy": config["model"]["policy"], "lr_scheduler": cycle}}
+    short = {"max_epochs": 2, "limit_train_batches": 3}
+    write("sft.yaml", {"model": model, "data": config["data"], "trainer": config["trainer"] | short})
+    assert lightrl("check", "--config", "sft.yaml", "--model.batch_size", "4").status == 0
+    assert (
+        "makes up to 46" in lightrl("check", "--config", "sft.yaml", "--model.batch_size", "4", "--trainer.limit_train_batches", "1.0").err
+    )
+
+
 def test_check_refuses_a_schedule_that_is_shorter_than_the_run(
     lightrl: Callable[..., Any], write: Callable[..., Any], config: dict[str, Any]
 ) -> None:
