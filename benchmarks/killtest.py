@@ -276,13 +276,13 @@ def check(case: str, kills: int, rollouts: int, seed: int, folder: Path) -> int:
 
 def import_once() -> None:
     """Import what a fork then need not import again."""
-    from lightrl.plugins.registry import registry
+    from lightrl.registry.classes import registry
 
     registry()
     import killtest_parts  # noqa: F401
 
-    import lightrl.cli.lightning_cli
-    import lightrl.modules.policy_optimization  # noqa: F401
+    import lightrl.config.lightning_cli
+    import lightrl.training.online.policy_optimization  # noqa: F401
 
 
 def main() -> int:

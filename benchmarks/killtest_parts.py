@@ -57,7 +57,7 @@ class Witness(Callback):
             file.write(json.dumps(seen) + "\n")
 
     def on_train_end(self, trainer: Trainer, pl_module: Any) -> None:
-        with pl_module.adapter.whole_weights():
+        with pl_module.adapter.gathered_weights():
             weights = {name: p.detach().clone() for name, p in pl_module.named_parameters()}
         if trainer.is_global_zero:
             torch.save(weights, self.folder / f"{self.attempt}.pt")

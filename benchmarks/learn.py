@@ -19,8 +19,8 @@ from typing import Any
 
 import yaml
 
-from lightrl.cli.resolve import resolve
-from lightrl.cli.settings import read_words
+from lightrl.config.resolve import resolve
+from lightrl.config.settings import read_words
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 THRESHOLD = 0.85

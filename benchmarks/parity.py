@@ -112,7 +112,7 @@ class Final(Callback):
         self.answers.append(str(sorted({**everyone[0], **everyone[-1]}.items())))
 
     def on_train_end(self, trainer: Trainer, pl_module: Any) -> None:
-        with pl_module.adapter.whole_weights():
+        with pl_module.adapter.gathered_weights():
             weights = {name: p.detach().clone() for name, p in pl_module.named_parameters()}
         if trainer.is_global_zero:
             torch.save({"weights": weights, "norms": self.norms, "answers": self.answers, "steps": trainer.global_step}, self.file)

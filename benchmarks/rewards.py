@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 from lightrl import AsyncReward, Prompt, Rollout, RowReward
-from lightrl.plugins.registry import registry
-from lightrl.rewards.scoring import RewardSet
+from lightrl.registry.classes import registry
+from lightrl.rewards.reward_set import RewardSet
 from lightrl.testing.experience import experience
 
 

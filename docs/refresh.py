@@ -2,7 +2,7 @@
 
 Each ```python block of a page is run, all blocks of a page in one namespace, and what it prints replaces the ```text block
 below it. What stands between `<!-- $ COMMAND -->` and `<!-- end -->` is replaced by what the `lightrl` command prints, and between
-`<!-- promises of KIND -->` and `<!-- end -->` by what the contract tests hold every class of that kind to.
+`<!-- contract of KIND -->` and `<!-- end -->` by what the contract tests hold every class of that kind to.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 PAGES = Path(__file__).parent.glob("*.md")
 _BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:(?P<gap>\n*)```text\n(?P<printed>.*?)```\n)?", re.DOTALL)
 _COMMAND = re.compile(r"<!-- \$ lightrl (?P<words>[^>]*?) -->\n(?P<printed>.*?)<!-- end -->", re.DOTALL)
-_PROMISES = re.compile(r"<!-- promises of (?P<kind>[^>]*?) -->\n(?P<printed>.*?)<!-- end -->", re.DOTALL)
+_CONTRACTS = re.compile(r"<!-- contract of (?P<kind>[^>]*?) -->\n(?P<printed>.*?)<!-- end -->", re.DOTALL)
 
 
 def refreshed(text: str) -> str:
@@ -38,13 +38,13 @@ def refreshed(text: str) -> str:
         printed = output_of(lambda: main(shlex.split(match["words"])))
         return f"<!-- $ lightrl {match['words']} -->\n\n{printed.strip()}\n\n<!-- end -->"
 
-    def list_promises(match: re.Match[str]) -> str:
-        from lightrl.testing.promises import PROMISES
+    def list_contract(match: re.Match[str]) -> str:
+        from lightrl.testing.contracts import CHECKS
 
-        titles = [promise.title for promise in PROMISES if promise.kind == match["kind"]]
-        return f"<!-- promises of {match['kind']} -->\n\n" + "\n".join(f"* {title}" for title in titles) + "\n\n<!-- end -->"
+        titles = [check.title for check in CHECKS if check.kind == match["kind"]]
+        return f"<!-- contract of {match['kind']} -->\n\n" + "\n".join(f"* {title}" for title in titles) + "\n\n<!-- end -->"
 
-    return _PROMISES.sub(list_promises, _COMMAND.sub(run_command, _BLOCK.sub(run_block, text)))
+    return _CONTRACTS.sub(list_contract, _COMMAND.sub(run_command, _BLOCK.sub(run_block, text)))
 
 
 def output_of(call: Any) -> str:

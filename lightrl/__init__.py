@@ -69,11 +69,11 @@ _HOME = {
     "lightrl.data.tasks": ["Addition", "DigitSorting", "Reversal"],
     "lightrl.data.unpaired": ["Unpaired"],
     "lightrl.data.prompt_data": ["PromptData"],
-    "lightrl.modules.policy_optimization": ["PolicyOptimization"],
-    "lightrl.modules.preference": ["PreferenceOptimization"],
-    "lightrl.modules.ranking_columns": ["RankingColumns"],
-    "lightrl.modules.reward_modeling": ["RewardModeling"],
-    "lightrl.modules.supervised": ["SupervisedFineTuning"],
+    "lightrl.training.online.policy_optimization": ["PolicyOptimization"],
+    "lightrl.training.offline.preference": ["PreferenceOptimization"],
+    "lightrl.training.offline.ranking_columns": ["RankingColumns"],
+    "lightrl.training.offline.reward_modeling": ["RewardModeling"],
+    "lightrl.training.offline.supervised": ["SupervisedFineTuning"],
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lightrl.cli.recipe_step import one_step
-from lightrl.cli.resolve import resolve
-from lightrl.cli.settings import read_words
+from lightrl.cli.plugin_tools.config_step import one_step
+from lightrl.config.resolve import resolve
+from lightrl.config.settings import read_words
 
 FILES = sorted((Path(__file__).parent.parent / "configs").glob("*.yaml"))
 each_config = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -44,7 +44,7 @@ def lightrl(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 FITS = [words for words in commands() if words[:2] in (["lightrl", "fit"], ["lightrl", "check"]) and "my_idea" not in words]
-"""Those of a package that the reader makes are run in tests/plugins/test_new_packages.py."""
+"""Those of a package that the reader makes are run in tests/registry/test_new_packages.py."""
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -10,7 +10,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 from torch import Tensor
 
-from lightrl.rewards.scoring import RewardSet
+from lightrl.rewards.reward_set import RewardSet
 from lightrl.types import Experience, Outcome, Prompt, Rollout, ScoredRollout
 
 

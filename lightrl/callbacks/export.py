@@ -31,7 +31,7 @@ class ExportPolicy(Callback):
         module: Any = pl_module
         # on every rank, since log_dir broadcasts
         folder = Path(self.folder or Path(trainer.log_dir or ".") / "policy")
-        with module.adapter.whole_weights():
+        with module.adapter.gathered_weights():
             if trainer.is_global_zero:
                 write_policy(_to_export(module), folder)
                 module.print(f"Policy written to {folder}")

@@ -14,7 +14,7 @@ SECONDS_BETWEEN_LINES = 5.0
 """Where the bar is not on a terminal, it is shown at most this often."""
 
 
-class SparingBar(Tqdm):
+class ThrottledBar(Tqdm):
     """A bar that a terminal overwrites, and that a log file does not grow by with every step."""
 
     _shown = -SECONDS_BETWEEN_LINES
@@ -91,7 +91,7 @@ class RolloutProgress(TQDMProgressBar):
 
     def init_train_tqdm(self) -> Tqdm:
         """The training bar, named after what it counts."""
-        return SparingBar(
+        return ThrottledBar(
             desc=self._unit, position=2 * self.process_position, disable=self.is_disabled, leave=True, dynamic_ncols=True,
             file=sys.stdout, smoothing=0, bar_format=self.BAR_FORMAT,
         )  # fmt: skip

@@ -8,7 +8,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 from rich.table import Table
 
-from lightrl.modules.schedule import schedule_length
+from lightrl.training.schedule import schedule_length
 
 
 class SizesTable(Callback):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
-from lightrl.cli.errors import ConfigError, report
+from lightrl.config.errors import ConfigError, report
 
 RUN_VERBS = ("fit", "validate", "test", "predict")
 """Verbs that Lightning's Trainer carries out."""
@@ -50,12 +50,12 @@ def _dispatch(words: list[str]) -> int:
         "reward": _reward,
     }
     if verb in RUN_VERBS:
-        from lightrl.cli.run import run
+        from lightrl.cli.run.trainer_verbs import run
 
         return run(verb, rest)
     if verb in verbs:
         return verbs[verb](rest)
-    from lightrl.cli.errors import closest
+    from lightrl.config.errors import closest
 
     known = [*RUN_VERBS, *verbs]
     raise ConfigError(
@@ -64,60 +64,60 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _check(rest: list[str]) -> int:
-    from lightrl.cli.check import check
+    from lightrl.cli.run.check import check
 
     return check(rest)
 
 
 def _generate(rest: list[str]) -> int:
-    from lightrl.cli.generate import generate
+    from lightrl.cli.data_tools.generate import generate
 
     return generate(rest)
 
 
 def _sample(rest: list[str]) -> int:
-    from lightrl.cli.sample import sample
+    from lightrl.cli.data_tools.sample import sample
 
     return sample(rest)
 
 
 def _export(rest: list[str]) -> int:
-    from lightrl.cli.export import export
+    from lightrl.cli.export.export import export
 
     return export(rest)
 
 
 def _configs(rest: list[str]) -> int:
-    from lightrl.cli.configs import configs
+    from lightrl.cli.catalogue.configs import configs
 
     return configs(rest)
 
 
 def _plugins(rest: list[str]) -> int:
-    from lightrl.cli.plugins import plugins
+    from lightrl.cli.plugin_tools.plugins import plugins
 
     return plugins(rest)
 
 
 def _algorithms(rest: list[str]) -> int:
-    from lightrl.cli.algorithms import algorithms
+    from lightrl.cli.catalogue.algorithms import algorithms
 
     return algorithms(rest)
 
 
 def _explain(rest: list[str]) -> int:
-    from lightrl.cli.explain import explain
+    from lightrl.cli.catalogue.explain import explain
 
     return explain(rest)
 
 
 def _diff(rest: list[str]) -> int:
-    from lightrl.cli.diff import diff
+    from lightrl.cli.catalogue.diff import diff
 
     return diff(rest)
 
 
 def _reward(rest: list[str]) -> int:
-    from lightrl.cli.reward import reward
+    from lightrl.cli.data_tools.reward import reward
 
     return reward(rest)

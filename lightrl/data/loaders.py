@@ -8,7 +8,7 @@ from lightrl.parts.prompts import PromptSource
 from lightrl.types import JSON, Prompt
 
 
-class Ticks:
+class StepNumbers:
     """Marks the steps of an epoch; prompts are drawn by the step itself. Goes on in mid-epoch after a resume."""
 
     def __init__(self, count: int) -> None:

@@ -10,7 +10,7 @@ from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities import rank_zero_warn
 
 from lightrl.data.lengths import Encode, measure_source, refuse_too_long
-from lightrl.data.loaders import PromptBatches, Ticks
+from lightrl.data.loaders import PromptBatches, StepNumbers
 from lightrl.data.order import ENDLESS_SAMPLE, must_be_the_same, order_of
 from lightrl.data.selection import Selection, hold_out, without
 from lightrl.data.stream import PromptStream
@@ -113,10 +113,10 @@ class PromptData(LightningDataModule):
         counts: dict[str, int | None] = {n: self._sources[n].size if n in self._sources else 0 for n in ("train", "validation", "test")}
         return counts | {f"dropped_{reason}": count for reason, count in self._dropped.items()}
 
-    def train_dataloader(self) -> Ticks:
+    def train_dataloader(self) -> StepNumbers:
         """One tick per training step; the step draws its prompts itself."""
         module: Any = self.trainer.lightning_module  # type: ignore[union-attr]
-        return Ticks(module.steps_per_epoch(self._sources["train"].size))
+        return StepNumbers(module.steps_per_epoch(self._sources["train"].size))
 
     def val_dataloader(self) -> PromptBatches | list[Any]:
         """Batches of validation prompts; nothing without any."""

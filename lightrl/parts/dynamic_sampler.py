@@ -10,8 +10,8 @@ from typing import Any, Literal
 import torch
 
 from lightrl.parts.carried import from_state, joined, of_groups, to_state
-from lightrl.parts.informative import Verdict, metric_of, verdicts
 from lightrl.parts.sampler import Collection, Sampler
+from lightrl.parts.zero_variance import Verdict, metric_of, verdicts
 from lightrl.types import Prompt, ScoredRollout
 
 log = logging.getLogger(__name__)

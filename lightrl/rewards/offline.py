@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lightrl.rewards.gates import row_values
-from lightrl.rewards.scoring import RewardSet
+from lightrl.rewards.reward_set import RewardSet
 from lightrl.types import Prompt, Rollout
 
 ROWS = 1024

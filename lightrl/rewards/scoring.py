@@ -1,218 +1,116 @@
-"""All rewards of a run together: scores, weights, and what became of each."""
+"""A rollout on its way through all rewards: who is asked when, and what became of every row."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Set
-from typing import Any
+import logging
+from collections.abc import Mapping
+from dataclasses import fields
 
 import torch
 from torch import Tensor
 
-from lightrl.ops.masked import row_sum
-from lightrl.parts.reward import BatchReward, Reward, RowReward
-from lightrl.rewards.asking import Scoring
-from lightrl.rewards.calls import RESERVED, named_arguments
-from lightrl.rewards.components import on_tokens, shares
-from lightrl.rewards.gates import row_values, stages
-from lightrl.rewards.guarded import GuardedReward
-from lightrl.types import JSON, Rollout, ScoredRollout, Statistics
+from lightrl.rewards.guarded import GuardedReward, Question
+from lightrl.rewards.values import Scored
+from lightrl.types import Outcome, Rollout, ScoredRollout, Statistic, Statistics
+
+log = logging.getLogger(__name__)
+
+FAILED = (Outcome.ERROR, Outcome.TIMEOUT)
+ANSWERED = (Outcome.VALUE, Outcome.GATED)
+COUNTED = {"failed": FAILED, "timeout": (Outcome.TIMEOUT,), "abstained": (Outcome.ABSTAINED,), "gated": (Outcome.GATED,)}
+"""Shares of rows that are reported, by what became of them."""
 
 
-class RewardSet:
-    """Named rewards; their weighted sum is what the policy is trained on."""
+class Scoring:
+    """A rollout that is being scored."""
 
-    def __init__(self, rewards: Mapping[str, Reward]) -> None:
+    def __init__(
+        self, guarded: Mapping[str, GuardedReward], stages: list[list[str]], weights: Mapping[str, float], rollout: Rollout
+    ) -> None:
         """
         Args:
-            rewards: by the names under which they are logged.
+            guarded: all rewards, by name.
+            stages: their names, gates before what they open.
+            weights: of each reward.
+            rollout: N rows.
+        """
+        self._guarded, self._stages, self._weights, self._rollout = guarded, stages, weights, rollout
+        self._questions: dict[str, Question] = {}
+        self._results: dict[str, Scored] = {}
+        self._ask(stages[0])
+
+    def result(self) -> ScoredRollout:
+        """The rollout with each reward's raw values and outcomes.
+
+        A row is scorable if every reward with a weight answered or abstained, and at least one answered. Failures are logged
+        in one line per reward.
 
         Raises:
-            ValueError: there is none, one is no reward, a weight is not finite, all weights are 0, or a gate leads nowhere.
+            ValueError: a reward returned something of the wrong type or shape.
+            RuntimeError: a reward cannot be loaded in its worker process.
         """
-        if not rewards:
-            raise ValueError("there is no reward: name at least one, for example rewards: {correct: ExactMatch}")
-        for name, reward in rewards.items():
-            if not isinstance(reward, (RowReward, BatchReward)):
-                raise ValueError(f"reward {name!r} is a {type(reward).__name__}, expected a RowReward or a BatchReward")
-            if not math.isfinite(reward.weight):
-                raise ValueError(f"reward {name!r} has the weight {reward.weight}, expected a finite number")
-        if not any(map(_ever_counts, rewards.values())):
-            raise ValueError(f"every reward ({', '.join(rewards)}) has weight 0, so there is nothing to learn from: give one a weight")
-        self.rewards = dict(rewards)
-        self.rollouts = 0
-        self._stages = stages(rewards)
-        self._guarded = {name: GuardedReward(name, reward) for name, reward in rewards.items()}
+        for stage in self._stages:
+            self._ask([name for name in stage if name not in self._questions])
+            self._results |= {name: self._questions[name].result() for name in stage}
+        results = {name: self._results[name] for name in self._guarded}
+        self._tell(results)
+        weighted = [results[name].outcome for name, weight in self._weights.items() if weight != 0]
+        nothing = torch.zeros(len(self._rollout), dtype=torch.bool, device=self._rollout.group.device)
+        answered = torch.stack([nothing, *(_is(outcome, ANSWERED) for outcome in weighted)]).any(0)
+        failed = torch.stack([nothing, *(_is(outcome, FAILED) for outcome in weighted)]).any(0)
+        return ScoredRollout(
+            **{f.name: getattr(self._rollout, f.name) for f in fields(Rollout)},
+            reward_parts={name: result.part for name, result in results.items()},
+            outcomes={name: result.outcome for name, result in results.items()},
+            scorable=answered & ~failed,
+        )
 
     @property
-    def weights(self) -> dict[str, float]:
-        """The weight of each reward in this rollout."""
-        return {name: _weight(reward, self.rollouts) for name, reward in self.rewards.items()}
+    def failures(self) -> dict[str, list[str | None]]:
+        """Per reward, why each row failed, if it did; after `result`."""
+        return {name: self._results[name].failures for name in self._guarded}
 
-    def check(self, columns: Set[str]) -> None:
-        """Whether the data have what the rewards want.
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Per reward, what the run waited for it beyond those before it; after `result`."""
+        return {name: self._questions[name].waited for name in self._guarded}
 
-        Args:
-            columns: names that every prompt has.
+    @property
+    def cached(self) -> dict[str, int]:
+        """Per reward, how many scores were remembered; after `result`."""
+        return {name: self._questions[name].cached for name in self._guarded}
 
-        Raises:
-            ValueError: a reward's required argument is neither prompt, completion, answer nor a column.
+    def statistics(self) -> Statistics:
+        """What became of the rows, all of them, also those that a sampler will drop; after `result`.
+
+        Of all rows, the share that `rewards/{name}/failed` (time-outs included), of them `timeout`, those that `abstained`, were
+        `gated` or `cached`; `seconds`, which the run waited for that reward beyond those before it; and what the reward itself counts.
         """
-        for name, reward in self.rewards.items():
-            wanted = (named_arguments(reward) or {}) if isinstance(reward, RowReward) else {}
-            for argument, required in wanted.items():
-                if required and argument not in RESERVED | columns:
-                    raise ValueError(
-                        f"reward {name!r} ({type(reward).__name__}) wants the argument {argument!r}, which is neither prompt, completion, "
-                        f"answer nor a column that every prompt has. Columns: {', '.join(sorted(columns)) or 'none'}. "
-                        "Rename the argument, give it a default, or keep the column in the prompt source"
-                    )
+        numbers: dict[str, Tensor | Statistic] = {}
+        for name, result in self._results.items():
+            for what, kinds in COUNTED.items():
+                numbers[f"rewards/{name}/{what}"] = _is(result.outcome, kinds).float()
+            question = self._questions[name]
+            rows = len(result.outcome)
+            numbers[f"rewards/{name}/cached"] = torch.full((rows,), question.cached / max(rows, 1))
+            numbers[f"rewards/{name}/seconds"] = Statistic(torch.tensor([question.waited]), "sum")
+            for what, number in self._guarded[name].reward.counts().items():
+                numbers[f"rewards/{name}/{what}"] = Statistic(torch.tensor([float(number)]), "sum")
+            numbers |= {f"rewards/{name}/{what}": statistic for what, statistic in result.statistics.items()}
+        return numbers
 
-    def wanting(self, argument: str) -> list[str]:
-        """Names of the rewards that must be given this argument."""
-        rows = {name: reward for name, reward in self.rewards.items() if isinstance(reward, RowReward)}
-        return [name for name, reward in rows.items() if (named_arguments(reward) or {}).get(argument)]
+    def _ask(self, names: list[str]) -> None:
+        # those that work elsewhere begin first
+        for name in sorted(names, key=lambda name: self._guarded[name].reward.runs == "inline"):
+            gate = self._guarded[name].reward.gate
+            self._questions[name] = self._guarded[name].ask(self._rollout, None if gate is None else self._results[gate])
 
-    def start(self) -> None:
-        """Start worker processes and event loops in the background, so that the first rollout does not wait for them."""
-        for guarded in self._guarded.values():
-            guarded.start()
-
-    def close(self) -> None:
-        """End worker processes and event loops; `score` starts them again."""
-        for guarded in self._guarded.values():
-            guarded.close()
-
-    def submit(self, rollout: Rollout) -> Scoring:
-        """Begin to score; rewards in other processes and in event loops work on while the caller does something else."""
-        return Scoring(self._guarded, self._stages, self.weights, rollout)
-
-    def score(self, rollout: Rollout) -> ScoredRollout:
-        """The rollout with each reward's raw values and outcomes; see `Scoring.result`."""
-        return self.submit(rollout).result()
-
-    def spent(self) -> str | None:
-        """What there is to say if a reward with a weight has failed more often than its error budget allows."""
-        for name, weight in self.weights.items():
-            complaint = self._guarded[name].budget.spent() if weight != 0 else None
-            if complaint is not None:
-                return f"reward {name!r} {complaint}\nMend it, raise its max_error_rate or error_window, or give it the weight 0"
-        return None
-
-    def after_rollout(self) -> None:
-        """A rollout has been learnt from: schedules go on."""
-        self.rollouts += 1
-
-    def observe(self, numbers: Mapping[str, float]) -> None:
-        """Tell each batch reward what its statistics came to.
-
-        Args:
-            numbers: of one rollout, reduced over rows and ranks, by the names under which they are logged.
-        """
-        for name, reward in self.rewards.items():
-            if isinstance(reward, BatchReward):
-                prefix = f"rewards/{name}/"
-                reward.observe({key.removeprefix(prefix): number for key, number in numbers.items() if key.startswith(prefix)})
-
-    def token_rewards(self, scored: ScoredRollout, normalized: bool = True) -> tuple[Tensor, Tensor]:
-        """The weighted sum of the parts on the tokens that earned them.
-
-        A `[N]` part sits on the last response token, an `[N, L]` part where it is not NaN; rows that are not scorable and rows
-        without a response get nothing.
-
-        Args:
-            scored: whole groups.
-            normalized: as each reward says; False: raw scores, as for an evaluation of single completions.
-
-        Returns:
-            `[N, L]` f32 rewards, and `[N, L]` bool: a reward with a weight was given at this token, 0 included.
-        """
-        total = torch.zeros_like(scored.rollout_logprobs)
-        ends = torch.zeros_like(scored.response_mask)
-        for name, weight in self.weights.items():
-            if weight == 0:
-                continue
-            given = on_tokens(name, self.rewards[name], scored, normalized)
-            total += weight * torch.where(given.isnan(), 0.0, given)
-            ends |= ~given.isnan()
-        return total, ends
-
-    def statistics(self, scored: ScoredRollout, normalized: bool = True) -> Statistics:
-        """What each reward said and brought, per row, to be reduced by their means.
-
-        `rewards/{name}/mean`: the raw score (a row's steps added up), NaN without one. `std`: their population standard deviation
-        on this rank. `weight`. `contribution`: what the row's reward got from it; over all names they add up to the reward.
-        `share`: of what tells the rows of a group apart on this rank, and so of the advantage; over all names they add up to 1.
-
-        Args:
-            scored: whole groups.
-            normalized: as in `token_rewards`.
-        """
-        rows: dict[str, Tensor] = {}
-        brought = self.contributions(scored, normalized)
-        for name, weight in self.weights.items():
-            raw = row_values(scored.reward_parts[name])
-            rows[f"rewards/{name}/mean"] = raw
-            rows[f"rewards/{name}/std"] = torch.where(raw.isnan(), math.nan, _spread(raw))
-            rows[f"rewards/{name}/weight"] = torch.full_like(raw, weight)
-            rows[f"rewards/{name}/contribution"] = brought[name]
-        for name, share in shares(brought, scored.group, scored.scorable).items():
-            rows[f"rewards/{name}/share"] = torch.full_like(brought[name], share)
-        return rows
-
-    def contributions(self, scored: ScoredRollout, normalized: bool = True, rollouts: int | None = None) -> dict[str, Tensor]:
-        """`[N]` per reward: what it brings into the row's reward, gated, normalised and weighted; NaN where the row is not scorable.
-
-        Args:
-            scored: whole groups.
-            normalized: as in `token_rewards`.
-            rollouts: that were learnt from before this one, for weights on a schedule; None: all so far.
-        """
-        brought: dict[str, Tensor] = {}
-        for name, reward in self.rewards.items():
-            given = on_tokens(name, reward, scored, normalized)
-            weighted = _weight(reward, self.rollouts if rollouts is None else rollouts) * row_sum(given, ~given.isnan())
-            brought[name] = torch.where(scored.scorable, weighted, math.nan)
-        return brought
-
-    def state_dict(self, per_rank: bool = False) -> dict[str, JSON]:
-        """How far the schedules are, and the state of every reward that keeps one.
-
-        Args:
-            per_rank: what differs between ranks instead: the completions that each error budget looks back on.
-        """
-        if per_rank:
-            return {"budgets": {name: guarded.budget.state_dict() for name, guarded in self._guarded.items()}}
-        states = {name: reward.state_dict() for name, reward in self.rewards.items()}
-        return {"rollouts": self.rollouts, "rewards": {name: state for name, state in states.items() if state}}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` gave.
-
-        Raises:
-            ValueError: it has state for a reward that is not here.
-        """
-        unknown = sorted(set(state["rewards"]) - set(self.rewards))
-        if unknown:
-            raise ValueError(f"the checkpoint has state for the rewards {unknown}, but these are: {', '.join(self.rewards)}")
-        self.rollouts = int(state["rollouts"])
-        for name, part in state["rewards"].items():
-            self.rewards[name].load_state_dict(part)
-        for name, window in state.get("budgets", {}).items():
-            # one that is gone may fail no more, and a new one has not failed yet
-            if name in self._guarded:
-                self._guarded[name].budget.load_state_dict(window)
+    def _tell(self, results: Mapping[str, Scored]) -> None:
+        for name, result in results.items():
+            failures = [failure for failure in result.failures if failure is not None]
+            if failures:
+                log.warning("reward %r failed on %d of %d rows; first: %s", name, len(failures), len(self._rollout), failures[0])
 
 
-def _weight(reward: Reward, rollouts: int) -> float:
-    return reward.weight * (1.0 if reward.schedule is None else reward.schedule.at(rollouts))
-
-
-def _ever_counts(reward: Reward) -> bool:
-    schedule = reward.schedule
-    return reward.weight != 0 and (schedule is None or schedule.start != 0 or schedule.end != 0)
-
-
-def _spread(raw: Tensor) -> Tensor:
-    values = raw[~raw.isnan()].double()
-    return (values.std(correction=0) if values.numel() else values.sum()).to(raw.dtype)
+def _is(outcome: Tensor, kinds: tuple[Outcome, ...]) -> Tensor:
+    return torch.isin(outcome, torch.tensor([int(kind) for kind in kinds], device=outcome.device))

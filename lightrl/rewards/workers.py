@@ -45,7 +45,7 @@ class WorkerPool:
             reward: with its `workers`, `timeout_s` and `memory_mb`.
         """
         self._reward = reward
-        self._crew: _Crew | None = None
+        self._pool: _WorkerPool | None = None
 
     def start(self) -> None:
         """Start the processes without waiting for them."""
@@ -53,21 +53,21 @@ class WorkerPool:
 
     def submit(self, calls: Sequence[Call]) -> Chunks:
         """Hand out the calls."""
-        if self._crew is None:
-            self._crew = _Crew(self._reward)
-            weakref.finalize(self, self._crew.close)
+        if self._pool is None:
+            self._pool = _WorkerPool(self._reward)
+            weakref.finalize(self, self._pool.close)
         size = min(LARGEST_CHUNK, max(1, -(-len(calls) // (self._reward.workers * CHUNKS))))
         chunks = [calls[i : i + size] for i in range(0, len(calls), size)] or [[]]
-        return Chunks([self._crew.take(list(chunk)) for chunk in chunks])
+        return Chunks([self._pool.take(list(chunk)) for chunk in chunks])
 
     def close(self) -> None:
         """End all processes."""
-        if self._crew is not None:
-            self._crew.close()
-            self._crew = None
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
 
 
-class _Crew:
+class _WorkerPool:
     """Threads that each look after one worker; they hold no reference to the pool, so that it can be collected."""
 
     def __init__(self, reward: RowReward) -> None:

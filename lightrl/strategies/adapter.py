@@ -96,7 +96,7 @@ class StrategyAdapter:
                 del group[FROZEN]
 
     @contextmanager
-    def whole_weights(self) -> Iterator[None]:
+    def gathered_weights(self) -> Iterator[None]:
         """Within, every parameter of the module is whole on this rank and no hook stands in the way of generating."""
         yield
 

@@ -197,7 +197,7 @@ class DeepSpeedAdapter(StrategyAdapter):
                 buffer.zero_()
 
     @contextmanager
-    def whole_weights(self) -> Iterator[None]:
+    def gathered_weights(self) -> Iterator[None]:
         offload = getattr(getattr(self.engine, "optimizer", None), "parameter_offload", None)
         if offload is None:
             yield

@@ -89,7 +89,7 @@ class FSDP2Adapter(StrategyAdapter):
         return float(norm.full_tensor() if isinstance(norm, DTensor) else norm)
 
     @contextmanager
-    def whole_weights(self) -> Iterator[None]:
+    def gathered_weights(self) -> Iterator[None]:
         for root in self._sharded():
             # else a layer that is used before its root takes itself for one
             root._get_fsdp_state()._lazy_init()

@@ -54,9 +54,9 @@ def one_rollout(algorithm: Algorithm) -> Learnt:
 
     from lightrl.data.prompt_data import PromptData
     from lightrl.data.tasks import DigitSorting
-    from lightrl.modules.policy_optimization import PolicyOptimization
     from lightrl.policy.source import TinyPolicy
     from lightrl.rollout.transformers_engine import TransformersEngine
+    from lightrl.training.online.policy_optimization import PolicyOptimization
 
     source = TinyPolicy(hidden=16, layers=1, heads=2)
     module = PolicyOptimization(

@@ -28,7 +28,7 @@ from lightrl import (
 from lightrl.callbacks.completions import CompletionsLog, completions_table, terminal_lines
 from lightrl.callbacks.progress import RolloutProgress
 from lightrl.callbacks.sizes import SizesTable, sizes_table
-from lightrl.rewards.scoring import RewardSet
+from lightrl.rewards.reward_set import RewardSet
 from lightrl.testing import random_rollout
 from lightrl.testing.experience import experience
 from lightrl.types import Outcome

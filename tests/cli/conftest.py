@@ -18,8 +18,8 @@ import yaml
 
 from lightrl.cli import main
 from lightrl.hookspecs import GROUP
-from lightrl.plugins.loader import load_plugin
-from lightrl.plugins.registry import registry
+from lightrl.registry.classes import registry
+from lightrl.registry.loader import load_plugin
 
 CONFIG: dict[str, Any] = {
     "rollouts": 2,

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import torch
 
-from lightrl.cli.bundles import bundle_named, registered
-from lightrl.cli.comparison import QUESTIONS, facts_of
-from lightrl.cli.docstrings import documentation
+from lightrl.cli.catalogue.comparison import QUESTIONS, facts_of
+from lightrl.config.algorithm_choice import bundle_named, registered
+from lightrl.config.docstrings import documentation
 from lightrl.parts.aggregation import TokenMean
 from lightrl.parts.base import Part
 from lightrl.parts.clip import DecoupledClip
 from lightrl.parts.kl import KLPenalty
-from lightrl.plugins.registry import registry
+from lightrl.registry.classes import registry
 from lightrl.testing.experience import experience
 
 BUNDLES = [cls for _, cls in registered()]

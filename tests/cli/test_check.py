@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lightrl.cli.memory import estimate, in_words
+from lightrl.cli.run.memory import estimate, in_words
 
 
 def test_check_shows_bundle_sizes_data_rewards_and_memory(lightrl: Callable[..., Any], tmp_path: Path) -> None:

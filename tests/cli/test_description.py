@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from lightrl.cli.description import flat
+from lightrl.callbacks.run_description import flat
 
 
 def test_config_and_bundle_stand_in_tensorboard_and_the_config_in_other_loggers(lightrl: Callable[..., Any], tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lightrl.cli.errors import LINES, ConfigError
+from lightrl.config.errors import LINES, ConfigError
 
 CASES = {
     "unknown top-level key": (["--modle.x", "3"], "modle", "Did you mean 'model'?"),

@@ -17,8 +17,8 @@ from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from lightrl import PretrainedPolicy, Prompt, TinyPolicy, TransformersEngine
-from lightrl.cli.resolve import resolve
-from lightrl.cli.settings import read_words
+from lightrl.config.resolve import resolve
+from lightrl.config.settings import read_words
 
 LORA: dict[str, Any] = {
     "class_path": "LoraPolicy",

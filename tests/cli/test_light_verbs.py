@@ -13,8 +13,8 @@ import pytest
 from lightrl import __version__
 from lightrl.cli import main
 from lightrl.hookspecs import GROUP
-from lightrl.plugins.loader import load_plugin
-from lightrl.plugins.registry import registry
+from lightrl.registry.classes import registry
+from lightrl.registry.loader import load_plugin
 
 IMPORTED = "import sys; from lightrl.cli import main; status = main({words}); sys.stderr.write(' '.join(sys.modules)); sys.exit(status)"
 

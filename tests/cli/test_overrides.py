@@ -102,7 +102,7 @@ def test_another_module_by_its_short_name(lightrl: Callable[..., Any], write: Ca
     write("sft.yaml", {"model": model, "data": config["data"], "trainer": {"max_steps": 3}})
     answer = lightrl("fit", "--config", "sft.yaml", "--model.batch_size", "16", "--print_config")
     assert answer.status == 0, answer.err
-    assert answer.config["model"]["class_path"] == "lightrl.modules.supervised.SupervisedFineTuning"
+    assert answer.config["model"]["class_path"] == "lightrl.training.offline.supervised.SupervisedFineTuning"
     assert answer.at("model.batch_size") == 16
     write("printed.yaml", answer.out)
     again = lightrl("fit", "--config", "printed.yaml", "--trainer.logger.name", "sft", "--print_config")

@@ -71,8 +71,8 @@ def test_another_part_drops_the_old_parts_arguments(resolved: Callable[..., Any]
 def test_a_name_of_two_plugins_is_refused_and_the_distribution_decides(resolved: Callable[..., Any], lightrl: Callable[..., Any]) -> None:
     from lightrl_grpo import GRPO
 
-    from lightrl.plugins.loader import PluginRecord
-    from lightrl.plugins.registry import registry
+    from lightrl.registry.classes import registry
+    from lightrl.registry.loader import PluginRecord
 
     twin = PluginRecord("twin", "lightrl-twin", "0.0", classes={"algorithm": [GRPO]})
     registry().records.append(twin)

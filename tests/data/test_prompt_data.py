@@ -8,7 +8,7 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from lightrl.data.loaders import PromptBatch, PromptBatches, Ticks
+from lightrl.data.loaders import PromptBatch, PromptBatches, StepNumbers
 from lightrl.data.prompt_data import PromptData
 from lightrl.data.tasks import Addition, DigitSorting
 from lightrl.parts.prompts import PromptSource
@@ -260,10 +260,10 @@ def test_evaluation_batches_cover_every_prompt_once_in_equally_many_batches(size
 
 
 def test_ticks_go_on_in_mid_epoch() -> None:
-    ticks = Ticks(4)
+    ticks = StepNumbers(4)
     stream = iter(ticks)
     assert [next(stream), next(stream)] == [0, 1]
-    later = Ticks(4)
+    later = StepNumbers(4)
     later.load_state_dict(ticks.state_dict())
     assert list(later) == [2, 3]
     assert list(later) == [0, 1, 2, 3]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lightrl.cli.bundles import registered
+from lightrl.config.algorithm_choice import registered
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(DOCS.glob("*.md"))

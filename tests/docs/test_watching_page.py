@@ -10,7 +10,7 @@ import yaml
 
 from lightrl.callbacks.alarms import Alarms
 from lightrl.callbacks.dashboard import LAYOUT
-from lightrl.modules.evaluation import Evaluation
+from lightrl.training.evaluation import Evaluation
 
 FOLDER = Path(__file__).parent.parent.parent / "docs"
 PAGE = (FOLDER / "watching.md").read_text()

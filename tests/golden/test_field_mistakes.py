@@ -38,11 +38,11 @@ from lightrl import (
     spread,
     whiten,
 )
-from lightrl.modules.experience import add_advantages, experience_of
-from lightrl.modules.loss import count_terms, micro_batch_loss, terms_of, trained_tokens
-from lightrl.modules.statistics import StatisticsLedger
-from lightrl.rewards.scoring import RewardSet
+from lightrl.rewards.reward_set import RewardSet
 from lightrl.testing.experience import PROMPT, experience
+from lightrl.training.online.experience import add_advantages, experience_of
+from lightrl.training.online.loss import count_terms, micro_batch_loss, terms_of, trained_tokens
+from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import PolicyOutput
 
 

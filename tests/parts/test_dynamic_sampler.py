@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lightrl import DynamicSampler, Prompt, Rollout, ScoredRollout
 from lightrl.data.stream import PromptStream
 from lightrl.parts.reward import BatchReward, RowReward
-from lightrl.rewards.scoring import RewardSet
+from lightrl.rewards.reward_set import RewardSet
 
 
 class ByPrompt(RowReward):

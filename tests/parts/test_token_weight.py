@@ -2,10 +2,10 @@ import pytest
 import torch
 
 from lightrl import GroupCentered, GroupRelative, TokenWeight
-from lightrl.modules.experience import add_advantages
-from lightrl.modules.statistics import StatisticsLedger
 from lightrl.parts.token_weight import MaskTruncated
 from lightrl.testing.experience import experience
+from lightrl.training.online.experience import add_advantages
+from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import Experience
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lightrl.parts.reward import Reward
-from lightrl.rewards.scoring import RewardSet
+from lightrl.rewards.reward_set import RewardSet
 from lightrl.types import Prompt, Rollout
 
 

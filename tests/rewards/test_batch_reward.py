@@ -24,7 +24,7 @@ from lightrl import (
     TransformersEngine,
     WithStatistics,
 )
-from lightrl.rewards.scoring import RewardSet
+from lightrl.rewards.reward_set import RewardSet
 
 
 class Reports(BatchReward):

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lightrl import BatchReward, Function, LinearWeight, Prompt, Rollout, RowReward
 from lightrl.rewards.components import shares, z_scores
-from lightrl.rewards.scoring import RewardSet
+from lightrl.rewards.reward_set import RewardSet
 from lightrl.types import Outcome
 
 V, A, G, E = Outcome.VALUE, Outcome.ABSTAINED, Outcome.GATED, Outcome.ERROR

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lightrl.parts.function import Function
 from lightrl.parts.reward import BatchReward, Reward, RowReward
-from lightrl.rewards.scoring import RewardSet
+from lightrl.rewards.reward_set import RewardSet
 from lightrl.types import Outcome, Prompt, Rollout, ScoredRollout
 
 NAN = math.nan

@@ -166,7 +166,7 @@ texts = [f"row {{i}}" for i in range(60)]
 from bad_rewards import chosen
 pool.submit([Call(prompt, t, {{}}) for t in texts if not chosen(t)]).result()
 pending = pool.submit([Call(prompt, t, {{}}) for t in texts if chosen(t)])
-print(pool._crew._server._process.pid, flush=True)
+print(pool._pool._server._process.pid, flush=True)
 pending.result()
 """
 

@@ -1,4 +1,4 @@
-"""What every algorithm and every advantage promises."""
+"""The contract of every algorithm and every advantage."""
 
 from lightrl.testing import contract_tests
 

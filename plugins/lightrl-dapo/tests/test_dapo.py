@@ -7,7 +7,7 @@ import torch
 from lightrl_dapo import DAPO
 
 from lightrl import DecoupledClip, DynamicSampler, GroupNormalized, GroupSampler, MaskTruncated, TokenMean, TokenRatio
-from lightrl.plugins.registry import registry
+from lightrl.registry.classes import registry
 from lightrl.testing.experience import experience
 
 

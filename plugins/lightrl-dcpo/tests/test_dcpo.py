@@ -24,7 +24,7 @@ from lightrl import (
     TokenRatio,
     TransformersEngine,
 )
-from lightrl.plugins.registry import registry
+from lightrl.registry.classes import registry
 
 
 def test_the_defaults_are_the_papers() -> None:

@@ -20,7 +20,7 @@ from lightrl import (
     SymmetricClip,
     TokenRatio,
 )
-from lightrl.plugins.registry import registry
+from lightrl.registry.classes import registry
 from lightrl.testing.experience import PROMPT, experience
 
 

@@ -1,4 +1,4 @@
-"""What every class of a kind promises."""
+"""The contract of every class that this package registers."""
 
 from lightrl.testing import contract_tests
 

@@ -7,7 +7,7 @@ import torch
 from lightrl_gspo import GSPO, GSPOToken, SequenceTokenRatio
 
 from lightrl import DecoupledClip, GroupNormalized, SequenceMean, SequenceRatio, TokenMean
-from lightrl.plugins.registry import registry
+from lightrl.registry.classes import registry
 from lightrl.types import Counts
 
 DIFFERENCE = torch.tensor([[1.020201, 0.99005, 1.030455, 1.0]], dtype=torch.float64).log()

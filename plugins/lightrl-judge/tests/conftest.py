@@ -13,7 +13,7 @@ import torch
 
 from lightrl import Prompt, Rollout
 from lightrl.rewards import dispatch
-from lightrl.rewards.scoring import RewardSet
+from lightrl.rewards.reward_set import RewardSet
 
 KEY = "sk-a-key-that-nobody-may-see-0123456789"
 

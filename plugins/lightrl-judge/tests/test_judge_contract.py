@@ -1,4 +1,4 @@
-"""What every class of a kind promises, with a server that scores by what it is shown."""
+"""The contract of every class that this package registers, with a server that scores by what it is shown."""
 
 import zlib
 from pathlib import Path
@@ -23,4 +23,4 @@ def test_contract(case: Any, server: Any, tmp_path: Path) -> None:
 
     server.behaviour = behaviour
     (tmp_path / "url").write_text(server.url)
-    case.check(tmp_path)
+    case.run(tmp_path)

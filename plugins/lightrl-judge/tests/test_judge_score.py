@@ -130,7 +130,7 @@ def test_what_cannot_be_asked_for(arguments: dict[str, Any], words: str) -> None
 
 
 def test_a_column_that_the_data_lack_is_named_before_the_run(server: Any) -> None:
-    from lightrl.rewards.scoring import RewardSet
+    from lightrl.rewards.reward_set import RewardSet
 
     rewards = RewardSet({"judge": JudgeScore("m", base_url=server.url, template="{prompt} {rubrik} {completion}")})
     with pytest.raises(ValueError, match=r"reward 'judge' \(JudgeScore\) wants the argument 'rubrik'.*Columns: level, rubric"):

@@ -7,7 +7,7 @@ import pytest
 from lightrl_ppo import PPO, REINFORCE, RLOO, GreedyBaselineSampler, PPOPenalty, ReinforcePlusPlus, ReinforcePlusPlusBaseline, ReMax
 
 from lightrl import Algorithm, NoClip, PolicyGradient, SequenceMean, SequenceSum, SymmetricClip, TokenMean, ValueHead
-from lightrl.plugins.registry import registry
+from lightrl.registry.classes import registry
 
 EVERY = [PPO, PPOPenalty, REINFORCE, ReMax, RLOO, ReinforcePlusPlus, ReinforcePlusPlusBaseline]
 

@@ -14,7 +14,7 @@ from lightrl_preference.orpo import log_odds
 from torch import Tensor
 
 from lightrl import ChosenLikelihood, Likelihood, MixedObjective, Objective, PairObjective, WithStatistics
-from lightrl.plugins.registry import registry
+from lightrl.registry.classes import registry
 
 PAIRED = [DPO, IPO, ORPO, Hinge, ReferenceFreeDPO, ReferenceFreeHinge, RobustDPO, SimPO]
 

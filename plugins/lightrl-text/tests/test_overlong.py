@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from lightrl_text import SoftOverlong
 
 from lightrl import BatchReward
-from lightrl.plugins.registry import registry
-from lightrl.rewards.scoring import RewardSet
+from lightrl.registry.classes import registry
+from lightrl.rewards.reward_set import RewardSet
 from lightrl.testing.experience import experience
 
 

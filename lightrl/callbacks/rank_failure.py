@@ -1,0 +1,76 @@
+"""What ends one rank ends all of them, and says which rank, where and why."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.strategies import ParallelStrategy
+
+PATIENCE = 5.0
+"""Seconds that the other processes have to end themselves, with messages of their own, before they are killed."""
+LOST = ("timed out", "timeout", "connection closed", "connection reset", "broken pipe")
+"""What backends say, in any case of letters, when another rank did not answer."""
+
+
+class StopAllRanks(Callback):
+    """When a rank fails, its message is printed at once and the other processes that Lightning has started end too."""
+
+    def __init__(self) -> None:
+        self._phase = "setup"
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Follow which phase the module is in."""
+        module: Any = pl_module
+        show = getattr(module, "on_phase", lambda phase: None)
+
+        def on_phase(phase: str) -> None:
+            self._phase = phase
+            show(phase)
+
+        module.on_phase = on_phase
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Say what happened where, before anything is torn down, and end the others."""
+        if trainer.world_size == 1 or isinstance(exception, (KeyboardInterrupt, SystemExit)):
+            return
+        where = f"rank {trainer.global_rank}, rollout {trainer.current_epoch + 1}, phase {self._phase}"
+        if any(word in str(exception).lower() for word in LOST):
+            exception.add_note(
+                f"{where}: another rank did not answer. It has failed, or takes longer than the strategy's timeout "
+                f"({getattr(trainer.strategy, '_timeout', None)}): see what it has printed, or give the strategy a longer one, for example "
+                "--trainer.strategy DDPStrategy --trainer.strategy.timeout 1:00:00"
+            )
+            sys.stderr.write(f"{where}: another rank did not answer ({str(exception).splitlines()[0]})\n")
+        else:
+            sys.stderr.write(f"{where} failed: {type(exception).__name__}: {exception}\n")
+        sys.stderr.flush()
+        _end(getattr(trainer.strategy.launcher, "procs", []))
+
+
+def started_by_rank_0(trainer: Trainer) -> bool:
+    """Lightning's own launcher has started this process, which takes any exit status but 0 for a failure."""
+    strategy = trainer.strategy
+    environment = strategy.cluster_environment if isinstance(strategy, ParallelStrategy) else None
+    return trainer.local_rank > 0 and environment is not None and not environment.creates_processes_externally
+
+
+def _end(processes: list[subprocess.Popen[bytes]]) -> None:
+    """Kill what is still there after a while; in the background, so that this process can end too."""
+    until = time.monotonic() + PATIENCE
+
+    def wait_and_kill() -> None:
+        for process in processes:
+            try:
+                process.wait(max(0.0, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    if processes:
+        # no daemon: the interpreter waits for it, while the connections that the others hang on are closed
+        threading.Thread(target=wait_and_kill, name="end of the other ranks").start()

@@ -1,0 +1,64 @@
+"""A resumed run says what is not as it was, and goes on with its curves where the checkpoint ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.loggers import TensorBoardLogger
+from rich.console import Console
+from rich.table import Table
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
+
+from lightrl.training.provenance import differences, fingerprint_of
+
+KEY = "fingerprint"
+"""In a checkpoint: what the run was made of."""
+
+
+class ResumeReport(Callback):
+    """Keeps in every checkpoint what the run is made of, and prints what differs before a resumed one goes on.
+
+    Differences are reported and allowed, but for other training prompts, which `PromptData` refuses.
+    """
+
+    config: Mapping[str, Any] | None = None
+    """The resolved config, where a command line made one."""
+
+    def __init__(self) -> None:
+        self._then: Mapping[str, Any] | None = None
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Add the fingerprint."""
+        checkpoint[KEY] = self._now(trainer)
+
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Take the fingerprint."""
+        self._then = checkpoint.get(KEY)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Print what differs, and let TensorBoard forget the points that will be drawn again."""
+        if self._then is None or not trainer.is_global_zero:
+            return
+        found = differences(self._then, self._now(trainer))
+        if found:
+            Console(stderr=True).print(table_of(found))
+        step = trainer.fit_loop.epoch_loop.total_batch_idx + 1
+        for logger in trainer.loggers:
+            if isinstance(logger, TensorBoardLogger):
+                writer = logger.experiment._get_file_writer()
+                writer.add_event(Event(step=step, file_version="brain.Event:2"))
+                writer.add_event(Event(step=step, session_log=SessionLog(status=SessionLog.START)))
+
+    def _now(self, trainer: Trainer) -> dict[str, Any]:
+        data: Any = getattr(trainer, "datamodule", None)
+        return fingerprint_of(self.config, trainer.world_size, data.state_dict().get("order") if data is not None else None)
+
+
+def table_of(found: list[tuple[str, str, str]]) -> Table:
+    """What differs: key, then, now."""
+    table = Table("key", "checkpoint", "now", title="Resumed with differences", title_justify="left", box=None)
+    for row in found:
+        table.add_row(*row)
+    return table

@@ -1,0 +1,56 @@
+"""What a run is made of, in its log: the resolved config and the bundle, slot by slot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from lightrl.callbacks.completions import add_text
+from lightrl.config.algorithm_table import rows
+from lightrl.config.choice import Choice
+
+
+class DescribeRun(Callback):
+    """Writes the resolved config and the table of `lightrl explain` as text; a logger without text gets the config as hyper-parameters."""
+
+    def __init__(self, algorithm: Choice | None) -> None:
+        """
+        Args:
+            algorithm: the bundle as the config has it; None: the module has none.
+        """
+        self.algorithm = algorithm
+        self.text = ""
+        """The resolved config as YAML; known when the run starts."""
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Write both, on the first rank."""
+        if not trainer.is_global_zero:
+            return
+        add_text(trainer, "run/config", f"```yaml\n{self.text}\n```", 0)
+        if self.algorithm is not None:
+            add_text(trainer, "run/algorithm", table_of(self.algorithm), 0)
+        for logger in trainer.loggers:
+            if not hasattr(getattr(logger, "experiment", None), "add_text"):
+                logger.log_hyperparams(dict(flat(yaml.safe_load(self.text))))
+
+
+def table_of(chosen: Choice) -> str:
+    """A bundle as a Markdown table: slot, part, arguments, formula, source."""
+    lines = [f"**{chosen.cls.__name__}**", "", "slot | part | arguments | formula | source", "--- | --- | --- | --- | ---"]
+    return "\n".join([*lines, *(" | ".join(_cell(cell) for cell in row) for row in rows(chosen))])
+
+
+def flat(tree: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value of nested mappings under its dotted key."""
+    if not isinstance(tree, Mapping) or not tree:
+        yield key, tree
+        return
+    for name, value in tree.items():
+        yield from flat(value, f"{key}.{name}" if key else str(name))
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,1 @@
+"""Verbs that show what is installed and how algorithms differ."""

@@ -1,0 +1,129 @@
+"""What sets algorithms apart, read from the parts of each: nothing here knows an algorithm by name."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+from lightrl.algorithms.algorithm import Algorithm
+from lightrl.config.algorithm_choice import bundle, distribution_of
+from lightrl.config.choice import Choice
+from lightrl.parts.advantage import Advantage
+
+QUESTIONS = {
+    "models": "models in memory",
+    "completions": "completions per prompt",
+    "advantage": "advantage",
+    "level": "one advantage per",
+    "kl": "KL",
+    "clip": "ratio and clipping",
+    "aggregation": "aggregation",
+    "without_signal": "groups of equal rewards",
+    "length_bias": "length bias",
+    "best_for": "best for",
+}
+"""The columns: field of `Facts` and heading."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """How one algorithm answers each of the `QUESTIONS`."""
+
+    algorithm: str
+    """The bundle's name."""
+    distribution: str
+    """The package that brought it."""
+    models: str
+    """What is held in memory beside optimizer states; a reward model would come on top."""
+    completions: str
+    """Of the sampler."""
+    advantage: str
+    """The part, and what it compares a reward with."""
+    level: str
+    """`completion` or `token`."""
+    kl: str
+    """Estimator, place, coefficient."""
+    clip: str
+    """Level of the ratio, and the scheme with its bounds."""
+    aggregation: str
+    """What a token weighs."""
+    without_signal: str
+    """What becomes of a group whose completions all scored the same."""
+    length_bias: str
+    """As the aggregation states it."""
+    best_for: str
+    """As the bundle states it."""
+
+
+def facts_of(cls: type[Algorithm]) -> Facts:
+    """The facts of a bundle with its own defaults.
+
+    Raises:
+        ValueError, TypeError: the bundle cannot be built from its defaults.
+    """
+    stated = bundle(cls)
+    with warnings.catch_warnings():
+        # what a bundle warns of concerns those who run it
+        warnings.simplefilter("ignore")
+        algorithm: Algorithm = stated.build()
+    return Facts(
+        algorithm=cls.__name__,
+        distribution=distribution_of(cls),
+        models=_models(algorithm),
+        completions=str(algorithm.sampler.group_size),
+        advantage=f"{stated.value('advantage')}, against {_against(algorithm.advantage)}",
+        level=algorithm.advantage.level,
+        kl=_kl(algorithm),
+        clip=_clip(algorithm, stated),
+        aggregation=str(stated.value("aggregation")),
+        without_signal=_without_signal(algorithm),
+        length_bias=algorithm.aggregation.length_bias,
+        best_for=algorithm.best_for,
+    )
+
+
+_BASELINES = {"group": "its group", "batch": "the batch", "values": "the critic", "none": "nothing"}
+
+
+def _against(advantage: Advantage) -> str:
+    return advantage.against or _BASELINES[advantage.baseline]
+
+
+def _models(algorithm: Algorithm) -> str:
+    models = ["policy"]
+    if algorithm.critic is not None:
+        models.append("critic" if algorithm.critic.own_trunk else "value head")
+    if "ref_logprobs" in algorithm.needs:
+        models.append("reference")
+    return ", ".join(models)
+
+
+def _kl(algorithm: Algorithm) -> str:
+    kl = algorithm.kl
+    places = {} if kl is None else {"loss": kl.loss_coefficient, "reward": kl.reward_coefficient}
+    used = [f"{coefficient:g} in the {place}" for place, coefficient in places.items() if coefficient]
+    if kl is None or not used:
+        return "none"
+    estimator = getattr(kl, "estimator", type(kl).__name__)
+    moved = ", adaptive" if getattr(kl, "controller", None) is not None else ""
+    return f"{estimator} to the {'reference' if kl.against == 'reference' else 'old policy'}, {' and '.join(used)}{moved}"
+
+
+def _clip(algorithm: Algorithm, stated: Choice) -> str:
+    level = "completion" if algorithm.ratio.row_constant or algorithm.clip.row_constant else "token"
+    part: Choice = stated.value("clip")
+    bounds = {name: part.value(name) for name in part.takes if part.value(name) is not None}
+    scheme = str(Choice(part.cls, part.slot, bounds))
+    return f"per {level}, {scheme}" if algorithm.clip.bounded else f"none ({scheme})"
+
+
+def _without_signal(algorithm: Algorithm) -> str:
+    if algorithm.sampler.uninformative != "keep":
+        return f"sampler: {algorithm.sampler.uninformative}"
+    if algorithm.advantage.baseline != "group":
+        return f"as any other, against {_against(algorithm.advantage)}"
+    if type(algorithm.advantage).commit is not Advantage.commit:
+        return "against earlier rollouts of the prompt"
+    kl = algorithm.kl is not None and (algorithm.kl.loss_coefficient > 0 or algorithm.kl.reward_coefficient > 0)
+    others = [name for name, acts in (("KL", kl), ("entropy", "entropy" in algorithm.loss_terms)) if acts]
+    return f"gradient from {' and '.join(others)} alone" if others else "no gradient"

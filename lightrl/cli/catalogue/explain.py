@@ -1,0 +1,78 @@
+"""`lightrl explain NAME`: a bundle slot by slot, with the formula and the source of every part; or one part with its arguments."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lightrl.hookspecs import Kind
+
+WIDE = 150
+"""Columns of a terminal from which on arguments, formula and source stand side by side."""
+
+
+def explain(words: list[str]) -> int:
+    """Carry out `lightrl explain`.
+
+    Raises:
+        ConfigError: no bundle, no part and no kind of part has this name.
+    """
+    parser = argparse.ArgumentParser(prog="lightrl explain", description=__doc__)
+    parser.add_argument("name", metavar="NAME", help="of an algorithm or of any part, as in a config, or of a kind of part")
+    options = parser.parse_args(words)
+    from rich.console import Console
+    from rich.table import Table
+
+    from lightrl.config.algorithm_choice import bundle_named, distribution_of, kind_named, part_named
+    from lightrl.config.algorithm_table import rows
+    from lightrl.config.class_description import print_class
+    from lightrl.config.docstrings import documentation
+
+    console = Console(markup=False, highlight=False)
+    alone = part_named(options.name)
+    if alone is not None:
+        print_class(console, *alone)
+        return 0
+    kind = kind_named(options.name)
+    if kind is not None:
+        _print_kind(console, kind)
+        return 0
+    chosen = bundle_named(options.name)
+    about = documentation(chosen.cls)
+    table = Table("slot", "part", "arguments", "formula", "source", show_lines=True)
+    if console.width < WIDE:
+        table = Table("slot", "part", "arguments, formula, source", show_lines=True)
+    table.columns[0].no_wrap = table.columns[1].no_wrap = True
+    for column in table.columns:
+        column.overflow = "fold"
+    for slot, part, *about_part in rows(chosen):
+        table.add_row(slot, part, *(about_part if console.width >= WIDE else ["\n".join(filter(None, about_part))]))
+    console.print(f"{chosen.cls.__name__} ({distribution_of(chosen.cls)}): {about.summary}")
+    for text in (about.body, f"Source: {about.source}" if about.source else ""):
+        if text:
+            console.print(f"\n{text}")
+    console.print()
+    console.print(table)
+    console.print(f"\nChange a part: lightrl fit --config FILE --model.algorithm {chosen.cls.__name__} --model.algorithm.SLOT NAME")
+    return 0
+
+
+def _print_kind(console: Console, kind: Kind) -> None:
+    from rich.table import Table
+
+    from lightrl import hookspecs
+    from lightrl.config.docstrings import documentation
+    from lightrl.registry.classes import registry
+
+    table = Table(kind.title, "from", "what it is", title_justify="left", show_lines=True)
+    for distribution, cls in registry().of_kind(kind.title):
+        table.add_row(cls.__name__, distribution, documentation(cls).summary)
+    console.print(f"{inspect.getdoc(getattr(hookspecs, kind.hook))}\n")
+    console.print(table)
+    console.print(
+        f"\nOne in full: lightrl explain NAME. One of your own: lightrl plugins new my-idea --kind {kind.title.replace(' ', '-')}"
+    )

@@ -1,0 +1,1 @@
+"""Verbs that write or score completions."""

@@ -1,0 +1,48 @@
+"""The rewards of a config, outside of a run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lightrl.config.building import with_refusals
+from lightrl.config.errors import ConfigError
+from lightrl.config.missing import refuse_missing_below
+from lightrl.config.resolve import Resolved
+from lightrl.rewards.reward_set import RewardSet
+
+
+@contextmanager
+def refused(resolved: Resolved) -> Iterator[None]:
+    """Within, what a reward refuses becomes a short error with its key."""
+    # failures of rows stand in the table
+    logger = logging.getLogger("lightrl.rewards.scoring")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with with_refusals(resolved):
+            yield
+    except RuntimeError as error:
+        raise ConfigError("model.rewards", str(error)) from error
+    finally:
+        logger.setLevel(level)
+
+
+def rewards_of(resolved: Resolved, rollout: int = 0) -> RewardSet:
+    """The rewards of a config.
+
+    Args:
+        resolved: the config.
+        rollout: weights on a schedule are those after so many rollouts.
+
+    Raises:
+        ConfigError: it names none, or leaves out a required argument.
+    """
+    chosen = resolved.model.value("rewards") if "rewards" in resolved.model.takes else None
+    if not chosen:
+        raise ConfigError("model.rewards", "the config names no reward.", "Type for example: --model.rewards.correct ExactMatch")
+    refuse_missing_below(chosen, "model.rewards")
+    rewards = RewardSet({name: choice.build() for name, choice in chosen.items()})
+    rewards.rollouts = rollout
+    return rewards

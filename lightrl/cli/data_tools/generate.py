@@ -1,0 +1,109 @@
+"""`lightrl generate`: completions of prompts of one's own, printed or written as JSON lines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lightrl.config.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lightrl.parts.engine import RolloutEngine
+    from lightrl.policy.policy import Policy
+    from lightrl.types import Prompt, Rollout
+
+
+def generate(words: list[str]) -> int:
+    """Load a policy, complete the prompts, print or write one JSON value per completion.
+
+    Raises:
+        ConfigError: there is no such policy, or no prompt.
+    """
+    options = _parser().parse_args(words)
+    if not options.prompt and not options.prompts:
+        raise ConfigError("lightrl generate", "there is no prompt.", 'Type --prompt "493027=", or --prompts FILE.jsonl')
+    try:
+        policy, engine = _policy_and_engine(options.policy)
+        prompts = _prompts(options.prompt, options.prompts, chat=policy.tokenizer.chat_template is not None and not options.raw)
+        wanted = {name: getattr(options, name) for name in ("temperature", "top_p", "max_new_tokens")}
+        sampling = replace(engine.sampling, **{name: value for name, value in wanted.items() if value is not None})
+        engine.sync(policy, 0)
+        rollout = engine.generate(prompts, options.n, sampling)
+    except ValueError as error:
+        raise ConfigError("", str(error)) from error
+    _write(rollout, options.out)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="lightrl generate", description=__doc__)
+    parser.add_argument("--policy", required=True, help="a Hugging Face folder or hub id, or a config (.yaml) whose model.policy is meant")
+    parser.add_argument("--prompt", action="append", default=[], help="the prompt as text; may be repeated")
+    parser.add_argument("--prompts", metavar="FILE", help="a .jsonl file with a column `prompt`")
+    parser.add_argument("--raw", action="store_true", help="continue the text as it is, also if the policy has a chat template")
+    parser.add_argument("--n", type=int, default=1, help="completions per prompt")
+    parser.add_argument("--temperature", type=float, help="divides the logits; 0 takes the likeliest token")
+    parser.add_argument("--top_p", type=float, help="keep the likeliest tokens whose probabilities add up to this")
+    parser.add_argument("--max_new_tokens", type=int, help="limit on the tokens of a completion")
+    parser.add_argument("--out", metavar="FILE", help="write here in place of the terminal")
+    return parser
+
+
+def _prompts(texts: list[str], file: str | None, chat: bool) -> list[Prompt]:
+    from lightrl.data.files import JsonLines
+    from lightrl.types import Prompt
+
+    given = [
+        Prompt(id=str(i), messages=({"role": "user", "content": text},)) if chat else Prompt(id=str(i), text=text)
+        for i, text in enumerate(texts)
+    ]
+    if file is None:
+        return given
+    source = JsonLines(file, answer=None, chat=chat)
+    source.prepare()
+    return given + [source.prompt(i) for i in range(source.size)]
+
+
+def _policy_and_engine(path: str) -> tuple[Policy, RolloutEngine]:
+    from lightrl.policy.source import PretrainedPolicy
+    from lightrl.rollout.transformers_engine import TransformersEngine
+
+    if Path(path).suffix in (".yaml", ".yml"):
+        return _from_config(path)
+    return PretrainedPolicy(path).build(), TransformersEngine()
+
+
+def _from_config(path: str) -> tuple[Policy, RolloutEngine]:
+    from lightrl.config.resolve import resolve
+    from lightrl.config.settings import read_words
+
+    model = resolve("predict", read_words(["--config", path]), complete=False).model
+    if "policy" not in model.arguments:
+        raise ConfigError("model.policy", "not given.", f"Looked in: {path}")
+    return model.value("policy").build().build(), model.value("engine").build()
+
+
+def _rows(rollout: Rollout) -> Iterator[dict[str, Any]]:
+    for i, prompt in enumerate(rollout.prompts):
+        yield {
+            "prompt": prompt.text if prompt.text is not None else list(prompt.messages or ()),
+            "completion": rollout.completions[i],
+            "finish_reason": rollout.finish_reason[i],
+            "tokens": int(rollout.response_lengths[i]),
+        }
+
+
+def _write(rollout: Rollout, out: str | None) -> None:
+    lines: Sequence[str] = [json.dumps(row, ensure_ascii=False) + "\n" for row in _rows(rollout)]
+    if out is None:
+        sys.stdout.writelines(lines)
+        return
+    path = Path(out)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(lines))
+    sys.stdout.write(f"{len(lines)} completions: {path}\n")

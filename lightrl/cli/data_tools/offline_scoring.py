@@ -1,0 +1,105 @@
+"""Completions of a file on their way through the rewards of a config, and out into another file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from rich.console import Console
+from rich.progress import Progress
+
+from lightrl.cli.data_tools.reward_report import number
+from lightrl.config.errors import ConfigError
+from lightrl.config.resolve import Resolved
+from lightrl.data.completions import CompletionFile
+from lightrl.parts.reward import BatchReward
+from lightrl.policy.encoding import encode_prompt
+from lightrl.rewards.offline import Completions, Encode, Findings, score_completions
+from lightrl.rewards.reward_set import RewardSet
+from lightrl.types import Outcome
+
+
+def encode_with(rewards: RewardSet, resolved: Resolved, wanted: bool) -> Encode | None:
+    """How prompts and completions become tokens, if a reward may look at them.
+
+    Args:
+        rewards: of which those that are given whole rollouts may.
+        resolved: the config with the policy.
+        wanted: whatever the rewards are.
+
+    Raises:
+        ConfigError: the config names no policy.
+        ValueError: its tokenizer cannot be had.
+    """
+    whole = [name for name, reward in rewards.rewards.items() if isinstance(reward, BatchReward)]
+    if not (wanted or whole):
+        return None
+    why = "--tokens" if wanted else f"the reward {whole[0]!r} is given whole rollouts, tokens included"
+    if "policy" not in resolved.model.arguments:
+        raise ConfigError(
+            "model.policy", f"not given, and its tokenizer is needed: {why}.", "Type for example: --model.policy PretrainedPolicy"
+        )
+    tokenizer = resolved.model.value("policy").build().tokenizer()
+
+    def encode(prompt: Any, text: str, finish_reason: str) -> tuple[list[int], list[int]]:
+        end = [tokenizer.eos_token_id] if finish_reason == "stop" and tokenizer.eos_token_id is not None else []
+        return encode_prompt(tokenizer, prompt), [*tokenizer.encode(text, add_special_tokens=False, verbose=False), *end]
+
+    return encode
+
+
+def scored(rewards: RewardSet, file: CompletionFile, encode: Encode | None, out: str | None) -> Findings:
+    """What the rewards say of every completion.
+
+    Args:
+        rewards: all of them.
+        file: of completions.
+        encode: gives their tokens, if they are needed.
+        out: where to write each row with its scores, as JSON lines, while they come.
+
+    Raises:
+        ConfigError: `out` is the file itself.
+    """
+    completions = Completions([file.prompt(i) for i in range(file.size)], file.completions, file.finish_reasons)
+    parts = []
+    with _opened(out, file.path) as lines, Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("Scoring", total=file.size)
+        for part in score_completions(rewards, completions, encode):
+            parts.append(part)
+            progress.advance(task, len(part.rows))
+            if lines is not None:
+                lines.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in _rows(part, file))
+                lines.flush()
+    return Findings.concat(parts)
+
+
+@contextmanager
+def _opened(out: str | None, data: str) -> Iterator[IO[str] | None]:
+    if out is None:
+        yield None
+        return
+    path = Path(out)
+    if path.exists() and path.samefile(data):
+        raise ConfigError("--out", f"{out!r} is the file that is read.", "Name another one.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as file:
+        yield file
+
+
+def _rows(part: Findings, file: CompletionFile) -> Iterator[dict[str, Any]]:
+    """The rows of the file with what the rewards said; rows of one prompt stand together."""
+    total = part.total
+    for i, row in enumerate(part.rows):
+        outcomes = {name: Outcome(int(outcome[i])).name.lower() for name, outcome in part.outcomes.items()}
+        yield {
+            **file.rows[row],
+            "row": row + 1,
+            "rewards": {name: number(raw[i]) for name, raw in part.raw.items()},
+            "outcomes": outcomes,
+            "contributions": {name: number(brought[i]) for name, brought in part.brought.items()},
+            "failures": {name: reasons[i] for name, reasons in part.failures.items() if reasons[i] is not None},
+            "total": number(total[i]),
+        }

@@ -1,0 +1,155 @@
+"""`lightrl reward test`: score completions of a file with the rewards of a config.
+
+The rewards run as in training: names, weights, gates, normalisation over the completions of a prompt, time limits, workers, retries
+and caches are the config's. No policy is loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from lightrl.config.errors import ConfigError, closest
+
+if TYPE_CHECKING:
+    from lightrl.config.settings import Request
+    from lightrl.data.completions import CompletionFile
+    from lightrl.rewards.reward_set import RewardSet
+
+EPILOG = """\
+Any key of the config can be given after it, as for fit: --model.rewards.short.weight 0.5
+
+Columns: the prompt (text, or messages with role and content), the reference answer and the completion. Rows with the same prompt form
+a group, as its completions do in training. All other columns reach the rewards by their names.
+
+The most surprising rows come last. With --expect: those whose score and label differ most. Without: those whose total is furthest
+from the mean of the prompt's other completions (of the whole file, where a prompt has one), in standard deviations of all totals;
+among equals, those whose rewards differ most from each other, each in its own standard deviations.
+
+Exit status: 0; 1 if --expect is given and a label has another score or none; 2 if something asked for is wrong.
+"""
+
+
+def reward_test(words: list[str]) -> int:
+    """Carry out `lightrl reward test`; 1 if a label is contradicted.
+
+    Raises:
+        ConfigError: the config, the file or a column is not as it must be, or a reward is broken.
+    """
+    options, rest = _parser().parse_known_args(words)
+    from lightrl.cli.data_tools.completion_columns import completion_file
+    from lightrl.cli.data_tools.config_rewards import refused, rewards_of
+    from lightrl.cli.data_tools.offline_scoring import encode_with, scored
+    from lightrl.config.class_help import print_class_help
+    from lightrl.config.resolve import print_notes, resolve
+    from lightrl.config.settings import read_words
+
+    request = read_words(rest)
+    if request.help_for:
+        return print_class_help("fit", request)
+    _check_words(request)
+    resolved = resolve("fit", request, complete=False)
+    print_notes(resolved.notes)
+    if options.data is None:
+        raise ConfigError("--data", "not given: which completions should be scored?", "Type for example: --data completions.jsonl")
+    with refused(resolved):
+        rewards = rewards_of(resolved, options.rollout)
+    file = completion_file(options, resolved.data)
+    expected = _expected(options.expect, file, rewards)
+    _check_answer(rewards, file)
+    try:
+        with refused(resolved):
+            rewards.check(set.intersection(*(set(file.prompt(i).columns) for i in range(file.size))))
+            findings = scored(rewards, file, encode_with(rewards, resolved, options.tokens), options.out)
+    finally:
+        rewards.close()
+    from lightrl.cli.data_tools.reward_report import Report
+
+    report = Report(rewards, file, findings, expected, options.top)
+    if options.json:
+        sys.stdout.write(json.dumps(report.as_json(), indent=2, ensure_ascii=False) + "\n")
+    else:
+        report.print()
+    if options.out is not None:
+        sys.stderr.write(f"{len(findings.rows)} rows: {options.out}\n")
+    return int(report.contradicted)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="lightrl reward test",
+        description=__doc__,
+        epilog=EPILOG,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--data", metavar="FILE", help="one row per completion: .jsonl, .jsonl.gz or .parquet")
+    for what, default in {"prompt": "prompt", "completion": "completion, or response", "answer": "answer"}.items():
+        first = "" if what == "completion" else "what data.train of the config names, or "
+        parser.add_argument(f"--{what}-field", metavar="COLUMN", help=f"the column with the {what}; else {first}{default}")
+    parser.add_argument(
+        "--expect",
+        metavar="[REWARD=]COLUMN",
+        help="a column of labels for the total, or for the score of one reward: true and false (or 1 and 0), where a score above 0 is "
+        "right; or the expected numbers; null: no label",
+    )
+    parser.add_argument("--limit", metavar="N", type=int, help="only the first N rows")
+    parser.add_argument("--top", metavar="N", type=int, default=10, help="how many surprising rows to show (10)")
+    parser.add_argument("--rollout", metavar="N", type=int, default=0, help="weights on a schedule are those after N rollouts (0)")
+    parser.add_argument(
+        "--tokens",
+        action="store_true",
+        help="count tokens with the tokenizer of model.policy, for rewards that score them; done anyhow where a reward sees whole rollouts",
+    )
+    parser.add_argument("--out", metavar="FILE", help="write each row with its scores here, as JSON lines, while they come")
+    parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
+    return parser
+
+
+def _check_words(request: Request) -> None:
+    if request.help or request.print_config:
+        raise ConfigError("--print_config", "shows a whole run.", "Type: lightrl fit --config FILE --print_config")
+    if not request.settings:
+        raise ConfigError("--config", "not given: whose rewards?", "Type for example: --config configs/grpo_gsm8k.yaml")
+    options = [option.lstrip("-") for action in _parser()._actions for option in action.option_strings]
+    for setting in request.settings:
+        guess = closest(setting.path[0], options) if len(setting.path) == 1 else ""
+        if guess:
+            raise ConfigError(f"--{setting.path[0]}", f"there is no such option.{guess}", "See: lightrl reward test --help")
+
+
+def _check_answer(rewards: RewardSet, file: CompletionFile) -> None:
+    wanting = rewards.wanting("answer") if file.answer is None else []
+    if wanting:
+        columns = ", ".join(map(str, file.rows[0]))
+        raise ConfigError(
+            "--data",
+            f"the rewards {', '.join(wanting)} want an answer, and no column holds one. There are: {columns}.",
+            "Type: --answer-field COLUMN",
+        )
+
+
+def _expected(expect: str | None, file: CompletionFile, rewards: RewardSet) -> tuple[str | None, str, list[float | None]] | None:
+    """The reward that is meant (None: the total), the column, and the label of each row."""
+    if expect is None:
+        return None
+    name, equals, column = expect.rpartition("=")
+    if equals and name not in rewards.rewards:
+        raise ConfigError(
+            "--expect", f"there is no reward {name!r}.{closest(name, rewards.rewards)} There are: {', '.join(rewards.rewards)}."
+        )
+    labels: list[float | None] = []
+    for number, row in enumerate(file.rows, 1):
+        if column not in row:
+            raise ConfigError(
+                "--expect", f"row {number} has no column {column!r}.{closest(column, row)} It has: {', '.join(map(str, row))}."
+            )
+        label: Any = row[column]
+        if label is not None and not isinstance(label, (bool, int, float)):
+            raise ConfigError("--expect", f"row {number}: {column!r} is {label!r:.60}, expected true, false, a number or null.")
+        labels.append(None if label is None else float(label))
+    if all(label is None for label in labels):
+        raise ConfigError("--expect", f"the column {column!r} is null in every row, so there is nothing to compare with.")
+    return name if equals else None, column, labels

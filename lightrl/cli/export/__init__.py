@@ -1,0 +1,1 @@
+"""The verb that writes a model out of a checkpoint."""

@@ -1,0 +1,102 @@
+"""`lightrl export`: the policy or the reward model in a checkpoint as a Hugging Face folder.
+
+The folder has the weights (safetensors), config, generation config, tokenizer with chat template, and a model card with the run's
+settings and numbers; transformers, vLLM and `--model.policy.path` take a policy, and the reward `RewardModel` a reward model.
+Checkpoints of every strategy are read, on one process and without executing anything in them. Adapters are added to the weights of
+their base. A critic and the optimizer stay behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lightrl.config.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lightrl.config.resolve import Resolved
+
+DTYPES = ("float32", "bfloat16", "float16")
+EPILOG = """\
+Any key of the config can be given after it, as for fit: where the base has moved, --model.policy.path FOLDER
+
+  lightrl export --ckpt_path runs/grpo/version_0/checkpoints/epoch=99-step=100.ckpt --out my_model --dtype bfloat16
+  lightrl export --config configs/grpo.yaml --ckpt_path last --out my_model
+"""
+
+
+def export(words: list[str]) -> int:
+    """Carry out `lightrl export`.
+
+    Raises:
+        ConfigError: no such checkpoint, a damaged one, another model's, or the folder is taken; nothing has been written.
+    """
+    options, rest = _parser().parse_known_args(words)
+    out = _free(options.out)
+    path, resolved = _checkpoint_and_config(options.ckpt_path, options.config, rest)
+    from lightrl.cli.export.model_card import model_card
+    from lightrl.config.trained_policy import trained_policy
+    from lightrl.strategies.trained_weights import notes_in, trained_weights
+
+    weights = trained_weights(path)
+    policy, adapters = trained_policy(resolved, weights, path), False
+    if options.adapter_only:
+        if resolved.model.cls.product == "reward model":
+            raise ConfigError("--adapter_only", "a reward model is its base, its adapters and a head, written as one.", "Leave it out.")
+        adapters = hasattr(policy, "base")
+        if not adapters:
+            raise ConfigError("--adapter_only", "the run trained the whole policy, and no adapters.", "Leave it out.")
+    else:
+        policy = policy.merged()
+    import torch
+
+    from lightrl.callbacks.export import write_policy
+
+    dtype = None if options.dtype is None else getattr(torch, options.dtype)
+    write_policy(policy, out, dtype, model_card(resolved, notes_in(path), out.name, adapters))
+    others = sum(w.numel() for name, w in weights.items() if not name.startswith("policy."))
+    left = f"; left out: {others:,} parameters that are not the policy's (a critic)" if others else ""
+    sys.stdout.write(f"{resolved.model.cls.product.capitalize()} written to {out}{left}\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    kind = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="lightrl export", description=__doc__, epilog=EPILOG, formatter_class=kind, allow_abbrev=False)
+    parser.add_argument("--ckpt_path", metavar="PATH", required=True, help="file or DeepSpeed folder; last: the newest of a config's runs")
+    parser.add_argument("--out", metavar="FOLDER", required=True, help="where to write; must be empty or not there yet")
+    parser.add_argument("--config", metavar="FILE", help="of the run; by default the config.yaml that the run wrote above its checkpoint")
+    parser.add_argument("--dtype", choices=DTYPES, help="that weights are rounded to; by default that of the run's policy")
+    parser.add_argument("--adapter_only", action="store_true", help="write the adapters alone, for PEFT and for SavedAdapters")
+    return parser
+
+
+def _free(text: str) -> Path:
+    out = Path(text).expanduser()
+    if out.is_file() or (out.is_dir() and any(out.iterdir())):
+        raise ConfigError("--out", f"{text!r} is not empty, and nothing is overwritten.", "Give a folder that is not there yet.")
+    return out
+
+
+def _checkpoint_and_config(wanted: str, config: str | None, rest: list[str]) -> tuple[Path, Resolved]:
+    from lightrl.config.checkpoint_path import with_checkpoint
+    from lightrl.config.resolve import resolve
+    from lightrl.config.settings import read_words
+    from lightrl.config.trained_policy import config_above, path_given
+
+    if wanted == "last" and config is None:
+        raise ConfigError("--ckpt_path", "last of which runs?", "Type for example: --config configs/grpo.yaml --ckpt_path last")
+    config = config or config_above(Path(wanted).expanduser())
+    words = [*([] if config is None else ["--config", config]), *rest, "--ckpt_path", wanted]
+    request = read_words(words)
+    # says what is wrong with a path, before it says that a config is missing
+    found = with_checkpoint(request, resolve("predict", request, complete=False))
+    if config is None:
+        raise ConfigError(
+            "--config", f"there is no config.yaml beside {wanted!r} or above it.", "Give the run's: --config FILE, or its own config.yaml"
+        )
+    path = path_given(found)
+    assert path is not None
+    return path, found

@@ -1,0 +1,107 @@
+"""The README.md of an exported policy or reward model: how to load it, what it was trained with, and what came of it."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lightrl import __version__
+from lightrl.config.algorithm_choice import in_full
+from lightrl.config.choice import Choice, shown
+from lightrl.config.resolve import Resolved
+
+HELD_OUT = re.compile(r"val/(reward|rewards/.*/mean|completions/mean_length|accuracy|margin|calibration/error)")
+"""Metrics of held-out prompts that a card shows."""
+SOME = ("reward", "reward_std", "kl", "entropy", "completions/mean_length", "completions/clipped_ratio", "loss")
+"""Metrics of training that a card shows, where a run has them."""
+PACKAGES = ("torch", "transformers", "peft", "lightning")
+
+
+def model_card(resolved: Resolved, notes: dict[str, Any], name: str, adapters: bool) -> str:
+    """The text of a model card.
+
+    Args:
+        resolved: the config of the run.
+        notes: what its checkpoint says beside the weights.
+        name: of the model.
+        adapters: the folder holds adapters alone.
+    """
+    model = resolved.model
+    base = _base(model.value("policy"))
+    product: str = model.cls.product
+    task = "text-generation" if product == "policy" else "text-classification"
+    head: dict[str, Any] = {"library_name": "peft" if adapters else "transformers", "pipeline_tag": task}
+    if base is not None and base.count("/") == 1 and not Path(base).expanduser().exists():
+        head["base_model"] = base
+    algorithm = model.value("algorithm") if "algorithm" in model.takes else None
+    trainer = model.cls.__name__ if algorithm is None else algorithm.cls.__name__
+    head["tags"] = ["lightrl", *(["reinforcement-learning"] if algorithm is not None else []), trainer.lower()]
+    what = "The adapters of a policy" if adapters else f"A {product}"
+    start = f", starting from `{base}`" if base is not None else ""
+    parts = [
+        f"---\n{yaml.safe_dump(head, sort_keys=False)}---",
+        f"# {name}",
+        f"{what} trained with {trainer} by lightrl {__version__}{start}.",
+        _usage(name, adapters, "AutoModelForCausalLM" if product == "policy" else "AutoModelForSequenceClassification"),
+        "## Numbers\n\n" + _table(("number", "value"), _numbers(notes, "training steps" if algorithm is None else "rollouts")),
+        "## Settings\n\n" + _table(("key", "value"), _settings(resolved, algorithm)),
+        "Versions: " + ", ".join(f"{package} {version(package)}" for package in PACKAGES) + ".",
+    ]
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
+def _usage(name: str, adapters: bool, auto: str) -> str:
+    load = f'{auto}.from_pretrained("{name}")'
+    if adapters:
+        load = f'PeftModel.from_pretrained({auto}.from_pretrained("BASE"), "{name}")'
+    imports = f"from transformers import {auto}, AutoTokenizer" + ("\nfrom peft import PeftModel" if adapters else "")
+    return f'```python\n{imports}\n\nmodel = {load}\ntokenizer = AutoTokenizer.from_pretrained("{name}")\n```'
+
+
+def _numbers(notes: dict[str, Any], rollouts: str) -> Iterable[tuple[str, str]]:
+    run: dict[str, Any] = notes.get("run") or {}
+    metrics = run.get("metrics", {})
+    wanted = [key for key in metrics if HELD_OUT.fullmatch(key)] + [key for key in SOME if key in metrics]
+    yield rollouts, str(run.get("steps", "not known"))
+    yield "optimizer steps", f"{notes.get('global_step', 'not known')}"
+    for key in wanted:
+        yield f"`{key}`", f"{metrics[key]:.4g}"
+    yield "last step", str(run.get("date", "not known"))
+    yield "exported", datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+def _settings(resolved: Resolved, algorithm: Choice | None) -> Iterable[tuple[str, str]]:
+    if algorithm is not None:
+        for name in algorithm.takes:
+            yield f"algorithm.{name}", _said(algorithm.value(name))
+    model = resolved.model
+    for name, reward in ((model.value("rewards") if "rewards" in model.takes else None) or {}).items():
+        yield f"rewards.{name}", _said(reward)
+    for name in model.takes:
+        if name not in ("algorithm", "rewards"):
+            yield name, _said(model.value(name))
+    for name in resolved.data.takes:
+        yield f"data.{name}", _said(resolved.data.value(name))
+
+
+def _base(policy: Any) -> str | None:
+    """Where the policy's weights came from, if they have a name."""
+    while isinstance(policy, Choice) and "base" in policy.takes:
+        policy = policy.value("base")
+    path = policy.value("path") if isinstance(policy, Choice) and "path" in policy.takes else None
+    return None if path is None else str(path)
+
+
+def _said(value: Any) -> str:
+    return f"`{in_full(value) if isinstance(value, Choice) else shown(value)}`"
+
+
+def _table(titles: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
+    lines = [f"| {left} | {right.replace('|', chr(92) + '|')} |" for left, right in rows]
+    return "\n".join([f"| {titles[0]} | {titles[1]} |", "|---|---|", *lines])

@@ -1,0 +1,68 @@
+"""What `lightrl plugins check` has pytest run: every promise of every class of one plugin, and a step of each of its configs."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lightrl.cli.plugin_tools.check import ARGUMENTS, CHECKED, choice_of
+from lightrl.cli.plugin_tools.config_step import one_step
+from lightrl.cli.plugin_tools.plugins import record_named
+from lightrl.config.choice import built
+from lightrl.config.merge import Merger
+from lightrl.testing.contract_tests import Case, class_cases, required_arguments
+from lightrl.testing.contracts.common import check_documentation
+
+RECORD = record_named(os.environ[CHECKED])
+GIVEN: dict[str, Any] = json.loads(os.environ[ARGUMENTS])
+CLASSES = [(kind, cls) for kind, classes in RECORD.classes.items() for cls in classes]
+
+
+def _lacking(cls: type[Any]) -> list[str]:
+    return [name for name in required_arguments(cls) if name not in GIVEN.get(cls.__name__, {})]
+
+
+def _cases(kind: str, cls: type[Any]) -> list[Case]:
+    given, choice = GIVEN.get(cls.__name__, {}), choice_of(kind, cls)
+    Merger().arguments(choice, given, cls.__name__, "--arguments")
+    return class_cases(kind, cls, {name: built(choice.value(name)) for name in given})
+
+
+CASES = [case for kind, cls in CLASSES if not _lacking(cls) for case in _cases(kind, cls)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_contract_check(case: Case, tmp_path: Path) -> None:
+    """A class keeps what every class of its kind promises."""
+    __tracebackhide__ = True
+    case.run(tmp_path)
+
+
+@pytest.mark.parametrize("cls", [cls for _, cls in CLASSES if _lacking(cls)], ids=lambda cls: cls.__name__)
+def test_can_be_built(cls: type[Any]) -> None:
+    """A class with required arguments is documented, and can be looked at once it is given them."""
+    __tracebackhide__ = True
+    check_documentation(cls)
+    example = f"{{{cls.__name__}: {{{', '.join(f'{name}: ...' for name in _lacking(cls))}}}}}"
+    pytest.fail(
+        f"{cls.__name__} was not checked, since it has required arguments. Type: lightrl plugins check {RECORD.name} "
+        f"--arguments '{example}'",
+        pytrace=False,
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("config", RECORD.configs, ids=lambda path: path.stem)
+def test_config(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A config takes a step."""
+    __tracebackhide__ = True
+    monkeypatch.chdir(tmp_path)
+    try:
+        steps = one_step(config, RECORD.distribution)
+    except Exception as error:
+        pytest.fail(f"config {config.stem}: it does not take a step: {error}", pytrace=False)
+    assert steps > 0, f"config {config.stem}: it ran and made no optimizer step"

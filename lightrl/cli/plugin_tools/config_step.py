@@ -1,0 +1,88 @@
+"""One step of a config on a CPU, with what needs files, models or time replaced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from lightrl.config.choice import Choice
+from lightrl.config.resolve import Resolved, resolve
+from lightrl.config.settings import Setting, read_words
+from lightrl.parts.value_model import ValueModel
+from lightrl.registry.classes import registry
+
+TRAINER = {
+    "accelerator": "cpu",
+    "devices": 1,
+    "enable_progress_bar": False,
+    "enable_model_summary": False,
+    "enable_checkpointing": False,
+    "logger": False,
+    "callbacks": [],
+}
+POLICY = {"class_path": "TinyPolicy", "init_args": {"hidden": 16, "layers": 1}}
+ENGINE = {"class_path": "TransformersEngine", "init_args": {"max_new_tokens": 4}}
+REWARD = {"class_path": "Function", "init_args": {"path": "lightrl.testing.toy.parity", "runs": "inline"}}
+FILES = frozenset({"DatasetPrompts", "JsonLines", "Parquet"})
+"""Prompt sources of the core that read files or the hub."""
+
+
+def one_step(file: Path, keep: str | None = None) -> int:
+    """Run one short rollout of a policy optimisation, or one step of another module; returns the optimizer steps made.
+
+    Policy, engine, rewards, a critic from a folder and prompts from files give way to tiny ones.
+
+    Args:
+        file: the config.
+        keep: a distribution whose parts stay as the config has them.
+
+    Raises:
+        ConfigError: the config cannot be carried out.
+    """
+    from lightrl.config.building import build
+
+    request = read_words(["--config", str(file)])
+    resolved = resolve("fit", request, complete=False)
+    request.settings.append(Setting((), _smallest(resolved, _classes(keep)), "one step"))
+    trainer = build("fit", resolve("fit", request), run=True).trainer
+    return int(trainer.global_step)
+
+
+def _classes(distribution: str | None) -> set[type[Any]]:
+    records = [r for r in registry().records if r.distribution == distribution]
+    return {cls for r in records for classes in r.classes.values() for cls in classes}
+
+
+def _smallest(resolved: Resolved, kept: set[type[Any]]) -> dict[str, Any]:
+    """Settings that leave little of a config to do."""
+    model, train = resolved.model, resolved.data.value("train")
+    online = "algorithm" in model.takes
+    small: dict[str, Any] = _length(model) if online else {}
+    small |= {
+        name: tiny
+        for name, tiny in (("policy", POLICY), ("engine", ENGINE))
+        if name in model.takes and (value := model.value(name)) is not None and value.cls not in kept
+    }
+    rewards = model.value("rewards") if "rewards" in model.takes else None
+    if replaced := {name: REWARD for name, reward in (rewards or {}).items() if reward.cls not in kept}:
+        small["rewards"] = replaced
+    data: dict[str, Any] = {"validation_size": 2} if resolved.data.value("validation_size") else {}
+    if resolved.data.value("validation") is not None:
+        data["validation"] = None
+    if isinstance(train, Choice) and train.cls.__name__ in FILES and train.cls not in kept:
+        sorting = "DigitSorting" if online or model.cls.__name__ == "SupervisedFineTuning" else "SortedPairs"
+        data["train"] = {"class_path": sorting, "init_args": {"length": 3, "examples": 200}}
+    lasts = {"rollouts": 1, "trainer": TRAINER} if online else {"trainer": {**TRAINER, "max_steps": 1}}
+    return {**lasts, "model": small, "data": data}
+
+
+def _length(model: Choice) -> dict[str, Any]:
+    algorithm: Choice = model.value("algorithm")
+    sampler: Choice = algorithm.value("sampler")
+    given: dict[str, Any] = {"epochs": 1}
+    if "group_size" in sampler.takes:
+        given["sampler"] = {"group_size": min(int(sampler.value("group_size")), 2)}
+    critic = algorithm.value("critic")
+    if critic is not None and critic.cls is ValueModel:
+        given["critic"] = {"path": None}
+    return {"prompts_per_rollout": int(algorithm.value("minibatches")), "algorithm": given}

@@ -1,0 +1,146 @@
+"""`lightrl plugins new NAME --kind KIND`: a package with a part that works, whose tests pass, written from templates."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import re
+import sys
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import yaml
+
+from lightrl import hookspecs
+from lightrl.config.errors import ConfigError, closest
+from lightrl.config.yaml_files import parse_yaml
+from lightrl.hookspecs import GROUP, KINDS, Kind
+
+TEMPLATES = files("lightrl.cli.plugin_tools") / "templates"
+
+
+def new(name: str, kind: str, class_name: str | None, out: str | None) -> int:
+    """Write the package.
+
+    Args:
+        name: of the distribution: small letters, digits and hyphens.
+        kind: title of a kind, a key of `KINDS`; hyphens may stand for its spaces.
+        class_name: of the class; None: made of `name`.
+        out: the folder that is made; None: `name` in the working directory.
+
+    Raises:
+        ConfigError: a name of package or class that cannot be one or is taken, an unknown kind, or a folder that is there; nothing is
+            written.
+    """
+    chosen = _kind(kind)
+    folder = Path(out if out is not None else name).expanduser()
+    values = _values(name, chosen, class_name)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(
+            f"lightrl plugins new {name}", f"{str(folder)!r} is already there and stays as it is.", "Type another: --out FOLDER"
+        )
+    for path, text in contents(chosen, values).items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        sys.stdout.write(f"{file}\n")
+    sys.stdout.write(
+        f"Install it: pip install -e {folder}\nThen: lightrl plugins check {name}. What to change first: {folder / 'README.md'}\n"
+    )
+    return 0
+
+
+def contents(kind: Kind, values: dict[str, str]) -> dict[str, str]:
+    """Every file of the package by its path, from the templates.
+
+    Args:
+        kind: what the package registers.
+        values: of the templates' placeholders.
+    """
+    module, config_name, own = values["module"], values["config_name"], f"kinds/{slug(kind)}"
+    settings = _config(_filled(f"{own}/config.yaml.tmpl", values))
+    values = {**values, "short": "--rollouts 20" if "rollouts" in parse_yaml(settings) else "--trainer.max_steps 20"}
+    return {
+        "pyproject.toml": _filled("package/pyproject.toml.tmpl", values),
+        "README.md": _filled("package/README.md.tmpl", values),
+        f"{module}/__init__.py": _filled(f"{own}/part.py.tmpl", values) + _filled("package/hook.py.tmpl", values),
+        f"{module}/configs/{config_name}.yaml": _filled("package/config.yaml.tmpl", values) + settings,
+        f"tests/test_{module}_contract.py": _filled("package/test.py.tmpl", values),
+        f"tests/test_{module}.py": _filled(f"{own}/test.py.tmpl", values),
+    }
+
+
+def slug(kind: Kind) -> str:
+    """A kind as it is typed: `clip-scheme`."""
+    return kind.title.lower().replace(" ", "-")
+
+
+def _values(name: str, kind: Kind, class_name: str | None) -> dict[str, str]:
+    from lightrl.registry.classes import registry
+    from lightrl.registry.loader import base_class
+
+    module = name.replace("-", "_")
+    class_name = class_name or "".join(word.capitalize() for word in name.removeprefix("lightrl-").split("-"))
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or keyword.iskeyword(module):
+        raise ConfigError("lightrl plugins new", f"{name!r} is no name for a package: small letters, digits and hyphens, such as my-idea.")
+    if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", class_name) or keyword.iskeyword(class_name):
+        raise ConfigError("--class", f"{class_name!r} is no name for a class: a capital, then letters and digits, such as MyIdea.")
+    if find_spec(module) is not None:
+        raise ConfigError("lightrl plugins new", f"a module named {module!r} is already installed: choose another name.")
+    taken = [distribution for distribution, cls in registry().of_kind(kind.title) if cls.__name__ == class_name]
+    if taken:
+        raise ConfigError(
+            "lightrl plugins new", f"{taken[0]} registers a {kind.title} named {class_name!r}: choose another name, or type --class NAME."
+        )
+    methods = sorted(getattr(base_class(kind), "__abstractmethods__", ())) or ["__init__"]
+    return {
+        "name": name,
+        "module": module,
+        "class_name": class_name,
+        "kind": kind.title,
+        "hook": kind.hook,
+        "group": GROUP,
+        "config_name": module,
+        "method": "`, `".join(methods),
+        "question": _question(kind),
+    }
+
+
+def _question(kind: Kind) -> str:
+    """What the hook's page says of its kind, in one sentence."""
+    text = " ".join((inspect.getdoc(getattr(hookspecs, kind.hook)) or "").split())
+    return re.split(r"(?<=[?.])\s+(?=[A-Z])", text)[0]
+
+
+def _config(own: str) -> str:
+    """The settings of a kind laid over those that all configs of templates share."""
+    base = parse_yaml((TEMPLATES / "package" / "config_base.yaml").read_text(encoding="utf-8"))
+    return yaml.safe_dump(_laid(base, parse_yaml(own)), sort_keys=False)
+
+
+def _laid(under: Any, over: Any) -> Any:
+    """A mapping over another; another class replaces a mapping, and null removes a key."""
+    if (
+        not isinstance(under, dict)
+        or not isinstance(over, dict)
+        or over.get("class_path", under.get("class_path")) != under.get("class_path")
+    ):
+        return over
+    merged = {key: _laid(value, over[key]) if key in over else value for key, value in under.items()}
+    merged |= {key: value for key, value in over.items() if key not in under}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def _filled(template: str, values: dict[str, str]) -> str:
+    return Template((TEMPLATES / template).read_text(encoding="utf-8")).substitute(values)
+
+
+def _kind(text: str) -> Kind:
+    by_slug = {slug(kind): kind for kind in KINDS.values()}
+    wanted = text.lower().replace(" ", "-").replace("_", "-")
+    if wanted not in by_slug:
+        raise ConfigError("--kind", f"there is no kind {text!r}.{closest(wanted, by_slug)} Kinds: {', '.join(by_slug)}.")
+    return by_slug[wanted]

@@ -1,0 +1,1 @@
+"""Verbs that run a config, or say what a run would be."""

@@ -1,0 +1,137 @@
+"""`lightrl check`: what would run, how large it is and what it would take; nothing is trained."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lightrl.algorithms.algorithm import slots_of
+from lightrl.cli.run.memory import NOT_COUNTED, estimate, in_words
+from lightrl.config.choice import Choice, shown
+from lightrl.config.resolve import Resolved, print_notes, resolve
+from lightrl.config.settings import read_words
+from lightrl.parts.reference import BaseReference, FrozenReference
+from lightrl.training.schedule import check_schedule, planned_steps, schedule_length
+
+
+def check(words: list[str]) -> int:
+    """Resolve a config as `fit` would, build its parts, and print them.
+
+    Args:
+        words: as for `lightrl fit`.
+
+    Raises:
+        ConfigError: as `fit` would, before training.
+    """
+    from lightrl.config.building import build, with_refusals
+
+    resolved = resolve("fit", read_words(words))
+    print_notes(resolved.notes)
+    # what Lightning tells of the hardware is no part of the answer
+    logging.getLogger("lightning.pytorch.utilities.rank_zero").setLevel(logging.WARNING)
+    logging.getLogger("lightning.fabric.utilities.seed").setLevel(logging.WARNING)
+    cli = build("fit", resolved, run=False)
+    console = Console(soft_wrap=True)
+    with with_refusals(resolved):
+        if cli.model.rewards is not None:
+            cli.model.rewards.check(cli.datamodule.columns())
+        length = _schedule(cli)
+        tables = [*_sections(resolved), *_sizes(cli, resolved, length), _data(cli.datamodule), _memory(cli.model, resolved)]
+    for table in tables:
+        console.print(table)
+    console.print(f"{NOT_COUNTED}\nThe config can be run: lightrl fit {' '.join(words)}", markup=False, highlight=False)
+    return 0
+
+
+def _sections(resolved: Resolved) -> list[Table]:
+    model = resolved.model
+    tables = [_bundle(model.value("algorithm"))] if "algorithm" in model.takes else []
+    rewards = model.value("rewards") if "rewards" in model.takes else None
+    if rewards:
+        tables.append(_table("rewards", {name: f"{choice}, weight {choice.value('weight'):g}" for name, choice in rewards.items()}))
+    rest = {name: shown(model.value(name)) for name in model.takes if name not in ("algorithm", "rewards")}
+    return [*tables, _table(f"{model.cls.__name__}: other settings", rest)]
+
+
+def _bundle(algorithm: Choice) -> Table:
+    table = Table("slot", "part", "arguments", title=f"algorithm: {algorithm.cls.__name__}", title_justify="left")
+    for name in algorithm.takes:
+        part = algorithm.value(name)
+        if isinstance(part, Choice):
+            table.add_row(name, part.cls.__name__, Text(", ".join(f"{n}={shown(part.value(n))}" for n in part.takes)))
+        else:
+            table.add_row(name, "-" if name in slots_of(algorithm.cls) else Text(shown(part)), "")
+    return table
+
+
+def _sizes(cli: Any, resolved: Resolved, schedule: int | None) -> list[Table]:
+    from lightrl.callbacks.sizes import sizes_table
+
+    module = cli.model
+    if hasattr(module, "algorithm"):
+        return [sizes_table(module, resolved.rollouts.epochs, schedule=schedule)]
+    rows = {"rows per optimizer step": f"{module.batch_size:,}"}
+    per_epoch, steps = _steps_per_epoch(cli), _planned(cli)
+    total = "until stopped" if math.isinf(steps) else f"{int(steps):,} ({steps / per_epoch:.3g} passes over the data)"
+    rows |= {"optimizer steps per pass over the data": f"{per_epoch:,}", "optimizer steps": total}
+    if schedule is not None and schedule > steps:
+        rows["learning-rate schedule"] = f"{schedule:,} steps, of which the run makes {int(steps):,}: the rate does not fall to its end"
+    return [_table("length", rows)]
+
+
+def _data(data: Any) -> Table:
+    counts = {name: "endless" if count is None else f"{count:,} prompts" for name, count in data.sizes().items()}
+    return _table("data, before prompts are measured with the tokenizer", counts)
+
+
+def _schedule(cli: Any) -> int | None:
+    """The length of the schedule, laid over parameters of its own, since the policy's are not built; a short one is refused."""
+    groups = [{"params": [torch.nn.Parameter(torch.zeros(1))]} for _ in range(cli.model.group_count)]
+    configured = cli.model.optimizer_over(groups)
+    if not isinstance(configured, dict):
+        return None
+    check_schedule(configured["lr_scheduler"], _planned(cli))
+    return schedule_length(configured["lr_scheduler"])
+
+
+def _planned(cli: Any) -> float:
+    return planned_steps(cli.trainer, _steps_per_epoch(cli), cli.model.steps_per_batch)
+
+
+def _steps_per_epoch(cli: Any) -> int:
+    steps: int = cli.model.steps_per_epoch(cli.datamodule.sizes()["train"])
+    limit = cli.trainer.limit_train_batches
+    return min(steps, limit) if isinstance(limit, int) else int(steps * limit)
+
+
+def _memory(module: Any, resolved: Resolved) -> Table:
+    source = module.policy_source
+    parameters, trainable = source.parameters(), source.trainable()
+    learns_by = getattr(module, "algorithm", getattr(module, "objective", None))
+    reference = learns_by is not None and "ref_logprobs" in learns_by.needs
+    if trainable < parameters and reference:
+        # a base with its adapters off is a reference of its own
+        anchor = getattr(module, "reference", None) or module.algorithm.reference
+        reference = not isinstance(anchor, BaseReference) and type(anchor) is not FrozenReference
+    optimizer: Choice = resolved.model.value("optimizer")
+    momentum = float(optimizer.value("momentum") or 0) if "momentum" in optimizer.takes else 0.0
+    held = estimate(parameters, trainable, getattr(source, "dtype", "float32"), optimizer.cls.__name__, momentum, reference)
+    rows = {h.what: f"{in_words(h.bytes)} ({h.parameters:,} parameters)" for h in held}
+    critic = getattr(getattr(module, "algorithm", None), "critic", None)
+    if critic is not None:
+        rows["critic"] = f"{type(critic).__name__}: not counted"
+    return _table("memory of models on one device, estimated", rows | {"sum": in_words(sum(h.bytes for h in held))})
+
+
+def _table(title: str, rows: Mapping[str, str]) -> Table:
+    table = Table(title=title, title_justify="left", show_header=False, box=None)
+    for name, value in rows.items():
+        table.add_row(name, Text(value))
+    return table

@@ -1,0 +1,1 @@
+"""From the words of a command and YAML files to objects."""

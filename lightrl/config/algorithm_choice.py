@@ -1,0 +1,94 @@
+"""A bundle by its name, as a tree of choices: every slot with the part and the arguments in force, nothing built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from lightrl.algorithms.algorithm import Algorithm
+from lightrl.config.choice import Choice, default_of, shown
+from lightrl.config.errors import ConfigError
+from lightrl.config.signatures import Argument, Slot
+from lightrl.hookspecs import KINDS, Kind
+from lightrl.registry.classes import UnknownName, registry
+
+KIND = "algorithm"
+
+
+def registered() -> list[tuple[str, type[Algorithm]]]:
+    """Every registered bundle with the distribution that brought it, sorted by name."""
+    return registry().of_kind(KIND)
+
+
+def bundle(cls: type[Algorithm]) -> Choice:
+    """A bundle as its class states it."""
+    return Choice(cls, Slot("part", Algorithm, Algorithm, KIND))
+
+
+def bundle_named(name: str) -> Choice:
+    """The bundle that a name means, as in a config: `Name`, `distribution:Name` or an import path.
+
+    Raises:
+        ConfigError: nothing or more than one bundle has this name.
+    """
+    try:
+        return bundle(registry().resolve(KIND, name))
+    except UnknownName as error:
+        raise ConfigError("", str(error)) from error
+
+
+def part_named(name: str) -> tuple[str, type[Any]] | None:
+    """The kind and the class of a part that has this name; None if it is a bundle's, nobody's, or that of several kinds."""
+    found = []
+    for kind in KINDS:
+        with suppress(UnknownName):
+            found.append((kind, registry().resolve(kind, name)))
+    return found[0] if len(found) == 1 and found[0][0] != KIND else None
+
+
+def kind_named(name: str) -> Kind | None:
+    """The kind of part that is meant: by its title, as `plugins new --kind` has it, or by its class; None if there is none."""
+    wanted = name.lower().replace("-", " ").replace("_", " ")
+    return next((kind for kind in KINDS.values() if wanted == kind.title.lower() or name == kind.base.rpartition(":")[2]), None)
+
+
+def distribution_of(cls: type[Any]) -> str:
+    """The package that registers a bundle, or else the one it is defined in."""
+    return next((d for d, other in registered() if other is cls), cls.__module__.partition(".")[0])
+
+
+def parts_in(value: Any, key: str) -> Iterator[tuple[str, Choice]]:
+    """A choice and every choice in its arguments, each with its key."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from parts_in(part, f"{key}.{name}" if key else name)
+    if isinstance(value, Choice):
+        yield key, value
+        for name in value.takes:
+            yield from parts_in(value.value(name), f"{key}.{name}" if key else name)
+
+
+def in_full(choice: Choice) -> str:
+    """A part with every argument, those at their default too: `DecoupledClip(low=0.2, high=0.28)`."""
+    return f"{choice.cls.__name__}({arguments(choice)})" if choice.takes else choice.cls.__name__
+
+
+def arguments(choice: Choice) -> str:
+    """Every argument of a part in one line; a required one that nothing gives is `?`."""
+    return ", ".join(f"{name}={_argument(choice, name)}" for name in choice.takes)
+
+
+def _argument(choice: Choice, name: str) -> str:
+    if choice.takes[name].required and name not in choice.arguments:
+        return "?"
+    value = choice.value(name)
+    return in_full(value) if isinstance(value, Choice) else shown(value)
+
+
+def default_text(argument: Argument) -> str:
+    """The default of an argument, a part with its own arguments; `required` if there is none."""
+    if argument.required:
+        return "required"
+    value = default_of(argument)
+    return in_full(value) if isinstance(value, Choice) else shown(value)

@@ -1,0 +1,75 @@
+"""`--ckpt_path`: the checkpoint to start from; `last` is the newest of all runs with this config's name."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+from lightrl.config.errors import ConfigError, closest
+from lightrl.config.resolve import Resolved
+from lightrl.config.settings import Request
+from lightrl.strategies.atomic import recover
+
+
+def with_checkpoint(request: Request, resolved: Resolved) -> Resolved:
+    """The config with `ckpt_path` as the path of a checkpoint that is whole.
+
+    Raises:
+        ConfigError: there is none, or it is damaged.
+    """
+    wanted = request.last("ckpt_path")
+    if request.last("weights_only") in (False, "false", "False"):
+        problem = "false would let the checkpoint execute what is in it."
+        raise ConfigError("weights_only", problem, "Leave it out.")
+    if wanted is None or wanted in ("best", "hpc", "registry") or "://" in str(wanted):
+        return resolved
+    path = newest(_run_folder(request, resolved.name)) if wanted == "last" else _given(str(wanted))
+    if _starts_the_others():
+        _refuse_damaged(path)
+    return dataclasses.replace(resolved, other=[*resolved.other, f"--ckpt_path={path}"]) if wanted == "last" else resolved
+
+
+def newest(folder: Path) -> Path:
+    """The checkpoint below a folder that was written last.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    recover(folder, below=True)
+    found = [p for p in folder.rglob("*.ckpt") if p.is_file() or p.is_dir()]
+    if not found:
+        raise ConfigError(
+            "ckpt_path", f"there is no checkpoint below {str(folder)!r}, so there is no last one.", "Leave out --ckpt_path to start anew."
+        )
+    return max(found, key=lambda p: (p.stat().st_mtime, p.name))
+
+
+def _given(wanted: str) -> Path:
+    path = Path(wanted).expanduser()
+    recover(path.parent)
+    if not path.exists():
+        names = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise ConfigError(
+            "ckpt_path", f"there is no checkpoint {wanted!r}.{closest(path.name, names)}", "Type for example: --ckpt_path last"
+        )
+    return path
+
+
+def _refuse_damaged(path: Path) -> None:
+    from lightrl.strategies.checkpoint_files import CheckpointError, check
+
+    try:
+        check(path)
+    except CheckpointError as error:
+        raise ConfigError("", str(error)) from error
+
+
+def _starts_the_others() -> bool:
+    # the other processes of a run are started by this one, with their numbers in the environment
+    return os.environ.get("LOCAL_RANK", "0") == "0"
+
+
+def _run_folder(request: Request, name: str) -> Path:
+    said = {n: request.last("trainer", "logger", n) or request.last("trainer", "logger", "init_args", n) for n in ("save_dir", "name")}
+    return Path(str(said["save_dir"] or request.folder)) / str(said["name"] or name)

@@ -1,0 +1,135 @@
+"""A choice: a class and the arguments that were given to it; a resolved config is a tree of them."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any
+
+from lightrl.config.signatures import Argument, Slot, arguments_of
+
+
+@dataclasses.dataclass
+class Choice:
+    """A class that the config names (or that is the default) with the arguments that differ from its own defaults."""
+
+    cls: type[Any]
+    """Which class."""
+    slot: Slot
+    """Where it stands."""
+    arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """By name: a `Choice`, a dictionary of them, or a plain value."""
+    source: str | None = None
+    """Where the class was named; None if it is a default."""
+    sources: dict[str, str] = dataclasses.field(default_factory=dict)
+    """By argument: where it was last given; arguments that come with a default are not in it."""
+    switched_from: str | None = None
+    """The class that a later setting replaced here."""
+
+    @property
+    def takes(self) -> dict[str, Argument]:
+        """The arguments that the class has."""
+        return dict(arguments_of(self.cls, self.slot.supplied))
+
+    def value(self, name: str) -> Any:
+        """The argument in force: given, or the default as a choice of its own."""
+        if name in self.arguments:
+            return self.arguments[name]
+        return default_of(self.takes[name])
+
+    def as_config(self) -> Any:
+        """The choice as jsonargparse reads it, with the defaults written out.
+
+        jsonargparse turns a `lazy_instance` default of an optional slot into null when its class is given in a config, and lets
+        the class that is given instead of a default inherit the default's values of arguments with the same name.
+        """
+        takes = self.takes
+        values = {name: self.value(name) for name in takes if name in self.arguments or not takes[name].required}
+        given = {name: _as_config(value) for name, value in values.items() if name in self.arguments or isinstance(value, PLAIN)}
+        if self.slot.shape == "record":
+            return given
+        return {"class_path": import_path(self.cls), "init_args": given}
+
+    def build(self) -> Any:
+        """The object, with the parts in its arguments built first."""
+        given = [name for name, argument in self.takes.items() if name in self.arguments or not argument.required]
+        return self.cls(**{name: built(self.value(name)) for name in given})
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{name}={shown(value)}" for name, value in self.arguments.items())
+        return f"{self.cls.__name__}({given})" if given or self.slot.shape == "record" else self.cls.__name__
+
+
+PLAIN = (Choice, bool, int, float, str, type(None))
+"""Defaults that are written into a config."""
+
+
+def default_of(argument: Argument) -> Any:
+    """The default of an argument: a `Choice` where the slot holds a class, else the value.
+
+    A `lazy_instance` is read without being built; a lambda that makes an optimizer arrives as class and arguments.
+    """
+    slot, default = argument.slot, argument.default
+    if argument.required:
+        return None
+    if hasattr(default, "lazy_get_init_data"):
+        data = default.lazy_get_init_data()
+        cls = next(c for c in type(default).__mro__ if not hasattr(c, "lazy_get_init_data"))
+        given = data.get("init_args")
+        return Choice(cls, slot, {} if given is None else _choices(cls, slot, given.as_dict()))
+    if slot.shape == "factory" and isinstance(default, dict):
+        return Choice(imported(default["class_path"]), slot, dict(default.get("init_args", {})))
+    if slot.shape == "record" and dataclasses.is_dataclass(default) and slot.base is not None:
+        return Choice(slot.base, slot, {f.name: getattr(default, f.name) for f in dataclasses.fields(default)})
+    if slot.shape == "parts" and isinstance(default, dict):
+        return {name: value for name, value in default.items() if isinstance(value, Choice)}
+    return copy.copy(default) if isinstance(default, (dict, list)) else default
+
+
+def import_path(cls: type[Any]) -> str:
+    """`package.module.Name`."""
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def imported(path: str) -> type[Any]:
+    """The class at an import path that is known to exist."""
+    import importlib
+
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]
+
+
+def shown(value: Any) -> str:
+    """A value as a line of output shows it."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {shown(part)}" for name, part in value.items()) + "}"
+    return "null" if value is None else str(value) if isinstance(value, (Choice, str)) else repr(value)
+
+
+def _choices(cls: type[Any], slot: Slot, given: dict[str, Any]) -> dict[str, Any]:
+    takes = arguments_of(cls, slot.supplied)
+    return {name: _nested(takes[name].slot, value) if name in takes else value for name, value in given.items()}
+
+
+def _nested(slot: Slot, value: Any) -> Any:
+    if hasattr(value, "lazy_get_init_data"):
+        return default_of(Argument("", slot, value))
+    if isinstance(value, dict) and "class_path" in value:
+        cls = imported(value["class_path"])
+        return Choice(cls, slot, _choices(cls, slot, dict(value.get("init_args") or {})))
+    return value
+
+
+def built(value: Any) -> Any:
+    """A value of a config with the objects that its choices describe."""
+    if isinstance(value, dict):
+        return {name: built(part) for name, part in value.items()}
+    return value.build() if isinstance(value, Choice) else value
+
+
+def _as_config(value: Any) -> Any:
+    if isinstance(value, Choice):
+        return value.as_config()
+    if isinstance(value, dict):
+        return {name: _as_config(part) for name, part in value.items()}
+    return value

@@ -1,0 +1,112 @@
+"""From a name in the config to a class: through the registry for parts, through torch for optimizers."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from lightrl.config.errors import ConfigError, closest
+from lightrl.config.signatures import Slot
+from lightrl.registry.classes import UnknownName, registry
+
+MODULES = {
+    "PolicyOptimization": "lightrl.training.online.policy_optimization.PolicyOptimization",
+    "PreferenceOptimization": "lightrl.training.offline.preference.PreferenceOptimization",
+    "RewardModeling": "lightrl.training.offline.reward_modeling.RewardModeling",
+    "SupervisedFineTuning": "lightrl.training.offline.supervised.SupervisedFineTuning",
+}
+"""What `model.class_path` may name in short; the first is the default."""
+
+DATA = {"PromptData": "lightrl.data.prompt_data.PromptData"}
+"""What `data.class_path` may name in short; the first is the default."""
+
+
+def class_named(slot: Slot, name: str, key: str) -> type[Any]:
+    """The class that a name means in a slot.
+
+    Raises:
+        ConfigError: nothing or more than one thing has this name, or it does not fit the slot.
+    """
+    if slot.kind is not None:
+        try:
+            cls = registry().resolve(slot.kind, name, key)
+        except UnknownName as error:
+            raise ConfigError("", str(error)) from error
+    else:
+        cls = _torch_class(slot, name, key)
+    if slot.base is not None and not issubclass(cls, slot.base) and not _is_plateau(slot, cls):
+        raise ConfigError(key, f"{cls.__name__} is no {slot.base.__name__}, which this slot wants.")
+    if inspect.isabstract(cls):
+        raise ConfigError(key, f"{cls.__name__} is abstract: name a class that implements it. Known: {known(slot)}.")
+    return cls
+
+
+def top_level_class(section: str, names: Mapping[str, str], name: str) -> type[Any]:
+    """The class of the model or of the data, by short name or import path."""
+    path = names.get(name, name)
+    if "." not in path:
+        raise ConfigError(section, f"no class is named {name!r}.{closest(name, names)} Known: {', '.join(names)}, or a full import path.")
+    return _imported(path, section)
+
+
+def known(slot: Slot) -> str:
+    """The names a slot can hold, for messages."""
+    if slot.kind is not None:
+        return ", ".join(cls.__name__ for _, cls in registry().of_kind(slot.kind)) or "none"
+    return ", ".join(_torch_names(slot)) or "a full import path"
+
+
+def _torch_class(slot: Slot, name: str, key: str) -> type[Any]:
+    if "." in name:
+        return _imported(name, key)
+    names = _torch_names(slot)
+    if name not in names:
+        raise ConfigError(
+            key, f"no {_title(slot)} is named {name!r}.{closest(name, names)}", f"Known: {', '.join(names)}, or a full import path."
+        )
+    return names[name]
+
+
+def _torch_names(slot: Slot) -> Mapping[str, type[Any]]:
+    base: Any = slot.base
+    return _torch_classes(base) if base is not None else {}
+
+
+@functools.cache
+def _torch_classes(base: type[Any]) -> dict[str, type[Any]]:
+    import torch
+
+    homes = {torch.optim.Optimizer: torch.optim, torch.optim.lr_scheduler.LRScheduler: torch.optim.lr_scheduler}
+    found = {name: value for name, value in vars(homes.get(base)).items() if not name.startswith("_")} if base in homes else {}
+    classes = {n: c for n, c in found.items() if inspect.isclass(c) and issubclass(c, base) and c is not base and n != "ReduceLROnPlateau"}
+    if base is torch.optim.lr_scheduler.LRScheduler:
+        from lightning.pytorch.cli import ReduceLROnPlateau
+
+        classes["ReduceLROnPlateau"] = ReduceLROnPlateau
+    return dict(sorted(classes.items()))
+
+
+def _is_plateau(slot: Slot, cls: type[Any]) -> bool:
+    return cls.__name__ == "ReduceLROnPlateau" and cls in _torch_names(slot).values()
+
+
+def _title(slot: Slot) -> str:
+    titles = {"Optimizer": "optimizer", "LRScheduler": "learning rate scheduler"}
+    name = slot.base.__name__ if slot.base is not None else "class"
+    return titles.get(name, name)
+
+
+def _imported(path: str, key: str) -> type[Any]:
+    module, _, name = path.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        raise ConfigError(key, f"{path!r} cannot be imported: {error}. Is its folder on PYTHONPATH?") from error
+    except AttributeError as error:
+        raise ConfigError(key, f"module {module!r} has no {name!r}.{closest(name, vars(importlib.import_module(module)))}") from error
+    if not inspect.isclass(found):
+        raise ConfigError(key, f"{path!r} is no class.")
+    return found

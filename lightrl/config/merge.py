@@ -1,0 +1,162 @@
+"""Laying one setting over what was given before it: a later one wins, and what it makes void is said."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from lightrl.config.choice import Choice, shown
+from lightrl.config.class_lookup import class_named, known
+from lightrl.config.errors import ConfigError, closest
+from lightrl.config.plain_values import parsed, plain_value
+from lightrl.config.reward_shorthand import reward_in_full
+from lightrl.config.settings import Item, Text
+from lightrl.config.signatures import Argument, Slot, arguments_of
+
+
+class Merger:
+    """Lays settings from one source after another over choices, and keeps notes of what a switch of classes dropped."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        """One line per key that a later setting made void."""
+
+    def arguments(self, choice: Choice, given: Any, key: str, source: str) -> None:
+        """Set arguments of a class that has been chosen.
+
+        Args:
+            choice: to be changed in place.
+            given: values by argument name.
+            key: where the choice stands.
+            source: where the values were given.
+
+        Raises:
+            ConfigError: an unknown argument, a value of the wrong type, an unknown class.
+        """
+        if not isinstance(given, dict):
+            raise ConfigError(key, f"the arguments of {choice.cls.__name__} are a mapping, got {shown(given)}.", f"Given in: {source}")
+        takes = choice.takes
+        for name, value in _undotted(given).items():
+            if name not in takes:
+                what = f"{choice.cls.__name__} has no argument {name!r}.{closest(name, takes)}"
+                raise ConfigError(f"{key}.{name}", f"{what} It takes: {', '.join(takes) or 'none'}.", f"Given in: {source}")
+            choice.arguments[name] = self._merged(takes[name], choice.value(name), value, f"{key}.{name}", source)
+            choice.sources[name] = source
+
+    def _merged(self, argument: Argument, old: Any, new: Any, key: str, source: str) -> Any:
+        slot = argument.slot
+        if slot.shape == "plain":
+            return plain_value(slot.annotation, old, new, key, source)
+        new = _untyped(new, key)
+        if slot.shape == "parts":
+            return self._parts(slot, old, new, key, source)
+        return self._one(slot, old, new, key, source)
+
+    def _parts(self, slot: Slot, old: Any, new: Any, key: str, source: str) -> dict[str, Any] | None:
+        if new is None and slot.optional:
+            return None
+        if not isinstance(new, dict):
+            raise ConfigError(
+                key,
+                f"expected a mapping of names to {slot.kind}s, got {shown(new)}.",
+                f"Type for example: --{key}.NAME {known(slot).split(', ')[0]}",
+            )
+        parts = dict(old or {})
+        for name, value in _undotted(new).items():
+            part = self._one(slot.item, parts.get(name), _untyped(value, f"{key}.{name}"), f"{key}.{name}", source)
+            if part is None:
+                parts.pop(name, None)
+            else:
+                parts[name] = part
+        return parts
+
+    def _one(self, slot: Slot, old: Choice | None, new: Any, key: str, source: str) -> Choice | None:
+        if new is None:
+            if not slot.optional:
+                raise ConfigError(key, f"cannot be null: it holds one of {known(slot)}.", f"Given in: {source}")
+            return None
+        if slot.kind == "reward":
+            new = reward_in_full(slot, old, new, key)
+        name, given = _split(new, key, source)
+        choice = self._chosen(slot, old, name, key, source)
+        if given:
+            self.arguments(choice, given, key, source)
+        return choice
+
+    def _chosen(self, slot: Slot, old: Choice | None, name: Any, key: str, source: str) -> Choice:
+        if slot.shape == "record" and slot.base is not None:
+            if name is not None:
+                raise ConfigError(
+                    key, f"expected a mapping of {', '.join(arguments_of(slot.base))}, got {shown(name)}.", f"Given in: {source}"
+                )
+            return copy.deepcopy(old) if old is not None else Choice(slot.base, slot)
+        if name is None:
+            if old is None:
+                raise ConfigError(
+                    key, f"no class is chosen here. Known: {known(slot)}.", f"Type for example: --{key} {known(slot).split(', ')[0]}"
+                )
+            return copy.deepcopy(old)
+        if not isinstance(name, str):
+            raise ConfigError(key, f"expected the name of a class, got {shown(name)}. Known: {known(slot)}.", f"Given in: {source}")
+        cls = class_named(slot, name, key)
+        if old is not None and old.cls is cls:
+            return Choice(cls, slot, copy.deepcopy(old.arguments), source, dict(old.sources), old.switched_from)
+        choice = Choice(cls, slot, source=source)
+        if old is not None:
+            self._drop(old, choice, key)
+        return choice
+
+    def _drop(self, old: Choice, new: Choice, key: str) -> None:
+        """Note what was given to a class that another one replaces."""
+        if old.sources:
+            new.switched_from = old.cls.__name__
+        for name, source in old.sources.items():
+            value = shown(old.arguments[name])
+            self.notes.append(f"dropped: {key}.{name} = {value} ({source}) was for {old.cls.__name__}; {new.cls.__name__} has replaced it")
+
+
+def carried(value: Any, key: str) -> list[str]:
+    """One line per key of a bundle that was given after the bundle had been switched, and is therefore in force."""
+    if not isinstance(value, Choice):
+        return []
+    lines = []
+    if value.switched_from is not None and value.slot.kind == "algorithm":
+        why = f"given after the switch from {value.switched_from} to {value.cls.__name__}"
+        lines = [f"carried: {key}.{name} = {shown(value.arguments[name])} ({source}), {why}" for name, source in value.sources.items()]
+    return lines + [line for name, part in value.arguments.items() for line in carried(part, f"{key}.{name}")]
+
+
+def _split(new: Any, key: str, source: str) -> tuple[Any, dict[str, Any]]:
+    """A value as class name (None: the one in force) and arguments."""
+    if not isinstance(new, dict):
+        return new, {}
+    new = _undotted(new)
+    if "class_path" not in new and "init_args" not in new:
+        return None, new
+    extra = sorted(set(new) - {"class_path", "init_args"})
+    if extra:
+        raise ConfigError(
+            f"{key}.{extra[0]}", "stands beside class_path, where only init_args may stand: put it under init_args.", f"Given in: {source}"
+        )
+    return _untyped(new.get("class_path"), key), _untyped(new.get("init_args"), key) or {}
+
+
+def _undotted(given: dict[str, Any]) -> dict[str, Any]:
+    """`{"a.b": 1}` as `{"a": {"b": 1}}`."""
+    result: dict[str, Any] = {}
+    for name, value in given.items():
+        first, dot, rest = str(name).partition(".")
+        if dot and isinstance(result.get(first), dict):
+            result[first][rest] = value
+        else:
+            result[first] = {rest: value} if dot else value
+    return result
+
+
+def _untyped(value: Any, key: str) -> Any:
+    """What was typed for a slot that holds classes: a name, null, or a mapping."""
+    if isinstance(value, Item):
+        raise ConfigError(key, "+= adds to a list, and this is none.")
+    if not isinstance(value, Text):
+        return value
+    return parsed(value, key) if value.text.lstrip().startswith("{") or value.text in ("null", "~", "None") else value.text

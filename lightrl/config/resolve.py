@@ -1,0 +1,137 @@
+"""From the words of a command to one resolved config: classes by import path, arguments checked, nothing required missing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from lightrl.config.choice import Choice
+from lightrl.config.class_lookup import DATA, MODULES, top_level_class
+from lightrl.config.errors import ConfigError, closest
+from lightrl.config.merge import Merger, carried
+from lightrl.config.missing import refuse_missing
+from lightrl.config.plain_values import parsed
+from lightrl.config.run_length import Rollouts
+from lightrl.config.settings import Request, Setting, Text
+from lightrl.config.signatures import Slot
+from lightrl.config.trainer_keys import check_trainer, verb_keys
+from lightrl.registry.classes import registry
+
+SECTIONS = {"model": MODULES, "data": DATA}
+"""The sections that hold parts, and the classes that they may name."""
+
+
+@dataclass
+class Resolved:
+    """What a run is made of."""
+
+    name: str
+    """Of the run: the config file's."""
+    folder: str
+    """Below which runs are logged."""
+    model: Choice
+    """The LightningModule with every part."""
+    data: Choice
+    """The LightningDataModule with every part."""
+    rollouts: Rollouts
+    """How long the run is."""
+    other: list[str]
+    """Words for Lightning's own parser: trainer and the rest, in order."""
+    notes: list[str]
+    """What was dropped and carried by switches of classes."""
+
+    @property
+    def words(self) -> list[str]:
+        """Everything as words for Lightning's parser."""
+        sections = {key: choice.as_config()["init_args"] for key, choice in (("model", self.model), ("data", self.data))}
+        return [*self.other, *self.rollouts.words, f"--config={yaml.safe_dump(sections, sort_keys=False)}"]
+
+
+def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
+    """Lay all settings over each other in order.
+
+    Args:
+        verb: of Lightning's Trainer, for the keys that it takes.
+        request: what was asked for.
+        complete: refuse a config that leaves out what is required.
+
+    Raises:
+        ConfigError: at the first thing that cannot be carried out.
+    """
+    # before the modules are imported: each `lazy_instance` of a plugin looks through all that has been, which takes seconds after them
+    registry()
+    choices = {section: _start(section, request.settings) for section in SECTIONS}
+    merger, rollouts, other = Merger(), Rollouts(), []
+    for setting in request.settings:
+        content = _content(setting)
+        for key in content:
+            if key not in (known := {**SECTIONS, "rollouts": None, "trainer": None, **dict.fromkeys(verb_keys(verb))}):
+                raise ConfigError(
+                    str(key), f"there is no such key.{closest(str(key), known)} Keys: {', '.join(known)}.", f"Given in: {setting.source}"
+                )
+        for section, choice in choices.items():
+            if section in content:
+                _lay(merger, choice, section, content[section], setting)
+        rollouts.read(content, setting)
+        rest = {key: value for key, value in content.items() if key not in (*SECTIONS, "rollouts")}
+        if rest:
+            check_trainer(rest, setting, verb)
+            other.append(f"--config={yaml.safe_dump(rest)}" if not setting.path else setting.word)
+    model, data = choices["model"], choices["data"]
+    if verb == "fit" and "algorithm" not in model.takes:
+        rollouts.refuse(model.cls.__name__)
+    if complete:
+        refuse_missing(model, data, rollouts if verb == "fit" else None)
+    notes = [*merger.notes, *carried(model, "model"), *carried(data, "data")]
+    return Resolved(request.name, request.folder, model, data, rollouts, other, notes)
+
+
+def print_notes(notes: list[str]) -> None:
+    """Print what switches of classes dropped and carried, once for all processes of a run."""
+    if os.environ.get("LOCAL_RANK", "0") == "0":
+        sys.stderr.writelines(f"{note}\n" for note in notes)
+
+
+def _content(setting: Setting) -> dict[str, Any]:
+    """A setting as a nested mapping."""
+    value = setting.value
+    for name in reversed(setting.path):
+        value = {name: value}
+    return dict(value)
+
+
+def _start(section: str, settings: list[Setting]) -> Choice:
+    """The section's class, the last that was named, without arguments."""
+    names = SECTIONS[section]
+    name = next(iter(names))
+    for setting in settings:
+        given = _section(_content(setting).get(section), section)
+        if isinstance(given, str):
+            name = given
+        elif isinstance(given, dict) and given.get("class_path") is not None:
+            class_path = given["class_path"]
+            name = class_path.text if isinstance(class_path, Text) else str(class_path)
+    cls = top_level_class(section, names, name)
+    return Choice(cls, Slot("part", cls, cls))
+
+
+def _lay(merger: Merger, choice: Choice, section: str, given: Any, setting: Setting) -> None:
+    given = _section(given, section)
+    if isinstance(given, str):
+        return
+    if isinstance(given, dict) and ("class_path" in given or "init_args" in given):
+        extra = sorted(set(given) - {"class_path", "init_args"})
+        if extra:
+            raise ConfigError(f"{section}.{extra[0]}", "stands beside class_path: put it under init_args.", f"Given in: {setting.source}")
+        given = given.get("init_args") or {}
+    if given:
+        merger.arguments(choice, given, section, setting.source)
+
+
+def _section(given: Any, section: str) -> Any:
+    """A section typed on the command line: a class name, or a mapping in YAML."""
+    return parsed(given, section)

@@ -1,0 +1,122 @@
+"""The words of a command as settings in the order in which they were given: whole files and single keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lightrl.config.errors import ConfigError
+from lightrl.config.yaml_files import find_config, read_config
+
+FOLDER = "runs"
+"""Where runs are logged unless the config says otherwise, below the working directory."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A value as it was typed; what it means depends on the type that the key has."""
+
+    text: str
+
+
+class Item(Text):
+    """`--KEY+=VALUE`: one more item of a list."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One thing that was asked for."""
+
+    path: tuple[str, ...]
+    """The key, split at its dots; empty for a whole file."""
+    value: Any
+    """A `Text` from the command line, or the mapping of a file."""
+    source: str
+    """Where it was given: the file, or `command line`."""
+
+    @property
+    def word(self) -> str:
+        """The setting as a word of the command line."""
+        return f"--{'.'.join(self.path)}{'+' if isinstance(self.value, Item) else ''}={self.value.text}"
+
+
+@dataclass
+class Request:
+    """What a command asks for."""
+
+    settings: list[Setting] = field(default_factory=list)
+    """In order; a later one wins."""
+    help: bool = False
+    """`--help`: show every key."""
+    help_for: list[tuple[tuple[str, ...], str | None]] = field(default_factory=list)
+    """`--KEY.help [NAME]`: show what a slot can hold, or the arguments of one class."""
+    print_config: bool = False
+    """`--print_config`: show the resolved config and do nothing."""
+
+    @property
+    def name(self) -> str:
+        """What the run is called: the first config file's name without its ending."""
+        files = [s.source for s in self.settings if not s.path]
+        return Path(files[0]).stem if files else "default"
+
+    @property
+    def folder(self) -> str:
+        """Below which runs are logged."""
+        return str(self.last("trainer", "default_root_dir") or FOLDER)
+
+    def last(self, *path: str) -> Any:
+        """What was last said at a key, as typed or as the file has it; None if nothing was."""
+        found = None
+        for setting in self.settings:
+            value = setting.value
+            if setting.path:
+                value = value.text if setting.path == path else None
+            else:
+                for name in path:
+                    value = value.get(name) if isinstance(value, dict) else None
+            found = value if value is not None else found
+        return found
+
+
+def read_words(words: list[str]) -> Request:
+    """Read the words after the verb.
+
+    Raises:
+        ConfigError: a word that is no option, an option without its value, a file that cannot be read.
+    """
+    request, rest = Request(), list(words)
+    while rest:
+        word = rest.pop(0)
+        if word in ("-h", "--help"):
+            request.help = True
+        elif word.partition("=")[0] == "--print_config":
+            request.print_config = True
+        elif word == "-c" or word.startswith("--"):
+            _option(request, word, rest)
+        else:
+            raise ConfigError("", f"unexpected word {word!r}: everything after the verb is --KEY VALUE, or --config FILE.")
+    return request
+
+
+def _option(request: Request, word: str, rest: list[str]) -> None:
+    key, equals, value = word.lstrip("-").partition("=")
+    more, key = key.endswith("+"), key.removesuffix("+")
+    if key.endswith(".help"):
+        name = value if equals else _take(rest)
+        request.help_for.append((tuple(key.removesuffix(".help").split(".")), name))
+        return
+    text = value if equals else _take(rest)
+    if text is None:
+        raise ConfigError(f"--{key}", f"a value must follow. Type for example: --{key} VALUE, or --{key}=VALUE.")
+    if key in ("config", "c"):
+        path = find_config(text)
+        request.settings.append(Setting((), read_config(str(path)), text if path == Path(text).expanduser() else path.stem))
+    else:
+        request.settings.append(Setting(tuple(key.split(".")), Item(text) if more else Text(text), "command line"))
+
+
+def _take(rest: list[str]) -> str | None:
+    if not rest or rest[0].startswith("--") or rest[0] in ("-c", "-h"):
+        return None
+    return rest.pop(0)

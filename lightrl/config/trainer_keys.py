@@ -1,0 +1,61 @@
+"""The keys that are Lightning's: of the trainer, and of the verb; each is checked by name and, where it is plain, by type."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any
+
+from lightrl.config.errors import ConfigError, closest
+from lightrl.config.plain_values import checked
+from lightrl.config.settings import Item, Setting, Text
+from lightrl.config.signatures import Argument, arguments_of, is_simple
+from lightrl.config.trainer_classes import refuse_unknown_class
+
+_TYPES = {"seed_everything": bool | int, "ckpt_path": str | None}
+_OURS = {"self", "model", "datamodule", "dataloaders", "train_dataloaders", "val_dataloaders"}
+
+
+@functools.cache
+def verb_keys(verb: str) -> tuple[str, ...]:
+    """The top-level keys that Lightning takes for a verb."""
+    from lightning.pytorch import Trainer
+
+    parameters = inspect.signature(getattr(Trainer, verb)).parameters
+    return ("seed_everything", *(name for name in parameters if name not in _OURS))
+
+
+def check_trainer(content: dict[str, Any], setting: Setting, verb: str) -> None:
+    """Check what a setting says of the trainer.
+
+    Raises:
+        ConfigError: an unknown argument, or a plain value of the wrong type.
+    """
+    for name, annotation in _TYPES.items():
+        if name in content:
+            checked(annotation, content[name], name, setting.source)
+    trainer = content.get("trainer")
+    if isinstance(trainer, Text) or ("trainer" in content and not isinstance(trainer, dict)):
+        raise ConfigError(
+            "trainer", "expected a mapping of the Trainer's arguments.", f"Type for example: lightrl {verb} --trainer.devices 1"
+        )
+    for name, value in (trainer or {}).items():
+        takes = _arguments()
+        if name not in takes:
+            raise ConfigError(
+                f"trainer.{name}", f"the Trainer has no argument {name!r}.{closest(name, takes)}", f"Given in: {setting.source}"
+            )
+        if name == "gradient_clip_val" and value is not None:
+            raise ConfigError("trainer.gradient_clip_val", "the module clips its own gradients.", "Type: --model.max_grad_norm VALUE")
+        annotation = takes[name].slot.annotation
+        if not is_simple(annotation):
+            refuse_unknown_class(annotation, value, f"trainer.{name}", setting.source)
+        elif not isinstance(value, Item):
+            checked(annotation, value, f"trainer.{name}", setting.source)
+
+
+@functools.cache
+def _arguments() -> dict[str, Argument]:
+    from lightning.pytorch import Trainer
+
+    return dict(arguments_of(Trainer))

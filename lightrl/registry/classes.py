@@ -1,0 +1,111 @@
+"""Names: a short name means what the hooks registered under it, and nothing else."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+from typing import Any
+
+from lightrl.hookspecs import KINDS, Kind
+from lightrl.registry.loader import CORE, PluginRecord, base_class, load_plugins
+
+
+class UnknownName(ValueError):  # noqa: N818 - what it is reads better without a suffix
+    """A name in a config that no plugin registered, or that two did."""
+
+
+class Registry:
+    """The classes of all loaded plugins by kind and name."""
+
+    def __init__(self, records: list[PluginRecord]) -> None:
+        """
+        Args:
+            records: of every plugin, failed ones included; a plugin that takes a name of the core is turned into a failed one.
+        """
+        self.records = records
+        for record in records:
+            self._protect_core(record)
+
+    def of_kind(self, kind: str) -> list[tuple[str, type[Any]]]:
+        """Every registered class of a kind with the distribution that brought it, sorted by name."""
+        found = [(r.distribution, cls) for r in self.records if not r.error for cls in r.classes.get(kind, [])]
+        return sorted(found, key=lambda pair: (pair[1].__name__, pair[0]))
+
+    def resolve(self, kind: str, name: str, key: str = "") -> type[Any]:
+        """The class that a config means.
+
+        Args:
+            kind: title of the kind, a key of `KINDS`.
+            name: `Name`, `distribution:Name`, or a full import path `package.module.Name`.
+            key: where in the config it stands, for the message.
+
+        Raises:
+            UnknownName: nothing or more than one thing has this name, or it is not of this kind.
+        """
+        where = f"{key}: " if key else ""
+        distribution, colon, short = name.rpartition(":")
+        if not colon and "." in name:
+            return self._imported(KINDS[kind], name, where)
+        matches = [(d, cls) for d, cls in self.of_kind(kind) if cls.__name__ == short and (not colon or d == distribution)]
+        if len(matches) == 1:
+            return matches[0][1]
+        if matches:
+            choices = " or ".join(f"{d}:{short}" for d, _ in matches)
+            raise UnknownName(f"{where}{len(matches)} plugins register a {kind} named {short!r}. Write {choices}.")
+        raise UnknownName(
+            f"{where}no {kind} is named {name!r}.{self._suggestion(kind, short)} {self._known(kind)}{did_not_load(self.records)}"
+        )
+
+    def _suggestion(self, kind: str, name: str) -> str:
+        names = {cls.__name__.lower(): cls.__name__ for _, cls in self.of_kind(kind)}
+        close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
+        return f" Did you mean {names[close[0]]!r}?" if close else ""
+
+    def _known(self, kind: str) -> str:
+        by_distribution: dict[str, list[str]] = {}
+        for distribution, cls in self.of_kind(kind):
+            by_distribution.setdefault(distribution, []).append(cls.__name__)
+        order = sorted(by_distribution, key=lambda d: (d != CORE, d))
+        listed = ", ".join(f"{', '.join(by_distribution[d])} ({d})" for d in order)
+        return f"Known: {listed or 'none'}."
+
+    def _imported(self, kind: Kind, path: str, where: str) -> type[Any]:
+        module_name, _, name = path.rpartition(".")
+        try:
+            found = getattr(importlib.import_module(module_name), name)
+        except (ImportError, AttributeError) as error:
+            raise UnknownName(f"{where}{path!r} cannot be imported: {error}.") from error
+        base = base_class(kind)
+        if not isinstance(found, type) or not issubclass(found, base):
+            raise UnknownName(f"{where}{path!r} is not a {kind.title}: it is no subclass of {base.__module__}.{base.__name__}.")
+        return found
+
+    def _protect_core(self, record: PluginRecord) -> None:
+        if record.distribution == CORE or record.error:
+            return
+        core = {(k, cls.__name__) for r in self.records if r.distribution == CORE for k, classes in r.classes.items() for cls in classes}
+        mine = {(kind, cls.__name__) for kind, classes in record.classes.items() for cls in classes}
+        taken = [f"{name} ({kind})" for kind, name in sorted(mine & core)]
+        if taken:
+            record.error = f"it registers {', '.join(taken)}, and names of the core are reserved: rename the class"
+
+
+def did_not_load(records: list[PluginRecord]) -> str:
+    """A line for each plugin that failed: the name that is looked for may have been its."""
+    return "".join(
+        f"\nPlugin {r.name!r} ({r.origin}) did not load: {first_line(r.error)}. See: lightrl plugins show {r.name}"
+        for r in records
+        if r.error
+    )
+
+
+def first_line(text: str | None) -> str:
+    """The first line of a message, for tables and lists."""
+    return (text or "").strip().splitlines()[0] if (text or "").strip() else ""
+
+
+@functools.cache
+def registry() -> Registry:
+    """The plugins of this process, loaded once."""
+    return Registry(load_plugins())

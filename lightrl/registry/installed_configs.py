@@ -1,0 +1,59 @@
+"""Installed configs: configs that travel in the packages of plugins and that `--config NAME` finds."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from lightrl.registry.classes import Registry, UnknownName, did_not_load
+
+_CLAUSE_END = re.compile(r":\s|(?<=\.)(?<!\bDr\.)\s+(?=[A-Z])")
+
+
+@dataclass(frozen=True)
+class InstalledConfig:
+    """One config of an installed package."""
+
+    name: str
+    """Its file's, without the ending."""
+    distribution: str
+    """The installed package that brought it."""
+    path: Path
+    """Where it stands."""
+
+    @property
+    def summary(self) -> str:
+        """What the comment at its top says up to the first colon or full stop; empty if there is none."""
+        lines = []
+        for line in self.path.read_text(encoding="utf-8").splitlines():
+            if not line.startswith("#") or not line.removeprefix("#").strip():
+                break
+            lines.append(line.removeprefix("#").strip())
+        return _CLAUSE_END.split(" ".join(lines))[0].rstrip(".")
+
+
+def installed_configs(registry: Registry) -> list[InstalledConfig]:
+    """Every config of the plugins that loaded, sorted by name."""
+    found = {(path.stem, r.distribution): path for r in registry.records if not r.error for path in r.configs}
+    return [InstalledConfig(name, distribution, path) for (name, distribution), path in sorted(found.items())]
+
+
+def config_named(registry: Registry, name: str) -> InstalledConfig:
+    """The config that `NAME` or `distribution:NAME` means.
+
+    Raises:
+        UnknownName: no config, or more than one, has this name.
+    """
+    distribution, colon, short = name.rpartition(":")
+    installed = installed_configs(registry)
+    matches = [r for r in installed if r.name == short and (not colon or r.distribution == distribution)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        choices = " or ".join(f"{r.distribution}:{short}" for r in matches)
+        raise UnknownName(f"{len(matches)} packages bring a config named {short!r}. Write {choices}.")
+    near = difflib.get_close_matches(short, sorted({r.name for r in installed}), n=3, cutoff=0.6)
+    suggestion = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    raise UnknownName(f"no installed config is named {name!r}.{suggestion} All of them: lightrl configs{did_not_load(registry.records)}")

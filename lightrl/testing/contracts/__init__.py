@@ -1,0 +1,45 @@
+"""The contract of every class that this package registers, one file per kind; importing this registers them all."""
+
+from lightrl.testing.contracts import (
+    advantage,
+    aggregation,
+    algorithm,
+    clip,
+    common,
+    critic,
+    engine,
+    kl,
+    loss_term,
+    objective,
+    ratio,
+    reference,
+    reward,
+    sampler,
+    sources,
+    weights,
+)
+from lightrl.testing.contracts.check import CHECKS, BrokenContract, Check, Make, contract_check
+
+__all__ = [
+    "CHECKS",
+    "BrokenContract",
+    "Check",
+    "Make",
+    "advantage",
+    "aggregation",
+    "algorithm",
+    "clip",
+    "common",
+    "contract_check",
+    "critic",
+    "engine",
+    "kl",
+    "loss_term",
+    "objective",
+    "ratio",
+    "reference",
+    "reward",
+    "sampler",
+    "sources",
+    "weights",
+]

@@ -1,0 +1,71 @@
+"""The contract of every aggregation."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from lightrl.parts.base import unpack
+from lightrl.testing.contracts.check import Make, contract_check, expect, expect_same, expect_shape
+from lightrl.testing.contracts.rows import Micro, micros, shuffled
+from lightrl.training.loss_counts import counts_of
+from lightrl.types import Counts
+
+KIND = "aggregation"
+
+
+def weights(make: Make, micro: Micro, whole: Micro | None = None) -> Tensor:
+    """Weights of a micro-batch, with the counts of the whole step."""
+    step = micro if whole is None else whole
+    counts = Counts(*counts_of(step.token_weight, step.group).tolist())
+    found, _ = unpack(make().weights(micro.token_weight, micro.group, counts))
+    expect_shape(found, list(micro.mask.shape), "the weights", token_weight=micro.token_weight)
+    return found  # type: ignore[no-any-return]
+
+
+@contract_check(KIND, "tokens with a loss weigh something and others nothing")
+def positive(make: Make) -> None:
+    """Finite, above 0 exactly where the token weight is."""
+    for micro in micros():
+        found = weights(make, micro)
+        expect(found.isfinite(), "weights must be finite", weights=found, token_weight=micro.token_weight)
+        expect((found > 0) == micro.mask, "a weight must be above 0 where the token weight is, 0 elsewhere", weights=found, mask=micro.mask)
+
+
+@contract_check(KIND, "a step in which everything is masked weighs 0")
+def all_masked(make: Make) -> None:
+    """Never 0 / 0."""
+    for micro in micros():
+        empty = Micro(**{**vars(micro), "token_weight": torch.zeros_like(micro.token_weight), "mask": torch.zeros_like(micro.mask)})
+        expect(weights(make, empty) == 0, "weights must be 0 where no token has a loss", weights=weights(make, empty))
+
+
+@contract_check(KIND, "splitting a step into micro-batches and ranks changes nothing")
+def splitting(make: Make) -> None:
+    """Given the counts of the whole step, each row by itself, and rows in another order, weigh the same."""
+    for micro in micros():
+        whole = weights(make, micro)
+        for chosen in (shuffled(len(micro)), *([i] for i in range(len(micro)))):
+            own = weights(make, micro.select(chosen), micro)
+            what = f"rows {chosen} by themselves weigh something else: use the counts of the whole step"
+            expect_same(whole[chosen], own, what, 1e-6, token_weight=micro.token_weight, group=micro.group)
+
+
+@contract_check(KIND, "padding changes nothing")
+def padding(make: Make) -> None:
+    """Three more positions on the right."""
+    for micro in micros():
+        wide = weights(make, micro.padded(3))[:, : micro.mask.shape[1]]
+        expect_same(weights(make, micro), wide, "three padded positions change the weights", 1e-6, token_weight=micro.token_weight)
+
+
+@contract_check(KIND, "divides_by_row_length is true")
+def divides(make: Make) -> None:
+    """Declared if and only if long rows weigh as much as short ones."""
+    token_weight = torch.tensor([[1.0, 1, 1, 1], [1, 1, 0, 0]])
+    micro = next(m for m in micros() if len(m) == 2)
+    pair = Micro(**{**vars(micro), "token_weight": token_weight, "mask": token_weight > 0, "group": torch.zeros(2, dtype=torch.long)})
+    rows = weights(make, pair).sum(1)
+    same = bool((rows[0] - rows[1]).abs() < 1e-6)
+    declared = make().divides_by_row_length
+    expect(same == declared, f"divides_by_row_length is {declared}, and rows of 4 and 2 tokens weigh", weights_of_rows=rows)

@@ -1,0 +1,95 @@
+"""A check: one sentence of a kind's contract, and a function that raises when a class breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lightrl.types import WithStatistics
+
+Make = Callable[[], Any]
+"""Builds a fresh instance of the class in question, with the same arguments every time."""
+
+
+class BrokenContract(AssertionError):  # noqa: N818 - what it is reads better without a suffix
+    """A class does not do what every class of its kind must; the message shows the smallest example found."""
+
+    def __init__(self, what: str, **example: Any) -> None:
+        """
+        Args:
+            what: what happened, and what was expected.
+            **example: the values in question by name.
+        """
+        super().__init__("\n".join([what, *(f"  {name} = {shown(value)}" for name, value in example.items())]))
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the contract of a kind."""
+
+    kind: str
+    """Title of the kind as in `KINDS`; `part` is every class with state and needs."""
+    title: str
+    """The sentence."""
+    run: Callable[[Make], None]
+    """Raises `BrokenContract` if the class breaks it."""
+
+
+CHECKS: list[Check] = []
+"""Every check of every contract, in the order of definition."""
+
+
+def contract_check(kind: str, title: str) -> Callable[[Callable[[Make], None]], Callable[[Make], None]]:
+    """Make a function a check of the contract of every class of a kind."""
+
+    def register(run: Callable[[Make], None]) -> Callable[[Make], None]:
+        CHECKS.append(Check(kind, title, run))
+        return run
+
+    return register
+
+
+def shown(value: Any) -> str:
+    """A value in a message: shape, dtype and numbers of a tensor, anything else as Python shows it."""
+    if isinstance(value, WithStatistics):
+        return shown(value.value)
+    if not isinstance(value, Tensor):
+        return repr(value)
+    numbers = value.detach().cpu()
+    rounded = numbers.double().mul(1e4).round().div(1e4).tolist() if numbers.is_floating_point() else numbers.tolist()
+    return f"{list(value.shape)} {str(value.dtype).removeprefix('torch.')} {rounded}"
+
+
+def expect_same(one: Tensor, other: Tensor, what: str, tolerance: float = 1e-5, **example: Any) -> None:
+    """Both tensors hold the same numbers, up to a tolerance relative to the largest of them."""
+    expect_shape(other, list(one.shape), what, **example)
+    before, after = one.detach().double(), other.detach().double()
+    scale = max(1.0, float(before.abs().max()) if before.numel() else 1.0)
+    if not torch.allclose(before, after, rtol=0, atol=tolerance * scale):
+        raise BrokenContract(what, before=one, after=other, **example)
+
+
+def expect_shape(value: Any, shape: list[int], what: str, **example: Any) -> None:
+    """The value is a tensor of this shape."""
+    if not isinstance(value, Tensor):
+        raise BrokenContract(f"{what}: expected a tensor of shape {shape}, got {type(value).__name__}", **example)
+    if list(value.shape) != shape:
+        raise BrokenContract(f"{what}: expected shape {shape}, got {list(value.shape)}", **example)
+
+
+def expect(holds: bool | Tensor, what: str, **example: Any) -> None:
+    """The condition holds; of a tensor, everywhere."""
+    if not bool(holds.all() if isinstance(holds, Tensor) else holds):
+        raise BrokenContract(what, **example)
+
+
+def expect_statistics(statistics: Any, rows: int, length: int, **example: Any) -> None:
+    """Statistics are tensors per row or per token."""
+    for name, statistic in statistics.items():
+        value = getattr(statistic, "value", statistic)
+        fits = isinstance(value, Tensor) and list(value.shape) in ([rows], [rows, length])
+        expect(fits, f"statistic {name!r} must have shape [{rows}] or [{rows}, {length}], got {shown(value)}", **example)

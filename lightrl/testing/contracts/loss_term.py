@@ -1,0 +1,75 @@
+"""The contract of every loss term."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lightrl.parts.aggregation import Aggregation
+from lightrl.parts.base import unpack
+from lightrl.testing.contracts.check import BrokenContract, Make, contract_check, expect, expect_same, expect_shape
+from lightrl.testing.contracts.rows import brief, experiences, poisoned, shuffled
+from lightrl.testing.contracts.weights import row_promises
+from lightrl.types import Experience, PolicyOutput
+
+KIND = "loss term"
+
+row_promises(KIND, lambda part, rows: part.mask(rows), of="of its mask, ")
+
+
+def outputs(rows: Experience, needs: frozenset[str]) -> PolicyOutput:
+    """What a policy might say of the rows; entropy and values only if they are needed."""
+    generator = torch.Generator().manual_seed(len(rows))
+    noise = [torch.rand(rows.old_logprobs.shape, generator=generator) for _ in range(3)]
+    entropy, values = (noise[1] if "entropy" in needs else None), (noise[2] if "values" in needs else None)
+    return PolicyOutput((rows.old_logprobs - 0.3 * noise[0]).requires_grad_(), entropy, values)
+
+
+def loss(part: Any, rows: Experience, output: PolicyOutput) -> Tensor:
+    """The term's loss, of the expected shape."""
+    found, _ = unpack(part.loss(rows, output))
+    expect_shape(found, list(rows.response_mask.shape), "the loss", **brief(rows))
+    return found  # type: ignore[no-any-return]
+
+
+@contract_check(KIND, "it gives each of its tokens a finite loss, from what it needs")
+def shapes(make: Make) -> None:
+    """Entropy and values are there only if declared."""
+    for rows in experiences():
+        part = make()
+        try:
+            found = loss(part, rows, outputs(rows, part.needs))
+        except (AssertionError, TypeError, AttributeError) as error:
+            if isinstance(error, BrokenContract):
+                raise
+            raise BrokenContract(f"with only {sorted(part.needs)} there, as its `needs` says, it raises {error!r}") from error
+        chosen = unpack(part.mask(rows))[0] * rows.response_mask > 0
+        expect(found[chosen].isfinite(), "the loss must be finite on the tokens of its mask", loss=found, **brief(rows))
+
+
+@contract_check(KIND, "rows and masked positions have no influence on each other")
+def rows_apart(make: Make) -> None:
+    """In another order and with NaN at masked positions the loss is the same."""
+    for rows in experiences():
+        part = make()
+        output = outputs(rows, part.needs)
+        chosen = unpack(part.mask(rows))[0] * rows.token_weight > 0
+        whole = loss(part, rows, output)
+        bad = loss(make(), replace(poisoned(rows), token_weight=rows.token_weight), output)
+        expect_same(whole[chosen], bad[chosen], "NaN at masked positions leaks out", **brief(rows))
+        order = shuffled(len(rows))
+        moved = PolicyOutput(*(None if x is None else x[order] for x in (output.logprobs, output.entropy, output.values)))  # type: ignore[arg-type]
+        own = loss(make(), rows.select(order), moved)
+        expect_same(whole[order][chosen[order]], own[chosen[order]], "rows in another order get another loss", **brief(rows))
+
+
+@contract_check(KIND, "without a coefficient it needs nothing")
+def honest_needs(make: Make) -> None:
+    """Nothing is computed for a term that is switched off."""
+    part = make()
+    expect(isinstance(part.aggregation, Aggregation), f"aggregation must be an Aggregation, got {part.aggregation!r}")
+    part.coefficient = 0.0
+    expect(not part.needs, f"with coefficient 0 it still needs {sorted(part.needs)}")

@@ -1,0 +1,139 @@
+"""The contract of every objective."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lightrl.parts.base import unpack
+from lightrl.parts.objective import LabelledObjective, Likelihood, PairObjective
+from lightrl.testing.contracts.check import BrokenContract, Make, contract_check, expect, expect_same, expect_shape, expect_statistics
+from lightrl.testing.contracts.rows import shuffled
+
+KIND = "objective"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """n rows: both completions of pairs; of labelled completions the first ones, every other one good."""
+
+    chosen: Likelihood
+    """The better ones."""
+    rejected: Likelihood
+    """The worse ones."""
+
+    def select(self, rows: list[int]) -> Rows:
+        """These rows, in this order."""
+        return Rows(self.chosen.select(torch.tensor(rows)), self.rejected.select(torch.tensor(rows)))
+
+    @property
+    def good(self) -> Tensor:
+        """`[n]` bool: the labels."""
+        return self.chosen.tokens % 2 == 0
+
+    def __len__(self) -> int:
+        return len(self.chosen.logprob)
+
+
+def examples() -> Iterator[Rows]:
+    """Examples, smallest first; of one row, of near and far apart completions, and of very likely ones."""
+    for seed, (n, spread) in enumerate([(1, 0.1), (2, 0.1), (4, 1.0), (7, 5.0), (5, 40.0)]):
+        generator = torch.Generator().manual_seed(seed)
+        yield Rows(_likelihood(n, spread, generator), _likelihood(n, spread, generator))
+    yield Rows(*(Likelihood(torch.tensor([-1e-6]), torch.tensor([3.0]), torch.tensor([-1.0])) for _ in range(2)))
+
+
+def _likelihood(n: int, spread: float, generator: torch.Generator) -> Likelihood:
+    tokens = torch.randint(1, 9, (n,), generator=generator).float()
+    logprob = -tokens * (0.05 + torch.rand(n, generator=generator))
+    return Likelihood(logprob, tokens, logprob + spread * torch.randn(n, generator=generator))
+
+
+def asked(part: Any, rows: Rows) -> Rows:
+    """The rows with no more than the part says that it needs."""
+    if "ref_logprobs" in part.needs:
+        return rows
+    return Rows(replace(rows.chosen, reference=None), replace(rows.rejected, reference=None))
+
+
+def losses(part: Any, rows: Rows, prepared: dict[str, Tensor]) -> tuple[Tensor, Any, Tensor, Tensor]:
+    """The loss and the statistics per row, and the gradients with respect to the log-probs of both completions."""
+    one, other = (replace(side, logprob=side.logprob.clone().requires_grad_()) for side in (rows.chosen, rows.rejected))
+    if isinstance(part, PairObjective):
+        found, statistics = unpack(part.loss(one, other))
+    else:
+        found, statistics = unpack(part.loss(one, rows.good, prepared))
+    expect_shape(found, [len(rows)], "the loss", example=rows)
+    gradients = torch.autograd.grad(found.sum(), [one.logprob, other.logprob], allow_unused=True)
+    first, second = (torch.zeros(len(rows)) if gradient is None else gradient for gradient in gradients)
+    return found.detach(), statistics, first, second
+
+
+def prepared_by(part: Any, rows: Rows) -> dict[str, Tensor]:
+    """What the part computes before a step, if it does."""
+    return part.prepare(rows.rejected) if isinstance(part, LabelledObjective) and part.needs_mismatched else {}
+
+
+@contract_check(KIND, "it gives each row a finite loss and a reward, from what it needs")
+def shapes(make: Make) -> None:
+    """The reference is there only if declared; the gradient is finite too."""
+    for whole in examples():
+        part = make()
+        rows = asked(part, whole)
+        try:
+            found, statistics, first, second = losses(part, rows, prepared_by(part, rows))
+            reward = part.reward(rows.chosen)
+        except (RuntimeError, TypeError, AttributeError) as error:
+            raise BrokenContract(f"with only {sorted(part.needs)} there, as its `needs` says, it raises {error!r}", example=rows) from error
+        expect_shape(reward, [len(rows)], "the reward", example=rows)
+        expect_statistics(statistics, len(rows), 0, example=rows)
+        for name, value in (("loss", found), ("reward", reward), ("gradient", first), ("gradient", second)):
+            expect(value.isfinite(), f"the {name} must be finite", found=value, example=rows)
+
+
+@contract_check(KIND, "rows have no influence on each other")
+def rows_apart(make: Make) -> None:
+    """In another order, and in micro-batches of one row, each gets the same loss and gradient, given what was prepared."""
+    for whole in examples():
+        part = make()
+        rows = asked(part, whole)
+        prepared = prepared_by(part, rows)
+        found, _, first, second = losses(part, rows, prepared)
+        order = shuffled(len(rows))
+        for chosen in (order, *([i] for i in range(len(rows)))):
+            own, _, one, other = losses(make(), rows.select(chosen), prepared)
+            expect_same(found[chosen], own, f"rows {chosen} by themselves get another loss", example=rows)
+            expect_same(first[chosen], one, f"rows {chosen} by themselves get another gradient", example=rows)
+            expect_same(second[chosen], other, f"rows {chosen} by themselves get another gradient", example=rows)
+
+
+@contract_check(KIND, "where the policy is the reference it raises good completions and never a bad one")
+def sign(make: Make) -> None:
+    """What is far enough apart, or nearly certain, may be left alone."""
+    raised = False
+    for whole in examples():
+        part = make()
+        rows = Rows(*(replace(side, reference=side.logprob.clone()) for side in (whole.chosen, whole.rejected)))
+        _, _, first, second = losses(part, asked(part, rows), prepared_by(part, rows))
+        if isinstance(part, LabelledObjective):
+            first, second = first[rows.good], first[~rows.good]
+        expect(first <= 0, "descent makes a good completion less likely", gradient=first, example=rows)
+        expect(second >= 0, "descent makes a bad completion likelier", gradient=second, example=rows)
+        raised = raised or bool((first < 0).any())
+    expect(raised, "there is no example in which descent makes a good completion likelier")
+
+
+@contract_check(KIND, "what it prepares does not depend on the order of rows")
+def preparation(make: Make) -> None:
+    """Nor has it a gradient."""
+    for rows in examples():
+        part = make()
+        before, after = prepared_by(part, rows), prepared_by(make(), rows.select(shuffled(len(rows))))
+        expect(before.keys() == after.keys(), "rows in another order prepare something else", before=before, after=after)
+        for name, value in before.items():
+            expect_same(value, after[name], f"rows in another order prepare another {name!r}", example=rows)
+            expect(not value.requires_grad, f"what is prepared has no gradient, but {name!r} has")

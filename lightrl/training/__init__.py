@@ -1,0 +1,1 @@
+"""LightningModules: what all share here, online and offline learning in their folders."""

@@ -1,0 +1,1 @@
+"""Learning from data that is given: demonstrations, preferences, rankings."""

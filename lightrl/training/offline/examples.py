@@ -1,0 +1,145 @@
+"""What is imitated: rows of data as tokens, and the weight of each token in the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from lightrl.data.turn_weights import TURN_WEIGHTS
+from lightrl.policy.policy import Policy
+from lightrl.policy.turns import tokenize_turns
+from lightrl.training.offline.pairs import encode_completion, refuse_too_long
+from lightrl.types import Prompt, Rows
+
+
+@dataclass(kw_only=True)
+class Examples(Rows):
+    """Texts to be imitated."""
+
+    input_ids: Tensor
+    """`[N, L]` int64, prompt, answer and EOS, or a conversation, padded on the right."""
+    token_weight: Tensor
+    """`[N, L]` f32: what a token counts in the loss, 0 on what is not imitated, on padding and on the first token of a row."""
+    lengths: Tensor
+    """`[N]` int64, tokens of each row."""
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @classmethod
+    def nothing(cls) -> Examples:
+        """A row that weighs nothing, for a rank that has none of its own."""
+        return cls(input_ids=torch.zeros(1, 1, dtype=torch.long), token_weight=torch.zeros(1, 1), lengths=torch.ones(1, dtype=torch.long))
+
+
+@dataclass(frozen=True)
+class ExampleReader:
+    """Makes a row of tokens and weights from a prompt with an answer, a whole conversation, or a plain text.
+
+    An answer and its EOS weigh 1. Of a conversation that ends with the assistant's message, what the assistant wrote weighs 1, or what
+    `train` and `weight` of the message say. What is left weighs 0, or 1 where everything is learnt from; then a text without an answer
+    is an example too.
+    """
+
+    policy: Policy
+    """Whose tokenizer and chat template are used."""
+    everything: bool = False
+    """Prompts are learnt from as well."""
+    max_length: int | None = None
+    """Most tokens of a row; None: as many as the policy takes."""
+
+    def shows(self, prompt: Prompt) -> bool:
+        """There is something to imitate in it.
+
+        Raises:
+            ValueError: two things contradict each other; the message names the prompt.
+        """
+        return is_conversation(prompt) or prompt.answer is not None or (self.everything and prompt.text is not None)
+
+    def refuse_empty(self, prompt: Prompt) -> None:
+        """Refuse what shows nothing.
+
+        Raises:
+            ValueError: there is nothing to imitate; the message names the prompt.
+        """
+        if not self.shows(prompt):
+            raise ValueError(
+                f"prompt {prompt.id!r} has no answer to imitate: set the source's answer field, give whole conversations that end with the "
+                "assistant's message, or drop the prompt"
+            )
+
+    def read(self, prompt: Prompt) -> tuple[list[int], list[float]]:
+        """Ids and weights of one row, of any length.
+
+        Raises:
+            ValueError: there is nothing to imitate, or the tokens of a message cannot be found; the message names the prompt.
+        """
+        self.refuse_empty(prompt)
+        if is_conversation(prompt):
+            ids, weights = self._conversation(prompt)
+        else:
+            ids, start = encode_completion(self.policy, prompt, "" if prompt.answer is None else str(prompt.answer))
+            weights = [float(self.everything)] * start + [1.0] * (len(ids) - start)
+        if not any(weights[1:]):
+            raise ValueError(f"prompt {prompt.id!r} has no token with a weight, so there is nothing to imitate: drop the row")
+        return ids, [0.0, *weights[1:]]
+
+    def encode(self, prompts: Sequence[Prompt]) -> Examples:
+        """Rows of these prompts.
+
+        Raises:
+            ValueError: as `read`, or a row has more tokens than `max_length` or the policy takes.
+        """
+        rows = [self.read(prompt) for prompt in prompts]
+        for prompt, (ids, _) in zip(prompts, rows, strict=True):
+            refuse_too_long(self.policy, prompt, len(ids), self.max_length)
+        lengths = torch.tensor([len(ids) for ids, _ in rows], dtype=torch.long)
+        width = int(lengths.max()) if rows else 0
+        return Examples(
+            input_ids=torch.tensor([[*ids, *[0] * (width - len(ids))] for ids, _ in rows], dtype=torch.long).view(-1, width),
+            token_weight=torch.tensor([[*w, *[0.0] * (width - len(w))] for _, w in rows], dtype=torch.float32).view(-1, width),
+            lengths=lengths,
+        )
+
+    def _conversation(self, prompt: Prompt) -> tuple[list[int], list[float]]:
+        messages = prompt.messages or ()
+        given = prompt.meta.get(TURN_WEIGHTS) or [None] * len(messages)
+        own = {i: 1.0 if given[i] is None else given[i] for i, message in enumerate(messages) if message["role"] == "assistant"}
+        # where a message weighs what surrounds it, nobody needs to know where it begins
+        wanted = [i for i, weight in own.items() if weight != float(self.everything)]
+        tokenizer, ends = self.policy.tokenizer, self.policy.eos_token_ids
+        eos = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else min(ends)
+        try:
+            turns = tokenize_turns(tokenizer, messages, wanted, ends, eos)
+        except ValueError as error:
+            raise ValueError(f"prompt {prompt.id!r}: {error}") from error
+        weights = [float(self.everything)] * len(turns.ids)
+        for turn, places in turns.written.items():
+            weights[places.start : places.stop] = [own[turn]] * len(places)
+        return turns.ids, weights
+
+
+def is_conversation(prompt: Prompt) -> bool:
+    """The prompt is not to be answered: it holds the answer, as the assistant's last message.
+
+    Raises:
+        ValueError: it has an answer beside it.
+    """
+    if prompt.messages is None or prompt.messages[-1]["role"] != "assistant":
+        return False
+    if prompt.answer is not None:
+        raise ValueError(
+            f"prompt {prompt.id!r} ends with the assistant's message and has an answer beside it, so nothing says which is to be imitated: "
+            "set the source's answer to null, or the column to `columns`"
+        )
+    return True
+
+
+def asked(prompt: Prompt) -> Prompt:
+    """What is to be answered: a conversation without its last message, which is the answer; any other prompt as it is."""
+    if not is_conversation(prompt) or prompt.messages is None:
+        return prompt
+    return replace(prompt, messages=prompt.messages[:-1], answer=prompt.messages[-1]["content"], meta={})

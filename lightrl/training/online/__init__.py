@@ -1,0 +1,1 @@
+"""Learning from completions that the policy samples itself."""

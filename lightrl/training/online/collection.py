@@ -1,0 +1,110 @@
+"""What a sampler works with during a run: prompts, completions, scores, and sums over ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from lightrl.parts.engine import RolloutEngine
+from lightrl.parts.sampler import Reduction
+from lightrl.rewards.reward_set import RewardSet
+from lightrl.rewards.scoring import Scoring
+from lightrl.strategies.adapter import StrategyAdapter
+from lightrl.training.statistics import StatisticsLedger
+from lightrl.types import Prompt, Rollout, ScoredRollout
+
+
+class RunCollection:
+    """The `Collection` of one rollout: group numbers are unique within it, whatever the number of generate calls."""
+
+    def __init__(
+        self,
+        prompts: int,
+        draw: Callable[[Sequence[int]], list[Prompt]],
+        engine: RolloutEngine,
+        rewards: RewardSet,
+        adapter: StrategyAdapter,
+        phase: Callable[[str], AbstractContextManager[None]],
+        ledger: StatisticsLedger,
+    ) -> None:
+        """
+        Args:
+            prompts: groups that this rank's batch should hold.
+            draw: gives the next prompts of this rank, told how many every rank wants.
+            engine: synchronised with the policy.
+            rewards: score the completions.
+            adapter: of the strategy, for sums over ranks.
+            phase: times and shows a phase.
+            ledger: receives what the sampler reports.
+        """
+        self.prompts = prompts
+        self._draw, self._ledger = draw, ledger
+        self._engine, self._rewards, self._adapter, self._phase = engine, rewards, adapter, phase
+        self._groups = 0
+
+    def draw(self, n: int) -> list[Prompt]:
+        """The next n prompts of this rank."""
+        return self._draw(self._adapter.gather(n))
+
+    def rollout(self, prompts: Sequence[Prompt], n: int, temperature: float | None = None) -> Rollout:
+        """n completions for each prompt."""
+        sampling = None if temperature is None else replace(self._engine.sampling, temperature=temperature)
+        with self._phase("rollout"):
+            rollout = self._engine.generate(prompts, n, sampling)
+        rollout.group = rollout.group + self._groups
+        self._groups += len(prompts)
+        return rollout
+
+    def score(self, rollout: Rollout) -> ScoredRollout:
+        """The rollout with what each reward says of it."""
+        return self._finished(self._begin(rollout))
+
+    def rollout_and_score(self, prompts: Sequence[Prompt], n: int, slices: int = 1) -> ScoredRollout:
+        """n scored completions for each prompt; while one slice is completed, the rewards of those before are at work."""
+        # samples of a prompt that was drawn twice are numbered within one call of the engine
+        alone = len({prompt.id for prompt in prompts}) < len(prompts)
+        size = len(prompts) if alone else -(-len(prompts) // slices)
+        before, scorings = self._engine.state_dict(), list[Scoring]()
+        for i in range(slices):
+            if i > 0:
+                # every slice draws its random numbers as a part of the same call
+                self._engine.load_state_dict(before)
+            scorings.append(self._begin(self.rollout(prompts[i * size : (i + 1) * size], n)))
+        return ScoredRollout.concat([self._finished(scoring) for scoring in scorings])
+
+    def _begin(self, rollout: Rollout) -> Scoring:
+        with self._phase("reward"):
+            return self._rewards.submit(rollout)
+
+    def _finished(self, scoring: Scoring) -> ScoredRollout:
+        """Wait for the scores; failures beyond what a reward may have stop all ranks.
+
+        Raises:
+            RuntimeError: a reward's error budget is spent.
+        """
+        with self._phase("reward"):
+            scored = scoring.result()
+        self._ledger.add_all(scoring.statistics(), scored.response_mask)
+        spent = self._rewards.spent()
+        if self.total(spent is not None):
+            # every rank says why, since the messages of some may be lost when the first one ends
+            elsewhere = next((complaint for complaint in self._adapter.gather(spent) if complaint is not None), None)
+            raise RuntimeError(spent or f"on another rank, {elsewhere}")
+        return scored
+
+    def reward(self, scored: ScoredRollout) -> Tensor:
+        """`[N]`: the weighted sum of each row's rewards, NaN where the row is not scorable."""
+        token_rewards, _ = self._rewards.token_rewards(scored)
+        return torch.where(scored.scorable, token_rewards.sum(1), torch.nan)
+
+    def report(self, name: str, value: Tensor | float, reduce: Reduction = "sum") -> None:
+        """Log a number of this rank, or a tensor of them."""
+        self._ledger.add(name, value, reduce=reduce, owner="Sampler")
+
+    def total(self, value: float) -> float:
+        """The sum of a number over ranks."""
+        return float(self._adapter.total(torch.tensor([value], dtype=torch.float64))[0])

@@ -1,0 +1,40 @@
+"""On the first pass the policy has not moved: every importance ratio must be 1."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+
+from lightrl.training.statistics import StatisticsLedger
+
+TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.bfloat16: 0.2, torch.float16: 0.05}
+"""Largest deviation of a token's ratio from 1, by the dtype that the layers compute in, that rounding explains."""
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """Largest deviation of a token's ratio from 1 that rounding explains.
+
+    Args:
+        dtype: that the policy's layers compute in.
+    """
+    return TOLERANCE.get(dtype, 1e-3)
+
+
+def check_first_pass(step: StatisticsLedger, dtype: torch.dtype) -> None:
+    """Warn, with numbers, if the first minibatch of a run has ratios other than 1.
+
+    Args:
+        step: what the first optimizer step reported.
+        dtype: that the policy's layers compute in.
+    """
+    deviation, count = (float(x) for x in step.local("ratio/max_deviation"))
+    limit = tolerance(dtype)
+    if count and deviation > limit:
+        mean = float(step.local("ratio/mean")[0]) / max(float(step.local("ratio/mean")[1]), 1.0)
+        warnings.warn(
+            f"the engine's log-probs are not the trainer's: on the first pass, with unchanged weights, the importance ratio should be 1, "
+            f"but it deviates by up to {deviation:.3g} (mean ratio {mean:.6f}, tolerance {limit:g} for {dtype}). Every clip and every "
+            "gradient is off by as much. Set algorithm.old_logprobs to recompute, and compare the engine with a teacher-forced forward",
+            stacklevel=2,
+        )

@@ -1,0 +1,43 @@
+"""Forward passes over a whole rollout, without gradient, in micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from lightrl.ops.batching import micro_batches, split_to
+from lightrl.training.online.dummy_batch import dummy_batch
+from lightrl.types import ScoredRollout
+
+
+@torch.no_grad()
+def per_token(
+    scored: ScoredRollout,
+    budget: int | None,
+    device: torch.device,
+    look: Callable[[ScoredRollout], dict[str, Tensor]],
+    largest: Callable[[int], int],
+) -> dict[str, Tensor]:
+    """What a forward pass says of every token, by name.
+
+    Args:
+        scored: N rows.
+        budget: padded tokens per forward pass; None: all at once.
+        device: where the passes run; the results are where the rollout is.
+        look: gives `[n, l]` values by name for a micro-batch of n rows, the same names each time.
+        largest: the maximum over ranks: all run as many passes, since a strategy that shards weights gathers them in each.
+
+    Returns:
+        `[N, L]` in the type of the rollout's log-probs, 0 beyond a micro-batch's longest row.
+    """
+    found: dict[str, Tensor] = {}
+    cuts = micro_batches(scored.lengths.cpu(), budget)
+    for rows in split_to(cuts, largest(len(cuts))):
+        micro = scored.select(rows).padded(int(scored.lengths[rows].max())) if len(rows) else dummy_batch(scored)
+        for name, values in look(micro.to(device)).items():
+            whole = found.setdefault(name, torch.zeros_like(scored.rollout_logprobs))
+            if len(rows):
+                whole[rows, : values.shape[1]] = values.to(whole)
+    return found

@@ -1,0 +1,47 @@
+"""The state of parts, rewards and engine in a checkpoint: tensors and JSON values, per rank where it differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lightrl.algorithms.algorithm import Algorithm
+from lightrl.parts.engine import RolloutEngine
+from lightrl.rewards.reward_set import RewardSet
+
+
+def state_of_parts(algorithm: Algorithm, rewards: RewardSet, engine: RolloutEngine, gather: Callable[[Any], list[Any]]) -> dict[str, Any]:
+    """Everything that must survive a restart beside weights, optimizer and loops.
+
+    Args:
+        algorithm: its parts' state, that of every rank where a part says that it differs.
+        rewards: their state, and each rank's own.
+        engine: its stream of random numbers, on every rank.
+        gather: gives what every rank passed to it, in the order of ranks.
+    """
+    return {
+        "algorithm": algorithm.state_dict(),
+        "algorithm_per_rank": gather(algorithm.state_dict(per_rank=True)),
+        "rewards": rewards.state_dict(),
+        "rewards_per_rank": gather(rewards.state_dict(per_rank=True)),
+        "engine": gather(engine.state_dict()),
+    }
+
+
+def load_learner_state(state: dict[str, Any], algorithm: Algorithm, rewards: RewardSet, rank: int, ranks: int) -> None:
+    """Take back what the parts and rewards need to go on learning.
+
+    Raises:
+        ValueError: a part kept something per rank, and there were another number of ranks.
+    """
+    states = state["algorithm_per_rank"]
+    slots = sorted({slot for one in states for slot in one})
+    if slots and len(states) != ranks:
+        raise ValueError(
+            f"the checkpoint holds what each of {len(states)} ranks kept for model.algorithm.{slots[0]}, and this run has {ranks}: "
+            "resume with as many ranks, or start a new run from the checkpoint's weights"
+        )
+    algorithm.load_state_dict(state["algorithm"] | (states[rank] if slots else {}))
+    # a rank that is new looks back on what another has seen
+    of_ranks = state["rewards_per_rank"]
+    rewards.load_state_dict(state["rewards"] | of_ranks[rank % len(of_ranks)])

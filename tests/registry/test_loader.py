@@ -1,0 +1,208 @@
+"""Real throwaway packages, installed into a folder: whatever one of them does, the others still load."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GOOD = """
+from lightrl import DecoupledClip, hookimpl
+
+class Gentle(DecoupledClip):
+    "A clip scheme that works."
+
+@hookimpl
+def lightrl_clip_schemes():
+    return [Gentle]
+"""
+
+REPORT = """
+import json, os
+from lightrl.registry.loader import load_plugins
+from lightrl.registry.classes import Registry, UnknownName
+
+registry = Registry(load_plugins())
+answers = {}
+for name in json.loads(os.environ["ASK"]):
+    try:
+        found = registry.resolve("clip scheme", name, key="model.algorithm.clip")
+        answers[name] = f"{found.__module__}.{found.__name__}"
+    except UnknownName as error:
+        answers[name] = str(error)
+records = {r.name: {
+    "distribution": r.distribution, "version": r.version, "location": r.location, "error": r.error, "traceback": r.traceback,
+    "classes": {kind: [c.__name__ for c in classes] for kind, classes in r.classes.items()},
+} for r in registry.records}
+print("REPORT" + json.dumps({"records": records, "order": [r.name for r in registry.records], "answers": answers}))
+"""
+
+
+class Site:
+    """A folder of installed distributions and a fresh process that looks at them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def install(self, name: str, code: str, value: str | None = None) -> None:
+        module = name.replace("-", "_")
+        (self.folder / f"{module}.py").write_text(code)
+        info = self.folder / f"{module}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[lightrl.v1]\n{name} = {value or module}\n")
+
+    def report(self, *ask: str, **environment: str) -> dict:
+        settings = {**os.environ, "PYTHONPATH": str(self.folder), "ASK": json.dumps(ask), **environment}
+        done = subprocess.run([sys.executable, "-c", REPORT], capture_output=True, text=True, env=settings, check=False)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.partition("REPORT")[2])
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    out = Site(tmp_path)
+    out.install("aaa-good", GOOD)
+    out.install("zzz-good", GOOD.replace("Gentle", "Soft"))
+    return out
+
+
+BROKEN = {
+    "raises on import": ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+    "syntax error": ("def broken(:", "SyntaxError"),
+    "exits on import": ("raise SystemExit(3)", "SystemExit: 3"),
+    "unknown hook": (
+        "from lightrl import hookimpl\n@hookimpl\ndef lightrl_clips():\n    return []",
+        "unknown hook 'lightrl_clips'",
+    ),
+    "hook with an argument": (
+        "from lightrl import hookimpl\n@hookimpl\ndef lightrl_clip_schemes(config):\n    return []",
+        "config",
+    ),
+    "hook raises": (
+        "from lightrl import hookimpl\n@hookimpl\ndef lightrl_rewards():\n    raise RuntimeError('no licence')",
+        "RuntimeError: no licence",
+    ),
+    "returns nothing": (
+        "from lightrl import hookimpl\n@hookimpl\ndef lightrl_rewards():\n    pass",
+        "hook lightrl_rewards must return a list of classes, got None",
+    ),
+    "returns a string": (
+        "from lightrl import hookimpl\n@hookimpl\ndef lightrl_rewards():\n    return 'Reward'",
+        "hook lightrl_rewards must return a list of classes, got 'Reward'",
+    ),
+    "returns an instance": (
+        "from lightrl import NoClip, hookimpl\n@hookimpl\ndef lightrl_clip_schemes():\n    return [NoClip()]",
+        "which is not a subclass of lightrl.parts.clip.ClipScheme",
+    ),
+    "not a subclass": (
+        "from lightrl import NoClip, hookimpl\nclass Mine(NoClip): pass\n@hookimpl\ndef lightrl_rewards():\n    return [Mine]",
+        "which is not a subclass of lightrl.parts.reward.Reward",
+    ),
+    "abstract": (
+        "from lightrl import RowReward, hookimpl\nclass Mine(RowReward): pass\n@hookimpl\ndef lightrl_rewards():\n    return [Mine]",
+        "returned Mine, which leaves ['score'] abstract",
+    ),
+    "two of one name": (
+        "from lightrl import NoClip, hookimpl\nA = type('Mine', (NoClip,), {})\nB = type('Mine', (NoClip,), {})\n"
+        "@hookimpl\ndef lightrl_clip_schemes():\n    return [A, B]",
+        "hook lightrl_clip_schemes returned two classes named Mine",
+    ),
+    "name of the core": (
+        "from lightrl import NoClip, hookimpl\nclass DecoupledClip(NoClip): pass\n"
+        "@hookimpl\ndef lightrl_clip_schemes():\n    return [DecoupledClip]",
+        "it registers DecoupledClip (clip scheme), and names of the core are reserved: rename the class",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def with_broken(tmp_path_factory: pytest.TempPathFactory) -> dict:
+    """What is found where every broken plugin is installed beside two good ones."""
+    site = Site(tmp_path_factory.mktemp("site"))
+    site.install("aaa-good", GOOD)
+    site.install("zzz-good", GOOD.replace("Gentle", "Soft"))
+    for what, (code, _) in BROKEN.items():
+        site.install(what.replace(" ", "-"), code)
+    return site.report("Gentle", "Soft", "DecoupledClip", "Missing")
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_plugin_is_a_record(with_broken: dict, what: str) -> None:
+    name = what.replace(" ", "-")
+    broken = with_broken["records"][name]
+    assert BROKEN[what][1] in broken["error"]
+    assert (broken["distribution"], broken["version"]) == (name, "1.0")
+    assert f"Plugin '{name}' ({name} 1.0) did not load: " in with_broken["answers"]["Missing"]
+
+
+def test_the_others_still_load(with_broken: dict) -> None:
+    assert with_broken["answers"]["Gentle"] == "aaa_good.Gentle"
+    assert with_broken["answers"]["Soft"] == "zzz_good.Soft"
+    assert with_broken["answers"]["DecoupledClip"] == "lightrl.parts.clip.DecoupledClip"
+    assert with_broken["order"][0] == "lightrl"
+
+
+def test_a_traceback_says_where_a_plugin_failed(with_broken: dict) -> None:
+    traceback = with_broken["records"]["hook-raises"]["traceback"]
+    assert "hook_raises.py" in traceback
+    assert "line 4, in lightrl_rewards" in traceback
+
+
+def test_what_a_good_plugin_registers_and_where_it_comes_from(site: Site) -> None:
+    good = site.report()["records"]["aaa-good"]
+    assert good["error"] is None
+    assert good["classes"] == {"clip scheme": ["Gentle"]}
+    assert good["location"] == str(site.folder / "aaa_good.py")
+
+
+def test_an_object_inside_a_module_can_be_the_plugin(site: Site) -> None:
+    code = GOOD.replace("@hookimpl\ndef", "class Plugin:\n    @hookimpl\n    def").replace("():\n    return", "(self):\n        return")
+    site.install("mmm-object", code + "\nplugin = Plugin()\n", value="mmm_object:plugin")
+    found = site.report()["records"]["mmm-object"]
+    assert found["error"] is None
+    assert found["classes"] == {"clip scheme": ["Gentle"]}
+    assert found["location"].endswith("mmm_object.py")
+
+
+def test_a_name_that_two_plugins_register_is_refused_and_the_distribution_decides(site: Site) -> None:
+    site.install("bbb-other", GOOD)
+    found = site.report("Gentle", "aaa-good:Gentle", "bbb-other:Gentle", "bbb_other.Gentle", "ccc:Gentle")["answers"]
+    assert found["Gentle"] == (
+        "model.algorithm.clip: 2 plugins register a clip scheme named 'Gentle'. Write aaa-good:Gentle or bbb-other:Gentle."
+    )
+    assert found["aaa-good:Gentle"] == "aaa_good.Gentle"
+    assert found["bbb-other:Gentle"] == found["bbb_other.Gentle"] == "bbb_other.Gentle"
+    assert "no clip scheme is named 'ccc:Gentle'" in found["ccc:Gentle"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "loaded"),
+    [("", {"lightrl"}), ("zzz-good", {"lightrl", "zzz-good"}), (" aaa-good , zzz-good", {"lightrl", "aaa-good", "zzz-good"})],
+)
+def test_the_environment_limits_which_plugins_load(site: Site, limit: str, loaded: set[str]) -> None:
+    found = site.report("Gentle", LIGHTRL_PLUGINS=limit)
+    assert set(found["records"]) == loaded
+    assert ("no clip scheme is named 'Gentle'" in found["answers"]["Gentle"]) == ("aaa-good" not in loaded)
+
+
+def test_a_plugin_that_is_not_wanted_is_not_even_imported(site: Site) -> None:
+    site.install("mmm-broken", "raise SystemExit('imported')")
+    assert "mmm-broken" not in site.report(LIGHTRL_PLUGINS="aaa-good")["records"]
+
+
+def test_a_wanted_plugin_that_is_not_installed_is_told_of(site: Site) -> None:
+    found = site.report("Gentle", LIGHTRL_PLUGINS="aaa-god")
+    assert "no installed plugin has this name, which LIGHTRL_PLUGINS gives; there are:" in found["records"]["aaa-god"]["error"]
+    assert "Plugin 'aaa-god' (not installed) did not load: no installed plugin" in found["answers"]["Gentle"]
+
+
+def test_loading_plugins_does_not_import_lightning(site: Site) -> None:
+    code = (
+        "import sys; from lightrl.registry.classes import registry; registry(); "
+        "print([m for m in ('lightning', 'transformers', 'datasets', 'deepspeed') if m in sys.modules])"
+    )
+    settings = {**os.environ, "PYTHONPATH": str(site.folder), "LIGHTRL_PLUGINS": "aaa-good"}
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=settings, check=True).stdout.strip() == "[]"

@@ -1,0 +1,169 @@
+"""Every pair of registered parts of different kinds takes a step together, or is refused when built with both named."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from lightning.pytorch import Trainer
+
+from lightrl import (
+    GAE,
+    Algorithm,
+    DigitSorting,
+    DiscountedReturn,
+    GroupNormalized,
+    GroupSampler,
+    KLPenalty,
+    LoraPolicy,
+    MaskTruncated,
+    PolicyOptimization,
+    PolicySource,
+    PromptData,
+    SequenceMean,
+    SymmetricClip,
+    TinyPolicy,
+    TransformersEngine,
+    ValueHead,
+)
+from lightrl.algorithms.algorithm import SLOTS
+from lightrl.hookspecs import KINDS
+from lightrl.parts.function import Function
+from lightrl.registry.classes import registry
+from lightrl.registry.loader import base_class
+from lightrl.training.online.loss import terms_of
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "AtLeast": {"threshold": 0.0},
+    "ConstantLength": {"length": 4},
+    "GreedyBaselineSampler": {"group_size": 2},
+    "KLPenalty": {"loss_coefficient": 0.1, "reward_coefficient": 0.1},
+    "OutcomeShaping": {"missing_eos_penalty": 0.5},
+    "PeriodicReference": {"every": 1},
+    "MovingAverageReference": {"every": 1},
+}
+"""What a class is built with where its defaults do not do, or do nothing."""
+
+KIND_OF = {slot: next(title for title, kind in KINDS.items() if base_class(kind) is base) for slot, base in SLOTS.items()}
+
+
+def parts(slot: str) -> list[type[Any]]:
+    return [cls for _, cls in registry().of_kind(KIND_OF[slot])]
+
+
+def pairs() -> Iterator[tuple[str, type[Any], str, type[Any]]]:
+    for one, other in itertools.combinations(SLOTS, 2):
+        for first, second in itertools.product(parts(one), parts(other)):
+            yield one, first, other, second
+
+
+def make(cls: type[Any]) -> Any:
+    return cls(**ARGUMENTS.get(cls.__name__, {}))
+
+
+def bundle(chosen: dict[str, Any]) -> Algorithm:
+    """The pair in a bundle that gives each of the two what it needs, and is neutral otherwise."""
+    slots: dict[str, Any] = dict(chosen)
+    if "advantage" in chosen:
+        wanted = chosen["advantage"].needs_extras
+        giving = (make(sampler) for sampler in parts("sampler") if wanted <= sampler.gives_extras)
+        slots.setdefault("sampler", next(giving) if wanted else GroupSampler(4))
+    elif "critic" in chosen:
+        slots["advantage"] = GAE()
+    elif "sampler" in chosen:
+        slots["advantage"] = GroupNormalized() if chosen["sampler"].group_size > 1 else DiscountedReturn()
+    needy = slots.get("advantage", GroupNormalized())
+    if "values" in needy.needs:
+        slots.setdefault("critic", ValueHead())
+    if needy.imitates:
+        slots.setdefault("token_weight", MaskTruncated())
+    if "reference" in chosen:
+        slots.setdefault("kl", KLPenalty(loss_coefficient=0.1))
+    neutral = {"sampler": GroupSampler(4), "advantage": GroupNormalized(), "clip": SymmetricClip(), "aggregation": SequenceMean()}
+    old = "recompute" if "correction" in chosen else "rollout"
+    return Algorithm(**{**neutral, **slots}, old_logprobs=old)  # type: ignore[arg-type]
+
+
+class Crossing(PolicyOptimization):
+    """One rollout with each of several bundles, all from the same weights."""
+
+    def __init__(self, bundles: dict[str, Algorithm], policy: PolicySource) -> None:
+        self.bundles = bundles
+        super().__init__(
+            policy=policy,
+            algorithm=next(iter(bundles.values())),
+            rewards={"small": Function("lightrl.testing.toy.small_digits", runs="inline")},
+            engine=TransformersEngine(max_new_tokens=6, stop=["1", "2", "3"]),
+            prompts_per_rollout=3,
+            optimizer=lambda p: torch.optim.SGD(p, lr=0.1),
+        )
+
+    def training_step(self, batch: Any, batch_idx: int) -> None:
+        names, algorithm = list(self.bundles.items())[self.trainer.current_epoch]
+        self.adopt(algorithm)
+        before = self.trainer.global_step
+        try:
+            super().training_step(batch, batch_idx)
+        except Exception as error:
+            raise AssertionError(f"{names}: {type(error).__name__}: {error}") from error
+        assert self.trainer.global_step == before + 1, f"{names}: no optimizer step was made"
+        assert all(parameter.isfinite().all() for parameter in self.parameters()), f"{names}: weights are not finite"
+
+    def adopt(self, algorithm: Algorithm) -> None:
+        """What building the module with another algorithm would have given, without the cost of a run for each."""
+        self.policy.load_state_dict(self.policy_source.build().state_dict())
+        self.algorithm, self._terms = algorithm, terms_of(algorithm)
+        self.critic = None if algorithm.critic is None else algorithm.critic.build(self.policy)
+        if "ref_logprobs" in algorithm.needs:
+            algorithm.reference.build(self.policy)
+
+    def log_ledger(self) -> None:
+        self.ledger.reduce(self.adapter.gather)
+
+
+def take_steps(bundles: dict[str, Algorithm], policy: PolicySource) -> None:
+    trainer = Trainer(accelerator="cpu", devices=1, max_epochs=len(bundles), logger=False, enable_checkpointing=False,
+                      enable_progress_bar=False, enable_model_summary=False)  # fmt: skip
+    trainer.fit(Crossing(bundles, policy), datamodule=PromptData(train=DigitSorting(length=2, examples=90)))
+    assert trainer.global_step == len(bundles)
+
+
+def built_or_refused(names: str, pair: dict[str, type[Any]]) -> Algorithm | None:
+    """The bundle, or None if it was refused with both named."""
+    try:
+        return bundle({slot: make(cls) for slot, cls in pair.items()})
+    except ValueError as error:
+        refusal = str(error)
+    unnamed = [cls.__name__ for cls in pair.values() if cls.__name__ not in refusal]
+    assert not unnamed, f"{names}: the refusal does not name {unnamed}: {refusal}"
+    return None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("one", list(SLOTS)[:-1])
+@pytest.mark.filterwarnings("ignore")
+def test_pairs(one: str) -> None:
+    """Of one slot's parts with all parts of the slots after it."""
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    small = TinyPolicy(hidden=8, layers=1, heads=2)
+    whole: dict[str, Algorithm] = {}
+    adapted: dict[str, Algorithm] = {}
+    for other in list(SLOTS)[list(SLOTS).index(one) + 1 :]:
+        for first, second in itertools.product(parts(one), parts(other)):
+            names = f"{one}: {first.__name__}, {other}: {second.__name__}"
+            algorithm = built_or_refused(names, {one: first, other: second})
+            if algorithm is not None:
+                (adapted if algorithm.reference.wants_adapters else whole)[names] = algorithm
+    take_steps(whole, small)
+    if adapted:
+        take_steps(adapted, LoraPolicy(small, r=2))
+
+
+def test_every_pair_is_there() -> None:
+    counts = [len(parts(slot)) for slot in SLOTS]
+    assert all(counts)
+    assert len(list(pairs())) == (sum(counts) ** 2 - sum(n**2 for n in counts)) // 2

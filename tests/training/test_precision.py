@@ -1,0 +1,141 @@
+"""What the layers compute in may be bfloat16; what is learnt from is float32."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from lightning.pytorch import Trainer
+
+from lightrl import (
+    DecoupledClip,
+    DigitSorting,
+    FrozenReference,
+    GroupRelative,
+    GroupSampler,
+    KLPenalty,
+    LoraPolicy,
+    PolicyOptimization,
+    Prompt,
+    PromptData,
+    RowReward,
+    TinyPolicy,
+    TransformersEngine,
+)
+from lightrl.training.precision import check_precision
+
+
+class Digits(RowReward):
+    """Share of digits, so that rewards vary."""
+
+    runs = "inline"
+
+    def score(self, prompt: Prompt, completion: str) -> float:
+        return sum(c.isdigit() for c in completion) / 8
+
+
+class Recorder(PolicyOptimization):
+    """Keeps the dtypes of the tensors of an experience, and of the log-probs in the loss."""
+
+    found: dict[str, torch.dtype]
+
+    def optimization_phase(self, experience: Any) -> None:
+        names = ("rollout_logprobs", "old_logprobs", "ref_logprobs", "advantages", "token_rewards", "token_weight")
+        self.found = {name: getattr(experience, name).dtype for name in names}
+        super().optimization_phase(experience)
+
+    def outputs(self, *arguments: Any, **options: Any) -> Any:
+        output = super().outputs(*arguments, **options)
+        self.found["logprobs"] = output.logprobs.dtype
+        return output
+
+
+def fit(precision: str, dtype: str, strategy: str = "auto", lora: bool = False, reference: FrozenReference | None = None) -> Recorder:
+    torch.manual_seed(0)
+    base = TinyPolicy(hidden=32, layers=2, dtype=dtype)  # type: ignore[arg-type]
+    module = Recorder(
+        policy=LoraPolicy(base, r=4) if lora else base,
+        algorithm=GroupRelative(
+            sampler=GroupSampler(group_size=8),
+            clip=DecoupledClip(0.2, 0.2),
+            kl=KLPenalty(loss_coefficient=0.1),
+            reference=reference or FrozenReference(),
+        ),
+        rewards={"digits": Digits()},
+        engine=TransformersEngine(max_new_tokens=8),
+        prompts_per_rollout=4,
+        optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3),
+    )
+    trainer = Trainer(
+        accelerator="cpu", devices=1, strategy=strategy, precision=precision, max_epochs=1, logger=False,
+        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+    )  # fmt: skip
+    trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=40), validation_size=0))
+    return module
+
+
+SETTINGS = [("32-true", "float32"), ("32-true", "bfloat16"), ("bf16-true", "bfloat16"), ("bf16-mixed", "float32")]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("precision", "dtype"), SETTINGS)
+def test_what_is_learnt_from_is_float32_and_the_first_ratio_is_one(precision: str, dtype: str) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="the engine's log-probs are not the trainer's")
+        module = fit(precision, dtype)
+    assert set(module.found.values()) == {torch.float32}
+    metrics = module.trainer.callback_metrics
+    assert float(metrics["ratio/mean"]) == pytest.approx(1.0, abs=1e-5 if (precision, dtype) == SETTINGS[0] else 5e-3)
+    assert float(metrics["kl"]) == pytest.approx(0.0, abs=1e-9 if (precision, dtype) == SETTINGS[0] else 1e-4)
+    assert {p.dtype for p in module.policy.parameters()} == {getattr(torch, dtype)}
+    assert float(metrics["grad_norm"]) > 0
+
+
+def test_log_probs_in_bfloat16_are_those_of_float32_within_its_rounding() -> None:
+    ids = torch.randint(2, 24, (8, 20), generator=torch.Generator().manual_seed(0))
+    mask = torch.ones_like(ids, dtype=torch.bool).index_fill_(1, torch.tensor([0]), False)
+    whole, half = TinyPolicy(hidden=64).build(), TinyPolicy(hidden=64, dtype="bfloat16").build()
+    with torch.no_grad():
+        exact, rounded = whole(ids, mask).logprobs, half(ids, mask).logprobs
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+            mixed = whole(ids, mask).logprobs
+    # eight bits of mantissa: a relative error of 2^-9 in logits of about 1, and a few layers of them
+    for found in (rounded, mixed):
+        assert found.dtype == torch.float32
+        assert 0 < float((found - exact)[mask].abs().max()) < 16 * 2**-9
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_adapters_start_at_their_reference_exactly() -> None:
+    metrics = fit("32-true", "float32", lora=True).trainer.callback_metrics
+    assert float(metrics["kl"]) == 0.0
+    assert float(metrics["grad_norm"]) > 0
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_offloaded_reference_says_the_same() -> None:
+    found = [fit("32-true", "float32", reference=FrozenReference(offload=where)).trainer.callback_metrics for where in (None, "cpu")]
+    assert float(found[0]["kl"]) == float(found[1]["kl"])
+    assert float(found[0]["grad_norm"]) == float(found[1]["grad_norm"])
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype", "message"),
+    [
+        ("bf16-true", torch.float32, r"--model.policy.dtype bfloat16, or --trainer.precision bf16-mixed, or 32-true"),
+        ("bf16-mixed", torch.bfloat16, r"--model.policy.dtype float32, or --trainer.precision bf16-true"),
+        ("64-true", torch.float32, "float64"),
+        ("16-mixed", torch.float32, "too small for float16"),
+        ("16-true", torch.float16, "too small for float16"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(precision: str, dtype: torch.dtype, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check_precision(precision, dtype)
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [*((p, getattr(torch, d)) for p, d in SETTINGS), ("64-true", torch.float64)])
+def test_settings_that_go_together(precision: str, dtype: torch.dtype) -> None:
+    check_precision(precision, dtype)

@@ -1,0 +1,67 @@
+"""Statistics are reduced over values, not over means of parts."""
+
+import math
+
+import pytest
+import torch
+
+from lightrl.training.statistics import StatisticsLedger
+from lightrl.types import Statistic
+
+
+def alone(value: object) -> list[object]:
+    return [value]
+
+
+def test_a_mean_over_two_calls_is_the_mean_of_all_values() -> None:
+    ledger = StatisticsLedger()
+    ledger.add("x", torch.tensor([1.0, 2.0, 3.0]))
+    ledger.add("x", torch.tensor([10.0]))
+    assert ledger.reduce(alone) == {"x": 4.0}
+    assert ledger.reduce(alone) == {}
+
+
+def test_nan_and_masked_values_are_left_out() -> None:
+    ledger = StatisticsLedger()
+    ledger.add_all({"row": torch.tensor([1.0, math.nan]), "token": torch.tensor([[1.0, 5.0], [math.nan, 7.0]])},
+                   torch.tensor([[True, False], [True, True]]))  # fmt: skip
+    assert ledger.reduce(alone) == {"row": 1.0, "token": 4.0}
+
+
+def test_max_min_and_sum() -> None:
+    ledger = StatisticsLedger()
+    for values in ([1.0, -2.0], [3.0]):
+        for kind in ("max", "min", "sum"):
+            ledger.add_all({kind: Statistic(torch.tensor(values), kind)}, torch.ones(1, dtype=torch.bool))  # type: ignore[arg-type]
+    assert ledger.reduce(alone) == {"max": 3.0, "min": -2.0, "sum": 2.0}
+
+
+def test_one_name_has_one_reduction() -> None:
+    ledger = StatisticsLedger()
+    ledger.add("x", 1.0)
+    with pytest.raises(ValueError, match="'x' is reduced by mean in one place and by max"):
+        ledger.add("x", 1.0, reduce="max")
+
+
+def test_a_name_that_only_another_rank_has_is_not_a_hang() -> None:
+    ledger = StatisticsLedger()
+    ledger.add("mine", 1.0)
+    reduced = ledger.reduce(lambda value: [value, {"theirs": "mean"}])
+    assert reduced["mine"] == 1.0
+    assert "theirs" in reduced
+
+
+def test_a_part_does_not_report_under_a_name_of_the_core() -> None:
+    class Mine:
+        """A part."""
+
+    ledger, step = StatisticsLedger(), StatisticsLedger()
+    ledger.add("reward", 1.0)
+    with pytest.raises(ValueError, match=r"Mine reports a statistic named 'reward', .* such as mine/reward"):
+        ledger.add_all({"reward": torch.tensor([0.5])}, torch.ones(1, 1), Mine())
+    step.add_all({"loss": torch.tensor([0.5])}, torch.ones(1, 1), Mine())
+    ledger.add("loss", 1.0)
+    with pytest.raises(ValueError, match="Mine reports a statistic named 'loss'"):
+        ledger.merge(step)
+    ledger.add_all({"mine/loss": torch.tensor([0.5])}, torch.ones(1, 1), Mine())
+    assert ledger.reduce(alone) == {"loss": 1.0, "mine/loss": 0.5, "reward": 1.0}
