@@ -31,7 +31,7 @@ def function(name: str, **settings: Any) -> dict[str, Any]:
 
 
 FAULTS: dict[str, dict[str, Any]] = {
-    "equal_groups": {"rewards": {"correct": function("constant")}},
+    "zero_variance": {"rewards": {"correct": function("constant")}},
     "entropy_collapse": {
         "algorithm": {"minibatches": 4, "entropy": {"class_path": "EntropyBonus", "init_args": {"coefficient": -1.0}}},
         "lr_scheduler": None,
@@ -100,9 +100,9 @@ class Heard(Alarms):
         self.awaited = awaited
         self.first: dict[str, int] = {}
 
-    def look(self, trainer: Any) -> None:
+    def check(self, trainer: Any) -> None:
         """Note what was raised."""
-        super().look(trainer)
+        super().check(trainer)
         for name in self.raised:
             self.first.setdefault(name, self.history.count)
         trainer.should_stop |= self.awaited in self.raised

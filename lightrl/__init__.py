@@ -18,7 +18,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "lightrl.types": ["Counts", "Experience", "Outcome", "PolicyOutput", "Rollout", "ScoredRollout"],
+    "lightrl.types": ["Denominators", "Experience", "Outcome", "PolicyOutput", "Rollout", "ScoredRollout"],
     "lightrl.prompt": ["Prompt"],
     "lightrl.statistic": ["Statistic", "WithStatistics"],
     "lightrl.hookspecs": ["hookimpl"],
@@ -35,7 +35,7 @@ _HOME = {
         "GroupCentered",
         "GroupNormalized",
         "LeaveOneOut",
-        "spread",
+        "broadcast_to_tokens",
     ],
     "lightrl.parts.aggregation": ["Aggregation", "ConstantLength", "SequenceMean", "SequenceSum", "SequenceSumTokenMean", "TokenMean"],
     "lightrl.parts.clip": ["ClipScheme", "DecoupledClip", "NoClip", "PolicyGradient", "Surrogate", "SymmetricClip"],

@@ -19,7 +19,7 @@ from lightrl.prompt import JSON, Message, Prompt
 from lightrl.statistic import Statistic, Statistics, WithStatistics
 
 __all__ = [
-    "JSON", "Counts", "Experience", "Message", "Outcome", "PolicyOutput", "Prompt", "Rollout", "Rows", "ScoredRollout", "Statistic",
+    "JSON", "Denominators", "Experience", "Message", "Outcome", "PolicyOutput", "Prompt", "Rollout", "Rows", "ScoredRollout", "Statistic",
     "Statistics", "WithStatistics",
 ]  # fmt: skip
 
@@ -197,7 +197,7 @@ class PolicyOutput:
 
 
 @dataclass(frozen=True)
-class Counts:
+class Denominators:
     """The denominators of one loss term, counted once per optimizer step over all ranks."""
 
     tokens: float

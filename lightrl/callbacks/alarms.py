@@ -12,7 +12,6 @@ from rich.console import Console
 from lightrl.alarms.alarm import Alarm
 from lightrl.alarms.dominance import Dominance
 from lightrl.alarms.entropy_collapse import EntropyCollapse
-from lightrl.alarms.equal_groups import EqualGroups
 from lightrl.alarms.first_pass import FirstPass
 from lightrl.alarms.gradient import Gradient
 from lightrl.alarms.history import History
@@ -21,6 +20,7 @@ from lightrl.alarms.length_reward import LengthReward
 from lightrl.alarms.truncation import Truncation
 from lightrl.alarms.unscored import Unscored
 from lightrl.alarms.validation_falls import ValidationFalls
+from lightrl.alarms.zero_variance import ZeroVariance
 from lightrl.callbacks.completions import add_text
 
 QUIET = 50
@@ -35,7 +35,7 @@ class Alarms(Callback):
 
     def __init__(
         self,
-        equal_groups: float = 0.95,
+        zero_variance: float = 0.95,
         entropy_collapse: float = 0.1,
         kl: float = 1.0,
         step_kl: float = 0.1,
@@ -50,7 +50,7 @@ class Alarms(Callback):
     ) -> None:
         """
         Args:
-            equal_groups: share of groups with equal rewards, in [0, 1].
+            zero_variance: share of groups with equal rewards, in [0, 1].
             entropy_collapse: share of the entropy at the start, in [0, 1].
             kl: against the reference, nats per token.
             step_kl: `approx_kl` within a rollout, nats per token.
@@ -68,7 +68,7 @@ class Alarms(Callback):
         """
         self._first_pass, self._chosen_limit = FirstPass(), first_pass_ratio
         everything: list[Alarm] = [
-            EqualGroups(equal_groups),
+            ZeroVariance(zero_variance),
             EntropyCollapse(entropy_collapse),
             KLBlowUp(kl, step_kl),
             Truncation(truncation),
@@ -100,7 +100,7 @@ class Alarms(Callback):
         if numbers:
             # what is not finite does not belong in a mean, nor in a checkpoint of JSON values
             self.history.add({name: value for name, value in numbers.items() if name == "grad_norm" or math.isfinite(value)})
-            self.look(trainer)
+            self.check(trainer)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Remember how a validation went."""
@@ -108,7 +108,7 @@ class Alarms(Callback):
         if scores and not trainer.sanity_checking:
             self.history.add_validation(scores)
 
-    def look(self, trainer: Trainer) -> None:
+    def check(self, trainer: Trainer) -> None:
         """Ask every alarm; tell of those that start, and note those that are over."""
         for alarm in self.alarms:
             seen = alarm.seen(self.history)

@@ -17,7 +17,7 @@ DEFAULT_CALLBACKS = [
     "lightrl.callbacks.histograms.Histograms",
     "lightrl.callbacks.rank_failure.StopAllRanks",
     "lightrl.callbacks.resume_report.ResumeReport",
-    "lightrl.callbacks.run_summary.Outcome",
+    "lightrl.callbacks.run_summary.RunSummary",
 ]
 """Import paths of callback classes that take no argument."""
 SAVING = ["lightning.pytorch.callbacks.ModelCheckpoint", "lightrl.callbacks.preemption.PreemptionCheckpoint"]

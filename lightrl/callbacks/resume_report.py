@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
 
-from lightrl.training.provenance import differences, fingerprint_of
+from lightrl.training.provenance import differences, provenance_of
 
-KEY = "fingerprint"
+KEY = "provenance"
 """In a checkpoint: what the run was made of."""
 
 
@@ -30,11 +30,11 @@ class ResumeReport(Callback):
         self._then: Mapping[str, Any] | None = None
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Add the fingerprint."""
+        """Add the provenance."""
         checkpoint[KEY] = self._now(trainer)
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Take the fingerprint."""
+        """Take the provenance."""
         self._then = checkpoint.get(KEY)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -53,7 +53,7 @@ class ResumeReport(Callback):
 
     def _now(self, trainer: Trainer) -> dict[str, Any]:
         data: Any = getattr(trainer, "datamodule", None)
-        return fingerprint_of(self.config, trainer.world_size, data.state_dict().get("order") if data is not None else None)
+        return provenance_of(self.config, trainer.world_size, data.state_dict().get("order") if data is not None else None)
 
 
 def table_of(found: list[tuple[str, str, str]]) -> Table:

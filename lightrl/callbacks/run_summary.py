@@ -23,7 +23,7 @@ SHOWN = [
 """Patterns of the metrics that are shown, the most telling first."""
 
 
-class Outcome(Callback):
+class RunSummary(Callback):
     """Prints held-out numbers of the first and the last evaluation, what was done in which time, and where it all is."""
 
     def __init__(self) -> None:

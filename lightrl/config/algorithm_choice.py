@@ -26,7 +26,7 @@ def bundle(cls: type[Algorithm]) -> Choice:
     return Choice(cls, Slot("part", Algorithm, Algorithm, KIND))
 
 
-def bundle_named(name: str) -> Choice:
+def algorithm_named(name: str) -> Choice:
     """The bundle that a name means, as in a config: `Name`, `distribution:Name` or an import path.
 
     Raises:

@@ -99,7 +99,7 @@ def ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
     return list(distinct.values())
 
 
-def counts(candidates: Sequence[Candidate], kept: int, right: float) -> dict[str, float]:
+def rejection_counts(candidates: Sequence[Candidate], kept: int, right: float) -> dict[str, float]:
     """What became of one prompt, to be summed over prompts.
 
     Args:

@@ -15,8 +15,8 @@ class GroupStatistics:
     mean: Tensor
     """`[N]`; 0 for a group without valid rows."""
     std: Tensor
-    """`[N]`; 0 for a group with at most `ddof` valid rows, and exactly 0 for a dead one."""
-    dead: Tensor
+    """`[N]`; 0 for a group with at most `ddof` valid rows, and exactly 0 for one with zero variance."""
+    zero_variance: Tensor
     """`[N]` bool: fewer than two valid rows, or all valid values equal within the tolerance."""
 
 
@@ -29,7 +29,7 @@ def group_statistics(values: Tensor, group: Tensor, valid: Tensor, ddof: int = 1
         valid: `[N]` bool, rows that count.
         ddof: 1 for the sample's standard deviation, 0 for the population's.
         tolerance: a group whose largest and smallest values differ by at most this, relative to the larger magnitude, is
-            dead: float noise is not a signal (0.1 + 0.2 and 0.3 are one reward).
+            without variance: float noise is not a signal (0.1 + 0.2 and 0.3 are one reward).
     """
     _, index = torch.unique(group, return_inverse=True)
     groups = int(index.max()) + 1 if len(index) else 0
@@ -45,6 +45,6 @@ def group_statistics(values: Tensor, group: Tensor, valid: Tensor, ddof: int = 1
     top = torch.full((groups,), -torch.inf, dtype=torch.float64, device=values.device)
     high = top.scatter_reduce(0, index, torch.where(valid, x, -torch.inf), "amax")
     low = -top.scatter_reduce(0, index, torch.where(valid, -x, -torch.inf), "amax")
-    dead = (count < 2) | (high - low <= tolerance * torch.maximum(high.abs(), low.abs()))
-    std = torch.where(dead, 0.0, std)
-    return GroupStatistics(count[index], mean[index], std[index], dead[index])
+    zero_variance = (count < 2) | (high - low <= tolerance * torch.maximum(high.abs(), low.abs()))
+    std = torch.where(zero_variance, 0.0, std)
+    return GroupStatistics(count[index], mean[index], std[index], zero_variance[index])

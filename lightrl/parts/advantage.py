@@ -55,7 +55,7 @@ class Advantage(Part):
         """Called after the optimizer steps of this rollout have happened: statistics over rollouts are written here."""
 
 
-def spread(row_values: Tensor, experience: Experience) -> Tensor:
+def broadcast_to_tokens(row_values: Tensor, experience: Experience) -> Tensor:
     """`[N, L]`: a value per row on each of its response tokens, 0 elsewhere and on rows that are not scorable."""
     mask = experience.response_mask & experience.scorable[:, None]
     return torch.where(mask, row_values.to(experience.token_rewards.dtype)[:, None], 0.0)
@@ -73,8 +73,8 @@ class GroupCentered(Advantage):
 
     def compute(self, experience: Experience) -> Advantages:
         statistics = group_statistics(experience.rewards, experience.group, experience.scorable)
-        centred = torch.where(statistics.dead, 0.0, experience.rewards.double() - statistics.mean)
-        return Advantages(spread(centred, experience))
+        centred = torch.where(statistics.zero_variance, 0.0, experience.rewards.double() - statistics.mean)
+        return Advantages(broadcast_to_tokens(centred, experience))
 
 
 class GroupNormalized(Advantage):
@@ -109,8 +109,8 @@ class GroupNormalized(Advantage):
             deviation = group_statistics(experience.rewards, everyone, experience.scorable, self.ddof).std
         scale = deviation + self.eps
         centred = experience.rewards.double() - of_group.mean
-        normalised = torch.where(of_group.dead | (scale == 0), 0.0, centred / scale)
-        return Advantages(spread(normalised, experience))
+        normalised = torch.where(of_group.zero_variance | (scale == 0), 0.0, centred / scale)
+        return Advantages(broadcast_to_tokens(normalised, experience))
 
 
 class LeaveOneOut(Advantage):
@@ -126,8 +126,8 @@ class LeaveOneOut(Advantage):
     def compute(self, experience: Experience) -> Advantages:
         statistics = group_statistics(experience.rewards, experience.group, experience.scorable)
         factor = statistics.count / (statistics.count - 1).clamp(min=1)
-        centred = torch.where(statistics.dead, 0.0, factor * (experience.rewards.double() - statistics.mean))
-        return Advantages(spread(centred, experience))
+        centred = torch.where(statistics.zero_variance, 0.0, factor * (experience.rewards.double() - statistics.mean))
+        return Advantages(broadcast_to_tokens(centred, experience))
 
 
 class DiscountedReturn(Advantage):

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from lightrl.parts.base import Part
-from lightrl.types import Counts
+from lightrl.types import Denominators
 
 
 class Aggregation(Part):
-    """Turns token weights and the counts of the whole optimizer step into the weight of each token."""
+    """Turns token weights and the denominators of the whole optimizer step into the weight of each token."""
 
     divides_by_row_length: bool = False
     """A row's tokens share one weight of the row: what row-constant surrogates need."""
@@ -25,13 +25,13 @@ class Aggregation(Part):
     """What a completion's length does to the weight of its tokens, in a few words, for tables that compare algorithms."""
 
     @abstractmethod
-    def weights(self, token_weight: Tensor, group: Tensor, counts: Counts) -> Tensor:
+    def weights(self, token_weight: Tensor, group: Tensor, denominators: Denominators) -> Tensor:
         """`[n, L]` weights of the tokens of a micro-batch.
 
         Args:
             token_weight: `[n, L]`, 0 where there is no loss.
             group: `[n]` int64.
-            counts: of the whole optimizer step over all ranks.
+            denominators: of the whole optimizer step over all ranks.
         """
 
 
@@ -45,8 +45,8 @@ class TokenMean(Aggregation):
 
     length_bias = "none between tokens; a long completion outweighs a short one"
 
-    def weights(self, token_weight: Tensor, group: Tensor, counts: Counts) -> Tensor:
-        return _divided(token_weight, counts.tokens)
+    def weights(self, token_weight: Tensor, group: Tensor, denominators: Denominators) -> Tensor:
+        return _divided(token_weight, denominators.tokens)
 
 
 class SequenceMean(Aggregation):
@@ -63,12 +63,12 @@ class SequenceMean(Aggregation):
     def __init__(self, count_filtered: bool = False) -> None:
         """
         Args:
-            count_filtered: S counts all rows, those without a token of non-zero weight included.
+            count_filtered: S denominators all rows, those without a token of non-zero weight included.
         """
         self.count_filtered = count_filtered
 
-    def weights(self, token_weight: Tensor, group: Tensor, counts: Counts) -> Tensor:
-        return _divided(_per_row(token_weight), counts.all_rows if self.count_filtered else counts.rows)
+    def weights(self, token_weight: Tensor, group: Tensor, denominators: Denominators) -> Tensor:
+        return _divided(_per_row(token_weight), denominators.all_rows if self.count_filtered else denominators.rows)
 
 
 class SequenceSum(Aggregation):
@@ -84,12 +84,12 @@ class SequenceSum(Aggregation):
     def __init__(self, count_filtered: bool = False) -> None:
         """
         Args:
-            count_filtered: S counts all rows, those without a token of non-zero weight included.
+            count_filtered: S denominators all rows, those without a token of non-zero weight included.
         """
         self.count_filtered = count_filtered
 
-    def weights(self, token_weight: Tensor, group: Tensor, counts: Counts) -> Tensor:
-        return _divided(token_weight, counts.all_rows if self.count_filtered else counts.rows)
+    def weights(self, token_weight: Tensor, group: Tensor, denominators: Denominators) -> Tensor:
+        return _divided(token_weight, denominators.all_rows if self.count_filtered else denominators.rows)
 
 
 class ConstantLength(SequenceSum):
@@ -106,7 +106,7 @@ class ConstantLength(SequenceSum):
         """
         Args:
             length: C in tokens, the longest response that can occur; > 0.
-            count_filtered: S counts all rows, those without a token of non-zero weight included.
+            count_filtered: S denominators all rows, those without a token of non-zero weight included.
 
         Raises:
             ValueError: length is not positive.
@@ -116,8 +116,8 @@ class ConstantLength(SequenceSum):
         super().__init__(count_filtered)
         self.length = length
 
-    def weights(self, token_weight: Tensor, group: Tensor, counts: Counts) -> Tensor:
-        return super().weights(token_weight, group, counts) / self.length
+    def weights(self, token_weight: Tensor, group: Tensor, denominators: Denominators) -> Tensor:
+        return super().weights(token_weight, group, denominators) / self.length
 
 
 class SequenceSumTokenMean(Aggregation):
@@ -138,8 +138,8 @@ class SequenceSumTokenMean(Aggregation):
         """
         self.over = over
 
-    def weights(self, token_weight: Tensor, group: Tensor, counts: Counts) -> Tensor:
-        return _divided(_per_row(token_weight), counts.prompts if self.over == "prompt" else 1.0)
+    def weights(self, token_weight: Tensor, group: Tensor, denominators: Denominators) -> Tensor:
+        return _divided(_per_row(token_weight), denominators.prompts if self.over == "prompt" else 1.0)
 
 
 def _per_row(token_weight: Tensor) -> Tensor:

@@ -42,7 +42,7 @@ class Critic(Part):
     def loss(self, values: Tensor, old_values: Tensor, returns: Tensor) -> Tensor | WithStatistics:
         """`[n, L]` to be minimised, from the present values, those at rollout time and the returns."""
 
-    def mask(self, experience: Experience) -> Tensor:
+    def weights(self, experience: Experience) -> Tensor:
         """`[N, L]` weights of the tokens the critic is fitted on: every sampled token of a scorable row."""
         return (experience.response_mask & experience.scorable[:, None]).to(experience.token_rewards.dtype)
 

@@ -143,13 +143,13 @@ class DynamicSampler(Sampler):
         numbers = list(range(_groups(everything)))
         beyond = of_groups(everything, numbers[most:])
         self._carried = beyond if self.surplus == "carry" and len(beyond) else None
-        dead = tally["all_right"] + tally["all_wrong"]
+        zero_variance = tally["all_right"] + tally["all_wrong"]
         lost = "down_weighted" if self.uninformative == "down_weight" else "dropped"
         collection.report("sampling/rounds", tally["rounds"], "max")
         for name, count in {
             "kept": len(numbers[:most]),
             "surplus": len(numbers[most:]),
-            f"{lost}_all_equal": dead,
+            f"{lost}_zero_variance": zero_variance,
             f"{lost}_all_right": tally["all_right"],
             f"{lost}_all_wrong": tally["all_wrong"],
             f"{lost}_unscorable": tally["unscorable"],

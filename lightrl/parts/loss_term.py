@@ -25,7 +25,7 @@ class LossTerm(Part):
         self.aggregation: Aggregation = fresh(aggregation) if aggregation is not None else TokenMean()
 
     @abstractmethod
-    def mask(self, experience: Experience) -> Tensor:
+    def weights(self, experience: Experience) -> Tensor:
         """`[N, L]` weights of the tokens of this term, 0 = not part of it; they enter its own denominators."""
 
     @abstractmethod
@@ -53,7 +53,7 @@ class EntropyBonus(LossTerm):
     def needs(self) -> frozenset[str]:
         return frozenset({"entropy"} if self.coefficient else ())
 
-    def mask(self, experience: Experience) -> Tensor:
+    def weights(self, experience: Experience) -> Tensor:
         return experience.token_weight
 
     def loss(self, experience: Experience, output: PolicyOutput) -> Tensor:
@@ -79,7 +79,7 @@ class PositiveNLL(LossTerm):
         super().__init__(coefficient, aggregation)
         self.threshold = threshold
 
-    def mask(self, experience: Experience) -> Tensor:
+    def weights(self, experience: Experience) -> Tensor:
         return torch.where((experience.rewards > self.threshold)[:, None], experience.token_weight, 0.0)
 
     def loss(self, experience: Experience, output: PolicyOutput) -> Tensor:

@@ -28,7 +28,7 @@ class TokenWeight(Part):
             experience: the rows of this rank, in whole groups; no advantages yet.
         """
 
-    def counts(self, experience: Experience) -> Tensor:
+    def in_statistics(self, experience: Experience) -> Tensor:
         """`[N]` bool: rows whose reward enters the statistics of the advantage; the others get the advantage 0.
 
         Args:
@@ -56,5 +56,5 @@ class MaskTruncated(TokenWeight):
         kept = ~experience.truncated
         return torch.ones_like(experience.token_rewards) * kept[:, None]
 
-    def counts(self, experience: Experience) -> Tensor:
-        return ~experience.truncated if self.drop_from_statistics else super().counts(experience)
+    def in_statistics(self, experience: Experience) -> Tensor:
+        return ~experience.truncated if self.drop_from_statistics else super().in_statistics(experience)

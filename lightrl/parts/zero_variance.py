@@ -55,7 +55,7 @@ def verdicts(scored: ScoredRollout, metric: Tensor) -> dict[int, Verdict]:
         row = int((scored.group == number).nonzero()[0])
         if statistics.count[row] < 2:
             found[number] = Verdict.UNSCORABLE
-        elif not statistics.dead[row]:
+        elif not statistics.zero_variance[row]:
             found[number] = Verdict.INFORMATIVE
         else:
             found[number] = Verdict.ALL_RIGHT if statistics.mean[row] > 0 else Verdict.ALL_WRONG

@@ -47,7 +47,7 @@ def z_scores(values: Tensor, group: Tensor, valid: Tensor) -> Tensor:
     """
     counts = valid & ~values.isnan()
     of_group = group_statistics(values, group, counts)
-    z = torch.where(of_group.dead, 0.0, (values.double() - of_group.mean) / of_group.std)
+    z = torch.where(of_group.zero_variance, 0.0, (values.double() - of_group.mean) / of_group.std)
     return torch.where(counts, z, math.nan).to(values.dtype)
 
 

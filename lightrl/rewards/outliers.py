@@ -97,8 +97,8 @@ def disagreement(brought: dict[str, Tensor]) -> Tensor:
     return (stacked.amax(0) - stacked.amin(0)).nan_to_num(0.0)
 
 
-def largest_outliers(surprise: Tensor, brought: dict[str, Tensor], n: int) -> list[int]:
-    """Indices of at most n rows with the largest surprise above 0; among equals, those whose rewards are furthest apart."""
+def largest_outliers(deviation: Tensor, brought: dict[str, Tensor], n: int) -> list[int]:
+    """Indices of at most n rows with the largest deviation above 0; among equals, those whose rewards are furthest apart."""
     tie = disagreement(brought).tolist()
-    rows = (surprise > 0).nonzero()[:, 0].tolist()
-    return sorted(rows, key=lambda i: (-round(float(surprise[i]), 9), -tie[i], i))[:n]
+    rows = (deviation > 0).nonzero()[:, 0].tolist()
+    return sorted(rows, key=lambda i: (-round(float(deviation[i]), 9), -tie[i], i))[:n]

@@ -20,7 +20,7 @@ UNIFORMS_AT_ONCE = 64
 
 
 @dataclass
-class Completions:
+class DecodedTokens:
     """What was sampled for n rows."""
 
     tokens: Tensor
@@ -57,8 +57,8 @@ class Decoding:
         """
         self._model, self._sampling, self._eos, self._stops = model, sampling, eos, stops
 
-    def run(self, prompts: list[list[int]], repeats: int, seeds: Tensor, limits: Tensor) -> Completions:
-        """Completions of every row.
+    def run(self, prompts: list[list[int]], repeats: int, seeds: Tensor, limits: Tensor) -> DecodedTokens:
+        """DecodedTokens of every row.
 
         Args:
             prompts: token ids of B prompts.
@@ -108,7 +108,7 @@ class Decoding:
         return ended & alive
 
 
-def _joined(segments: list[_Segment], stopped: Tensor, steps: int) -> Completions:
+def _joined(segments: list[_Segment], stopped: Tensor, steps: int) -> DecodedTokens:
     shape = (len(stopped), steps)
     tokens = torch.zeros(shape, dtype=torch.int64, device=stopped.device)
     logprobs = torch.zeros(shape, dtype=torch.float32, device=stopped.device)
@@ -118,4 +118,4 @@ def _joined(segments: list[_Segment], stopped: Tensor, steps: int) -> Completion
         tokens[segment.rows, segment.begin : end] = torch.stack(segment.tokens, 1)
         logprobs[segment.rows, segment.begin : end] = torch.stack(segment.logprobs, 1).float()
         mask[segment.rows, segment.begin : end] = torch.stack(segment.alive, 1)
-    return Completions(tokens, logprobs, mask, stopped)
+    return DecodedTokens(tokens, logprobs, mask, stopped)

@@ -12,7 +12,7 @@ from lightrl.rollout.slices import Slice
 from lightrl.types import Prompt, Rollout
 
 if TYPE_CHECKING:
-    from lightrl.rollout.decoding import Completions
+    from lightrl.rollout.decoding import DecodedTokens
 
 
 class RolloutRows:
@@ -40,13 +40,13 @@ class RolloutRows:
         self.limits = torch.tensor([self._limit(i) for i in range(len(prompts))], dtype=torch.long, device=self.device)
         self.limits = self.limits.repeat_interleave(n)
         """`[N]` the most tokens that each row may get."""
-        self._done: list[tuple[Tensor, Completions]] = []
+        self._done: list[tuple[Tensor, DecodedTokens]] = []
 
     def index(self, part: Slice) -> Tensor:
         """Numbers of the rows of a slice, in the order in which they are decoded."""
         return torch.tensor([prompt * self.n + sample for prompt in part.prompts for sample in part.samples], device=self.device)
 
-    def take(self, index: Tensor, completions: Completions) -> None:
+    def take(self, index: Tensor, completions: DecodedTokens) -> None:
         """Take the completions of the rows with these numbers.
 
         Raises:

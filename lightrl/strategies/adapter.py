@@ -35,14 +35,14 @@ class StrategyAdapter:
     def shard(self, *modules: nn.Module | None) -> None:
         """Cut the weights of modules over the ranks, where the strategy leaves that to the module; called before the optimizer is made."""
 
-    def forward(self, look: Callable[[T], Tensor], micro: T) -> Tensor:
+    def forward(self, compute: Callable[[T], Tensor], micro: T) -> Tensor:
         """The loss of a micro-batch, computed where the strategy sees it: everything that `backward` gets comes from here.
 
         Args:
-            look: gives the loss.
+            compute: gives the loss.
             micro: what it is given.
         """
-        return look(micro)
+        return compute(micro)
 
     def backward(self, loss: Tensor, last: bool) -> None:
         """Add the gradient of one micro-batch's share of the loss.
@@ -57,7 +57,7 @@ class StrategyAdapter:
             # strategies average over ranks, and a share is to be added
             self.module.manual_backward(loss * self.world_size)
 
-    def reaching(self, parameters: Iterable[nn.Parameter]) -> Tensor | float:
+    def zero_loss(self, parameters: Iterable[nn.Parameter]) -> Tensor | float:
         """A zero to be added to a loss that some of the parameters have no part in, where ranks wait for every gradient."""
         # DDP averages whole buckets, so every parameter takes part in its backward
         return 0.0 * torch.stack([p.sum() for p in parameters]).sum() if self.world_size > 1 else 0.0

@@ -166,15 +166,15 @@ class DeepSpeedAdapter(StrategyAdapter):
         """The `DeepSpeedEngine`."""
         return self.trainer.strategy.model
 
-    def forward(self, look: Callable[[T], Tensor], micro: T) -> Tensor:
-        loss: Tensor = self.engine(look, micro)
+    def forward(self, compute: Callable[[T], Tensor], micro: T) -> Tensor:
+        loss: Tensor = self.engine(compute, micro)
         return loss
 
     def backward(self, loss: Tensor, last: bool) -> None:
         self.engine.set_gradient_accumulation_boundary(last)
         self.module.manual_backward(loss * self.world_size)
 
-    def reaching(self, parameters: Iterable[nn.Parameter]) -> Tensor | float:
+    def zero_loss(self, parameters: Iterable[nn.Parameter]) -> Tensor | float:
         return 0.0
 
     def step(self, optimizer: Any, max_norm: float | None) -> float:

@@ -78,7 +78,7 @@ class FSDP2Adapter(StrategyAdapter):
             module.set_is_last_backward(last)
         self.module.manual_backward(loss * self.world_size)
 
-    def reaching(self, parameters: Iterable[nn.Parameter]) -> Tensor | float:
+    def zero_loss(self, parameters: Iterable[nn.Parameter]) -> Tensor | float:
         return 0.0
 
     def step(self, optimizer: Any, max_norm: float | None) -> float:

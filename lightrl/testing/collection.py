@@ -62,7 +62,7 @@ class Meeting:
 
 
 class ScriptedCollection:
-    """A `Collection` whose completions score 0 and 1 in turn, those of `dead` prompts always 1; or what `scores` says.
+    """A `Collection` whose completions score 0 and 1 in turn, those of `zero_variance` prompts always 1; or what `scores` says.
 
     Prompts are drawn without end, and their `answer` is their number: 0, 1, 2, ... A completion's text says how many the same prompt
     was given before it, in all rounds together.
@@ -74,7 +74,7 @@ class ScriptedCollection:
     def __init__(
         self,
         prompts: int,
-        dead: Sequence[int] = (),
+        zero_variance: Sequence[int] = (),
         rank: int = 0,
         meeting: Meeting | None = None,
         scores: Sequence[Sequence[float]] | None = None,
@@ -82,18 +82,20 @@ class ScriptedCollection:
         """
         Args:
             prompts: groups that this rank's batch should hold.
-            dead: prompts, by number, whose completions all score 1.
+            zero_variance: prompts, by number, whose completions all score 1.
             rank: of this collection; its prompts are numbered apart from other ranks'.
             meeting: shared by the collections of all ranks; None: there is one rank.
             scores: of each prompt, by number, those of its completions in the order in which it is given them; NaN: the reward failed,
                 and the row is not scorable. Prompts and completions beyond begin at the first again. None: 0 and 1 in turn.
 
         Raises:
-            ValueError: `scores` beside `dead`, or without a score for a prompt.
+            ValueError: `scores` beside `zero_variance`, or without a score for a prompt.
         """
-        if scores is not None and (dead or not scores or not all(scores)):
-            raise ValueError(f"scores must have a score for each of its prompts, and no dead ones beside it; got {scores} and {dead}")
-        self.prompts, self.dead, self.rank, self.scores = prompts, frozenset(dead), rank, scores
+        if scores is not None and (zero_variance or not scores or not all(scores)):
+            raise ValueError(
+                f"scores must have a score for each of its prompts, and no zero_variance beside it; got {scores} and {zero_variance}"
+            )
+        self.prompts, self.zero_variance, self.rank, self.scores = prompts, frozenset(zero_variance), rank, scores
         self.reports: dict[str, list[Tensor | float]] = {}
         self._meeting = meeting if meeting is not None else Meeting(1)
         self._drawn = self._groups = 0
@@ -150,6 +152,6 @@ class ScriptedCollection:
 
     def _score(self, row: int, prompt: Prompt, completion: str) -> float:
         if self.scores is None:
-            return 1.0 if prompt.answer in self.dead else float(row % 2)
+            return 1.0 if prompt.answer in self.zero_variance else float(row % 2)
         of_prompt = self.scores[int(prompt.answer) % len(self.scores)]
         return of_prompt[int(completion) % len(of_prompt)]

@@ -52,7 +52,7 @@ class Evaluation:
             return self.pass_at
         return [2**i for i in range(1, self.samples.bit_length()) if 2**i <= self.samples]
 
-    def judge(self, rewards: Mapping[str, Reward]) -> str:
+    def correct_reward(self, rewards: Mapping[str, Reward]) -> str:
         """Name of the reward that says what is right.
 
         Args:

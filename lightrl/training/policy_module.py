@@ -75,7 +75,7 @@ class PolicyModule(LightningModule):
         self.policy_source, self.engine, self.evaluation = fresh(policy), fresh(engine), evaluation
         self.rewards = RewardSet(rewards) if rewards else None
         if self.rewards is not None:
-            evaluation.judge(self.rewards.rewards)
+            evaluation.correct_reward(self.rewards.rewards)
         self.micro_batch_tokens, self.max_grad_norm = micro_batch_tokens, max_grad_norm
         self._optimizer, self._lr_scheduler = optimizer, lr_scheduler
         self.policy: Policy = None  # type: ignore[assignment]
@@ -150,9 +150,9 @@ class PolicyModule(LightningModule):
         """Parameter groups for the optimizer."""
         return [{"params": [p for p in self.policy.parameters() if p.requires_grad]}]
 
-    def forward(self, look: Callable[[Any], Any], batch: Any) -> Any:
-        """What `look` sees in a batch: strategies that wrap the module have hooks around this call."""
-        return look(batch)
+    def forward(self, compute: Callable[[Any], Any], batch: Any) -> Any:
+        """What `compute` makes of a batch: strategies that wrap the module have hooks around this call."""
+        return compute(batch)
 
     def step_on(
         self,
@@ -271,7 +271,7 @@ class PolicyModule(LightningModule):
         ledger = self._evaluation_ledger
         ledger.add("reward", torch.where(scored.scorable, token_rewards.sum(1), torch.nan))
         ledger.add_all({**self.rewards.statistics(scored, normalized=False), **scoring.statistics()}, scored.response_mask)
-        judge = self.evaluation.judge(self.rewards.rewards)
+        judge = self.evaluation.correct_reward(self.rewards.rewards)
         report_samples(ledger, scored, self.evaluation, judge, self.rewards.rewards[judge])
         report_lengths(ledger, scored)
         return scored

@@ -17,7 +17,7 @@ ABSENT = "-"
 """Shown for what one side does not have."""
 
 
-def fingerprint_of(config: Mapping[str, Any] | None, ranks: int, order: Mapping[str, JSON] | None) -> dict[str, JSON]:
+def provenance_of(config: Mapping[str, Any] | None, ranks: int, order: Mapping[str, JSON] | None) -> dict[str, JSON]:
     """One flat mapping of JSON values.
 
     Args:

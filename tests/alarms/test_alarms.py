@@ -11,7 +11,6 @@ import pytest
 from lightrl.alarms.alarm import Alarm
 from lightrl.alarms.dominance import Dominance
 from lightrl.alarms.entropy_collapse import EntropyCollapse
-from lightrl.alarms.equal_groups import EqualGroups
 from lightrl.alarms.first_pass import FirstPass
 from lightrl.alarms.gradient import Gradient
 from lightrl.alarms.history import LATEST, History
@@ -20,6 +19,7 @@ from lightrl.alarms.length_reward import LengthReward
 from lightrl.alarms.truncation import Truncation
 from lightrl.alarms.unscored import Unscored
 from lightrl.alarms.validation_falls import ValidationFalls
+from lightrl.alarms.zero_variance import ZeroVariance
 
 
 def history(rollouts: int = 10, **numbers: float | Sequence[float]) -> History:
@@ -33,11 +33,11 @@ def history(rollouts: int = 10, **numbers: float | Sequence[float]) -> History:
 @pytest.mark.parametrize(
     ("alarm", "raising", "quiet"),
     [
-        (EqualGroups(), {"frac_reward_zero_std": 0.96}, {"frac_reward_zero_std": 0.9}),
+        (ZeroVariance(), {"frac_reward_zero_std": 0.96}, {"frac_reward_zero_std": 0.9}),
         (
-            EqualGroups(),
-            {"sampling__prompts": 100.0, "sampling__dropped_all_equal": 97.0, "frac_reward_zero_std": 0.0},
-            {"sampling__prompts": 100.0, "sampling__dropped_all_equal": 60.0, "frac_reward_zero_std": 0.0},
+            ZeroVariance(),
+            {"sampling__prompts": 100.0, "sampling__dropped_zero_variance": 97.0, "frac_reward_zero_std": 0.0},
+            {"sampling__prompts": 100.0, "sampling__dropped_zero_variance": 60.0, "frac_reward_zero_std": 0.0},
         ),
         (
             EntropyCollapse(),
@@ -147,7 +147,7 @@ def test_a_validation_that_falls_while_the_reward_rises() -> None:
 
 
 EVERY = [
-    EqualGroups, EntropyCollapse, KLBlowUp, Truncation, FirstPass, Dominance, ValidationFalls, LengthReward, Unscored, Gradient,
+    ZeroVariance, EntropyCollapse, KLBlowUp, Truncation, FirstPass, Dominance, ValidationFalls, LengthReward, Unscored, Gradient,
 ]  # fmt: skip
 
 

@@ -83,17 +83,17 @@ def test_an_alarm_is_told_once_on_the_terminal_and_in_every_log(tmp_path: Path, 
     loggers = [TensorBoardLogger(tmp_path, name="tb"), CSVLogger(tmp_path, name="csv")]
     run = fit(tmp_path, 8, Digits(seen=False), limits(), loggers)
     told = " ".join(capfd.readouterr().err.split())
-    assert told.count("Alarm equal_groups, rollout 5: in 100% of the groups of the last 5 rollouts all rewards were equal") == 1
+    assert told.count("Alarm zero_variance, rollout 5: in 100% of the groups of the last 5 rollouts all rewards were equal") == 1
     assert told.count("Alarm ") == 1
     assert "take harder ones" in told
     events = EventAccumulator(str(loggers[0].log_dir))
     events.Reload()
-    [text] = events.Tensors("alarms/equal_groups/text_summary")
-    [scalar] = events.Scalars("alarms/equal_groups")
+    [text] = events.Tensors("alarms/zero_variance/text_summary")
+    [scalar] = events.Scalars("alarms/zero_variance")
     assert (text.step, scalar.step, scalar.value) == (4, 4, 1.0)
     assert "**Rollout 5:** in 100%" in text.tensor_proto.string_val[0].decode()
     with (Path(loggers[1].log_dir) / "metrics.csv").open() as file:
-        assert [row["step"] for row in csv.DictReader(file) if row["alarms/equal_groups"]] == ["4"]
+        assert [row["step"] for row in csv.DictReader(file) if row["alarms/zero_variance"]] == ["4"]
     assert run.state.finished
 
 
@@ -102,7 +102,7 @@ def test_a_resumed_run_remembers_what_it_has_told(tmp_path: Path, capfd: pytest.
     assert "Alarm" not in capfd.readouterr().err
     later = limits()
     fit(tmp_path, 6, Digits(seen=False), later, ckpt_path=str(tmp_path / "early.ckpt")).save_checkpoint(tmp_path / "late.ckpt")
-    assert "Alarm equal_groups, rollout 5" in capfd.readouterr().err
+    assert "Alarm zero_variance, rollout 5" in capfd.readouterr().err
     assert later.history.count == 6
     fit(tmp_path, 9, Digits(seen=False), limits(), ckpt_path=str(tmp_path / "late.ckpt"))
     assert "Alarm" not in capfd.readouterr().err
@@ -185,8 +185,8 @@ def test_an_alarm_that_comes_back_is_told_again(capfd: pytest.CaptureFixture[str
     def rollouts(count: int, share: float) -> int:
         for _ in range(count):
             alarms.history.add({"frac_reward_zero_std": share})
-            alarms.look(run)
-        return capfd.readouterr().err.count("Alarm equal_groups")
+            alarms.check(run)
+        return capfd.readouterr().err.count("Alarm zero_variance")
 
     assert rollouts(9, 1.0) == 1
     assert rollouts(QUIET - 10, 0.5) == 0
@@ -198,5 +198,5 @@ def test_an_alarm_that_comes_back_is_told_again(capfd: pytest.CaptureFixture[str
 def test_alarms_are_chosen_by_name(tmp_path: Path) -> None:
     assert [alarm.name for alarm in Alarms(only=["truncation"]).alarms] == ["truncation"]
     assert Alarms(only=[]).alarms == []
-    with pytest.raises(ValueError, match=r"Alarms has no alarm 'truncated'. There are: equal_groups, entropy_collapse"):
+    with pytest.raises(ValueError, match=r"Alarms has no alarm 'truncated'. There are: zero_variance, entropy_collapse"):
         Alarms(only=["truncated"])

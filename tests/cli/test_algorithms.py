@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from lightrl.cli.catalogue.comparison import QUESTIONS, facts_of
-from lightrl.config.algorithm_choice import bundle_named, registered
+from lightrl.config.algorithm_choice import algorithm_named, registered
 from lightrl.config.docstrings import documentation
 from lightrl.parts.aggregation import TokenMean
 from lightrl.parts.base import Part
@@ -26,7 +26,7 @@ EVERY = pytest.mark.parametrize("cls", BUNDLES, ids=lambda cls: cls.__name__)
 
 
 def facts(name: str) -> Any:
-    return facts_of(bundle_named(name).cls)
+    return facts_of(algorithm_named(name).cls)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_wide_terminal_shows_one_row_per_algorithm(lightrl: Callable[..., Any]
 def test_a_bundle_that_its_defaults_do_not_make_is_left_out_and_said(
     lightrl: Callable[..., Any], write: Callable[..., Any], throwaway: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wide = bundle_named("Wide").cls
+    wide = algorithm_named("Wide").cls
 
     def refuse(self: Any, *args: Any, **kwargs: Any) -> None:
         raise ValueError("it wants a length")

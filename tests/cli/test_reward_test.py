@@ -123,8 +123,8 @@ def test_the_odd_one_out_of_its_prompt_is_the_most_surprising(lightrl: Callable[
     seen = found(lightrl, "--top", "2")["surprising"]
     # the mean of the totals is 3/8, their variance 15/64
     assert seen[0]["row"] == 1
-    assert seen[0]["surprise"] == pytest.approx(1 / (15 / 64) ** 0.5, abs=1e-5)
-    assert seen[1]["surprise"] == pytest.approx(2 / 3 / (15 / 64) ** 0.5, abs=1e-5)
+    assert seen[0]["deviation"] == pytest.approx(1 / (15 / 64) ** 0.5, abs=1e-5)
+    assert seen[1]["deviation"] == pytest.approx(2 / 3 / (15 / 64) ** 0.5, abs=1e-5)
     write_rows(a[1:])
     answer = lightrl("reward", "test", "--config", "test.yaml", "--data", "rows.jsonl")
     assert "no row stands out" in answer.out

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightrl.data.rejection import All, Best, Candidate, Pairs, counts, ranked
+from lightrl.data.rejection import All, Best, Candidate, Pairs, ranked, rejection_counts
 
 
 def candidate(text: str, reward: float, logprob: float = -1.0, finish_reason: str = "stop") -> Candidate:
@@ -44,11 +44,11 @@ def test_all_are_kept_with_null_for_what_could_not_be_scored() -> None:
 
 
 def test_what_became_of_a_prompt_by_hand() -> None:
-    assert counts(FOUR, kept=1, right=0.5) == {
+    assert rejection_counts(FOUR, kept=1, right=0.5) == {
         "prompts": 1, "completions": 8, "failed": 1, "cut": 1, "blank": 1, "duplicates": 1, "kept": 1, "without": 0,
         "reward": 5.5, "pass_1": 5 / 8, "pass_n": 1,
     }  # fmt: skip
-    nothing = counts([candidate("a", 0.0)], kept=0, right=0.0)
+    nothing = rejection_counts([candidate("a", 0.0)], kept=0, right=0.0)
     assert (nothing["without"], nothing["pass_1"], nothing["pass_n"]) == (1, 0, 0)
 
 

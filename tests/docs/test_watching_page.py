@@ -20,7 +20,7 @@ def test_every_alarm_stands_there_with_its_default() -> None:
     rows = {m[1]: m[0] for m in re.finditer(r"^\| `(\w+)` \| .*$", PAGE.partition("## Alarms")[2], re.MULTILINE)}
     assert set(rows) == {alarm.name for alarm in Alarms().alarms}
     defaults = {name: p.default for name, p in inspect.signature(Alarms).parameters.items()}
-    shares = {name: defaults[name] for name in ("equal_groups", "entropy_collapse", "truncation", "reward_dominance", "unscored")}
+    shares = {name: defaults[name] for name in ("zero_variance", "entropy_collapse", "truncation", "reward_dominance", "unscored")}
     shares["validation_falls"] = defaults["validation_falls"]
     assert {name: f"{share:.0%}".replace("%", " %") in rows[name] for name, share in shares.items()} == dict.fromkeys(shares, True)
     assert f"{defaults['length_reward']:g}" in rows["length_reward"]

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from lightrl.parts.aggregation import Aggregation, ConstantLength, SequenceMean, SequenceSum, SequenceSumTokenMean, TokenMean
-from lightrl.types import Counts
+from lightrl.types import Denominators
 
 LOSS = torch.tensor([[1.0, 0, 0], [3, 3, 3]])
 WEIGHT = torch.tensor([[1.0, 0, 0], [1, 1, 1]])
 GROUP = torch.tensor([0, 0])
-COUNTS = Counts(tokens=4, rows=2, all_rows=2, prompts=1)
+COUNTS = Denominators(tokens=4, rows=2, all_rows=2, prompts=1)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_the_mean_over_a_rows_tokens_is_not_divided_twice() -> None:
 
 def test_filtered_rows_leave_the_denominator() -> None:
     filtered = WEIGHT * torch.tensor([[1.0], [0.0]])
-    loss = (TokenMean().weights(filtered, GROUP, Counts(tokens=1, rows=1, all_rows=2, prompts=1)) * LOSS).sum().item()
+    loss = (TokenMean().weights(filtered, GROUP, Denominators(tokens=1, rows=1, all_rows=2, prompts=1)) * LOSS).sum().item()
     assert loss == pytest.approx(1.0)
     assert loss != pytest.approx(0.25)
 
@@ -42,7 +42,7 @@ def test_filtered_rows_leave_the_denominator() -> None:
 def test_token_mean_lets_long_rows_weigh_more() -> None:
     """Lengths 500 and 1500 with advantages 1 and .5."""
     weight = (torch.arange(1500)[None] < torch.tensor([[500], [1500]])).float()
-    weights = TokenMean().weights(weight, GROUP, Counts(tokens=2000, rows=2, all_rows=2, prompts=1))
+    weights = TokenMean().weights(weight, GROUP, Denominators(tokens=2000, rows=2, all_rows=2, prompts=1))
     assert (weights * torch.tensor([[1.0], [0.5]])).sum(1).tolist() == pytest.approx([0.25, 0.375])
 
 

@@ -7,7 +7,7 @@ from lightrl.parts.aggregation import SequenceMean, SequenceSum
 from lightrl.parts.clip import ClipScheme, DecoupledClip, NoClip, PolicyGradient, SymmetricClip
 from lightrl.parts.critic import ValueHead
 from lightrl.parts.ratio import SequenceRatio, TokenRatio
-from lightrl.types import Counts
+from lightrl.types import Denominators
 
 PPO, HIGHER = SymmetricClip(0.2), DecoupledClip(0.2, 0.28)
 
@@ -89,7 +89,7 @@ def sequence_gradient(aggregation) -> list[float]:
     new = NEW.clone().requires_grad_()
     log_ratio = SequenceRatio().log_ratio(new, OLD, ALL)
     loss = NoClip().surrogate(log_ratio, torch.full((1, 4), 1.5, dtype=torch.float64), OLD, ALL).loss
-    weights = aggregation.weights(ALL.double(), torch.zeros(1, dtype=torch.long), Counts(tokens=4, rows=1, all_rows=1, prompts=1))
+    weights = aggregation.weights(ALL.double(), torch.zeros(1, dtype=torch.long), Denominators(tokens=4, rows=1, all_rows=1, prompts=1))
     (gradient,) = torch.autograd.grad((loss * weights).sum(), new)
     return (-gradient)[0].tolist()
 

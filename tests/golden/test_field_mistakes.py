@@ -13,8 +13,8 @@ from lightrl import (
     GAE,
     Algorithm,
     ConstantLength,
-    Counts,
     DecoupledClip,
+    Denominators,
     DigitSorting,
     Experience,
     Function,
@@ -35,13 +35,13 @@ from lightrl import (
     TinyPolicy,
     TokenMean,
     TransformersEngine,
-    spread,
+    broadcast_to_tokens,
     whiten,
 )
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.testing.experience import PROMPT, experience
 from lightrl.training.online.experience import add_advantages, experience_of
-from lightrl.training.online.loss import count_terms, micro_batch_loss, terms_of, trained_tokens
+from lightrl.training.online.loss import denominators_of, micro_batch_loss, terms_of, trained_tokens
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import PolicyOutput
 
@@ -57,7 +57,7 @@ def loss_and_gradient(
 ) -> tuple[float, Any]:
     """The policy loss of one optimizer step made of these micro-batches, and its gradient on the log-probs."""
     terms = terms_of(algorithm)
-    counts = count_terms(terms, rows, lambda x: x)
+    counts = denominators_of(terms, rows, lambda x: x)
     logprobs = (rows.old_logprobs + change).requires_grad_()
     total = torch.zeros(())
     for cut in cuts or [list(range(len(rows)))]:
@@ -114,7 +114,7 @@ def test_the_reward_at_the_end_reaches_tokens_without_a_reward_of_their_own() ->
 
 def test_the_mean_over_tokens_is_not_taken_twice() -> None:
     """Lengths 1 and 3 with losses 1 and 3: (1 + 3) / 2 = 2, and 1.0 if a mean follows the division by the length."""
-    weights = SequenceMean().weights(torch.tensor([[1.0, 0, 0], [1, 1, 1]]), torch.zeros(2, dtype=torch.long), Counts(4, 2, 2, 1))
+    weights = SequenceMean().weights(torch.tensor([[1.0, 0, 0], [1, 1, 1]]), torch.zeros(2, dtype=torch.long), Denominators(4, 2, 2, 1))
     assert (weights * torch.tensor([[1.0, 0, 0], [3, 3, 3]])).sum().item() == pytest.approx(2.0)
 
 
@@ -244,10 +244,10 @@ def test_a_reward_per_row_is_spread_over_its_row_even_in_a_square_batch() -> Non
     """[B] times [B, T] broadcasts along the wrong axis without a word when B == T."""
     rows = experience([1.0, 2.0, 3.0], lengths=[3, 3, 3], padding=0)
     square = rows.select([0, 1, 2])
-    assert spread(square.rewards, square)[:, PROMPT:].tolist() == [[1.0] * 3, [2.0] * 3, [3.0] * 3]
+    assert broadcast_to_tokens(square.rewards, square)[:, PROMPT:].tolist() == [[1.0] * 3, [2.0] * 3, [3.0] * 3]
     few = experience([1.0, 2.0, 3.0, 4.0, 5.0], lengths=[3] * 5)
     assert few.response_mask.shape == (5, 5)
-    assert spread(few.rewards, few)[:, PROMPT].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert broadcast_to_tokens(few.rewards, few)[:, PROMPT].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
 
 
 class Judge(RowReward):

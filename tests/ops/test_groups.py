@@ -18,7 +18,7 @@ def test_mean_and_deviation_by_hand(ddof: int, std: float) -> None:
     assert found.std[:3].tolist() == pytest.approx([std] * 3, abs=1e-6)
     assert found.std[3:].tolist() == [0, 0]
     assert found.count.tolist() == [3, 3, 3, 2, 2]
-    assert found.dead.tolist() == [False] * 3 + [True] * 2
+    assert found.zero_variance.tolist() == [False] * 3 + [True] * 2
 
 
 def test_rows_that_do_not_count_leave_no_trace() -> None:
@@ -31,13 +31,13 @@ def test_rows_that_do_not_count_leave_no_trace() -> None:
 def test_a_group_without_valid_rows_is_dead_and_finite() -> None:
     values, valid = rows([torch.nan, torch.nan], [False, False])
     found = group_statistics(values, torch.tensor([1, 1]), valid)
-    assert found.dead.all()
+    assert found.zero_variance.all()
     assert found.mean.tolist() == found.std.tolist() == found.count.tolist() == [0, 0]
 
 
 def test_a_single_row_is_dead() -> None:
     values, valid = rows([3.0])
-    assert group_statistics(values, torch.tensor([0]), valid, ddof=0).dead.item()
+    assert group_statistics(values, torch.tensor([0]), valid, ddof=0).zero_variance.item()
 
 
 def test_no_rows_at_all() -> None:
@@ -50,14 +50,14 @@ def test_no_rows_at_all() -> None:
 def test_float_noise_is_no_signal_at_any_scale(values: list[float], scale: float) -> None:
     noisy = sum((torch.tensor([v * share * scale for v in values]) for share in (0.3, 0.6, 0.1)), torch.zeros(len(values)))
     found = group_statistics(noisy, torch.zeros(len(values), dtype=torch.long), torch.ones(len(values), dtype=torch.bool))
-    assert found.dead.all()
+    assert found.zero_variance.all()
     assert (found.std == 0).all()
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_a_real_difference_is_a_signal_at_any_scale(scale: float) -> None:
     values, valid = rows([scale, scale * 1.001])
-    assert not group_statistics(values, torch.tensor([0, 0]), valid).dead.any()
+    assert not group_statistics(values, torch.tensor([0, 0]), valid).zero_variance.any()
 
 
 @given(st.lists(st.tuples(st.floats(-10, 10, width=32), st.integers(0, 3)), min_size=1, max_size=20), st.randoms())
@@ -71,4 +71,4 @@ def test_neither_the_order_of_rows_nor_the_numbers_of_groups_matter(pairs: list[
     here = group_statistics(values[order], 1000 - 7 * group[order], valid)
     assert torch.allclose(here.mean, there.mean[order])
     assert torch.allclose(here.std, there.std[order], atol=1e-7)
-    assert torch.equal(here.dead, there.dead[order])
+    assert torch.equal(here.zero_variance, there.zero_variance[order])

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightrl.parts.aggregation import Aggregation, ConstantLength, SequenceMean, SequenceSum, SequenceSumTokenMean, TokenMean
-from lightrl.types import Counts
+from lightrl.types import Denominators
 
 ALL = [
     TokenMean(),
@@ -23,15 +23,15 @@ weights_of_rows = st.lists(
 )
 
 
-def batch(rows) -> tuple[torch.Tensor, torch.Tensor, Counts]:
+def batch(rows) -> tuple[torch.Tensor, torch.Tensor, Denominators]:
     weight = torch.tensor([w for w, _ in rows], dtype=torch.float64)
     group = torch.tensor([g for _, g in rows])
     return weight, group, counts(weight, group)
 
 
-def counts(weight: torch.Tensor, group: torch.Tensor) -> Counts:
+def counts(weight: torch.Tensor, group: torch.Tensor) -> Denominators:
     filled = weight.sum(1) > 0
-    return Counts(weight.sum().item(), int(filled.sum()), len(weight), len(set(group[filled].tolist())))
+    return Denominators(weight.sum().item(), int(filled.sum()), len(weight), len(set(group[filled].tolist())))
 
 
 @every
@@ -98,7 +98,7 @@ def test_a_step_in_which_everything_is_masked_has_no_loss(part: Aggregation) -> 
 
 @every
 def test_an_empty_micro_batch(part: Aggregation) -> None:
-    out = part.weights(torch.zeros(0, 4), torch.zeros(0, dtype=torch.long), Counts(tokens=3, rows=2, all_rows=2, prompts=1))
+    out = part.weights(torch.zeros(0, 4), torch.zeros(0, dtype=torch.long), Denominators(tokens=3, rows=2, all_rows=2, prompts=1))
     assert out.shape == (0, 4)
 
 

@@ -47,7 +47,7 @@ def test_the_clipped_loss_is_never_below_the_plain_one(value: float, old: float,
 def test_the_critic_is_fitted_on_sampled_tokens_of_scorable_rows_even_if_they_are_filtered() -> None:
     rows = experience([1.0, 0.0], lengths=[2, 1], scorable=[True, False])
     rows.token_weight.zero_()
-    assert ValueHead().mask(rows).tolist() == [[0, 0, 1, 1], [0, 0, 0, 0]]
+    assert ValueHead().weights(rows).tolist() == [[0, 0, 1, 1], [0, 0, 0, 0]]
 
 
 def test_the_value_loss_has_its_own_aggregation() -> None:

@@ -114,7 +114,7 @@ def test_the_batch_is_full_of_informative_groups_and_the_rest_is_counted() -> No
     assert scored.row_weight is None
     # two of four were informative, so the two that are missing are looked for among ceil(2 / (3 / 5)) = 4 further prompts
     assert {name: value for name, value in bench.reported.items() if name != "metric"} == {
-        "rounds": [2], "kept": [4], "surplus": [0], "dropped_all_equal": [3], "dropped_all_right": [2], "dropped_all_wrong": [1],
+        "rounds": [2], "kept": [4], "surplus": [0], "dropped_zero_variance": [3], "dropped_all_right": [2], "dropped_all_wrong": [1],
         "dropped_unscorable": [1], "prompts": [8], "resampled": [0], "carried": [0],
     }  # fmt: skip
     assert sum(bench.reported["metric"]) / len(bench.reported["metric"]) == pytest.approx((6 + 0 + 8) / 21)
@@ -181,8 +181,8 @@ def test_down_weighting_keeps_every_group_and_weighs_those_without_signal(factor
     assert ids(scored) == ["0", "1", "2", "3"]
     assert scored.row_weight is not None
     assert scored.row_weight.tolist() == [factor, factor, 1, 1, factor, factor, 1, 1]
-    assert bench.reported["down_weighted_all_equal"] == [2]
-    assert "dropped_all_equal" not in bench.reported
+    assert bench.reported["down_weighted_zero_variance"] == [2]
+    assert "dropped_zero_variance" not in bench.reported
     assert bench.calls == 1
 
 

@@ -17,12 +17,12 @@ def test_entropy_is_maximised_on_the_tokens_that_carry_a_loss() -> None:
     rows.token_weight[0, 2] = 0
     entropy = torch.rand(2, 4)
     assert torch.equal(EntropyBonus().loss(rows, PolicyOutput(torch.zeros(2, 4), entropy=entropy)), -entropy)
-    assert EntropyBonus().mask(rows).tolist() == [[0, 0, 0, 1], [0, 0, 1, 0]]
+    assert EntropyBonus().weights(rows).tolist() == [[0, 0, 0, 1], [0, 0, 1, 0]]
 
 
 def test_only_rows_above_the_threshold_are_imitated() -> None:
     rows = experience([1.0, 0.5, torch.nan, 2.0], lengths=[1] * 4, scorable=[True, True, False, True])
-    assert PositiveNLL(threshold=0.5).mask(rows)[:, 2].tolist() == [1, 0, 0, 1]
+    assert PositiveNLL(threshold=0.5).weights(rows)[:, 2].tolist() == [1, 0, 0, 1]
     logprobs = torch.full((4, 3), -0.7)
     assert torch.equal(PositiveNLL().loss(rows, PolicyOutput(logprobs)), -logprobs)
 

@@ -27,7 +27,7 @@ packages = ["{module}"]
 {module} = ["configs/*.yaml"]
 """
 HEAD = """
-from lightrl import Advantage, Advantages, NoClip, hookimpl, spread
+from lightrl import Advantage, Advantages, NoClip, hookimpl, broadcast_to_tokens
 
 """
 CLIPS = """
@@ -68,7 +68,7 @@ class Leaky(Advantage):
     """Forgets that rows may have failed."""
 
     def compute(self, experience):
-        return Advantages(spread(experience.rewards - experience.rewards.mean(), experience))
+        return Advantages(broadcast_to_tokens(experience.rewards - experience.rewards.mean(), experience))
 
 @hookimpl
 def lightrl_advantages():

@@ -39,7 +39,7 @@ from lightrl import (
     TransformersEngine,
     TruncatedImportance,
     ValueHead,
-    spread,
+    broadcast_to_tokens,
 )
 from lightrl.parts.token_weight import MaskTruncated
 from lightrl.testing import BrokenContract, class_cases
@@ -80,11 +80,11 @@ def computes(of: Callable[[Any], Any]) -> Any:
 
 def counting(self: Any, rows: Any) -> Advantages:
     self.seen = getattr(self, "seen", 0) + 1
-    return Advantages(spread(self.seen * rows.rewards, rows))
+    return Advantages(broadcast_to_tokens(self.seen * rows.rewards, rows))
 
 
 def remembering(self: Any, rows: Any) -> Advantages:
-    return Advantages(spread((1 + getattr(self, "rollouts", 0)) * rows.rewards, rows))
+    return Advantages(broadcast_to_tokens((1 + getattr(self, "rollouts", 0)) * rows.rewards, rows))
 
 
 def remember(self: Any) -> None:
@@ -93,14 +93,14 @@ def remember(self: Any) -> None:
 
 ADVANTAGES = {
     "advantages have the shape of the tokens and are 0 where nothing was sampled or scored": lambda r: r.rewards,
-    "masked positions and failed rows have no influence": lambda r: spread(r.token_rewards.sum(1), r),
-    "failed rows leave the statistics": lambda r: spread(r.rewards - r.rewards.mean(), r),
+    "masked positions and failed rows have no influence": lambda r: broadcast_to_tokens(r.token_rewards.sum(1), r),
+    "failed rows leave the statistics": lambda r: broadcast_to_tokens(r.rewards - r.rewards.mean(), r),
     "rows that are all masked get 0": lambda r: r.response_mask * r.rewards[r.scorable].mean(),
-    "permuting rows permutes results, and group numbers are only names": lambda r: spread(torch.arange(len(r)), r),
-    "padding changes nothing": lambda r: spread(torch.full((len(r),), r.input_ids.shape[1]), r),
-    "splitting a batch over ranks changes nothing": lambda r: spread(r.group, r),
-    "better rows never get less, and in some groups more": lambda r: spread(-r.rewards, r),
-    "equal rewards give exactly 0 where the group is the baseline": lambda r: spread(r.rewards, r),
+    "permuting rows permutes results, and group numbers are only names": lambda r: broadcast_to_tokens(torch.arange(len(r)), r),
+    "padding changes nothing": lambda r: broadcast_to_tokens(torch.full((len(r),), r.input_ids.shape[1]), r),
+    "splitting a batch over ranks changes nothing": lambda r: broadcast_to_tokens(r.group, r),
+    "better rows never get less, and in some groups more": lambda r: broadcast_to_tokens(-r.rewards, r),
+    "equal rewards give exactly 0 where the group is the baseline": lambda r: broadcast_to_tokens(r.rewards, r),
     "it runs without what it does not need": lambda r: r.values + 0 * r.ref_logprobs,
 }
 for title, of in ADVANTAGES.items():

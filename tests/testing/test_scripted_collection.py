@@ -34,12 +34,12 @@ def test_a_group_of_failures_is_replaced() -> None:
 
 
 def test_by_default_completions_score_0_and_1_in_turn_and_dead_prompts_1() -> None:
-    scored = GroupSampler(group_size=2).collect(ScriptedCollection(prompts=2, dead=[1]))
+    scored = GroupSampler(group_size=2).collect(ScriptedCollection(prompts=2, zero_variance=[1]))
     assert scored.reward_parts["score"].tolist() == [0, 1, 1, 1]
     assert scored.scorable.all()
 
 
-@pytest.mark.parametrize(("scores", "dead"), [([], []), ([[]], []), ([[1.0]], [0])])
-def test_a_script_that_says_nothing_or_two_things_is_refused(scores: list[list[float]], dead: list[int]) -> None:
-    with pytest.raises(ValueError, match="scores must have a score for each of its prompts, and no dead ones beside it"):
-        ScriptedCollection(2, dead=dead, scores=scores)
+@pytest.mark.parametrize(("scores", "zero_variance"), [([], []), ([[]], []), ([[1.0]], [0])])
+def test_a_script_that_says_nothing_or_two_things_is_refused(scores: list[list[float]], zero_variance: list[int]) -> None:
+    with pytest.raises(ValueError, match="scores must have a score for each of its prompts, and no zero_variance beside it"):
+        ScriptedCollection(2, zero_variance=zero_variance, scores=scores)

@@ -2,7 +2,7 @@
 
 import torch
 
-from lightrl import Advantage, Advantages, Experience, spread
+from lightrl import Advantage, Advantages, Experience, broadcast_to_tokens
 
 
 class LengthWeighted(Advantage):
@@ -25,4 +25,4 @@ class LengthWeighted(Advantage):
             # equal rewards teach exactly nothing, whatever the rounding
             if rewards.numel() and rewards.min() != rewards.max():
                 advantages[rows] = rewards - (lengths[rows] * rewards).sum() / lengths[rows].sum()
-        return Advantages(spread(advantages, experience))
+        return Advantages(broadcast_to_tokens(advantages, experience))

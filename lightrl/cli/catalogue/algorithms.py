@@ -25,9 +25,9 @@ def algorithms(words: list[str]) -> int:
         ConfigError: a name that no bundle has.
     """
     options = _read(words)
-    from lightrl.config.algorithm_choice import bundle_named, registered
+    from lightrl.config.algorithm_choice import algorithm_named, registered
 
-    chosen = [bundle_named(name).cls for name in options.names] or [cls for _, cls in registered()]
+    chosen = [algorithm_named(name).cls for name in options.names] or [cls for _, cls in registered()]
     if not (options.compare or options.markdown):
         return _list(chosen, options.json)
     facts, refused = _compared(chosen)

@@ -70,12 +70,12 @@ def _is_installed_config(name: str) -> bool:
 
 def _algorithm(name: str) -> tuple[str, dict[str, str]]:
     """A title, and every slot and argument of a bundle that is named or that a file names."""
-    from lightrl.config.algorithm_choice import bundle_named
+    from lightrl.config.algorithm_choice import algorithm_named
     from lightrl.config.choice import Choice
     from lightrl.config.errors import ConfigError
 
     if not _is_file(name):
-        return name, dict(_below(bundle_named(name), ""))
+        return name, dict(_below(algorithm_named(name), ""))
     model = _resolved(name)[0].model
     chosen = model.value("algorithm") if "algorithm" in model.takes else None
     if not isinstance(chosen, Choice):

@@ -27,7 +27,7 @@ def explain(words: list[str]) -> int:
     from rich.console import Console
     from rich.table import Table
 
-    from lightrl.config.algorithm_choice import bundle_named, distribution_of, kind_named, part_named
+    from lightrl.config.algorithm_choice import algorithm_named, distribution_of, kind_named, part_named
     from lightrl.config.algorithm_table import rows
     from lightrl.config.class_description import print_class
     from lightrl.config.docstrings import documentation
@@ -41,7 +41,7 @@ def explain(words: list[str]) -> int:
     if kind is not None:
         _print_kind(console, kind)
         return 0
-    chosen = bundle_named(options.name)
+    chosen = algorithm_named(options.name)
     about = documentation(chosen.cls)
     table = Table("slot", "part", "arguments", "formula", "source", show_lines=True)
     if console.width < WIDE:

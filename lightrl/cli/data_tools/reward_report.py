@@ -47,9 +47,9 @@ class Report:
         self._total = findings.total
         self.labels = None if expected is None else _labels(findings, self._total, expected)
         self._label_of = "" if expected is None else f"{expected[1]!r} for {'the total' if expected[0] is None else repr(expected[0])}"
-        surprise = from_others(self._total, findings.group) if self.labels is None else from_labels(self.labels)
-        self._surprise = surprise
-        self._top = largest_outliers(surprise, findings.brought, top)
+        deviation = from_others(self._total, findings.group) if self.labels is None else from_labels(self.labels)
+        self._deviation = deviation
+        self._top = largest_outliers(deviation, findings.brought, top)
 
     @property
     def contradicted(self) -> bool:
@@ -119,7 +119,7 @@ class Report:
         }
         return {
             "row": row + 1,
-            "surprise": number(self._surprise[i]),
+            "deviation": number(self._deviation[i]),
             "expected": None if self.labels is None else number(self.labels.expected[i]),
             "total": number(self._total[i]),
             "rewards": said,
@@ -181,7 +181,7 @@ class Report:
 
     def _block(self, row: dict[str, Any]) -> str:
         said = [_said(name, score, row["contributions"][name]) for name, score in row["rewards"].items()]
-        against = f", expected {_short(row['expected'])}" if self.labels is not None else f", {row['surprise']:.2f} std from the others"
+        against = f", expected {_short(row['expected'])}" if self.labels is not None else f", {row['deviation']:.2f} std from the others"
         answer = "" if row["answer"] is None else f"\n  answer      {_end(str(row['answer']), PROMPT)}"
         return (
             f"\nrow {row['row']:,}: total {_short(row['total'])}{against}; {', '.join(said)}\n"

@@ -118,7 +118,7 @@ def _run(options: argparse.Namespace, resolved: Resolved, keep: Keep) -> int:
     from lightrl.cli.data_tools.config_rewards import rewards_of
     from lightrl.cli.data_tools.resumable_file import ResumableRows
     from lightrl.cli.data_tools.sample_report import print_summary
-    from lightrl.cli.data_tools.sampling import Sampler
+    from lightrl.cli.data_tools.sampling import SamplingSession
     from lightrl.config.trained_policy import path_given
 
     path = path_given(resolved)
@@ -127,7 +127,7 @@ def _run(options: argparse.Namespace, resolved: Resolved, keep: Keep) -> int:
     rows = ResumableRows(options.out, {"options": chosen, "ckpt_path": _identity(path), **_described(resolved)})
     try:
         return rows.carry_out(
-            lambda: Sampler(resolved, path, rewards, options).fill(rows, keep),
+            lambda: SamplingSession(resolved, path, rewards, options).fill(rows, keep),
             lambda: print_summary(rows.counts, options),
             *("kept", "rows", "Nothing was kept"),
         )

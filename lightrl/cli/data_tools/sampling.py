@@ -19,7 +19,7 @@ from lightrl.cli.data_tools.reward_report import number
 from lightrl.config.errors import ConfigError
 from lightrl.config.resolve import Resolved
 from lightrl.config.trained_policy import trained_policy
-from lightrl.data.rejection import Candidate, Keep, counts
+from lightrl.data.rejection import Candidate, Keep, rejection_counts
 from lightrl.ops.masked import row_sum
 from lightrl.policy.policy import Policy
 from lightrl.rewards.gates import row_values
@@ -28,7 +28,7 @@ from lightrl.training.policy_module import ONE_THREAD_BELOW
 from lightrl.types import Prompt, ScoredRollout
 
 
-class Sampler:
+class SamplingSession:
     """The policy, engine, prompts and rewards of a config at work."""
 
     def __init__(self, resolved: Resolved, checkpoint: Path | None, rewards: RewardSet, options: argparse.Namespace) -> None:
@@ -89,7 +89,7 @@ class Sampler:
         for prompt, (start, end) in zip(prompts, pairwise(range(0, len(candidates) + 1, self.n)), strict=True):
             kept = keep.rows(candidates[start:end])
             rows += [{**prompt.columns, "id": prompt.id, "prompt": _asked(prompt), "answer": prompt.answer, **row} for row in kept]
-            total.update(counts(candidates[start:end], len(kept), self.right))  # type: ignore[arg-type]
+            total.update(rejection_counts(candidates[start:end], len(kept), self.right))  # type: ignore[arg-type]
         return rows, total
 
     def _refuse_failures(self, done: int) -> None:

@@ -8,17 +8,17 @@ from torch import Tensor
 from lightrl.parts.base import unpack
 from lightrl.testing.contracts.check import Make, contract_check, expect, expect_same, expect_shape
 from lightrl.testing.contracts.rows import Micro, micros, shuffled
-from lightrl.training.loss_counts import counts_of
-from lightrl.types import Counts
+from lightrl.training.denominators import local_denominators
+from lightrl.types import Denominators
 
 KIND = "aggregation"
 
 
 def weights(make: Make, micro: Micro, whole: Micro | None = None) -> Tensor:
-    """Weights of a micro-batch, with the counts of the whole step."""
+    """Weights of a micro-batch, with the denominators of the whole step."""
     step = micro if whole is None else whole
-    counts = Counts(*counts_of(step.token_weight, step.group).tolist())
-    found, _ = unpack(make().weights(micro.token_weight, micro.group, counts))
+    denominators = Denominators(*local_denominators(step.token_weight, step.group).tolist())
+    found, _ = unpack(make().weights(micro.token_weight, micro.group, denominators))
     expect_shape(found, list(micro.mask.shape), "the weights", token_weight=micro.token_weight)
     return found  # type: ignore[no-any-return]
 
@@ -42,12 +42,12 @@ def all_masked(make: Make) -> None:
 
 @contract_check(KIND, "splitting a step into micro-batches and ranks changes nothing")
 def splitting(make: Make) -> None:
-    """Given the counts of the whole step, each row by itself, and rows in another order, weigh the same."""
+    """Given the denominators of the whole step, each row by itself, and rows in another order, weigh the same."""
     for micro in micros():
         whole = weights(make, micro)
         for chosen in (shuffled(len(micro)), *([i] for i in range(len(micro)))):
             own = weights(make, micro.select(chosen), micro)
-            what = f"rows {chosen} by themselves weigh something else: use the counts of the whole step"
+            what = f"rows {chosen} by themselves weigh something else: use the denominators of the whole step"
             expect_same(whole[chosen], own, what, 1e-6, token_weight=micro.token_weight, group=micro.group)
 
 

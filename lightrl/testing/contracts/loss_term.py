@@ -17,7 +17,7 @@ from lightrl.types import Experience, PolicyOutput
 
 KIND = "loss term"
 
-row_promises(KIND, lambda part, rows: part.mask(rows), of="of its mask, ")
+row_promises(KIND, lambda part, rows: part.weights(rows), of="of its mask, ")
 
 
 def outputs(rows: Experience, needs: frozenset[str]) -> PolicyOutput:
@@ -46,7 +46,7 @@ def shapes(make: Make) -> None:
             if isinstance(error, BrokenContract):
                 raise
             raise BrokenContract(f"with only {sorted(part.needs)} there, as its `needs` says, it raises {error!r}") from error
-        chosen = unpack(part.mask(rows))[0] * rows.response_mask > 0
+        chosen = unpack(part.weights(rows))[0] * rows.response_mask > 0
         expect(found[chosen].isfinite(), "the loss must be finite on the tokens of its mask", loss=found, **brief(rows))
 
 
@@ -56,7 +56,7 @@ def rows_apart(make: Make) -> None:
     for rows in experiences():
         part = make()
         output = outputs(rows, part.needs)
-        chosen = unpack(part.mask(rows))[0] * rows.token_weight > 0
+        chosen = unpack(part.weights(rows))[0] * rows.token_weight > 0
         whole = loss(part, rows, output)
         bad = loss(make(), replace(poisoned(rows), token_weight=rows.token_weight), output)
         expect_same(whole[chosen], bad[chosen], "NaN at masked positions leaks out", **brief(rows))

@@ -18,7 +18,7 @@ KIND = "objective"
 
 
 @dataclass(frozen=True)
-class Rows:
+class ObjectiveRows:
     """n rows: both completions of pairs; of labelled completions the first ones, every other one good."""
 
     chosen: Likelihood
@@ -26,9 +26,9 @@ class Rows:
     rejected: Likelihood
     """The worse ones."""
 
-    def select(self, rows: list[int]) -> Rows:
+    def select(self, rows: list[int]) -> ObjectiveRows:
         """These rows, in this order."""
-        return Rows(self.chosen.select(torch.tensor(rows)), self.rejected.select(torch.tensor(rows)))
+        return ObjectiveRows(self.chosen.select(torch.tensor(rows)), self.rejected.select(torch.tensor(rows)))
 
     @property
     def good(self) -> Tensor:
@@ -39,12 +39,12 @@ class Rows:
         return len(self.chosen.logprob)
 
 
-def examples() -> Iterator[Rows]:
+def examples() -> Iterator[ObjectiveRows]:
     """Examples, smallest first; of one row, of near and far apart completions, and of very likely ones."""
     for seed, (n, spread) in enumerate([(1, 0.1), (2, 0.1), (4, 1.0), (7, 5.0), (5, 40.0)]):
         generator = torch.Generator().manual_seed(seed)
-        yield Rows(_likelihood(n, spread, generator), _likelihood(n, spread, generator))
-    yield Rows(*(Likelihood(torch.tensor([-1e-6]), torch.tensor([3.0]), torch.tensor([-1.0])) for _ in range(2)))
+        yield ObjectiveRows(_likelihood(n, spread, generator), _likelihood(n, spread, generator))
+    yield ObjectiveRows(*(Likelihood(torch.tensor([-1e-6]), torch.tensor([3.0]), torch.tensor([-1.0])) for _ in range(2)))
 
 
 def _likelihood(n: int, spread: float, generator: torch.Generator) -> Likelihood:
@@ -53,14 +53,14 @@ def _likelihood(n: int, spread: float, generator: torch.Generator) -> Likelihood
     return Likelihood(logprob, tokens, logprob + spread * torch.randn(n, generator=generator))
 
 
-def asked(part: Any, rows: Rows) -> Rows:
+def asked(part: Any, rows: ObjectiveRows) -> ObjectiveRows:
     """The rows with no more than the part says that it needs."""
     if "ref_logprobs" in part.needs:
         return rows
-    return Rows(replace(rows.chosen, reference=None), replace(rows.rejected, reference=None))
+    return ObjectiveRows(replace(rows.chosen, reference=None), replace(rows.rejected, reference=None))
 
 
-def losses(part: Any, rows: Rows, prepared: dict[str, Tensor]) -> tuple[Tensor, Any, Tensor, Tensor]:
+def losses(part: Any, rows: ObjectiveRows, prepared: dict[str, Tensor]) -> tuple[Tensor, Any, Tensor, Tensor]:
     """The loss and the statistics per row, and the gradients with respect to the log-probs of both completions."""
     one, other = (replace(side, logprob=side.logprob.clone().requires_grad_()) for side in (rows.chosen, rows.rejected))
     if isinstance(part, PairObjective):
@@ -73,7 +73,7 @@ def losses(part: Any, rows: Rows, prepared: dict[str, Tensor]) -> tuple[Tensor, 
     return found.detach(), statistics, first, second
 
 
-def prepared_by(part: Any, rows: Rows) -> dict[str, Tensor]:
+def prepared_by(part: Any, rows: ObjectiveRows) -> dict[str, Tensor]:
     """What the part computes before a step, if it does."""
     return part.prepare(rows.rejected) if isinstance(part, LabelledObjective) and part.needs_mismatched else {}
 
@@ -117,7 +117,7 @@ def sign(make: Make) -> None:
     raised = False
     for whole in examples():
         part = make()
-        rows = Rows(*(replace(side, reference=side.logprob.clone()) for side in (whole.chosen, whole.rejected)))
+        rows = ObjectiveRows(*(replace(side, reference=side.logprob.clone()) for side in (whole.chosen, whole.rejected)))
         _, _, first, second = losses(part, asked(part, rows), prepared_by(part, rows))
         if isinstance(part, LabelledObjective):
             first, second = first[rows.good], first[~rows.good]

@@ -31,19 +31,19 @@ def whole_groups(make: Make) -> None:
 def dead_groups(make: Make) -> None:
     """Some of the prompts are always right."""
     part = make()
-    _check_groups(part.collect(ScriptedCollection(3, dead=[0, 2, 3])), part.group_size)
+    _check_groups(part.collect(ScriptedCollection(3, zero_variance=[0, 2, 3])), part.group_size)
 
 
 @contract_check(KIND, "every rank calls draw, rollout, score and total equally often")
 def collective(make: Make) -> None:
     """Two ranks, only one of which has groups without a signal."""
-    for dead in ([], [0, 1, 3]):
+    for zero_variance in ([], [0, 1, 3]):
         meeting = Meeting(2)
         parts = [make(), make()]
 
-        def run(rank: int, dead: list[int] = dead, meeting: Meeting = meeting, parts: list[Any] = parts) -> ScoredRollout:
+        def run(rank: int, zero_variance: list[int] = zero_variance, meeting: Meeting = meeting, parts: list[Any] = parts) -> ScoredRollout:
             try:
-                found: ScoredRollout = parts[rank].collect(ScriptedCollection(2, dead if rank else [], rank, meeting))
+                found: ScoredRollout = parts[rank].collect(ScriptedCollection(2, zero_variance if rank else [], rank, meeting))
                 return found
             finally:
                 meeting.leave(rank)
@@ -53,7 +53,7 @@ def collective(make: Make) -> None:
         for rank, done in enumerate(running):
             error = done.exception()
             if error is not None:
-                raise BrokenContract(f"with dead groups {dead} on rank 1, rank {rank} fails: {error}") from error
+                raise BrokenContract(f"with zero_variance groups {zero_variance} on rank 1, rank {rank} fails: {error}") from error
             _check_groups(done.result(), parts[rank].group_size)
 
 
@@ -61,7 +61,7 @@ def collective(make: Make) -> None:
 def history(make: Make) -> None:
     """A new instance that took the state back keeps it."""
     part = make()
-    part.collect(ScriptedCollection(3, dead=[1]))
+    part.collect(ScriptedCollection(3, zero_variance=[1]))
     round_trip(part, make())
 
 

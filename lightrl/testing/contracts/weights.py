@@ -109,7 +109,12 @@ def on_tokens(make: Make) -> None:
 def counts(make: Make) -> None:
     """`[N]` bool, the same in another order."""
     for rows in experiences():
-        found, order = make().counts(rows), shuffled(len(rows))
-        expect_shape(found, [len(rows)], "counts", **brief(rows))
-        expect(found.dtype == torch.bool, f"counts must be bool, got {found.dtype}")
-        expect(make().counts(rows.select(order)) == found[order], "rows in another order count otherwise", counts=found, **brief(rows))
+        found, order = make().in_statistics(rows), shuffled(len(rows))
+        expect_shape(found, [len(rows)], "in_statistics", **brief(rows))
+        expect(found.dtype == torch.bool, f"in_statistics must be bool, got {found.dtype}")
+        expect(
+            again == found[order],
+            "in another order other rows count",
+            in_statistics=found,
+            **brief(rows),
+        )

@@ -18,7 +18,7 @@ from lightrl.policy.policy import Policy
 from lightrl.training.offline.labelled import Labelled, encode_labelled, mismatched
 from lightrl.training.offline.pairs import Pairs, encode_completion, encode_pairs
 from lightrl.training.offline.preference_columns import labelled_text, paired_texts
-from lightrl.training.offline.sequence_logprobs import Look, summed
+from lightrl.training.offline.sequence_logprobs import TokenLogProbs, summed
 from lightrl.types import Prompt, Rows, WithStatistics
 
 R = TypeVar("R", bound=Rows)
@@ -85,7 +85,7 @@ class OfflineBatch(ABC, Generic[R, O]):
         """
 
     @abstractmethod
-    def loss(self, micro: R, look: Look) -> Any:
+    def loss(self, micro: R, token_logprobs: TokenLogProbs) -> Any:
         """`[n]` losses of a micro-batch, with statistics per row."""
 
     @abstractmethod
@@ -118,9 +118,9 @@ class PairBatch(OfflineBatch[Pairs, PairObjective]):
         if reference is not None:
             self.rows.chosen_reference, self.rows.rejected_reference = reference(*self.rows.stacked()).chunk(2)
 
-    def loss(self, micro: Pairs, look: Look) -> Any:
+    def loss(self, micro: Pairs, token_logprobs: TokenLogProbs) -> Any:
         ids, mask = micro.stacked()
-        return self._of(micro, summed(look(ids, mask), mask), mask)
+        return self._of(micro, summed(token_logprobs(ids, mask), mask), mask)
 
     def judge(self, sums: Sums) -> Any:
         ids, mask = self.rows.stacked()
@@ -181,8 +181,8 @@ class LabelledBatch(OfflineBatch[Labelled, LabelledObjective]):
         everyone = None if anchored is None else torch.cat(references)
         return self.objective.prepare(likelihood(torch.cat(totals), torch.cat(tokens), everyone))
 
-    def loss(self, micro: Labelled, look: Look) -> Any:
-        return self._of(micro, summed(look(micro.input_ids, micro.mask), micro.mask))
+    def loss(self, micro: Labelled, token_logprobs: TokenLogProbs) -> Any:
+        return self._of(micro, summed(token_logprobs(micro.input_ids, micro.mask), micro.mask))
 
     def judge(self, sums: Sums) -> Any:
         return self._of(self.rows, sums(self.rows.input_ids, self.rows.mask))

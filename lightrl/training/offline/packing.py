@@ -32,7 +32,7 @@ def packed_logprobs(policy: Policy, input_ids: Tensor, mask: Tensor, lengths: Te
 
 @torch.no_grad()
 def refuse_leaking(policy: Policy) -> None:
-    """Look whether a text's log-probs change with the text in front of it in the row.
+    """TokenLogProbs whether a text's log-probs change with the text in front of it in the row.
 
     Raises:
         ValueError: they do, or the model takes no position ids; the message names the model.

@@ -21,8 +21,8 @@ from lightrl.policy.source import PolicySource
 from lightrl.rollout.transformers_engine import TransformersEngine
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.offline.offline_batch import Columns, LabelledBatch, OfflineBatch, PairBatch
-from lightrl.training.offline.reference_cache import ReferenceCache, fingerprint_of, row_keys
-from lightrl.training.offline.sequence_logprobs import Look, sequence_logprobs
+from lightrl.training.offline.reference_cache import ReferenceCache, cache_key, row_keys
+from lightrl.training.offline.sequence_logprobs import TokenLogProbs, sequence_logprobs
 from lightrl.training.policy_module import PolicyModule
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import Prompt
@@ -113,7 +113,7 @@ class PreferenceOptimization(PolicyModule):
         count, step, losses = self.batch_size, StatisticsLedger(), list[float]()
 
         def loss_of(micro: Any) -> Tensor:
-            per_row, statistics = unpack(rows.loss(micro, self._look))
+            per_row, statistics = unpack(rows.loss(micro, self._token_logprobs))
             step.add_all(statistics, micro.lengths)
             losses.append(float(per_row.detach().sum()) / count)
             share: Tensor = per_row.sum() / count
@@ -143,7 +143,7 @@ class PreferenceOptimization(PolicyModule):
             self.reference.build(self.policy)
             if self.cache_folder is not None:
                 with self.reference.anchor(self.policy) as anchor:
-                    self._cache = ReferenceCache(self.cache_folder, fingerprint_of(anchor, str(self.trainer.precision)))
+                    self._cache = ReferenceCache(self.cache_folder, cache_key(anchor, str(self.trainer.precision)))
 
     def measure_prompts(self, data: Any) -> None:
         """Read every row's completions, and have the data drop or refuse the rows that are too long."""
@@ -228,7 +228,7 @@ class PreferenceOptimization(PolicyModule):
             rows.append([*self.policy.encode(prompt), *[0] * self.engine.sampling.max_new_tokens])
         return max(rows, key=len)
 
-    def _look(self, input_ids: Tensor, mask: Tensor) -> Tensor:
+    def _token_logprobs(self, input_ids: Tensor, mask: Tensor) -> Tensor:
         logprobs: Tensor = self.policy(input_ids, mask).logprobs
         return logprobs
 
@@ -237,9 +237,11 @@ class PreferenceOptimization(PolicyModule):
             logprobs: Tensor = anchor(input_ids, mask).logprobs
         return logprobs
 
-    def _without_gradient(self, input_ids: Tensor, mask: Tensor, look: Look | None = None) -> Tensor:
+    def _without_gradient(self, input_ids: Tensor, mask: Tensor, token_logprobs: TokenLogProbs | None = None) -> Tensor:
         """`[N]` log-probs of the completions, under the policy unless another is given; every rank calls it."""
-        return sequence_logprobs(input_ids, mask, self.micro_batch_tokens, self.device, look or self._look, self.adapter.largest)
+        return sequence_logprobs(
+            input_ids, mask, self.micro_batch_tokens, self.device, token_logprobs or self._token_logprobs, self.adapter.largest
+        )
 
     def _reference_logprobs(self, ledger: StatisticsLedger, input_ids: Tensor, mask: Tensor, keep: bool = True) -> Tensor:
         """`[N]` log-probs of the completions under the reference, from the cache where it has them."""

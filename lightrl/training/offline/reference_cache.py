@@ -28,13 +28,13 @@ class ReferenceCache:
     the chat template or its limits change what the reference reads. Each reference has a folder of its own, named after its weights.
     """
 
-    def __init__(self, folder: str | Path, fingerprint: str) -> None:
+    def __init__(self, folder: str | Path, key: str) -> None:
         """
         Args:
             folder: of all references; made if it is not there.
-            fingerprint: of the reference, from `fingerprint_of`.
+            key: of the reference, from `cache_key`.
         """
-        self.folder = Path(folder).expanduser() / fingerprint
+        self.folder = Path(folder).expanduser() / key
         self._known: dict[bytes, float] = {}
         self._new: dict[bytes, float] = {}
         try:
@@ -98,7 +98,7 @@ def row_keys(input_ids: Tensor, mask: Tensor) -> list[bytes]:
 
 
 @torch.no_grad()
-def fingerprint_of(policy: nn.Module, precision: str) -> str:
+def cache_key(policy: nn.Module, precision: str) -> str:
     """32 hexadecimal digits that depend on the weights, their type, the architecture and the precision of forward passes.
 
     Args:

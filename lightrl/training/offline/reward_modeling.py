@@ -120,7 +120,7 @@ class RewardModeling(PolicyModule):
         with self.phase("optimize"):
             self.step_on(rankings, rankings.lengths, loss_of, sequences=rankings.sequences)
         self.ledger.add("loss", sum(losses) * self.adapter.world_size)
-        self.ledger.add("prompts/tied", 1 - rankings.informative / len(rankings))
+        self.ledger.add("prompts/zero_variance", 1 - rankings.informative / len(rankings))
         self.numbers = finished(self.reduced_ledger())
         self.log_dict(self.numbers, on_step=True, on_epoch=False, batch_size=1)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lightrl.ops.batching import micro_batches, split_to
 
-Look = Callable[[Tensor, Tensor], Tensor]
+TokenLogProbs = Callable[[Tensor, Tensor], Tensor]
 """Gives the `[n, l]` log-probs of the tokens of `[n, l]` ids that an `[n, l]` mask chooses."""
 
 
@@ -21,7 +21,7 @@ def summed(logprobs: Tensor, mask: Tensor) -> Tensor:
 
 @torch.no_grad()
 def sequence_logprobs(
-    input_ids: Tensor, mask: Tensor, budget: int | None, device: torch.device, look: Look, largest: Callable[[int], int]
+    input_ids: Tensor, mask: Tensor, budget: int | None, device: torch.device, token_logprobs: TokenLogProbs, largest: Callable[[int], int]
 ) -> Tensor:
     """`[N]` float64: the log-prob of each row's chosen tokens.
 
@@ -30,7 +30,7 @@ def sequence_logprobs(
         mask: `[N, L]` bool.
         budget: padded tokens per forward pass; None: all at once.
         device: where the passes run; the results are where the rows are.
-        look: the policy or its reference.
+        token_logprobs: the policy or its reference.
         largest: the maximum over ranks: all run as many passes, since a strategy that shards weights gathers them in each.
     """
     found = torch.zeros(len(input_ids), dtype=torch.float64)
@@ -39,11 +39,11 @@ def sequence_logprobs(
     for rows in split_to(cuts, largest(len(cuts))):
         if not len(rows):
             # a rank without rows takes part with one of its own making
-            look(torch.zeros(1, 2, dtype=torch.long, device=device), torch.tensor([[False, True]], device=device))
+            token_logprobs(torch.zeros(1, 2, dtype=torch.long, device=device), torch.tensor([[False, True]], device=device))
             continue
         width = int(lengths[rows].max())
         ids, chosen = input_ids[rows, :width].to(device), mask[rows, :width].to(device)
-        found[rows] = summed(look(ids, chosen), chosen).double().cpu()
+        found[rows] = summed(token_logprobs(ids, chosen), chosen).double().cpu()
     return found
 
 

@@ -17,12 +17,12 @@ from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.reward import Reward
 from lightrl.policy.source import PolicySource
 from lightrl.rollout.transformers_engine import TransformersEngine
+from lightrl.training.denominators import local_denominators
 from lightrl.training.evaluation import Evaluation
-from lightrl.training.loss_counts import counts_of
 from lightrl.training.offline.examples import ExampleReader, Examples, asked
 from lightrl.training.offline.packing import packed_logprobs, refuse_leaking
 from lightrl.training.policy_module import PolicyModule
-from lightrl.types import Counts, Prompt, Rollout
+from lightrl.types import Denominators, Prompt, Rollout
 
 
 class SupervisedFineTuning(PolicyModule):
@@ -87,7 +87,7 @@ class SupervisedFineTuning(PolicyModule):
         data: Any = self.trainer.datamodule  # type: ignore[attr-defined]
         examples = self.reader.encode(data.draw(self.batch_size // self.adapter.world_size))
         group = torch.arange(len(examples))
-        counts = Counts(*self.adapter.total(counts_of(examples.token_weight, group)).tolist())
+        counts = Denominators(*self.adapter.total(local_denominators(examples.token_weight, group)).tolist())
         losses: list[float] = []
 
         def loss_of(micro: Examples) -> Tensor:

@@ -83,7 +83,7 @@ def add_advantages(
     ranks: list[Experience] = gather(experience)
     everyone = ranks[0] if len(ranks) == 1 else Experience.concat(_renumbered(ranks))
     if algorithm.token_weight is not None:
-        everyone = replace(everyone, scorable=everyone.scorable & algorithm.token_weight.counts(everyone))
+        everyone = replace(everyone, scorable=everyone.scorable & algorithm.token_weight.in_statistics(everyone))
     result = algorithm.advantage.compute(everyone)
     rows, length = _own_rows(ranks, rank), experience.input_ids.shape[1]
     experience.advantages = result.advantages[rows, :length]

@@ -17,7 +17,7 @@ def per_token(
     scored: ScoredRollout,
     budget: int | None,
     device: torch.device,
-    look: Callable[[ScoredRollout], dict[str, Tensor]],
+    compute: Callable[[ScoredRollout], dict[str, Tensor]],
     largest: Callable[[int], int],
 ) -> dict[str, Tensor]:
     """What a forward pass says of every token, by name.
@@ -26,7 +26,7 @@ def per_token(
         scored: N rows.
         budget: padded tokens per forward pass; None: all at once.
         device: where the passes run; the results are where the rollout is.
-        look: gives `[n, l]` values by name for a micro-batch of n rows, the same names each time.
+        compute: gives `[n, l]` values by name for a micro-batch of n rows, the same names each time.
         largest: the maximum over ranks: all run as many passes, since a strategy that shards weights gathers them in each.
 
     Returns:
@@ -36,7 +36,7 @@ def per_token(
     cuts = micro_batches(scored.lengths.cpu(), budget)
     for rows in split_to(cuts, largest(len(cuts))):
         micro = scored.select(rows).padded(int(scored.lengths[rows].max())) if len(rows) else dummy_batch(scored)
-        for name, values in look(micro.to(device)).items():
+        for name, values in compute(micro.to(device)).items():
             whole = found.setdefault(name, torch.zeros_like(scored.rollout_logprobs))
             if len(rows):
                 whole[rows, : values.shape[1]] = values.to(whole)

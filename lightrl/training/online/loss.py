@@ -13,9 +13,9 @@ from lightrl.ops.kl import LIMIT, k3
 from lightrl.parts.aggregation import Aggregation
 from lightrl.parts.base import unpack
 from lightrl.parts.critic import Critic
-from lightrl.training.loss_counts import counts_of
+from lightrl.training.denominators import local_denominators
 from lightrl.training.statistics import StatisticsLedger
-from lightrl.types import Counts, Experience, PolicyOutput
+from lightrl.types import Denominators, Experience, PolicyOutput
 
 POLICY = "policy_loss"
 """Name of the surrogate's term; the KL penalty shares its weights and counts."""
@@ -38,16 +38,16 @@ def terms_of(algorithm: Algorithm) -> dict[str, Term]:
     """Every term of an algorithm's loss by name."""
     terms = {POLICY: Term(algorithm.aggregation, lambda batch: batch.token_weight)}
     for name, part in algorithm.loss_terms.items():
-        terms[f"{name}_loss"] = Term(part.aggregation, part.mask)
+        terms[f"{name}_loss"] = Term(part.aggregation, part.weights)
     if algorithm.critic is not None:
-        terms[VALUE] = Term(algorithm.critic.aggregation, algorithm.critic.mask)
+        terms[VALUE] = Term(algorithm.critic.aggregation, algorithm.critic.weights)
     return terms
 
 
-def count_terms(terms: dict[str, Term], batch: Experience, total: Callable[[Tensor], Tensor]) -> dict[str, Counts]:
+def denominators_of(terms: dict[str, Term], batch: Experience, total: Callable[[Tensor], Tensor]) -> dict[str, Denominators]:
     """The denominators of every term over the whole optimizer step and all ranks, in one reduction."""
-    shares = torch.stack([counts_of(term.token_weight(batch), batch.group) for term in terms.values()])
-    return {name: Counts(*row) for name, row in zip(terms, total(shares).tolist(), strict=True)}
+    shares = torch.stack([local_denominators(term.token_weight(batch), batch.group) for term in terms.values()])
+    return {name: Denominators(*row) for name, row in zip(terms, total(shares).tolist(), strict=True)}
 
 
 def trained_tokens(algorithm: Algorithm, terms: dict[str, Term], batch: Experience) -> Tensor:
@@ -67,7 +67,7 @@ def trained_tokens(algorithm: Algorithm, terms: dict[str, Term], batch: Experien
 def micro_batch_loss(
     algorithm: Algorithm,
     terms: dict[str, Term],
-    counts: dict[str, Counts],
+    counts: dict[str, Denominators],
     batch: Experience,
     trained: Tensor,
     output: PolicyOutput,
@@ -78,7 +78,7 @@ def micro_batch_loss(
     Args:
         algorithm: whose parts speak.
         terms: from `terms_of`.
-        counts: of the whole optimizer step over all ranks, from `count_terms`.
+        counts: of the whole optimizer step over all ranks, from `denominators_of`.
         batch: n rows of the step.
         trained: `[n, L]` bool from `trained_tokens`: where the output holds anything.
         output: what the policy says of them.
@@ -105,7 +105,7 @@ def micro_batch_loss(
         losses["kl_loss"] = _kl_loss(algorithm, batch, output, old, mask, weights[POLICY], ledger)
     for name, part in algorithm.loss_terms.items():
         value, statistics = unpack(part.loss(batch, output))
-        own = (part.mask(batch) > 0) & trained
+        own = (part.weights(batch) > 0) & trained
         ledger.add_all(statistics, own, part)
         losses[f"{name}_loss"] = part.coefficient * _weighted(value, weights[f"{name}_loss"], own)
     if algorithm.critic is not None:

@@ -26,7 +26,7 @@ from lightrl.training.online.dummy_batch import dummy_batch
 from lightrl.training.online.experience import add_advantages, experience_of
 from lightrl.training.online.first_pass import check_first_pass, tolerance
 from lightrl.training.online.forwards import per_token
-from lightrl.training.online.loss import VALUE, count_terms, micro_batch_loss, terms_of, trained_tokens, value_loss
+from lightrl.training.online.loss import VALUE, denominators_of, micro_batch_loss, terms_of, trained_tokens, value_loss
 from lightrl.training.online.part_state import load_learner_state, state_of_parts
 from lightrl.training.online.rollout_report import report_correction, report_experience
 from lightrl.training.policy_module import PolicyModule
@@ -140,7 +140,7 @@ class PolicyOptimization(PolicyModule):
 
     def update(self, minibatch: Experience) -> bool:
         """One optimizer step; False if the policy has moved far enough and the rest of the rollout is to be left."""
-        counts = count_terms(self._terms, minibatch, self.adapter.total)
+        counts = denominators_of(self._terms, minibatch, self.adapter.total)
         if all(count.tokens == 0 for count in counts.values()):
             self.ledger.add("skipped_steps", 1 / self.adapter.world_size, reduce="sum")
             return True
@@ -173,7 +173,7 @@ class PolicyOptimization(PolicyModule):
         critic = self.algorithm.critic
         assert critic is not None
         term = self._terms[VALUE]
-        counts = count_terms({VALUE: term}, minibatch, self.adapter.total)[VALUE]
+        counts = denominators_of({VALUE: term}, minibatch, self.adapter.total)[VALUE]
         if counts.tokens == 0:
             return
         rows = (term.token_weight(minibatch) > 0).any(1).nonzero()[:, 0]
@@ -186,7 +186,7 @@ class PolicyOptimization(PolicyModule):
             assert values is not None
             loss = value_loss(critic, micro, values, weights, self.ledger)
             shares.append(float(loss.detach()))
-            return loss + self.adapter.reaching(self._policy_parameters())
+            return loss + self.adapter.zero_loss(self._policy_parameters())
 
         with self.adapter.frozen(self.optimizers(), [POLICY_GROUP]):
             self.step_on(kept, kept.lengths, loss_of)
@@ -303,15 +303,15 @@ class PolicyOptimization(PolicyModule):
             for rows in minibatches(experience.group, self.algorithm.minibatches, torch.Generator().manual_seed(seed)):
                 yield experience.select(rows)
 
-    def _per_token(self, scored: ScoredRollout, look: Callable[[ScoredRollout], dict[str, Tensor]]) -> dict[str, Tensor]:
-        return per_token(scored, self.micro_batch_tokens, self.device, look, self.adapter.largest)
+    def _per_token(self, scored: ScoredRollout, compute: Callable[[ScoredRollout], dict[str, Tensor]]) -> dict[str, Tensor]:
+        return per_token(scored, self.micro_batch_tokens, self.device, compute, self.adapter.largest)
 
     def _without_gradient(self, scored: ScoredRollout) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Old log-probs, values and reference log-probs of every sampled token, `[N, L]` each, what nothing needs left out."""
         needs = self.algorithm.needs
         recompute = self.algorithm.old_logprobs == "recompute" or not self.engine.exact_logprobs
 
-        def look(micro: ScoredRollout) -> dict[str, Tensor]:
+        def compute(micro: ScoredRollout) -> dict[str, Tensor]:
             found = {}
             if recompute or "values" in needs:
                 output = self.outputs(micro, micro.response_mask)
@@ -321,7 +321,7 @@ class PolicyOptimization(PolicyModule):
                     found["reference"] = anchor(micro.input_ids, micro.response_mask, micro.temperature).logprobs
             return found
 
-        found = self._per_token(scored, look) if recompute or needs & {"values", "ref_logprobs"} else {}
+        found = self._per_token(scored, compute) if recompute or needs & {"values", "ref_logprobs"} else {}
         nothing = torch.zeros_like(scored.rollout_logprobs)
         return (
             found.get("old", nothing) if recompute else scored.rollout_logprobs,

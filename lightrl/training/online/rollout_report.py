@@ -27,7 +27,7 @@ def report_experience(ledger: StatisticsLedger, experience: Experience, rewards:
     groups = group_statistics(experience.rewards, compared(experience.group), scored)
     ledger.add("reward", experience.rewards, scored)
     ledger.add("reward_std", groups.std, scored)
-    ledger.add("frac_reward_zero_std", groups.dead.double(), scored)
+    ledger.add("frac_reward_zero_std", groups.zero_variance.double(), scored)
     ledger.add("unscorable", (~scored).double(), reduce="sum")
     ledger.add("unscorable_ratio", (~scored).double())
     ledger.add_all(rewards.statistics(experience), experience.response_mask)

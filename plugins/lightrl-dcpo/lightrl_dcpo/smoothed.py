@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lightrl import Advantage, Advantages, Experience, group_statistics, spread
+from lightrl import Advantage, Advantages, Experience, broadcast_to_tokens, group_statistics
 from lightrl_dcpo.history import History
 
 TOLERANCE = 1e-6
@@ -53,7 +53,7 @@ class SmoothedAdvantage(Advantage):
         advantages = torch.where(picks_new, by_new, by_total)
         trained = ((experience.token_weight > 0).any(1) & experience.scorable).tolist()
         self._next = {name: after[name] for name, counts in zip(ids, trained, strict=True) if counts}
-        return Advantages(spread(advantages, experience), statistics=_report(experience, prompt, uses, advantages, picks_new))
+        return Advantages(broadcast_to_tokens(advantages, experience), statistics=_report(experience, prompt, uses, advantages, picks_new))
 
     def commit(self) -> None:
         self._history.update(self._next)

@@ -37,7 +37,7 @@ class StepNormalized(Advantage):
         group = experience.group[:, None].expand_as(ends)[ends]
         steps = group_statistics(rewards, group, torch.ones_like(group, dtype=torch.bool), self.ddof)
         scale = steps.std + self.eps
-        normalised = torch.where(steps.dead | (scale == 0), 0.0, (rewards.double() - steps.mean) / scale)
+        normalised = torch.where(steps.zero_variance | (scale == 0), 0.0, (rewards.double() - steps.mean) / scale)
         placed = torch.zeros(ends.shape, dtype=torch.float64, device=ends.device).masked_scatter(ends, normalised)
         following = placed.flip(1).cumsum(1).flip(1)
         return Advantages(torch.where(mask, following, 0.0).to(experience.token_rewards.dtype))

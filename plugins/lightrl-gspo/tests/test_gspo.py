@@ -8,7 +8,7 @@ from lightrl_gspo import GSPO, GSPOToken, SequenceTokenRatio
 
 from lightrl import DecoupledClip, GroupNormalized, SequenceMean, SequenceRatio, TokenMean
 from lightrl.registry.classes import registry
-from lightrl.types import Counts
+from lightrl.types import Denominators
 
 DIFFERENCE = torch.tensor([[1.020201, 0.99005, 1.030455, 1.0]], dtype=torch.float64).log()
 MASK = torch.ones(1, 4, dtype=torch.bool)
@@ -20,7 +20,7 @@ def objective(ratio: SequenceRatio, advantages: torch.Tensor, clip: DecoupledCli
     """Value of J for one row, and dJ / d log pi of each token."""
     old = torch.tensor([[-1.0, -2.0, -0.5, -0.3]], dtype=torch.float64)
     new = (old + DIFFERENCE).requires_grad_()
-    weights = SequenceMean().weights(MASK.double(), torch.zeros(1), Counts(4, 1, 1, 1))
+    weights = SequenceMean().weights(MASK.double(), torch.zeros(1), Denominators(4, 1, 1, 1))
     value = -(clip.surrogate(ratio.log_ratio(new, old, MASK), advantages, old, MASK).loss * weights).sum()
     (gradient,) = torch.autograd.grad(value, new)
     return value.item(), gradient[0].tolist()

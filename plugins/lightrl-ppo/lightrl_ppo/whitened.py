@@ -54,7 +54,7 @@ class WhitenedReturn(DiscountedReturn):
         returns, first = self.returns(experience).double(), mask.int().argmax(1, keepdim=True)
         if self.baseline == "group":
             groups = group_statistics(returns.gather(1, first)[:, 0], experience.group, mask.any(1))
-            returns = torch.where(groups.dead[:, None], 0.0, returns - groups.mean[:, None])
+            returns = torch.where(groups.zero_variance[:, None], 0.0, returns - groups.mean[:, None])
         values = returns.gather(1, first)[mask.any(1)] if self.over == "rows" else returns[mask]
         whitened = torch.where(mask, self._whitened(returns, values), 0.0)
         return Advantages(whitened.to(experience.token_rewards.dtype))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from lightrl import Advantage, Advantages, Experience, spread
+from lightrl import Advantage, Advantages, Experience, broadcast_to_tokens
 from lightrl_rft.selection import best_and_worst
 
 
@@ -50,4 +50,4 @@ class BestAgainstWorst(Advantage):
         advantage[rejected] = -advantage[chosen]
         found = torch.full_like(margin, torch.nan).index_put((chosen,), h)
         statistics = {"dpo/margin": found, "dpo/accuracy": torch.where(found.isnan(), found, (found > 0).double())}
-        return Advantages(spread(advantage, experience), statistics=statistics)
+        return Advantages(broadcast_to_tokens(advantage, experience), statistics=statistics)

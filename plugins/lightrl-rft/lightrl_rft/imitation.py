@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from lightrl import Advantage, Advantages, Experience, spread
+from lightrl import Advantage, Advantages, Experience, broadcast_to_tokens
 
 
 class Imitation(Advantage):
@@ -19,4 +19,4 @@ class Imitation(Advantage):
     against = "nothing: what was kept is imitated"
 
     def compute(self, experience: Experience) -> Advantages:
-        return Advantages(spread(torch.ones_like(experience.rewards), experience))
+        return Advantages(broadcast_to_tokens(torch.ones_like(experience.rewards), experience))

@@ -2,7 +2,7 @@
 
 import torch
 
-from lightrl import Advantage, Advantages, Experience, group_statistics, spread
+from lightrl import Advantage, Advantages, Experience, broadcast_to_tokens, group_statistics
 
 
 class GroupCenteredScaled(Advantage):
@@ -19,7 +19,7 @@ class GroupCenteredScaled(Advantage):
     def compute(self, experience: Experience) -> Advantages:
         statistics = group_statistics(experience.rewards, experience.group, experience.scorable)
         counted = experience.scorable.sum()
-        alive = (experience.scorable & ~statistics.dead).sum()
+        alive = (experience.scorable & ~statistics.zero_variance).sum()
         alpha = counted / alive.clamp(min=1)
-        centred = torch.where(statistics.dead, 0.0, alpha * (experience.rewards.double() - statistics.mean))
-        return Advantages(spread(centred, experience), statistics={"gpg/alpha": alpha.double().expand(len(experience))})
+        centred = torch.where(statistics.zero_variance, 0.0, alpha * (experience.rewards.double() - statistics.mean))
+        return Advantages(broadcast_to_tokens(centred, experience), statistics={"gpg/alpha": alpha.double().expand(len(experience))})

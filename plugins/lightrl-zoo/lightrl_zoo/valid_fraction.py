@@ -43,15 +43,15 @@ class ValidFractionSampler(Sampler):
         kept, fraction, rounds = [], 0.0, 0
         while fraction < self.least and rounds < self.max_rounds:
             drawn = collection.score(collection.rollout(collection.draw(missing), self.group_size))
-            dead = self._dead(drawn)
-            kept.append(drawn.select((~dead).nonzero()[:, 0]))
-            missing, rounds = int(dead.sum()) // self.group_size, rounds + 1
+            zero_variance = self._zero_variance(drawn)
+            kept.append(drawn.select((~zero_variance).nonzero()[:, 0]))
+            missing, rounds = int(zero_variance.sum()) // self.group_size, rounds + 1
             fraction = 1 - collection.total(missing) / wanted
         collection.report("sampling/rounds", rounds, "max")
         collection.report("sampling/valid_fraction", fraction, "mean")
-        return ScoredRollout.concat([*kept, drawn.select(dead.nonzero()[:, 0])])
+        return ScoredRollout.concat([*kept, drawn.select(zero_variance.nonzero()[:, 0])])
 
-    def _dead(self, scored: ScoredRollout) -> torch.Tensor:
+    def _zero_variance(self, scored: ScoredRollout) -> torch.Tensor:
         names = sorted(scored.reward_parts)
         name = self.metric if self.metric is not None else names[0]
         if name not in names or (self.metric is None and len(names) > 1):
@@ -59,4 +59,4 @@ class ValidFractionSampler(Sampler):
             raise ValueError(f"ValidFractionSampler.metric: {asked}; name one of {', '.join(names)}")
         part = scored.reward_parts[name]
         rewards = part if part.dim() == 1 else part.nansum(1)
-        return group_statistics(rewards, scored.group, scored.scorable & ~rewards.isnan()).dead
+        return group_statistics(rewards, scored.group, scored.scorable & ~rewards.isnan()).zero_variance

@@ -7,7 +7,7 @@ from lightrl.testing import ScriptedCollection
 
 
 def test_a_batch_with_enough_signal_is_left_alone() -> None:
-    collection = ScriptedCollection(5, dead=[0, 3])
+    collection = ScriptedCollection(5, zero_variance=[0, 3])
     scored = ValidFractionSampler(group_size=2).collect(collection)
     assert sorted({p.answer for p in scored.prompts}) == [0, 1, 2, 3, 4]
     assert collection.reports == {"sampling/rounds": [1], "sampling/valid_fraction": [pytest.approx(0.6)]}
@@ -15,7 +15,7 @@ def test_a_batch_with_enough_signal_is_left_alone() -> None:
 
 def test_otherwise_groups_without_are_replaced_and_the_batch_stays_full() -> None:
     """Of 5 only prompt 4 has a signal; of the 4 drawn in their place 5 and 6 have none."""
-    collection = ScriptedCollection(5, dead=[0, 1, 2, 3, 5, 6])
+    collection = ScriptedCollection(5, zero_variance=[0, 1, 2, 3, 5, 6])
     scored = ValidFractionSampler(group_size=2).collect(collection)
     assert [p.answer for p in scored.prompts][::2] == [4, 7, 8, 5, 6]
     assert len(scored) == 10
@@ -23,7 +23,7 @@ def test_otherwise_groups_without_are_replaced_and_the_batch_stays_full() -> Non
 
 
 def test_after_the_last_round_the_batch_is_taken_as_it_is() -> None:
-    collection = ScriptedCollection(2, dead=range(100))
+    collection = ScriptedCollection(2, zero_variance=range(100))
     scored = ValidFractionSampler(group_size=2, max_rounds=3).collect(collection)
     assert [p.answer for p in scored.prompts][::2] == [4, 5]
     assert collection.reports == {"sampling/rounds": [3], "sampling/valid_fraction": [0.0]}

@@ -7,7 +7,7 @@ import torch
 from lightrl_zoo import CappedImportance, GeometricMeanClip, SoftGate
 
 from lightrl import ClipScheme, SequenceMean, SymmetricClip
-from lightrl.types import Counts
+from lightrl.types import Denominators
 
 
 def at(clip: ClipScheme, log_ratio: list[float], advantage: float | list[float], old: float = 0.0) -> tuple:
@@ -78,7 +78,7 @@ def test_gmpo_by_hand(advantage: float, objective: float, gradient: list[float])
     logs = torch.tensor([LOGS], dtype=torch.float64, requires_grad=True)
     everywhere = torch.ones(1, 4, dtype=torch.bool)
     out = GeometricMeanClip(0.4).surrogate(logs, torch.full((1, 4), advantage).double(), torch.zeros(1, 4), everywhere)
-    weights = SequenceMean().weights(everywhere.double(), torch.zeros(1, dtype=torch.long), Counts(4, 1, 1, 1))
+    weights = SequenceMean().weights(everywhere.double(), torch.zeros(1, dtype=torch.long), Denominators(4, 1, 1, 1))
     total = (out.loss * weights).sum()
     total.backward()
     assert -total.item() == pytest.approx(objective, abs=1e-5)

@@ -132,7 +132,7 @@ def test_the_step_is_the_mean_over_prompts_of_their_comparisons_whatever_the_mic
     network, loss = by_hand()
     loss.backward()
     assert float(run.callback_metrics["loss"]) == pytest.approx(loss.item(), abs=1e-6)
-    assert float(run.callback_metrics["prompts/tied"]) == pytest.approx(0.2)
+    assert float(run.callback_metrics["prompts/zero_variance"]) == pytest.approx(0.2)
     for (name, moved), before in zip(subject.policy.named_parameters(), network.parameters(), strict=True):
         assert before.grad is not None, name
         assert float((before.detach() - before.grad - moved.detach()).abs().max()) <= 1e-10, name

@@ -89,9 +89,9 @@ def test_batches_are_full_of_informative_groups_and_the_counts_are_logged(tmp_pa
         assert len(prompts) == 32
         assert logged["frac_reward_zero_std"] == 0
         assert logged["sampling/kept"] == 8
-        found = sum(logged[f"sampling/{name}"] for name in ("kept", "surplus", "dropped_all_equal", "dropped_unscorable"))
+        found = sum(logged[f"sampling/{name}"] for name in ("kept", "surplus", "dropped_zero_variance", "dropped_unscorable"))
         assert found == logged["sampling/prompts"] + logged["sampling/carried"]
-        assert logged["sampling/dropped_all_equal"] == logged["sampling/dropped_all_right"] + logged["sampling/dropped_all_wrong"] > 0
+        assert logged["sampling/dropped_zero_variance"] == logged["sampling/dropped_all_right"] + logged["sampling/dropped_all_wrong"] > 0
         assert logged["sampling/rounds"] > 1
     everything = [i for prompts in witness.prompts for i in prompts[::4]]
     assert len(set(everything)) == len(everything)
@@ -171,9 +171,9 @@ def test_weighed_down_groups_leave_the_token_denominator_by_their_factor(tmp_pat
     rows = subject.experience
     assert rows is not None
     assert rows.row_weight is not None
-    dead = (rows.advantages == 0).all(1)
-    assert 0 < dead.sum() < 32
-    assert rows.row_weight.tolist() == [0.25 if d else 1.0 for d in dead.tolist()]
+    zero_variance = (rows.advantages == 0).all(1)
+    assert 0 < zero_variance.sum() < 32
+    assert rows.row_weight.tolist() == [0.25 if d else 1.0 for d in zero_variance.tolist()]
     assert torch.equal(rows.token_weight, rows.response_mask * rows.row_weight[:, None])
 
 

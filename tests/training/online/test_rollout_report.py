@@ -36,10 +36,10 @@ def test_rows_are_compared_within_groups() -> None:
     assert found["reward_std"] == pytest.approx(math.sqrt(0.5) / 2)
 
 
-@pytest.mark.parametrize(("rewards", "std", "dead"), [([1.0, 1.0, 0.0, 0.0], math.sqrt(1 / 3), 0.0), ([1.0, 1.0, 1.0, 1.0], 0.0, 1.0)])
-def test_where_every_prompt_has_one_completion_the_batch_is_compared(rewards: list[float], std: float, dead: float) -> None:
+@pytest.mark.parametrize(("rewards", "std", "share"), [([1.0, 1.0, 0.0, 0.0], math.sqrt(1 / 3), 0.0), ([1.0, 1.0, 1.0, 1.0], 0.0, 1.0)])
+def test_where_every_prompt_has_one_completion_the_batch_is_compared(rewards: list[float], std: float, share: float) -> None:
     found = reported(rewards, [0, 1, 2, 3])
-    assert found["frac_reward_zero_std"] == dead
+    assert found["frac_reward_zero_std"] == share
     assert found["reward_std"] == pytest.approx(std)
 
 

@@ -6,13 +6,13 @@ from lightrl.alarms.alarm import WINDOW, Alarm
 from lightrl.alarms.history import History
 
 
-class EqualGroups(Alarm):
+class ZeroVariance(Alarm):
     """Nearly every group has equal rewards.
 
     Of all groups that were drawn, dropped ones included, the share without a difference, mean over the last 5 rollouts, >= limit.
     """
 
-    name = "equal_groups"
+    name = "zero_variance"
     why = "Where all completions of a prompt are worth the same, group-relative advantages are 0 and there is nothing to learn from."
     advice = (
         "If `reward` is high, the prompts are solved: take harder ones. If it is low, take easier ones, a warmer start or larger groups. "
@@ -30,7 +30,7 @@ class EqualGroups(Alarm):
         share = history.mean("frac_reward_zero_std", WINDOW)
         drawn = history.mean("sampling/prompts", WINDOW)
         if drawn:
-            lost = [history.mean(f"sampling/{what}_all_equal", WINDOW) or 0.0 for what in ("dropped", "down_weighted")]
+            lost = [history.mean(f"sampling/{what}_zero_variance", WINDOW) or 0.0 for what in ("dropped", "down_weighted")]
             share = max(share or 0.0, sum(lost) / drawn)
         if share is None or share < self.limit:
             return None
