@@ -195,7 +195,7 @@ for title, of in AGGREGATIONS.items():
 broken("aggregation", "divides_by_row_length is true", SequenceMean, divides_by_row_length=False)
 
 
-# token weights, loss terms' masks, critics' masks, shaping: a number per token of an experience
+# token weights, loss terms' weights, critics' weights, shaping: a number per token of an experience
 
 ROWS = {
     "weights are finite and never below 0": lambda r: -torch.ones_like(r.token_rewards),
@@ -207,7 +207,7 @@ ROWS = {
 for title, of in ROWS.items():
     broken("token weight", title, MaskTruncated, weights=lambda self, rows, of=of: of(rows))
     for kind, base in (("critic", ValueHead), ("loss term", PositiveNLL)):
-        broken(kind, f"of its mask, {title}", base, mask=lambda self, rows, of=of: of(rows))
+        broken(kind, f"of its weights, {title}", base, weights=lambda self, rows, of=of: of(rows))
 
 
 class Shaping(OutcomeShaping):
@@ -224,7 +224,9 @@ infinite = {"rewards": lambda self, rows, given: given / 0}
 broken("reward shaping", "it gives each token a finite number", Shaping, **infinite)
 everywhere = {"rewards": lambda self, rows, given: torch.ones_like(given)}
 broken("reward shaping", "rewards stay on sampled tokens of rows that were scored", Shaping, **everywhere)
-broken("token weight", "which rows count is decided row by row", MaskTruncated, counts=lambda self, rows: torch.arange(len(rows)) > 0)
+broken(
+    "token weight", "which rows count is decided row by row", MaskTruncated, in_statistics=lambda self, rows: torch.arange(len(rows)) > 0
+)
 
 
 # objectives
@@ -485,7 +487,7 @@ broken("algorithm", "it learns in the right direction", Backwards)
 
 
 @pytest.mark.parametrize(("kind", "title"), BROKEN, ids=lambda value: str(value))
-def test_a_broken_promise_is_named(kind: str, title: str, tmp_path: Path) -> None:
+def test_a_broken_contract_is_named(kind: str, title: str, tmp_path: Path) -> None:
     cls = BROKEN[kind, title]
     of = "clip scheme" if kind == "part" else kind
     (case,) = (case for case in class_cases(of, cls) if case.check.title == title and case.check.kind == kind)
@@ -522,17 +524,17 @@ class Valued(ChosenLikelihood):
     needs = frozenset({"values"})
 
 
-def test_what_parts_of_another_kind_are_given_is_refused_first_and_as_the_bundle_does(tmp_path: Path) -> None:
+def test_what_parts_of_another_kind_are_given_is_refused_first_and_as_the_algorithm_does(tmp_path: Path) -> None:
     first = class_cases("token weight", Certain)[0]
     with pytest.raises(BrokenContract, match="it needs the policy's entropy") as found:
-        first.check(tmp_path)
+        first.run(tmp_path)
     with pytest.raises(ValueError, match="Certain needs the policy's entropy") as refused:
         GroupRelative(token_weight=Certain())
     assert str(found.value).splitlines()[1].partition(" needs ")[2] == str(refused.value).partition(" needs ")[2]
-    class_cases("loss term", EntropyBonus)[0].check(tmp_path)
-    class_cases("algorithm", Undecided)[0].check(tmp_path)
+    class_cases("loss term", EntropyBonus)[0].run(tmp_path)
+    class_cases("algorithm", Undecided)[0].run(tmp_path)
     with pytest.raises(BrokenContract, match=r"it needs \['values'\], and an objective is given"):
-        class_cases("objective", Valued)[0].check(tmp_path)
+        class_cases("objective", Valued)[0].run(tmp_path)
 
 
 class Undecided(GroupRelative):
@@ -546,7 +548,7 @@ def test_required_arguments_are_asked_for(tmp_path: Path) -> None:
     from lightrl import ConstantLength
 
     with pytest.raises(BrokenContract, match=r"ConstantLength cannot be built without length: contract_tests\(..., arguments="):
-        class_cases("aggregation", ConstantLength)[0].check(tmp_path)
+        class_cases("aggregation", ConstantLength)[0].run(tmp_path)
 
 
 def test_a_class_of_another_kind_is_refused() -> None:

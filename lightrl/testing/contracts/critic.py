@@ -16,7 +16,7 @@ from lightrl.testing.contracts.weights import row_promises
 KIND = "critic"
 
 per_token_checks(KIND, lambda part, micro: part.loss(micro.values, micro.old_values, micro.returns), ("values", "old_values", "returns"))
-row_promises(KIND, lambda part, rows: part.weights(rows), of="of its mask, ")
+row_promises(KIND, lambda part, rows: part.weights(rows), of="of its weights, ")
 
 
 @contract_check(KIND, "it says what its loss weighs")

@@ -17,7 +17,7 @@ from lightrl.types import Experience, PolicyOutput
 
 KIND = "loss term"
 
-row_promises(KIND, lambda part, rows: part.weights(rows), of="of its mask, ")
+row_promises(KIND, lambda part, rows: part.weights(rows), of="of its weights, ")
 
 
 def outputs(rows: Experience, needs: frozenset[str]) -> PolicyOutput:
