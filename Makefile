@@ -16,7 +16,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast thorough check format wheels docs site demo learn alarms preferences parity killtest clean
+.PHONY: help install test fast thorough check format wheels docs site demo learn alarms preferences parity killtest counts clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -45,6 +45,9 @@ check: $(STAMP)  ## style, types and import layers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+counts:  ## asserts, ignores of the type checker and arguments of type Any, with the most that there may be
+	$(PYTHON) .ci/counts.py
 
 format: $(STAMP)  ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
