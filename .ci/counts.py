@@ -1,7 +1,7 @@
 """Counts what the type checker cannot see through, and what has grown too long; `make counts` prints it and fails above a limit.
 
-    python .ci/counts.py                # the table
-    python .ci/counts.py --where any    # one line for each place: asserts, ignores, any or casts
+python .ci/counts.py                # the table
+python .ci/counts.py --where any    # one line for each place: asserts, ignores, any or casts
 """
 
 from __future__ import annotations

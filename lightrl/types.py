@@ -160,8 +160,26 @@ class ScoredRollout(Rollout):
         return replace(self, reward_parts=self.reward_parts | wide)
 
 
+class WithNeeds:
+    """Something with tensors that are there only if a part needs them."""
+
+    def needed(self, name: str) -> Tensor:
+        """The tensor of this name, for a part that has the name among its `needs`.
+
+        Args:
+            name: of the field, such as `values`.
+
+        Raises:
+            RuntimeError: it is not there, because no part says that it needs it.
+        """
+        value: Tensor | None = getattr(self, name)
+        if value is None:
+            raise RuntimeError(f"there are no {name} here: a part that reads them has {name!r} among its needs")
+        return value
+
+
 @dataclass(kw_only=True)
-class Experience(ScoredRollout):
+class Experience(ScoredRollout, WithNeeds):
     """What one rollout teaches: rewards on tokens, weights, log-probs and advantages."""
 
     token_rewards: Tensor
@@ -177,21 +195,22 @@ class Experience(ScoredRollout):
     advantages: Tensor
     """`[N, L]` f32: how much better than expected."""
     ref_logprobs: Tensor | None = None
-    """`[N, L]` f32 under the reference policy, if a part needs it."""
+    """`[N, L]` f32 under the reference policy, if a part needs it: read it as `experience.needed("ref_logprobs")`."""
     values: Tensor | None = None
-    """`[N, L]` f32: what was expected before token t was emitted, if a part needs it."""
+    """`[N, L]` f32: the return expected before token t was emitted, if a part needs it: read it as `experience.needed("values")`."""
     returns: Tensor | None = None
     """`[N, L]` f32: what the critic is fitted to, if a part needs it."""
 
 
 @dataclass
-class PolicyOutput:
+class PolicyOutput(WithNeeds):
     """What the policy says of a micro-batch of n rows."""
 
     logprobs: Tensor
     """`[n, L]` of the given tokens at the rollout's temperature; 0 outside the response; carries the gradient."""
     entropy: Tensor | None = None
-    """`[n, L]` nats, of the whole vocabulary at the rollout's temperature, if a part needs it; 0 outside the response."""
+    """`[n, L]` nats, of the whole vocabulary at the rollout's temperature, if a part needs it; 0 outside the response. Read it as
+    `output.needed("entropy")`."""
     values: Tensor | None = None
     """`[n, L]` from the critic, if a part needs it."""
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import lightrl
 from lightrl.testing.experience import experience
-from lightrl.types import Experience, Prompt, Rows
+from lightrl.types import Experience, PolicyOutput, Prompt, Rows
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -141,3 +141,11 @@ def test_every_public_name_resolves() -> None:
 def test_importing_lightrl_costs_nothing() -> None:
     code = "import sys, lightrl; print(sorted({'torch', 'lightning', 'transformers', 'jsonargparse'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_a_tensor_that_no_part_needs_is_missed_by_name() -> None:
+    rows = experience([1.0], values=torch.ones(1, 5))
+    assert rows.needed("values") is rows.values
+    for holder, name in ((rows, "ref_logprobs"), (PolicyOutput(logprobs=torch.zeros(1, 5)), "entropy")):
+        with pytest.raises(RuntimeError, match=f"{name}.* among its needs"):
+            holder.needed(name)
