@@ -15,6 +15,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from lightrl.kinds import KINDS
+
 __version__ = "0.1.0"
 
 _HOME = {
@@ -25,11 +27,10 @@ _HOME = {
     "lightrl.ops.gae": ["generalised_advantages"],
     "lightrl.ops.masked": ["whiten"],
     "lightrl.ops.groups": ["GroupStatistics", "group_statistics"],
-    "lightrl.algorithms.algorithm": ["ActorCritic", "Algorithm", "GroupRelative"],
+    "lightrl.algorithms.algorithm": ["ActorCritic", "GroupRelative"],
     "lightrl.parts.base": ["Part"],
     "lightrl.parts.advantage": [
         "GAE",
-        "Advantage",
         "Advantages",
         "DiscountedReturn",
         "GroupCentered",
@@ -37,32 +38,31 @@ _HOME = {
         "LeaveOneOut",
         "broadcast_to_tokens",
     ],
-    "lightrl.parts.aggregation": ["Aggregation", "ConstantLength", "SequenceMean", "SequenceSum", "SequenceSumTokenMean", "TokenMean"],
-    "lightrl.parts.clip": ["ClipScheme", "DecoupledClip", "NoClip", "PolicyGradient", "Surrogate", "SymmetricClip"],
-    "lightrl.parts.correction": ["MaskedImportance", "RolloutCorrection", "TruncatedImportance"],
-    "lightrl.parts.critic": ["ClippedCritic", "Critic", "ValueHead"],
+    "lightrl.parts.aggregation": ["ConstantLength", "SequenceMean", "SequenceSum", "SequenceSumTokenMean", "TokenMean"],
+    "lightrl.parts.clip": ["DecoupledClip", "NoClip", "PolicyGradient", "Surrogate", "SymmetricClip"],
+    "lightrl.parts.correction": ["MaskedImportance", "TruncatedImportance"],
+    "lightrl.parts.critic": ["ClippedCritic", "ValueHead"],
     "lightrl.parts.dynamic_sampler": ["DynamicSampler"],
-    "lightrl.parts.engine": ["RolloutEngine", "SampledPolicy", "Sampling"],
-    "lightrl.parts.kl": ["KL", "AdaptiveKL", "KLController", "KLPenalty"],
-    "lightrl.parts.loss_term": ["EntropyBonus", "LossTerm", "PositiveNLL"],
+    "lightrl.parts.engine": ["SampledPolicy", "Sampling"],
+    "lightrl.parts.kl": ["AdaptiveKL", "KLPenalty"],
+    "lightrl.parts.loss_term": ["EntropyBonus", "PositiveNLL"],
     "lightrl.parts.mixed_objective": ["MixedObjective"],
-    "lightrl.parts.objective": ["ChosenLikelihood", "LabelledObjective", "Likelihood", "Objective", "PairObjective"],
-    "lightrl.parts.prompts": ["PromptSource"],
-    "lightrl.parts.ratio": ["ImportanceRatio", "SequenceRatio", "TokenRatio"],
-    "lightrl.parts.reference": ["BaseReference", "FrozenReference", "MovingAverageReference", "PeriodicReference", "Reference"],
+    "lightrl.parts.objective": ["ChosenLikelihood", "LabelledObjective", "Likelihood", "PairObjective"],
+    "lightrl.parts.ratio": ["SequenceRatio", "TokenRatio"],
+    "lightrl.parts.reference": ["BaseReference", "FrozenReference", "MovingAverageReference", "PeriodicReference"],
     "lightrl.parts.async_reward": ["AsyncReward"],
     "lightrl.parts.exact_match": ["ExactMatch"],
     "lightrl.parts.function": ["Function"],
-    "lightrl.parts.reward": ["BatchReward", "Reward", "RowReward"],
-    "lightrl.parts.sampler": ["Collection", "GroupSampler", "Sampler"],
-    "lightrl.parts.shaping": ["OutcomeShaping", "RewardShaping"],
+    "lightrl.parts.reward": ["BatchReward", "RowReward"],
+    "lightrl.parts.sampler": ["Collection", "GroupSampler"],
+    "lightrl.parts.shaping": ["OutcomeShaping"],
     "lightrl.parts.value_model": ["ValueModel"],
     "lightrl.parts.weight_schedule": ["LinearWeight"],
-    "lightrl.parts.token_weight": ["MaskTruncated", "TokenWeight"],
+    "lightrl.parts.token_weight": ["MaskTruncated"],
     "lightrl.policy.lora": ["AdapterSource", "LoraPolicy", "PeftPolicy", "SavedAdapters"],
     "lightrl.policy.conversation": ["ConversationTokenizer", "ConversationTokens", "TooLongConversation"],
     "lightrl.policy.policy": ["Policy"],
-    "lightrl.policy.source": ["PolicySource", "PretrainedPolicy", "TinyPolicy"],
+    "lightrl.policy.source": ["PretrainedPolicy", "TinyPolicy"],
     "lightrl.rollout.transformers_engine": ["TransformersEngine"],
     "lightrl.data.comparisons": ["SortedPairs"],
     "lightrl.data.files": ["DatasetPrompts", "JsonLines", "Parquet"],
@@ -75,7 +75,9 @@ _HOME = {
     "lightrl.training.offline.reward_modeling": ["RewardModeling"],
     "lightrl.training.offline.supervised": ["SupervisedFineTuning"],
 }
+"""Where each public name is defined, but for the abstract classes of the kinds, which `lightrl.kinds` has."""
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+_MODULE_OF |= {kind.base_name: kind.base.partition(":")[0] for kind in KINDS.values()}
 
 __all__ = ["__version__", *sorted(_MODULE_OF)]
 

@@ -1,12 +1,11 @@
-"""What can be extended: one hook per kind, each called once when plugins are loaded.
+"""The hooks of a plugin: one for each kind of part, each called once when plugins are loaded.
 
 A plugin is a module with functions of these names, decorated with `lightrl.hookimpl`, and one entry point in the group
-`lightrl.v1`. Every hook takes no argument and returns a list of classes; a plugin leaves out the hooks it has no use for.
+`lightrl.v1`. Every hook takes no argument and returns a list of classes. A plugin leaves out the hooks that it does not need.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pluggy
@@ -20,7 +19,7 @@ GROUP = "lightrl.v1"
 
 @hookspec
 def lightrl_algorithms() -> list[type[Any]]:
-    """Bundles of parts: subclasses of `lightrl.Algorithm`."""
+    """How does a policy learn from its rollouts? Subclasses of `lightrl.Algorithm`."""
     return []
 
 
@@ -44,7 +43,7 @@ def lightrl_advantages() -> list[type[Any]]:
 
 @hookspec
 def lightrl_ratios() -> list[type[Any]]:
-    """New policy against old, at which level? Subclasses of `lightrl.ImportanceRatio`."""
+    """How much likelier is a token under the new policy than under the old one? Subclasses of `lightrl.ImportanceRatio`."""
     return []
 
 
@@ -56,25 +55,25 @@ def lightrl_clip_schemes() -> list[type[Any]]:
 
 @hookspec
 def lightrl_shapings() -> list[type[Any]]:
-    """What becomes of the score before it is compared with anything? Subclasses of `lightrl.RewardShaping`."""
+    """How do scores become rewards of tokens? Subclasses of `lightrl.RewardShaping`."""
     return []
 
 
 @hookspec
 def lightrl_kls() -> list[type[Any]]:
-    """How is the policy tied to another? Subclasses of `lightrl.KL`."""
+    """How is the policy tied to another one? Subclasses of `lightrl.KL`."""
     return []
 
 
 @hookspec
 def lightrl_kl_controllers() -> list[type[Any]]:
-    """How do KL coefficients move between rollouts? Subclasses of `lightrl.KLController`."""
+    """How does the coefficient of a KL change between rollouts? Subclasses of `lightrl.KLController`."""
     return []
 
 
 @hookspec
 def lightrl_aggregations() -> list[type[Any]]:
-    """What does a token weigh? Subclasses of `lightrl.Aggregation`."""
+    """How much does each token count when the loss is summed? Subclasses of `lightrl.Aggregation`."""
     return []
 
 
@@ -86,13 +85,13 @@ def lightrl_token_weights() -> list[type[Any]]:
 
 @hookspec
 def lightrl_critics() -> list[type[Any]]:
-    """What was expected? Subclasses of `lightrl.Critic`."""
+    """Which return is expected at each token? Subclasses of `lightrl.Critic`."""
     return []
 
 
 @hookspec
 def lightrl_loss_terms() -> list[type[Any]]:
-    """What else is optimised? Subclasses of `lightrl.LossTerm`."""
+    """Which further loss is optimised? Subclasses of `lightrl.LossTerm`."""
     return []
 
 
@@ -104,19 +103,19 @@ def lightrl_references() -> list[type[Any]]:
 
 @hookspec
 def lightrl_corrections() -> list[type[Any]]:
-    """What if sampler and trainer disagree? Subclasses of `lightrl.RolloutCorrection`."""
+    """How is a disagreement between engine and trainer corrected? Subclasses of `lightrl.RolloutCorrection`."""
     return []
 
 
 @hookspec
 def lightrl_objectives() -> list[type[Any]]:
-    """What does an offline batch teach? Subclasses of `lightrl.PairObjective` or `lightrl.LabelledObjective`."""
+    """How does an offline batch become a loss? Subclasses of `lightrl.PairObjective` or `lightrl.LabelledObjective`."""
     return []
 
 
 @hookspec
 def lightrl_engines() -> list[type[Any]]:
-    """Who generates? Subclasses of `lightrl.RolloutEngine`."""
+    """Who generates the completions? Subclasses of `lightrl.RolloutEngine`."""
     return []
 
 
@@ -130,42 +129,3 @@ def lightrl_prompt_sources() -> list[type[Any]]:
 def lightrl_policies() -> list[type[Any]]:
     """Where does the policy come from? Subclasses of `lightrl.PolicySource`."""
     return []
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One kind of thing that plugins register."""
-
-    title: str
-    """What a message calls it."""
-    hook: str
-    """The hook that returns its classes."""
-    base: str
-    """Import path `module:Class` of the abstract class."""
-
-
-KINDS = {
-    kind.title: kind
-    for kind in (
-        Kind("algorithm", "lightrl_algorithms", "lightrl.algorithms.algorithm:Algorithm"),
-        Kind("sampler", "lightrl_samplers", "lightrl.parts.sampler:Sampler"),
-        Kind("reward", "lightrl_rewards", "lightrl.parts.reward:Reward"),
-        Kind("advantage", "lightrl_advantages", "lightrl.parts.advantage:Advantage"),
-        Kind("importance ratio", "lightrl_ratios", "lightrl.parts.ratio:ImportanceRatio"),
-        Kind("clip scheme", "lightrl_clip_schemes", "lightrl.parts.clip:ClipScheme"),
-        Kind("reward shaping", "lightrl_shapings", "lightrl.parts.shaping:RewardShaping"),
-        Kind("KL", "lightrl_kls", "lightrl.parts.kl:KL"),
-        Kind("KL controller", "lightrl_kl_controllers", "lightrl.parts.kl:KLController"),
-        Kind("aggregation", "lightrl_aggregations", "lightrl.parts.aggregation:Aggregation"),
-        Kind("token weight", "lightrl_token_weights", "lightrl.parts.token_weight:TokenWeight"),
-        Kind("critic", "lightrl_critics", "lightrl.parts.critic:Critic"),
-        Kind("loss term", "lightrl_loss_terms", "lightrl.parts.loss_term:LossTerm"),
-        Kind("reference", "lightrl_references", "lightrl.parts.reference:Reference"),
-        Kind("rollout correction", "lightrl_corrections", "lightrl.parts.correction:RolloutCorrection"),
-        Kind("objective", "lightrl_objectives", "lightrl.parts.objective:Objective"),
-        Kind("rollout engine", "lightrl_engines", "lightrl.parts.engine:RolloutEngine"),
-        Kind("prompt source", "lightrl_prompt_sources", "lightrl.parts.prompts:PromptSource"),
-        Kind("policy", "lightrl_policies", "lightrl.policy.source:PolicySource"),
-    )
-}
-"""Every kind by its title; `lightrl plugins new --kind` and the error messages use these titles."""

@@ -10,7 +10,7 @@ from lightrl.algorithms.algorithm import Algorithm
 from lightrl.config.choice import Choice, default_of, shown
 from lightrl.config.errors import ConfigError
 from lightrl.config.signatures import Argument, Slot
-from lightrl.hookspecs import KINDS, Kind
+from lightrl.kinds import KINDS, Kind
 from lightrl.registry.classes import UnknownName, registry
 
 KIND = "algorithm"
@@ -50,7 +50,7 @@ def part_named(name: str) -> tuple[str, type[Any]] | None:
 def kind_named(name: str) -> Kind | None:
     """The kind of part that is meant: by its title, as `plugins new --kind` has it, or by its class; None if there is none."""
     wanted = name.lower().replace("-", " ").replace("_", " ")
-    return next((kind for kind in KINDS.values() if wanted == kind.title.lower() or name == kind.base.rpartition(":")[2]), None)
+    return next((kind for kind in KINDS.values() if wanted == kind.title.lower() or name == kind.base_name), None)
 
 
 def distribution_of(cls: type[Any]) -> str:

@@ -12,8 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 # the resolver that jsonargparse's own parsers use, so that both always see the same arguments
 from jsonargparse._parameter_resolvers import get_signature_parameters
 
-from lightrl.hookspecs import KINDS
-from lightrl.registry.loader import base_class
+from lightrl.kinds import KINDS
 
 Shape = Literal["part", "parts", "factory", "record", "plain"]
 
@@ -144,4 +143,4 @@ def members_of(annotation: Any) -> tuple[Any, ...]:
 
 @functools.cache
 def _bases() -> dict[str, type[Any]]:
-    return {title: base_class(kind) for title, kind in KINDS.items()}
+    return {title: kind.base_class for title, kind in KINDS.items()}

@@ -7,8 +7,8 @@ import functools
 import importlib
 from typing import Any
 
-from lightrl.hookspecs import KINDS, Kind
-from lightrl.registry.loader import CORE, PluginRecord, base_class, load_plugins
+from lightrl.kinds import KINDS, Kind
+from lightrl.registry.loader import CORE, PluginRecord, load_plugins
 
 
 class UnknownName(ValueError):  # noqa: N818 - what it is reads better without a suffix
@@ -76,7 +76,7 @@ class Registry:
             found = getattr(importlib.import_module(module_name), name)
         except (ImportError, AttributeError) as error:
             raise UnknownName(f"{where}{path!r} cannot be imported: {error}.") from error
-        base = base_class(kind)
+        base = kind.base_class
         if not isinstance(found, type) or not issubclass(found, base):
             raise UnknownName(f"{where}{path!r} is not a {kind.title}: it is no subclass of {base.__module__}.{base.__name__}.")
         return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
 import re
@@ -17,7 +16,8 @@ from typing import Any
 import pluggy
 
 from lightrl import hookspecs
-from lightrl.hookspecs import GROUP, KINDS
+from lightrl.hookspecs import GROUP
+from lightrl.kinds import KINDS, Kind
 
 CORE = "lightrl"
 """The distribution whose names are reserved."""
@@ -96,7 +96,7 @@ def load_plugin(entry: EntryPoint) -> PluginRecord:
     return record
 
 
-def registered_classes(plugin: Any) -> dict[str, list[type[Any]]]:
+def registered_classes(plugin: object) -> dict[str, list[type[Any]]]:
     """What the hooks of a plugin's module register, by kind, each class checked."""
     manager = pluggy.PluginManager("lightrl")
     manager.add_hookspecs(hookspecs)
@@ -111,8 +111,8 @@ def registered_classes(plugin: Any) -> dict[str, list[type[Any]]]:
     return classes
 
 
-def _checked(kind: hookspecs.Kind, answer: Any) -> list[type[Any]]:
-    base = base_class(kind)
+def _checked(kind: Kind, answer: object) -> list[type[Any]]:
+    base = kind.base_class
     if not isinstance(answer, Iterable) or isinstance(answer, (str, bytes)):
         raise TypeError(f"hook {kind.hook} must return a list of classes, got {answer!r}")
     classes = list(answer)
@@ -126,12 +126,6 @@ def _checked(kind: hookspecs.Kind, answer: Any) -> list[type[Any]]:
     if twice:
         raise ValueError(f"hook {kind.hook} returned two classes named {', '.join(twice)}")
     return classes
-
-
-def base_class(kind: hookspecs.Kind) -> type[Any]:
-    """The abstract class of a kind."""
-    module, _, name = kind.base.partition(":")
-    return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]
 
 
 def _configs(module: str) -> list[Path]:

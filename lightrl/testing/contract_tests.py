@@ -14,8 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from lightrl.hookspecs import KINDS
-from lightrl.registry.loader import base_class, registered_classes
+from lightrl.kinds import KINDS
+from lightrl.registry.loader import registered_classes
 from lightrl.testing.contracts import CHECKS, BrokenContract, Check, Make
 
 Arguments = Mapping[str, Any] | Callable[[Path], Mapping[str, Any]]
@@ -101,7 +101,7 @@ def class_cases(kind: str, cls: type[Any], arguments: Arguments | None = None) -
         cls: the class.
         arguments: to build it with.
     """
-    if not issubclass(cls, base_class(KINDS[kind])):
+    if not issubclass(cls, KINDS[kind].base_class):
         raise ValueError(f"{cls.__name__} is no {kind}: it is no subclass of {KINDS[kind].base}")
     return [Case(kind, cls, check, arguments or {}) for check in CHECKS if check.kind in (kind, "part")]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import lightrl
-from lightrl.hookspecs import KINDS
+from lightrl.kinds import KINDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -20,7 +20,7 @@ SHOWN = {name for page in DOCS.glob("*.md") for name in re.findall(r"^::: (\S+)"
 
 
 def test_every_public_name_is_in_the_reference() -> None:
-    lost = [f"{home}.{name}" for home, names in lightrl._HOME.items() for name in names if f"{home}.{name}" not in SHOWN]
+    lost = [f"{home}.{name}" for name, home in lightrl._MODULE_OF.items() if f"{home}.{name}" not in SHOWN]
     assert lost in ([], ["lightrl.hookspecs.hookimpl"])
 
 

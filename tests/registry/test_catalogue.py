@@ -6,7 +6,6 @@ import ast
 import dataclasses
 import inspect
 import itertools
-import re
 import subprocess
 import sys
 import textwrap
@@ -16,13 +15,10 @@ import pytest
 from torch import Tensor
 
 import lightrl
-from lightrl import hookspecs
-from lightrl.cli.plugin_tools.new import TEMPLATES, slug
-from lightrl.hookspecs import KINDS
+from lightrl.cli.plugin_tools.new import TEMPLATES
+from lightrl.kinds import KINDS
 from lightrl.registry.classes import registry
-from lightrl.registry.loader import base_class
 
-HOOKS = sorted(name for name in vars(hookspecs) if name.startswith("lightrl_"))
 PUBLIC = [name for name in lightrl.__all__ if not name.startswith("__")]
 CLASSES = [name for name in PUBLIC if inspect.isclass(getattr(lightrl, name))]
 PUBLISHED = ("advantage", "importance ratio", "clip scheme", "reward shaping", "KL", "KL controller", "rollout correction")
@@ -35,23 +31,9 @@ def own_source(cls: type[Any], method: str) -> Any:
     return next((node for node in body if isinstance(node, ast.FunctionDef) and node.name == method), None)
 
 
-def test_every_hook_belongs_to_a_kind() -> None:
-    assert sorted(kind.hook for kind in KINDS.values()) == HOOKS
-
-
-@pytest.mark.parametrize("title", KINDS)
-def test_every_hook_says_what_is_asked_and_what_it_returns(title: str) -> None:
-    kind = KINDS[title]
-    text = inspect.getdoc(getattr(hookspecs, kind.hook)) or ""
-    named = re.findall(r"`lightrl\.(\w+)`", text)
-    assert named, f"{kind.hook} names the public classes that its own are subclasses of"
-    assert set(named) <= set(PUBLIC)
-    assert all(issubclass(getattr(lightrl, name), base_class(kind)) for name in named)
-
-
 @pytest.mark.parametrize("title", KINDS)
 def test_every_hook_has_a_template_which_the_tests_install(title: str) -> None:
-    folder = TEMPLATES / "kinds" / slug(KINDS[title])
+    folder = TEMPLATES / "kinds" / KINDS[title].slug
     assert {file.name for file in folder.iterdir()} == {"part.py.tmpl", "test.py.tmpl", "config.yaml.tmpl"}
 
 
@@ -96,7 +78,7 @@ def test_errors_that_a_constructor_raises_are_in_its_docstring(name: str) -> Non
 
 @pytest.mark.parametrize("title", KINDS)
 def test_the_abstract_methods_of_a_kind_give_shapes(title: str) -> None:
-    base = base_class(KINDS[title])
+    base = KINDS[title].base_class
     for method in sorted(getattr(base, "__abstractmethods__", ())):
         function = getattr(base, method)
         if isinstance(function, property):

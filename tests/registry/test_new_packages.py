@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from lightrl.cli import main
-from lightrl.hookspecs import KINDS
+from lightrl.kinds import KINDS
 
-KIND_NAMES = [kind.lower().replace(" ", "-") for kind in KINDS]
+KIND_NAMES = [kind.slug for kind in KINDS.values()]
 STEPS = """
 import json, sys
 from lightrl.cli import main

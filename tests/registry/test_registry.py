@@ -4,9 +4,9 @@ import types
 import pytest
 
 from lightrl import DecoupledClip, Function, NoClip
-from lightrl.hookspecs import KINDS
+from lightrl.kinds import KINDS
 from lightrl.registry.classes import Registry, UnknownName, first_line, registry
-from lightrl.registry.loader import PluginRecord, base_class
+from lightrl.registry.loader import PluginRecord
 
 
 class Gentle(NoClip):
@@ -92,7 +92,7 @@ def test_the_same_name_in_two_kinds_is_no_collision() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_has_its_abstract_class_and_the_core_registers_something_of_it(kind: str) -> None:
-    base = base_class(KINDS[kind])
+    base = KINDS[kind].base_class
     found = registry().of_kind(kind)
     assert all(issubclass(cls, base) for _, cls in found)
     assert found

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lightrl.hookspecs import Kind
+    from lightrl.kinds import Kind
 
 WIDE = 150
 """Columns of a terminal from which on arguments, formula and source stand side by side."""
@@ -64,15 +63,12 @@ def explain(words: list[str]) -> int:
 def _print_kind(console: Console, kind: Kind) -> None:
     from rich.table import Table
 
-    from lightrl import hookspecs
     from lightrl.config.docstrings import documentation
     from lightrl.registry.classes import registry
 
     table = Table(kind.title, "from", "what it is", title_justify="left", show_lines=True)
     for distribution, cls in registry().of_kind(kind.title):
         table.add_row(cls.__name__, distribution, documentation(cls).summary)
-    console.print(f"{inspect.getdoc(getattr(hookspecs, kind.hook))}\n")
+    console.print(f"{kind.title}: {kind.description}\nIn a config: {', '.join(kind.places)}. Hook: {kind.hook}.\n")
     console.print(table)
-    console.print(
-        f"\nOne in full: lightrl explain NAME. One of your own: lightrl plugins new my-idea --kind {kind.title.replace(' ', '-')}"
-    )
+    console.print(f"\nOne in full: lightrl explain NAME. One of your own: lightrl plugins new my-idea --kind {kind.slug}")

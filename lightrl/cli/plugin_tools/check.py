@@ -79,10 +79,9 @@ def choice_of(kind: str, cls: type[Any]) -> Choice:
     """A class of a kind, to be given arguments."""
     from lightrl.config.choice import Choice
     from lightrl.config.signatures import Slot
-    from lightrl.hookspecs import KINDS
-    from lightrl.registry.loader import base_class
+    from lightrl.kinds import KINDS
 
-    base = base_class(KINDS[kind])
+    base = KINDS[kind].base_class
     return Choice(cls, Slot("part", base, base, kind))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import keyword
 import re
 import sys
@@ -14,10 +13,10 @@ from typing import Any
 
 import yaml
 
-from lightrl import hookspecs
 from lightrl.config.errors import ConfigError, closest
 from lightrl.config.yaml_files import parse_yaml
-from lightrl.hookspecs import GROUP, KINDS, Kind
+from lightrl.hookspecs import GROUP
+from lightrl.kinds import KINDS, Kind
 
 TEMPLATES = files("lightrl.cli.plugin_tools") / "templates"
 
@@ -60,7 +59,7 @@ def contents(kind: Kind, values: dict[str, str]) -> dict[str, str]:
         kind: what the package registers.
         values: of the templates' placeholders.
     """
-    module, config_name, own = values["module"], values["config_name"], f"kinds/{slug(kind)}"
+    module, config_name, own = values["module"], values["config_name"], f"kinds/{kind.slug}"
     settings = _config(_filled(f"{own}/config.yaml.tmpl", values))
     values = {**values, "short": "--rollouts 20" if "rollouts" in parse_yaml(settings) else "--trainer.max_steps 20"}
     return {
@@ -73,14 +72,8 @@ def contents(kind: Kind, values: dict[str, str]) -> dict[str, str]:
     }
 
 
-def slug(kind: Kind) -> str:
-    """A kind as it is typed: `clip-scheme`."""
-    return kind.title.lower().replace(" ", "-")
-
-
 def _values(name: str, kind: Kind, class_name: str | None) -> dict[str, str]:
     from lightrl.registry.classes import registry
-    from lightrl.registry.loader import base_class
 
     module = name.replace("-", "_")
     class_name = class_name or "".join(word.capitalize() for word in name.removeprefix("lightrl-").split("-"))
@@ -95,7 +88,7 @@ def _values(name: str, kind: Kind, class_name: str | None) -> dict[str, str]:
         raise ConfigError(
             "lightrl plugins new", f"{taken[0]} registers a {kind.title} named {class_name!r}: choose another name, or type --class NAME."
         )
-    methods = sorted(getattr(base_class(kind), "__abstractmethods__", ())) or ["__init__"]
+    methods = sorted(getattr(kind.base_class, "__abstractmethods__", ())) or ["__init__"]
     return {
         "name": name,
         "module": module,
@@ -105,14 +98,8 @@ def _values(name: str, kind: Kind, class_name: str | None) -> dict[str, str]:
         "group": GROUP,
         "config_name": module,
         "method": "`, `".join(methods),
-        "question": _question(kind),
+        "question": kind.question,
     }
-
-
-def _question(kind: Kind) -> str:
-    """What the hook's page says of its kind, in one sentence."""
-    text = " ".join((inspect.getdoc(getattr(hookspecs, kind.hook)) or "").split())
-    return re.split(r"(?<=[?.])\s+(?=[A-Z])", text)[0]
 
 
 def _config(own: str) -> str:
@@ -139,7 +126,7 @@ def _filled(template: str, values: dict[str, str]) -> str:
 
 
 def _kind(text: str) -> Kind:
-    by_slug = {slug(kind): kind for kind in KINDS.values()}
+    by_slug = {kind.slug: kind for kind in KINDS.values()}
     wanted = text.lower().replace(" ", "-").replace("_", "-")
     if wanted not in by_slug:
         raise ConfigError("--kind", f"there is no kind {text!r}.{closest(wanted, by_slug)} Kinds: {', '.join(by_slug)}.")

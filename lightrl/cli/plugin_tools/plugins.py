@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightrl.hookspecs import KINDS
+from lightrl.kinds import KINDS
 
 if TYPE_CHECKING:
     from lightrl.registry.loader import PluginRecord

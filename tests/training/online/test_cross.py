@@ -31,10 +31,9 @@ from lightrl import (
     ValueHead,
 )
 from lightrl.algorithms.algorithm import SLOTS
-from lightrl.hookspecs import KINDS
+from lightrl.kinds import KINDS
 from lightrl.parts.function import Function
 from lightrl.registry.classes import registry
-from lightrl.registry.loader import base_class
 from lightrl.training.online.loss import terms_of
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -48,7 +47,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 """What a class is built with where its defaults do not do, or do nothing."""
 
-KIND_OF = {slot: next(title for title, kind in KINDS.items() if base_class(kind) is base) for slot, base in SLOTS.items()}
+KIND_OF = {slot: next(title for title, kind in KINDS.items() if kind.base_class is base) for slot, base in SLOTS.items()}
 
 
 def parts(slot: str) -> list[type[Any]]:

@@ -1,0 +1,194 @@
+"""The kinds of things that plugins register, each declared once.
+
+A row of this table is all that the rest of the package needs to know of a kind. Hooks, public names, messages, `lightrl explain`,
+`lightrl plugins new`, the contract tests and the docs follow from it; CONTRIBUTING says which files a new kind brings.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, NamedTuple
+
+
+# no dataclass, since `import lightrl` reads this table and is to stay fast
+class Kind(NamedTuple):
+    """One kind."""
+
+    title: str
+    """The kind in messages, docs and `lightrl plugins new --kind`."""
+    hook: str
+    """The function of a plugin that returns the classes of this kind."""
+    base: str
+    """Import path `module:Class` of the abstract class, which is public."""
+    question: str
+    """The question that every class of the kind answers."""
+    places: tuple[str, ...]
+    """Keys of a config that name such a class; `NAME` stands for a name of the user's choice. A kind that fills slots of an algorithm
+    has a key `model.algorithm.SLOT` for each."""
+    derive_from: tuple[str, ...] = ()
+    """Public classes that a class of the kind derives from; empty: the abstract class itself."""
+
+    @property
+    def slug(self) -> str:
+        """The title as it is typed: `clip-scheme`."""
+        return self.title.lower().replace(" ", "-")
+
+    @property
+    def base_name(self) -> str:
+        """The name of the abstract class."""
+        return self.base.partition(":")[2]
+
+    @property
+    def base_class(self) -> type[Any]:
+        """The abstract class, imported."""
+        module, _, name = self.base.partition(":")
+        found: type[Any] = getattr(importlib.import_module(module), name)
+        return found
+
+    @property
+    def description(self) -> str:
+        """The question, and the classes to derive from: the docstring of the hook."""
+        return f"{self.question} Subclasses of {' or '.join(f'`lightrl.{name}`' for name in self.derive_from or (self.base_name,))}."
+
+
+KINDS = {
+    kind.title: kind
+    for kind in (
+        Kind(
+            "algorithm",
+            "lightrl_algorithms",
+            "lightrl.algorithms.algorithm:Algorithm",
+            "How does a policy learn from its rollouts?",
+            ("model.algorithm",),
+        ),
+        Kind(
+            "sampler",
+            "lightrl_samplers",
+            "lightrl.parts.sampler:Sampler",
+            "Which completions does the policy learn from?",
+            ("model.algorithm.sampler",),
+        ),
+        Kind(
+            "reward",
+            "lightrl_rewards",
+            "lightrl.parts.reward:Reward",
+            "How good is a completion?",
+            ("model.rewards.NAME",),
+            ("RowReward", "BatchReward"),
+        ),
+        Kind(
+            "advantage",
+            "lightrl_advantages",
+            "lightrl.parts.advantage:Advantage",
+            "How much better than expected was a token?",
+            ("model.algorithm.advantage",),
+        ),
+        Kind(
+            "importance ratio",
+            "lightrl_ratios",
+            "lightrl.parts.ratio:ImportanceRatio",
+            "How much likelier is a token under the new policy than under the old one?",
+            ("model.algorithm.ratio",),
+        ),
+        Kind(
+            "clip scheme",
+            "lightrl_clip_schemes",
+            "lightrl.parts.clip:ClipScheme",
+            "How far may one update go?",
+            ("model.algorithm.clip",),
+        ),
+        Kind(
+            "reward shaping",
+            "lightrl_shapings",
+            "lightrl.parts.shaping:RewardShaping",
+            "How do scores become rewards of tokens?",
+            ("model.algorithm.shaping",),
+        ),
+        Kind(
+            "KL",
+            "lightrl_kls",
+            "lightrl.parts.kl:KL",
+            "How is the policy tied to another one?",
+            ("model.algorithm.kl",),
+        ),
+        Kind(
+            "KL controller",
+            "lightrl_kl_controllers",
+            "lightrl.parts.kl:KLController",
+            "How does the coefficient of a KL change between rollouts?",
+            ("model.algorithm.kl.controller",),
+        ),
+        Kind(
+            "aggregation",
+            "lightrl_aggregations",
+            "lightrl.parts.aggregation:Aggregation",
+            "How much does each token count when the loss is summed?",
+            ("model.algorithm.aggregation",),
+        ),
+        Kind(
+            "token weight",
+            "lightrl_token_weights",
+            "lightrl.parts.token_weight:TokenWeight",
+            "Which rows or tokens carry how much loss?",
+            ("model.algorithm.token_weight",),
+        ),
+        Kind(
+            "critic",
+            "lightrl_critics",
+            "lightrl.parts.critic:Critic",
+            "Which return is expected at each token?",
+            ("model.algorithm.critic",),
+        ),
+        Kind(
+            "loss term",
+            "lightrl_loss_terms",
+            "lightrl.parts.loss_term:LossTerm",
+            "Which further loss is optimised?",
+            ("model.algorithm.entropy", "model.algorithm.positive_nll"),
+        ),
+        Kind(
+            "reference",
+            "lightrl_references",
+            "lightrl.parts.reference:Reference",
+            "Which policy is the anchor?",
+            ("model.algorithm.reference", "model.reference"),
+        ),
+        Kind(
+            "rollout correction",
+            "lightrl_corrections",
+            "lightrl.parts.correction:RolloutCorrection",
+            "How is a disagreement between engine and trainer corrected?",
+            ("model.algorithm.correction",),
+        ),
+        Kind(
+            "objective",
+            "lightrl_objectives",
+            "lightrl.parts.objective:Objective",
+            "How does an offline batch become a loss?",
+            ("model.objective",),
+            ("PairObjective", "LabelledObjective"),
+        ),
+        Kind(
+            "rollout engine",
+            "lightrl_engines",
+            "lightrl.parts.engine:RolloutEngine",
+            "Who generates the completions?",
+            ("model.engine",),
+        ),
+        Kind(
+            "prompt source",
+            "lightrl_prompt_sources",
+            "lightrl.parts.prompts:PromptSource",
+            "Where do prompts come from?",
+            ("data.train", "data.validation", "data.test"),
+        ),
+        Kind(
+            "policy",
+            "lightrl_policies",
+            "lightrl.policy.source:PolicySource",
+            "Where does the policy come from?",
+            ("model.policy",),
+        ),
+    )
+}
+"""Every kind by its title."""
