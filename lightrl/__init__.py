@@ -1,13 +1,13 @@
-"""lightrl trains language models with reinforcement learning; every algorithm is a bundle of parts.
+"""lightrl trains language models with reinforcement learning; every algorithm is a set of parts that can be exchanged.
 
-What stands in `__all__`, `lightrl.testing` and the hooks of `lightrl.hookspecs` are the public API, version 1: the entry-point group is
-`lightrl.v1`. The promise: as long as the group has this name, a plugin that uses nothing else goes on to load, to pass its contract tests
-and to mean the same. Within it, names, hooks, optional arguments behind the present ones, methods with a neutral default, statistics and
-further promises of correctness may come; nothing of it goes, is renamed, or changes its shape, unit, default or order of arguments. What
-cannot be had under that promise waits for `lightrl.v2`, and a plugin may register in both groups. Everything else, modules by their path
-included, may change with any release.
+The public API, version 1, is everything in `__all__`, in `lightrl.testing` and in the hooks of `lightrl.hookspecs`. Its entry-point group
+is `lightrl.v1`. As long as the group has this name, a plugin that uses nothing else continues to load, to pass its contract tests and to
+compute the same numbers. A release may add names, hooks, optional arguments after the present ones, methods with a neutral default,
+statistics and further contract checks. It never removes or renames anything, and never changes a shape, unit, default or order of
+arguments. A change that breaks this rule goes into `lightrl.v2`; a plugin may register in both groups. Everything else may change with any
+release, including the paths of modules.
 
-Names resolve on first use, so that `import lightrl` costs nothing.
+Names are imported on first use, so that `import lightrl` is fast.
 """
 
 from __future__ import annotations
