@@ -24,6 +24,7 @@ from lightrl_preference import DPO
 from reward_model import MODELS, Row, lines, make_policy, questions, split
 
 from lightrl import JsonLines, PreferenceOptimization, PretrainedPolicy, PromptData
+from lightrl.testing import quiet_trainer
 
 NAMES = ("loss", "rewards/margins", "rewards/accuracies", "logps/chosen", "logps/rejected")
 
@@ -79,10 +80,13 @@ def train(policy: Path, learnt: list[Row], held_out: list[Row], arguments: argpa
     files = {name: lines(arguments.out / f"{name}_pairs.jsonl", [pair(row, chance) for row in rows]) for name, rows in kinds.items()}
     ours, theirs = (JsonLines(str(file), prompt="question", answer=None) for file in files.values())
     evaluations = Evaluations()
-    trainer = Trainer(
-        accelerator="cpu", devices=1, max_steps=steps, val_check_interval=max(1, steps // 6), check_val_every_n_epoch=None, logger=False,
-        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False, num_sanity_val_steps=0, callbacks=[evaluations],
-    )  # fmt: skip
+    trainer = quiet_trainer(
+        max_steps=steps,
+        val_check_interval=max(1, steps // 6),
+        check_val_every_n_epoch=None,
+        num_sanity_val_steps=0,
+        callbacks=[evaluations],
+    )
     print(f"{'step':>6}  " + "  ".join(NAMES))
     data = PromptData(train=ours, validation=theirs, seed=arguments.seed)
     trainer.validate(module, datamodule=data, verbose=False)

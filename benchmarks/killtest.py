@@ -68,7 +68,7 @@ def config(case: str, rollouts: int) -> dict[str, Any]:
         "model": {
             "policy": {"class_path": "TinyPolicy", "init_args": {"hidden": 16, "layers": 1, "heads": 2}},
             "algorithm": {"class_path": "PPO" if case == "ppo" else "DCPO", "init_args": algorithm},
-            "rewards": {"start": "killtest_parts.SortedStart"},
+            "rewards": {"start": "killtest_parts.InPlaceAndDigits"},
             "engine": {"max_new_tokens": 8},
             "prompts_per_rollout": 6 if two else 5,
             "micro_batch_tokens": 128,

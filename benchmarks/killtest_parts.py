@@ -13,20 +13,18 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, Trainer
 
-from lightrl import Experience, Prompt, RowReward
+from lightrl import Experience, Prompt
+from lightrl.testing import InPlace
 
 OF_THE_MACHINE = ("perf/", "seconds")
 """Beginnings and ends of the names of numbers that depend on the machine."""
 
 
-class SortedStart(RowReward):
-    """How much of the answer's start is right, and a little for every digit: a reward that varies within a group."""
+class InPlaceAndDigits(InPlace):
+    """The share of the answer's characters that stand where they should, and a little for every digit."""
 
-    runs = "inline"
-
-    def score(self, prompt: Prompt, completion: str, *, answer: str) -> float:
-        right = sum(a == b for a, b in zip(completion, answer, strict=False)) / len(answer)
-        return right + sum(c.isdigit() for c in completion) / 16
+    def score(self, prompt: Prompt, completion: str, **columns: object) -> float:
+        return super().score(prompt, completion, **columns) + sum(c.isdigit() for c in completion) / 16
 
 
 class Witness(Callback):

@@ -40,13 +40,13 @@ from lightrl import (
     Prompt,
     PromptData,
     Rollout,
-    RowReward,
     Sampling,
     TinyPolicy,
     TransformersEngine,
     ValueHead,
     ValueModel,
 )
+from lightrl.testing import FirstDigits, quiet_trainer
 
 TOLERANCE = 1e-6
 STRATEGIES = ("ddp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3", "fsdp2")
@@ -87,15 +87,6 @@ class FirstPolicyEngine(TransformersEngine):
         return super().generate(prompts, n, sampling)
 
 
-class DigitsFirst(RowReward):
-    """Share of a completion's first half that are digits, so that rewards vary; for every third prompt they do not."""
-
-    runs = "inline"
-
-    def score(self, prompt: Prompt, completion: str) -> float:
-        return 0.0 if sum(map(ord, str(prompt.text))) % 3 == 0 else sum(c.isdigit() for c in completion[:4]) / 4
-
-
 class Final(Callback):
     """Writes the whole weights, what was logged and what the final policy answers."""
 
@@ -133,17 +124,14 @@ def run(case: str, strategy: str, file: Path) -> None:
     module = PolicyOptimization(
         policy=policy(case),
         algorithm=CASES[case](),
-        rewards={"digits": DigitsFirst()},
+        rewards={"digits": FirstDigits()},
         engine=FirstPolicyEngine(max_new_tokens=8),
         prompts_per_rollout=8,
         micro_batch_tokens=48,
         optimizer=lambda p: torch.optim.AdamW(p, lr=1e-2, eps=1e-2, weight_decay=0.1),
         max_grad_norm=0.2,
     )
-    trainer = Trainer(
-        accelerator="cpu", devices=1 if strategy == "auto" else 2, strategy=strategy, max_epochs=2, logger=False,
-        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False, callbacks=[Final(file)],
-    )  # fmt: skip
+    trainer = quiet_trainer(devices=1 if strategy == "auto" else 2, strategy=strategy, max_epochs=2, callbacks=[Final(file)])
     configured: Any = getattr(trainer.strategy, "config", None)
     if configured is not None and configured["zero_optimization"]["stage"] == 3:
         # by default ZeRO-3 keeps small tensors whole, and all are small here

@@ -27,6 +27,7 @@ from lightning.pytorch import Callback, Trainer
 
 from lightrl import JsonLines, PretrainedPolicy, PromptData, RewardModeling
 from lightrl.callbacks.export_reward_model import ExportRewardModel
+from lightrl.testing import quiet_trainer
 
 MODELS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
 MAKE_POLICY = Path(__file__).resolve().parent.parent / "examples" / "make_tiny_qwen.py"
@@ -120,11 +121,13 @@ def train(
     files = [lines(out / f"{name}.jsonl", [ranked(row) for row in rows]) for name, rows in (("train", learnt), ("held_out", held_out))]
     ours, theirs = (JsonLines(str(file), prompt="question", answer=None) for file in files)
     curve = Curve()
-    trainer = Trainer(
-        accelerator="cpu", devices=1, max_steps=steps, val_check_interval=max(1, steps // 6), check_val_every_n_epoch=None, logger=False,
-        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False, num_sanity_val_steps=0,
+    trainer = quiet_trainer(
+        max_steps=steps,
+        val_check_interval=max(1, steps // 6),
+        check_val_every_n_epoch=None,
+        num_sanity_val_steps=0,
         callbacks=[curve, ExportRewardModel(str(out / "reward_model"))],
-    )  # fmt: skip
+    )
     print(f"{'step':>6}{'training loss':>16}  loss  accuracy  margin  calibration/error")
     data = PromptData(train=ours, validation=theirs, test=theirs, seed=seed, too_long="raise")
     trainer.fit(module, datamodule=data)

@@ -1,20 +1,28 @@
-"""What plugin authors test with, and the project itself: contract tests, engines that answer as told, hand-made rows."""
+"""Tools for tests of plugins and of the project itself: contract tests, toy rewards, a quiet trainer, prepared engines, hand-made rows."""
 
 from lightrl.testing.collection import Meeting, ScriptedCollection
 from lightrl.testing.contract_tests import class_cases, contract_cases, contract_tests
 from lightrl.testing.contracts import BrokenContract
 from lightrl.testing.engines import ReplayEngine
 from lightrl.testing.experience import experience as hand_made_experience
+from lightrl.testing.rewards import CodePoints, FewCharacters, FirstDigits, InPlace, SmallDigits
 from lightrl.testing.rollouts import random_rollout
+from lightrl.testing.trainer import quiet_trainer
 
 __all__ = [
     "BrokenContract",
+    "CodePoints",
+    "FewCharacters",
+    "FirstDigits",
+    "InPlace",
     "Meeting",
     "ReplayEngine",
     "ScriptedCollection",
+    "SmallDigits",
     "class_cases",
     "contract_cases",
     "contract_tests",
     "hand_made_experience",
+    "quiet_trainer",
     "random_rollout",
 ]

@@ -31,19 +31,18 @@ from lightrl import (
     TransformersEngine,
 )
 from lightrl.callbacks.alarms import QUIET, Alarms
+from lightrl.testing import SmallDigits, quiet_trainer
 
 
-class Digits(RowReward):
+class Digits(SmallDigits):
     """The share of digits below five, or the same for all."""
-
-    runs = "inline"
 
     def __init__(self, seen: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.seen = seen
 
     def score(self, prompt: Prompt, completion: str) -> float:
-        return sum(c in "01234" for c in completion) / 8 if self.seen else 1.0
+        return super().score(prompt, completion) if self.seen else 1.0
 
 
 class Choking(Digits):
@@ -66,10 +65,9 @@ def fit(
         prompts_per_rollout=4,
         optimizer=lambda p: torch.optim.AdamW(p, lr=rate),
     )
-    run = Trainer(
-        accelerator="cpu", devices=1, max_epochs=rollouts, callbacks=[alarms], enable_model_summary=False, num_sanity_val_steps=0,
-        logger=loggers, log_every_n_steps=1, enable_progress_bar=False, enable_checkpointing=False, default_root_dir=tmp_path,
-    )  # fmt: skip
+    run = quiet_trainer(
+        max_epochs=rollouts, callbacks=[alarms], num_sanity_val_steps=0, logger=loggers, log_every_n_steps=1, default_root_dir=tmp_path
+    )
     run.fit(module, datamodule=PromptData(train=DigitSorting(examples=60)), ckpt_path=ckpt_path)
     return run
 
@@ -146,10 +144,9 @@ def test_a_run_without_rollouts_counts_steps_and_names_its_own_numbers(
     make: Callable[[], Any], shown: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     loggers = [TensorBoardLogger(tmp_path, name="tb")]
-    run = Trainer(
-        accelerator="cpu", devices=1, max_steps=11, callbacks=[alarms := Alarms(gradient=0.01)], enable_model_summary=False,
-        num_sanity_val_steps=0, logger=loggers, log_every_n_steps=1, enable_progress_bar=False, enable_checkpointing=False,
-    )  # fmt: skip
+    run = quiet_trainer(
+        max_steps=11, callbacks=[alarms := Alarms(gradient=0.01)], num_sanity_val_steps=0, logger=loggers, log_every_n_steps=1
+    )
     source = DigitSorting(examples=60) if make is supervised else SortedPairs(examples=60)
     run.fit(make(), datamodule=PromptData(train=source))
     told = " ".join(capfd.readouterr().err.split())
@@ -167,10 +164,7 @@ def test_a_run_without_rollouts_counts_steps_and_names_its_own_numbers(
 
 
 def test_a_gradient_that_is_not_finite_is_told_at_its_step(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    run = Trainer(
-        accelerator="cpu", devices=1, max_steps=5, callbacks=[Alarms()], enable_model_summary=False, num_sanity_val_steps=0, logger=False,
-        enable_progress_bar=False, enable_checkpointing=False, default_root_dir=tmp_path,
-    )  # fmt: skip
+    run = quiet_trainer(max_steps=5, callbacks=[Alarms()], num_sanity_val_steps=0, default_root_dir=tmp_path)
     subject = supervised(optimizer=lambda p: torch.optim.SGD(p, lr=1e38), max_grad_norm=None)
     run.fit(subject, datamodule=PromptData(train=DigitSorting(examples=60)))
     told = " ".join(capfd.readouterr().err.split())

@@ -29,25 +29,16 @@ from lightrl.callbacks.completions import CompletionsLog, completions_table, ter
 from lightrl.callbacks.progress import RolloutProgress
 from lightrl.callbacks.sizes import SizesTable, sizes_table
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.testing import random_rollout
+from lightrl.testing import FewCharacters, quiet_trainer, random_rollout
 from lightrl.testing.experience import experience
 from lightrl.types import Outcome
-
-
-class Short(RowReward):
-    """Prefers short completions."""
-
-    runs = "inline"
-
-    def score(self, prompt: Prompt, completion: str) -> float:
-        return -float(len(completion))
 
 
 def module() -> PolicyOptimization:
     return PolicyOptimization(
         policy=TinyPolicy(hidden=16, layers=1, heads=2),
         algorithm=GroupRelative(sampler=GroupSampler(group_size=4), minibatches=2, epochs=2),
-        rewards={"short": Short()},
+        rewards={"short": FewCharacters()},
         engine=TransformersEngine(max_new_tokens=8),
         prompts_per_rollout=6,
         micro_batch_tokens=100,
@@ -56,10 +47,14 @@ def module() -> PolicyOptimization:
 
 
 def fit(tmp_path: Path, rollouts: int, *callbacks: Any, ckpt_path: str | None = None, **changes: Any) -> Trainer:
-    run = Trainer(
-        accelerator="cpu", devices=1, max_epochs=rollouts, callbacks=list(callbacks), enable_model_summary=False, num_sanity_val_steps=0,
-        logger=TensorBoardLogger(tmp_path, name="run"), log_every_n_steps=1, **changes,
-    )  # fmt: skip
+    run = quiet_trainer(
+        max_epochs=rollouts,
+        callbacks=callbacks,
+        num_sanity_val_steps=0,
+        logger=TensorBoardLogger(tmp_path, name="run"),
+        log_every_n_steps=1,
+        **changes,
+    )
     run.fit(module(), datamodule=PromptData(train=DigitSorting(examples=60), validation_size=8), ckpt_path=ckpt_path)
     return run
 

@@ -20,24 +20,14 @@ from lightrl import (
     GroupRelative,
     GroupSampler,
     PolicyOptimization,
-    Prompt,
     PromptData,
-    RowReward,
     TinyPolicy,
     TransformersEngine,
 )
 from lightrl.callbacks.alarms import Alarms
 from lightrl.callbacks.dashboard import LAYOUT, Dashboard, layout_of
 from lightrl.callbacks.histograms import Histograms
-
-
-class SmallDigits(RowReward):
-    """The share of digits below five."""
-
-    runs = "inline"
-
-    def score(self, prompt: Prompt, completion: str) -> float:
-        return sum(c in "01234" for c in completion) / 8
+from lightrl.testing import SmallDigits, quiet_trainer
 
 
 def fit(tmp_path: Path, rollouts: int, logger: Any, *callbacks: Any) -> Trainer:
@@ -49,10 +39,7 @@ def fit(tmp_path: Path, rollouts: int, logger: Any, *callbacks: Any) -> Trainer:
         prompts_per_rollout=4,
         optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3),
     )
-    run = Trainer(
-        accelerator="cpu", devices=1, max_epochs=rollouts, callbacks=list(callbacks), enable_model_summary=False, logger=logger,
-        log_every_n_steps=1, enable_progress_bar=False, enable_checkpointing=False, default_root_dir=tmp_path,
-    )  # fmt: skip
+    run = quiet_trainer(max_epochs=rollouts, callbacks=callbacks, logger=logger, log_every_n_steps=1, default_root_dir=tmp_path)
     run.fit(module, datamodule=PromptData(train=DigitSorting(examples=60), validation_size=4))
     return run
 

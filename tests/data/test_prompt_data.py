@@ -12,6 +12,7 @@ from lightrl.data.loaders import PromptBatch, PromptBatches, StepNumbers
 from lightrl.data.prompt_data import PromptData
 from lightrl.data.tasks import Addition, DigitSorting
 from lightrl.parts.prompts import PromptSource
+from lightrl.testing import quiet_trainer
 from lightrl.types import Prompt
 
 
@@ -82,8 +83,7 @@ class KillAfter(Callback):
 
 
 def trainer(folder: Path, **kwargs: Any) -> Trainer:
-    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "num_sanity_val_steps": 0}
-    return Trainer(default_root_dir=folder, accelerator="cpu", devices=1, **quiet, **kwargs)
+    return quiet_trainer(default_root_dir=folder, num_sanity_val_steps=0, **kwargs)
 
 
 def texts(source: PromptSource) -> list[str]:

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from lightning.pytorch import Trainer
 from lightrl_grpo import GRPO
 
 from lightrl import DecoupledClip, DigitSorting, GroupSampler, KLPenalty, PolicyOptimization, PromptData, TinyPolicy, TransformersEngine
 from lightrl.parts.function import Function
 from lightrl.policy.policy import Policy
+from lightrl.testing import quiet_trainer
 
 FILE = Path(__file__).parents[2] / "examples" / "grpo_in_one_file.py"
 
@@ -48,8 +48,7 @@ def trained(minibatches: int, epochs: int) -> tuple[PolicyOptimization, Policy]:
         micro_batch_tokens=64,
         optimizer=lambda p: torch.optim.AdamW(p, lr=5e-3, eps=1e-2, weight_decay=0.0),
     )
-    trainer = Trainer(accelerator="cpu", devices=1, max_epochs=1, logger=False, enable_checkpointing=False,
-                      enable_progress_bar=False, enable_model_summary=False)  # fmt: skip
+    trainer = quiet_trainer(max_epochs=1)
     before = TinyPolicy(hidden=16, layers=2, heads=2).build()
     trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=60)))
     return module, before

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from lightning.pytorch import Trainer
 
 from lightrl import (
     GAE,
@@ -39,6 +38,7 @@ from lightrl import (
     whiten,
 )
 from lightrl.rewards.reward_set import RewardSet
+from lightrl.testing import quiet_trainer
 from lightrl.testing.experience import PROMPT, experience
 from lightrl.training.online.experience import add_advantages, experience_of
 from lightrl.training.online.loss import denominators_of, micro_batch_loss, terms_of, trained_tokens
@@ -309,8 +309,7 @@ class Replayed:
             prompts_per_rollout=4,
             optimizer=lambda p: torch.optim.SGD(p, lr=5.0),
         )
-        self.trainer = Trainer(accelerator="cpu", devices=1, max_epochs=1, logger=False, enable_checkpointing=False,
-                               enable_progress_bar=False, enable_model_summary=False)  # fmt: skip
+        self.trainer = quiet_trainer(max_epochs=1)
         self.trainer.fit(self.module, datamodule=PromptData(train=DigitSorting(examples=60)))
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from lightning.pytorch import Trainer
 
 from lightrl import (
     BatchReward,
@@ -25,6 +24,7 @@ from lightrl import (
     WithStatistics,
 )
 from lightrl.rewards.reward_set import RewardSet
+from lightrl.testing import quiet_trainer
 
 
 class Reports(BatchReward):
@@ -99,10 +99,7 @@ def test_after_each_rollout_it_is_told_of_its_rows_and_not_of_an_evaluations(tmp
         prompts_per_rollout=4,
         optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3),
     )
-    run = Trainer(
-        accelerator="cpu", devices=1, max_epochs=2, logger=False, enable_progress_bar=False, enable_model_summary=False,
-        enable_checkpointing=False, num_sanity_val_steps=0, default_root_dir=tmp_path,
-    )  # fmt: skip
+    run = quiet_trainer(max_epochs=2, num_sanity_val_steps=0, default_root_dir=tmp_path)
     run.fit(subject, datamodule=PromptData(train=DigitSorting(examples=60), validation=DigitSorting(examples=5)))
     assert [told["rows"] for told in reward._told] == [16.0, 16.0]
     rollouts = [reward._asked[5:21], reward._asked[26:42]]

@@ -21,6 +21,7 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
+from lightrl.testing import quiet_trainer
 from lightrl.types import Experience, Outcome
 
 GROUP = 4
@@ -50,10 +51,7 @@ def module(rewards: dict[str, Any], slices: int = 1) -> PolicyOptimization:
 
 
 def trainer(folder: Path, rollouts: int, *callbacks: Callback) -> Trainer:
-    return Trainer(
-        accelerator="cpu", devices=1, max_epochs=rollouts, logger=False, enable_progress_bar=False, enable_model_summary=False,
-        enable_checkpointing=False, num_sanity_val_steps=0, default_root_dir=folder, callbacks=list(callbacks),
-    )  # fmt: skip
+    return quiet_trainer(max_epochs=rollouts, num_sanity_val_steps=0, default_root_dir=folder, callbacks=callbacks)
 
 
 def fit(folder: Path, rewards: dict[str, Any], rollouts: int = 2, slices: int = 1) -> tuple[PolicyOptimization, Witness]:

@@ -9,17 +9,6 @@ from typing import Any
 
 from lightning.pytorch import Callback, Trainer
 
-from lightrl import Prompt, RowReward
-
-
-class DigitsFirst(RowReward):
-    """Share of the first half's digits; none for every third prompt, so that ranks have groups without signal at different times."""
-
-    runs = "inline"
-
-    def score(self, prompt: Prompt, completion: str) -> float:
-        return 0.0 if sum(map(ord, str(prompt.text))) % 3 == 0 else sum(c.isdigit() for c in completion[:4]) / 4
-
 
 class Witness(Callback):
     """Writes what this rank trained on, the norms of its gradients, and in the end a sum over each weight."""

@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from lightning.pytorch import Trainer
 
 from lightrl import (
     DigitSorting,
@@ -23,6 +22,7 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
+from lightrl.testing import quiet_trainer
 from lightrl.testing.experience import experience
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.evaluation_report import report_samples
@@ -140,9 +140,7 @@ def validated(tmp_path: Path, **settings: Any) -> dict[str, float]:
         engine=TransformersEngine(max_new_tokens=1),
         evaluation=Evaluation(samples=8, category="kind", correct="said", **settings),
     )
-    run = Trainer(
-        accelerator="cpu", devices=1, logger=False, enable_progress_bar=False, enable_model_summary=False, default_root_dir=tmp_path
-    )
+    run = quiet_trainer(default_root_dir=tmp_path)
     [found] = run.validate(module, datamodule=PromptData(train=DigitSorting(examples=20), validation=Held()), verbose=False)
     return dict(found)
 

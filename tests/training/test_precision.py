@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from lightning.pytorch import Trainer
 
 from lightrl import (
     DecoupledClip,
@@ -18,22 +17,12 @@ from lightrl import (
     KLPenalty,
     LoraPolicy,
     PolicyOptimization,
-    Prompt,
     PromptData,
-    RowReward,
     TinyPolicy,
     TransformersEngine,
 )
+from lightrl.testing import SmallDigits, quiet_trainer
 from lightrl.training.precision import check_precision
-
-
-class Digits(RowReward):
-    """Share of digits, so that rewards vary."""
-
-    runs = "inline"
-
-    def score(self, prompt: Prompt, completion: str) -> float:
-        return sum(c.isdigit() for c in completion) / 8
 
 
 class Recorder(PolicyOptimization):
@@ -63,15 +52,12 @@ def fit(precision: str, dtype: str, strategy: str = "auto", lora: bool = False, 
             kl=KLPenalty(loss_coefficient=0.1),
             reference=reference or FrozenReference(),
         ),
-        rewards={"digits": Digits()},
+        rewards={"digits": SmallDigits()},
         engine=TransformersEngine(max_new_tokens=8),
         prompts_per_rollout=4,
         optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3),
     )
-    trainer = Trainer(
-        accelerator="cpu", devices=1, strategy=strategy, precision=precision, max_epochs=1, logger=False,
-        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
-    )  # fmt: skip
+    trainer = quiet_trainer(strategy=strategy, precision=precision, max_epochs=1)
     trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=40), validation_size=0))
     return module
 

@@ -18,13 +18,13 @@ from lightrl import (
     PolicyOptimization,
     Prompt,
     PromptData,
-    RowReward,
     SequenceSumTokenMean,
     TinyPolicy,
     TokenRatio,
     TransformersEngine,
 )
 from lightrl.registry.classes import registry
+from lightrl.testing import CodePoints, quiet_trainer
 
 
 def test_the_defaults_are_the_papers() -> None:
@@ -59,11 +59,11 @@ class Witness(Callback):
         self.logged.append({name: float(value) for name, value in trainer.logged_metrics.items()})
 
 
-class EvenTokens(RowReward):
+class EveryThird(CodePoints):
     """Right or wrong by the letters of the completion."""
 
     def score(self, prompt: Prompt, completion: str) -> float:
-        return float(sum(map(ord, completion)) % 3 == 0)
+        return float(super().score(prompt, completion) == 0)
 
 
 def fit(folder: Path, rollouts: int, *callbacks: Callback, **more: Any) -> PolicyOptimization:
@@ -71,15 +71,14 @@ def fit(folder: Path, rollouts: int, *callbacks: Callback, **more: Any) -> Polic
     module = PolicyOptimization(
         policy=TinyPolicy(hidden=16, layers=1, heads=2),
         algorithm=DCPO(sampler=GroupSampler(4), minibatches=2),
-        rewards={"even": EvenTokens()},
+        rewards={"third": EveryThird(modulus=3)},
         engine=TransformersEngine(max_new_tokens=6),
         prompts_per_rollout=4,
         optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3),
     )
-    Trainer(
-        accelerator="cpu", devices=1, max_epochs=rollouts, logger=False, enable_progress_bar=False, enable_model_summary=False,
-        default_root_dir=folder, callbacks=list(callbacks), enable_checkpointing=any(isinstance(c, ModelCheckpoint) for c in callbacks),
-    ).fit(module, datamodule=PromptData(train=DigitSorting(length=3, examples=8)), **more)  # fmt: skip
+    quiet_trainer(max_epochs=rollouts, default_root_dir=folder, callbacks=callbacks).fit(
+        module, datamodule=PromptData(train=DigitSorting(length=3, examples=8)), **more
+    )
     return module
 
 

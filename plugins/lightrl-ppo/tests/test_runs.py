@@ -12,13 +12,7 @@ from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from lightrl_ppo import REINFORCE, MovingAverageCentered, PPOPenalty, ReMax, TargetKL
 
 from lightrl import Algorithm, DigitSorting, KLPenalty, PolicyOptimization, Prompt, PromptData, RowReward, TinyPolicy, TransformersEngine
-
-
-class CodePoints(RowReward):
-    runs = "inline"
-
-    def score(self, prompt: Prompt, completion: str) -> float | None:
-        return sum(map(ord, completion)) % 7 / 7
+from lightrl.testing import CodePoints, quiet_trainer
 
 
 class NoScoreForGreedy(CodePoints):
@@ -44,10 +38,7 @@ def module(algorithm: Algorithm, reward: RowReward | None = None, rate: float = 
 
 
 def fit(subject: PolicyOptimization, folder: Path, rollouts: int, *callbacks: Callback, **more: Any) -> Trainer:
-    run = Trainer(
-        accelerator="cpu", devices=1, max_epochs=rollouts, logger=False, enable_progress_bar=False, enable_model_summary=False,
-        default_root_dir=folder, callbacks=list(callbacks), enable_checkpointing=any(isinstance(c, ModelCheckpoint) for c in callbacks),
-    )  # fmt: skip
+    run = quiet_trainer(max_epochs=rollouts, default_root_dir=folder, callbacks=callbacks)
     run.fit(subject, datamodule=PromptData(train=DigitSorting(examples=60)), **more)
     return run
 

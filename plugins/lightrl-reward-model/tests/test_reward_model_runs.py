@@ -15,6 +15,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightrl_reward_model import RewardModel, RunningWhitening
 
 from lightrl import DigitSorting, GroupRelative, GroupSampler, PolicyOptimization, PromptData, TinyPolicy, TransformersEngine, ValueModel
+from lightrl.testing import quiet_trainer
 
 SMALL = "01234"
 
@@ -42,11 +43,7 @@ def module(reward: RewardModel, rate: float = 1e-3) -> PolicyOptimization:
 
 def fit(subject: PolicyOptimization, folder: Path, rollouts: int, *callbacks: Callback, **more: Any) -> list[dict[str, float]]:
     witness = Witness()
-    run = Trainer(
-        accelerator="cpu", devices=1, max_epochs=rollouts, logger=False, enable_progress_bar=False, enable_model_summary=False,
-        default_root_dir=folder, callbacks=[witness, *callbacks], num_sanity_val_steps=0,
-        enable_checkpointing=any(isinstance(c, ModelCheckpoint) for c in callbacks),
-    )  # fmt: skip
+    run = quiet_trainer(max_epochs=rollouts, default_root_dir=folder, callbacks=[witness, *callbacks], num_sanity_val_steps=0)
     run.fit(subject, datamodule=PromptData(train=DigitSorting(examples=60)), **more)
     return witness.numbers
 

@@ -31,6 +31,7 @@ from lightrl import (
 )
 from lightrl.callbacks.export import ExportPolicy
 from lightrl.callbacks.export_reward_model import ExportRewardModel
+from lightrl.testing import quiet_trainer
 
 RUNS = ("sft", "dpo", "kto", "reward_model")
 
@@ -97,11 +98,16 @@ def train(name: str, strategy: str, folder: Path) -> None:
     """Three steps, with validation in between and at the end."""
     torch.manual_seed(0)
     export: Callback = (ExportRewardModel if name == "reward_model" else ExportPolicy)(str(folder / name))
-    trainer = Trainer(
-        accelerator="cpu", devices=1 if strategy == "auto" else 2, strategy=strategy, max_steps=3, val_check_interval=1,
-        check_val_every_n_epoch=None, logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
-        num_sanity_val_steps=0, default_root_dir=folder, callbacks=[export, Logged(folder / f"{name}.json")],
-    )  # fmt: skip
+    trainer = quiet_trainer(
+        devices=1 if strategy == "auto" else 2,
+        strategy=strategy,
+        max_steps=3,
+        val_check_interval=1,
+        check_val_every_n_epoch=None,
+        num_sanity_val_steps=0,
+        default_root_dir=folder,
+        callbacks=[export, Logged(folder / f"{name}.json")],
+    )
     trainer.fit(module(name, folder), datamodule=data(name))
 
 

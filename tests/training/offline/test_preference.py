@@ -30,6 +30,7 @@ from lightrl import (
 )
 from lightrl.config.resolve import resolve
 from lightrl.config.settings import read_words
+from lightrl.testing import quiet_trainer
 from lightrl.training.offline.offline_batch import partners
 from lightrl.training.offline.pairs import encode_pairs
 from lightrl.training.offline.reference_cache import ReferenceCache
@@ -78,12 +79,9 @@ def module(objective: Objective, **changes: Any) -> PreferenceOptimization:
 
 def fit(subject: PreferenceOptimization, folder: Path, source: PromptSource = PAIRS, **changes: Any) -> Trainer:
     given = {"shuffle": False, **changes.pop("data", {})}
-    settings: dict[str, Any] = {
-        "accelerator": "cpu", "devices": 1, "logger": False, "enable_progress_bar": False, "enable_model_summary": False,
-        "enable_checkpointing": False, "num_sanity_val_steps": 0, "default_root_dir": folder, "max_steps": 1,
-    }  # fmt: skip
-    run = Trainer(**{**settings, **{k: v for k, v in changes.items() if k != "ckpt_path"}})
-    run.fit(subject, datamodule=PromptData(train=source, **given), ckpt_path=changes.get("ckpt_path"))
+    checkpoint = changes.pop("ckpt_path", None)
+    run = quiet_trainer(num_sanity_val_steps=0, default_root_dir=folder, **{"max_steps": 1, **changes})
+    run.fit(subject, datamodule=PromptData(train=source, **given), ckpt_path=checkpoint)
     return run
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from lightning.pytorch import Trainer
 from lightrl_reward_model import RewardModel
 from transformers import (
     AutoModelForSequenceClassification,
@@ -27,7 +26,7 @@ from transformers import (
 from lightrl import LoraPolicy, Policy, PolicySource, PretrainedPolicy, Prompt, PromptData, PromptSource, RewardModeling, ValueModel
 from lightrl.callbacks.export_reward_model import ExportRewardModel
 from lightrl.policy.characters import ALPHABET, character_tokenizer
-from lightrl.testing import random_rollout
+from lightrl.testing import quiet_trainer, random_rollout
 from lightrl.types import JSON
 
 SHAPE: dict[str, Any] = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -75,10 +74,7 @@ class Compared(PromptSource):
 def fit(policy: PolicySource, folder: Path, **arguments: Any) -> RewardModeling:
     torch.manual_seed(0)
     subject = RewardModeling(policy, batch_size=10, optimizer=lambda p: torch.optim.AdamW(p, lr=0.02))
-    trainer = Trainer(
-        accelerator="cpu", devices=1, logger=False, enable_progress_bar=False, enable_model_summary=False, enable_checkpointing=False,
-        max_steps=4, default_root_dir=folder, callbacks=[ExportRewardModel(str(folder / "rm"), **arguments)],
-    )  # fmt: skip
+    trainer = quiet_trainer(max_steps=4, default_root_dir=folder, callbacks=[ExportRewardModel(str(folder / "rm"), **arguments)])
     trainer.fit(subject, datamodule=PromptData(train=Compared()))
     return subject
 

@@ -28,6 +28,7 @@ from lightrl import (
 )
 from lightrl.policy.characters import ALPHABET, character_tokenizer
 from lightrl.policy.reward_network import RewardNetwork
+from lightrl.testing import quiet_trainer
 from lightrl.training.offline.rankings import RankingReader, Rankings
 
 
@@ -91,12 +92,8 @@ def module(**changes: Any) -> RewardModeling:
 
 def fit(folder: Path, subject: RewardModeling, data: PromptData, **changes: Any) -> Trainer:
     torch.manual_seed(0)
-    settings: dict[str, Any] = {
-        "accelerator": "cpu", "devices": 1, "logger": False, "enable_progress_bar": False, "enable_model_summary": False,
-        "enable_checkpointing": False, "num_sanity_val_steps": 0, "default_root_dir": folder, "max_steps": 1,
-    }  # fmt: skip
     checkpoint = changes.pop("ckpt_path", None)
-    run = Trainer(**{**settings, **changes})
+    run = quiet_trainer(num_sanity_val_steps=0, default_root_dir=folder, **{"max_steps": 1, **changes})
     run.fit(subject, datamodule=data, ckpt_path=checkpoint)
     return run
 

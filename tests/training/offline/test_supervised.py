@@ -23,6 +23,7 @@ from lightrl import (
 )
 from lightrl.callbacks.export import ExportPolicy
 from lightrl.data.turn_weights import TURN_WEIGHTS
+from lightrl.testing import quiet_trainer
 from lightrl.training.offline.examples import ExampleReader
 
 
@@ -36,11 +37,7 @@ class Right(RowReward):
 
 
 def trainer(tmp_path: Path, **changes: Any) -> Trainer:
-    settings: dict[str, Any] = {
-        "accelerator": "cpu", "devices": 1, "logger": False, "enable_progress_bar": False, "enable_model_summary": False,
-        "enable_checkpointing": False, "num_sanity_val_steps": 0, "default_root_dir": tmp_path,
-    }  # fmt: skip
-    return Trainer(**{**settings, **changes})
+    return quiet_trainer(num_sanity_val_steps=0, default_root_dir=tmp_path, **changes)
 
 
 def module(**changes: Any) -> SupervisedFineTuning:

@@ -24,13 +24,7 @@ from lightrl import (
     ValueHead,
     ValueModel,
 )
-
-
-class SortedStart(RowReward):
-    runs = "inline"
-
-    def score(self, prompt: Prompt, completion: str, *, answer: str) -> float:
-        return sum(a == b for a, b in zip(completion, answer, strict=False)) / len(answer)
+from lightrl.testing import InPlace, quiet_trainer
 
 
 class SmallFirstDigit(RowReward):
@@ -75,7 +69,7 @@ def module(
     return PolicyOptimization(
         policy=TinyPolicy(hidden=16, layers=1, heads=2),
         algorithm=ActorCritic(critic=critic, **{"minibatches": 2, **changes}),
-        rewards={"start": reward or SortedStart()},
+        rewards={"start": reward or InPlace()},
         engine=TransformersEngine(max_new_tokens=tokens),
         prompts_per_rollout=prompts,
         micro_batch_tokens=512,
@@ -85,10 +79,7 @@ def module(
 
 def train(subject: PolicyOptimization, folder: Path, rollouts: int, *callbacks: Callback, **fit: Any) -> Trainer:
     torch.manual_seed(2)
-    run = Trainer(
-        accelerator="cpu", devices=1, max_epochs=rollouts, logger=False, enable_progress_bar=False, enable_model_summary=False,
-        default_root_dir=folder, callbacks=list(callbacks), enable_checkpointing=any(isinstance(c, ModelCheckpoint) for c in callbacks),
-    )  # fmt: skip
+    run = quiet_trainer(max_epochs=rollouts, default_root_dir=folder, callbacks=callbacks)
     run.fit(subject, datamodule=PromptData(train=DigitSorting(examples=60)), **fit)
     return run
 

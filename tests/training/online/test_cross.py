@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from lightning.pytorch import Trainer
 
 from lightrl import (
     GAE,
@@ -34,6 +33,7 @@ from lightrl.algorithms.algorithm import SLOTS
 from lightrl.kinds import KINDS
 from lightrl.parts.function import Function
 from lightrl.registry.classes import registry
+from lightrl.testing import quiet_trainer
 from lightrl.training.online.loss import terms_of
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -125,8 +125,7 @@ class Crossing(PolicyOptimization):
 
 
 def take_steps(bundles: dict[str, Algorithm], policy: PolicySource) -> None:
-    trainer = Trainer(accelerator="cpu", devices=1, max_epochs=len(bundles), logger=False, enable_checkpointing=False,
-                      enable_progress_bar=False, enable_model_summary=False)  # fmt: skip
+    trainer = quiet_trainer(max_epochs=len(bundles))
     trainer.fit(Crossing(bundles, policy), datamodule=PromptData(train=DigitSorting(length=2, examples=90)))
     assert trainer.global_step == len(bundles)
 

@@ -22,27 +22,25 @@ from lightrl import (
     PolicyOptimization,
     Prompt,
     PromptData,
-    RowReward,
     TinyPolicy,
     TransformersEngine,
 )
+from lightrl.testing import CodePoints, quiet_trainer
 from lightrl.training.online.part_state import load_learner_state
 
 
-class HalfOfThePrompts(RowReward):
+class HalfOfThePrompts(CodePoints):
     """Every other prompt is all right or all wrong; the others' completions differ."""
 
-    runs = "inline"
-
     def __init__(self, informative: bool = True) -> None:
-        super().__init__()
+        super().__init__(modulus=97)
         self.informative = informative
 
     def score(self, prompt: Prompt, completion: str) -> float:
         number = sum(map(ord, prompt.text or ""))
         if number % 2 or not self.informative:
             return float(number % 4 == 1)
-        return sum(map(ord, completion)) % 97 / 97
+        return super().score(prompt, completion)
 
 
 class Witness(Callback):
@@ -73,11 +71,7 @@ def module(sampler: DynamicSampler, informative: bool = True, **changes: Any) ->
 
 
 def fit(subject: PolicyOptimization, rollouts: int, *callbacks: Callback, folder: Path, **more: Any) -> Trainer:
-    saving = any(isinstance(c, ModelCheckpoint) for c in callbacks)
-    trainer = Trainer(
-        accelerator="cpu", devices=1, max_epochs=rollouts, logger=False, enable_progress_bar=False, enable_model_summary=False,
-        default_root_dir=folder, callbacks=list(callbacks), enable_checkpointing=saving,
-    )  # fmt: skip
+    trainer = quiet_trainer(max_epochs=rollouts, default_root_dir=folder, callbacks=callbacks)
     trainer.fit(subject, datamodule=PromptData(train=DigitSorting(examples=400)), **more)
     return trainer
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
-from lightning.pytorch import Trainer
 
 from lightrl import (
     GAE,
@@ -23,10 +21,8 @@ from lightrl import (
     MaskTruncated,
     PolicyOptimization,
     PositiveNLL,
-    Prompt,
     PromptData,
     Rollout,
-    RowReward,
     SequenceMean,
     SequenceSum,
     SequenceSumTokenMean,
@@ -35,7 +31,7 @@ from lightrl import (
     TokenMean,
     ValueHead,
 )
-from lightrl.testing import ReplayEngine, random_rollout
+from lightrl.testing import CodePoints, ReplayEngine, quiet_trainer, random_rollout
 
 pytestmark = pytest.mark.filterwarnings("ignore:the engine.s log-probs")  # rollouts here are made off-policy
 
@@ -49,29 +45,19 @@ AGGREGATIONS: list[Callable[[], Aggregation]] = [
 ]
 
 
-class EvenTokens(RowReward):
-    """Something that differs between rows of every group."""
-
-    runs = "inline"
-
-    def score(self, prompt: Prompt, completion: str, **columns: Any) -> float:
-        return sum(ord(c) for c in completion) % 7 / 7
-
-
 def gradient(algorithm: Algorithm, rollout: Rollout, dtype: str, budget: int | None) -> torch.Tensor:
     """What one step of plain SGD moves the parameters by, in one vector."""
     module = PolicyOptimization(
         policy=TinyPolicy(hidden=16, layers=1, heads=2, dtype=dtype),  # type: ignore[arg-type]
         algorithm=algorithm,
-        rewards={"even": EvenTokens()},
+        rewards={"codes": CodePoints()},
         engine=ReplayEngine(rollout),
         prompts_per_rollout=4,
         micro_batch_tokens=budget,
         optimizer=lambda p: torch.optim.SGD(p, lr=1.0),
         max_grad_norm=None,
     )
-    trainer = Trainer(accelerator="cpu", max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
-                      enable_model_summary=False)  # fmt: skip
+    trainer = quiet_trainer(max_epochs=1)
     before = TinyPolicy(hidden=16, layers=1, heads=2, dtype=dtype).build().state_dict()  # type: ignore[arg-type]
     trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=100)))
     assert trainer.global_step == 1
@@ -144,7 +130,7 @@ def test_the_gradient_is_the_one_written_down_by_hand() -> None:
     """GRPO on one step against a loss typed from the paper: mean over rows of the mean over tokens of the clipped surrogate."""
     rollout = rollout_of("float64")
     policy = TinyPolicy(hidden=16, layers=1, heads=2, dtype="float64").build()
-    rewards = torch.tensor([EvenTokens().score(p, c) for p, c in zip(rollout.prompts, rollout.completions, strict=True)])
+    rewards = torch.tensor([CodePoints().score(p, c) for p, c in zip(rollout.prompts, rollout.completions, strict=True)])
     grouped = rewards.double().view(4, 4)
     advantages = ((grouped - grouped.mean(1, keepdim=True)) / (grouped.std(1, keepdim=True) + 1e-6)).flatten()
     logits = policy.model(rollout.input_ids).logits.log_softmax(-1)

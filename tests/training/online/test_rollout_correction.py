@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from lightning.pytorch import Trainer
 
 from lightrl import (
     DigitSorting,
@@ -21,13 +20,13 @@ from lightrl import (
     Rollout,
     RolloutCorrection,
     RolloutEngine,
-    RowReward,
     Sampling,
     TinyPolicy,
     TokenMean,
     TransformersEngine,
     TruncatedImportance,
 )
+from lightrl.testing import CodePoints, quiet_trainer
 
 
 class PerturbedEngine(RolloutEngine):
@@ -50,13 +49,6 @@ class PerturbedEngine(RolloutEngine):
         return self._inner.generate(prompts, n, sampling)
 
 
-class CodePoints(RowReward):
-    runs = "inline"
-
-    def score(self, prompt: Prompt, completion: str) -> float:
-        return sum(map(ord, completion)) % 7 / 7
-
-
 def run(correction: RolloutCorrection | None, noise: float) -> tuple[PolicyOptimization, dict[str, float], torch.Tensor]:
     """A rollout and one step of plain SGD: the module, what was logged, and how far the policy moved."""
     module = PolicyOptimization(
@@ -70,8 +62,7 @@ def run(correction: RolloutCorrection | None, noise: float) -> tuple[PolicyOptim
         optimizer=lambda p: torch.optim.SGD(p, lr=1.0),
         max_grad_norm=None,
     )
-    trainer = Trainer(accelerator="cpu", devices=1, max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
-                      enable_model_summary=False)  # fmt: skip
+    trainer = quiet_trainer(max_epochs=1)
     before = TinyPolicy(hidden=16, layers=1, heads=2, dtype="float64").build().state_dict()
     trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=60)))
     moved = torch.cat([(now - before[name]).flatten() for name, now in module.policy.state_dict().items()])

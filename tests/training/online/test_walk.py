@@ -27,16 +27,7 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
-from lightrl.testing import ReplayEngine, random_rollout
-
-
-class SortedStart(RowReward):
-    """How much of the answer's start is right: a reward that varies within a group."""
-
-    runs = "inline"
-
-    def score(self, prompt: Prompt, completion: str, *, answer: str) -> float:
-        return sum(a == b for a, b in zip(completion, answer, strict=False)) / len(answer)
+from lightrl.testing import InPlace, ReplayEngine, quiet_trainer, random_rollout
 
 
 class Witness(Callback):
@@ -62,7 +53,7 @@ def module(**changes: Any) -> PolicyOptimization:
     settings: dict[str, Any] = {
         "policy": TinyPolicy(hidden=16, layers=1, heads=2),
         "algorithm": algorithm(),
-        "rewards": {"start": SortedStart()},
+        "rewards": {"start": InPlace()},
         "engine": TransformersEngine(max_new_tokens=8),
         "prompts_per_rollout": 8,
         "micro_batch_tokens": 128,
@@ -76,19 +67,8 @@ def data(**changes: Any) -> PromptData:
 
 
 def trainer(tmp_path: Path, rollouts: int, *callbacks: Callback, **changes: Any) -> Trainer:
-    settings: dict[str, Any] = {
-        "accelerator": "cpu",
-        "devices": 1,
-        "max_epochs": rollouts,
-        "logger": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "num_sanity_val_steps": 0,
-        "default_root_dir": tmp_path,
-        "callbacks": list(callbacks),
-        "enable_checkpointing": any(isinstance(c, ModelCheckpoint) for c in callbacks),
-    }
-    return Trainer(**{**settings, **changes})
+    settings: dict[str, Any] = {"max_epochs": rollouts, "num_sanity_val_steps": 0, "default_root_dir": tmp_path, "callbacks": callbacks}
+    return quiet_trainer(**{**settings, **changes})
 
 
 def test_three_rollouts_of_four_minibatches_and_two_epochs_are_24_steps_and_validation_counts_rollouts(tmp_path: Path) -> None:

@@ -22,11 +22,11 @@ from lightrl import (
     Prompt,
     PromptData,
     PromptSource,
-    RowReward,
     TinyPolicy,
     TokenMean,
     TransformersEngine,
 )
+from lightrl.testing import CodePoints, quiet_trainer
 
 SIZE, ROLLOUTS = 64, 4
 
@@ -40,19 +40,17 @@ class Numbers(PromptSource):
         return Prompt(id=str(index), text=f"{index:02d}=")
 
 
-class OnRankZeroOften(RowReward):
+class OnRankZeroOften(CodePoints):
     """Something that varies; on rank 0 every other prompt (or, where a batch may stay short, every prompt) is all right."""
 
-    runs = "inline"
-
     def __init__(self, every: int) -> None:
-        super().__init__()
+        super().__init__(modulus=97)
         self.every = every
 
     def score(self, prompt: Prompt, completion: str) -> float:
         if torch.distributed.get_rank() == 0 and int(prompt.id) % self.every == 0:
             return 1.0
-        return sum(ord(c) for c in completion) % 97 / 97
+        return super().score(prompt, completion)
 
 
 class Witness(Callback):
@@ -98,10 +96,9 @@ def main() -> None:
         micro_batch_tokens=64,
         optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3),
     )
-    Trainer(
-        accelerator="cpu", devices=2, strategy="ddp", max_epochs=ROLLOUTS, logger=False, enable_checkpointing=False,
-        enable_progress_bar=False, enable_model_summary=False, default_root_dir=folder, callbacks=[Witness(folder)],
-    ).fit(module, datamodule=PromptData(train=Numbers()))  # fmt: skip
+    quiet_trainer(devices=2, strategy="ddp", max_epochs=ROLLOUTS, default_root_dir=folder, callbacks=[Witness(folder)]).fit(
+        module, datamodule=PromptData(train=Numbers())
+    )
 
 
 if __name__ == "__main__":
