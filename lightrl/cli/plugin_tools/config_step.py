@@ -25,6 +25,8 @@ ENGINE = {"class_path": "TransformersEngine", "init_args": {"max_new_tokens": 4}
 REWARD = {"class_path": "Function", "init_args": {"path": "lightrl.testing.toy.parity", "runs": "inline"}}
 FILES = frozenset({"DatasetPrompts", "JsonLines", "Parquet"})
 """Prompt sources of the core that read files or the hub."""
+EXAMPLES = 1000
+"""As many examples are left of a task that makes its prompts: each prompt is made and hashed before the first step."""
 
 
 def one_step(file: Path, keep: str | None = None) -> int:
@@ -72,8 +74,20 @@ def _smallest(resolved: Resolved, kept: set[type[Any]]) -> dict[str, Any]:
     if isinstance(train, Choice) and train.cls.__name__ in FILES and train.cls not in kept:
         sorting = "DigitSorting" if online or model.cls.__name__ == "SupervisedFineTuning" else "SortedPairs"
         data["train"] = {"class_path": sorting, "init_args": {"length": 3, "examples": 200}}
+    elif isinstance(train, Choice) and (fewer := _fewer_examples(train, kept)):
+        data["train"] = fewer
     lasts = {"rollouts": 1, "trainer": TRAINER} if online else {"trainer": {**TRAINER, "max_steps": 1}}
     return {**lasts, "model": small, "data": data}
+
+
+def _fewer_examples(source: Choice, kept: set[type[Any]]) -> dict[str, Any]:
+    """Settings that leave `EXAMPLES` of a task, which may stand inside another source."""
+    if source.cls in kept:
+        return {}
+    given = {name: source.value(name) for name in source.takes}
+    settings = {name: inner for name, value in given.items() if isinstance(value, Choice) and (inner := _fewer_examples(value, kept))}
+    examples = given.get("examples")
+    return settings | ({"examples": EXAMPLES} if isinstance(examples, int) and examples > EXAMPLES else {})
 
 
 def _length(model: Choice) -> dict[str, Any]:
