@@ -1,8 +1,11 @@
-"""Rewrites what the pages in this folder compute: run `python docs/refresh.py` (or `make docs`) after a change.
+"""Rewrites everything in the pages of this folder that is computed. Run `python docs/refresh.py` (or `make docs`) after a change.
 
-Each ```python block of a page is run, all blocks of a page in one namespace, and what it prints replaces the ```text block
-below it. What stands between `<!-- $ COMMAND -->` and `<!-- end -->` is replaced by what the `lightrl` command prints, and between
-`<!-- contract of KIND -->` and `<!-- end -->` by what the contract tests hold every class of that kind to.
+Each ```python block of a page is run, all blocks of a page in one namespace. Its output replaces the ```text block below it.
+The text between one of these marks and `<!-- end -->` is replaced as well:
+
+    <!-- $ COMMAND -->             the output of a `lightrl` command
+    <!-- contract of KIND -->      the checks in the contract of a kind
+    <!-- every kind -->            a section for each kind: its question, its place in a config, its contract and its base class
 """
 
 from __future__ import annotations
@@ -11,13 +14,18 @@ import contextlib
 import io
 import re
 import shlex
+import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from lightrl.kinds import KINDS, Kind
+from lightrl.testing import contracts  # noqa: F401 - importing them is what finds their checks
+from lightrl.testing.checks.check import CHECKS
+
 PAGES = Path(__file__).parent.glob("*.md")
 _BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:(?P<gap>\n*)```text\n(?P<printed>.*?)```\n)?", re.DOTALL)
-_COMMAND = re.compile(r"<!-- \$ lightrl (?P<words>[^>]*?) -->\n(?P<printed>.*?)<!-- end -->", re.DOTALL)
-_CONTRACTS = re.compile(r"<!-- contract of (?P<kind>[^>]*?) -->\n(?P<printed>.*?)<!-- end -->", re.DOTALL)
+_MARKED = re.compile(r"<!-- (?P<mark>\$ lightrl [^>]*?|contract of [^>]*?|every kind) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def refreshed(text: str) -> str:
@@ -32,23 +40,48 @@ def refreshed(text: str) -> str:
             return match[0]
         return f"```python\n{match['code']}```\n{match['gap']}```text\n{printed}```\n"
 
-    def run_command(match: re.Match[str]) -> str:
+    def fill(match: re.Match[str]) -> str:
+        return f"<!-- {match['mark']} -->\n\n{computed(match['mark']).strip()}\n\n<!-- end -->"
+
+    return _MARKED.sub(fill, _BLOCK.sub(run_block, text))
+
+
+def computed(mark: str) -> str:
+    """The text that belongs below a mark."""
+    if mark.startswith("$ lightrl "):
         from lightrl.cli import main
 
-        printed = output_of(lambda: main(shlex.split(match["words"])))
-        return f"<!-- $ lightrl {match['words']} -->\n\n{printed.strip()}\n\n<!-- end -->"
-
-    def list_contract(match: re.Match[str]) -> str:
-        from lightrl.testing.contracts import CHECKS
-
-        titles = [check.title for check in CHECKS if check.kind == match["kind"]]
-        return f"<!-- contract of {match['kind']} -->\n\n" + "\n".join(f"* {title}" for title in titles) + "\n\n<!-- end -->"
-
-    return _CONTRACTS.sub(list_contract, _COMMAND.sub(run_command, _BLOCK.sub(run_block, text)))
+        return output_of(lambda: main(shlex.split(mark.removeprefix("$ lightrl "))))
+    if mark.startswith("contract of "):
+        return contract(mark.removeprefix("contract of "))
+    return "\n\n".join(map(section, KINDS.values()))
 
 
-def output_of(call: Any) -> str:
-    """What a call prints, without spaces at line ends."""
+def contract(kind: str) -> str:
+    """The checks of a kind as a list."""
+    return "\n".join(f"* {check.title}" for check in CHECKS if check.kind == kind)
+
+
+def section(kind: Kind) -> str:
+    """The section of a kind on the page of all kinds."""
+    places = " or ".join(f"`{place}`" for place in kind.places)
+    about = (
+        f"A config names one at {places}. The hook is [`{kind.hook}`](hooks.md#lightrl.hookspecs.{kind.hook}), and "
+        f"`lightrl plugins new NAME --kind {kind.slug}` writes a new one. The contract:"
+    )
+    return f"""## {kind.title[0].upper()}{kind.title[1:]}
+
+{kind.question}
+
+{textwrap.fill(about, 140, break_long_words=False, break_on_hyphens=False)}
+
+{contract(kind.title)}
+
+::: {kind.base.replace(":", ".")}"""
+
+
+def output_of(call: Callable[[], object]) -> str:
+    """The output of a call, without spaces at line ends."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
         call()
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())

@@ -1,8 +1,8 @@
 """Tools for tests of plugins and of the project itself: contract tests, toy rewards, a quiet trainer, prepared engines, hand-made rows."""
 
+from lightrl.testing.checks.check import BrokenContract
 from lightrl.testing.collection import Meeting, ScriptedCollection
 from lightrl.testing.contract_tests import class_cases, contract_cases, contract_tests
-from lightrl.testing.contracts import BrokenContract
 from lightrl.testing.engines import ReplayEngine
 from lightrl.testing.experience import experience as hand_made_experience
 from lightrl.testing.rewards import CodePoints, FewCharacters, FirstDigits, InPlace, SmallDigits

@@ -16,7 +16,8 @@ from typing import Any
 
 from lightrl.kinds import KINDS
 from lightrl.registry.loader import registered_classes
-from lightrl.testing.contracts import CHECKS, BrokenContract, Check, Make
+from lightrl.testing import contracts  # noqa: F401 - importing them is what finds their checks
+from lightrl.testing.checks.check import BrokenContract, Check, Make, checks_of
 
 Arguments = Mapping[str, Any] | Callable[[Path], Mapping[str, Any]]
 """Arguments to build a class with, or a function that makes them in a temporary folder."""
@@ -55,7 +56,7 @@ class Case:
         except Exception as error:
             raise BrokenContract(f"{self._broken()}:\nit raised {type(error).__name__}: {error}") from error
 
-    def maker(self, folder: Path) -> Make:
+    def maker(self, folder: Path) -> Make[Any]:
         """Builds fresh instances with the case's arguments."""
         given = self.arguments(folder) if callable(self.arguments) else self.arguments
         missing = [name for name in required_arguments(self.cls) if name not in given]
@@ -103,7 +104,7 @@ def class_cases(kind: str, cls: type[Any], arguments: Arguments | None = None) -
     """
     if not issubclass(cls, KINDS[kind].base_class):
         raise ValueError(f"{cls.__name__} is no {kind}: it is no subclass of {KINDS[kind].base}")
-    return [Case(kind, cls, check, arguments or {}) for check in CHECKS if check.kind in (kind, "part")]
+    return [Case(kind, cls, check, arguments or {}) for check in checks_of(kind)]
 
 
 def contract_tests(plugin: str | ModuleType, arguments: Mapping[str, Arguments] | None = None) -> Callable[..., None]:

@@ -14,8 +14,8 @@ from lightrl.cli.plugin_tools.config_step import one_step
 from lightrl.cli.plugin_tools.plugins import record_named
 from lightrl.config.choice import built
 from lightrl.config.merge import Merger
+from lightrl.testing.checks.documentation import check_documentation
 from lightrl.testing.contract_tests import Case, class_cases, required_arguments
-from lightrl.testing.contracts.common import check_documentation
 
 RECORD = record_named(os.environ[CHECKED])
 GIVEN: dict[str, Any] = json.loads(os.environ[ARGUMENTS])

@@ -1,45 +1,7 @@
-"""The contract of every class that this package registers, one file per kind; importing this registers them all."""
+"""The contracts, one file for each kind, and `part` for the checks that hold for every class; importing this finds them all."""
 
-from lightrl.testing.contracts import (
-    advantage,
-    aggregation,
-    algorithm,
-    clip,
-    common,
-    critic,
-    engine,
-    kl,
-    loss_term,
-    objective,
-    ratio,
-    reference,
-    reward,
-    sampler,
-    sources,
-    weights,
-)
-from lightrl.testing.contracts.check import CHECKS, BrokenContract, Check, Make, contract_check
+import importlib
+import pkgutil
 
-__all__ = [
-    "CHECKS",
-    "BrokenContract",
-    "Check",
-    "Make",
-    "advantage",
-    "aggregation",
-    "algorithm",
-    "clip",
-    "common",
-    "contract_check",
-    "critic",
-    "engine",
-    "kl",
-    "loss_term",
-    "objective",
-    "ratio",
-    "reference",
-    "reward",
-    "sampler",
-    "sources",
-    "weights",
-]
+for _file in pkgutil.iter_modules(__path__, f"{__name__}."):
+    importlib.import_module(_file.name)

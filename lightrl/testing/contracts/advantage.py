@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from lightrl.algorithms.algorithm import GroupRelative
-from lightrl.testing.contracts.check import Make, contract_check, expect, expect_same, expect_shape, expect_statistics
-from lightrl.testing.contracts.common import round_trip
-from lightrl.testing.contracts.rows import alike, brief, experiences, poisoned, shuffled
+from lightrl.parts.advantage import Advantage, Advantages
+from lightrl.testing.checks.check import Make, contract_check, expect, expect_same, expect_shape, expect_statistics
+from lightrl.testing.checks.examples import alike, brief, experiences, poisoned, shuffled
+from lightrl.testing.checks.state import round_trip
 from lightrl.training.online.experience import add_advantages
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import Experience
@@ -20,7 +21,7 @@ KIND = "advantage"
 
 
 @contract_check(KIND, "advantages have the shape of the tokens and are 0 where nothing was sampled or scored")
-def shapes(make: Make) -> None:
+def shapes(make: Make[Advantage]) -> None:
     """`[N, L]`, finite, in the dtype of the rewards; returns as well, if and only if a critic is needed."""
     for rows in experiences(make().needs_extras):
         part, size = make(), list(rows.response_mask.shape)
@@ -38,14 +39,14 @@ def shapes(make: Make) -> None:
 
 
 @contract_check(KIND, "masked positions and failed rows have no influence")
-def masked(make: Make) -> None:
+def masked(make: Make[Advantage]) -> None:
     """NaN there changes nothing."""
     for rows in experiences(make().needs_extras):
         _expect_equal(make().compute(rows), make().compute(poisoned(rows)), "NaN at masked positions or failed rows leaks out", rows)
 
 
 @contract_check(KIND, "failed rows leave the statistics")
-def failed_rows_leave(make: Make) -> None:
+def failed_rows_leave(make: Make[Advantage]) -> None:
     """Without them the others get the same."""
     for rows in experiences(make().needs_extras):
         scored = rows.scorable.nonzero()[:, 0].tolist()
@@ -54,7 +55,7 @@ def failed_rows_leave(make: Make) -> None:
 
 
 @contract_check(KIND, "rows that are all masked get 0")
-def all_masked(make: Make) -> None:
+def all_masked(make: Make[Advantage]) -> None:
     """No row scored at all, and no row at all."""
     for rows in experiences(make().needs_extras):
         nobody = poisoned(replace(rows, scorable=torch.zeros_like(rows.scorable)))
@@ -62,8 +63,8 @@ def all_masked(make: Make) -> None:
         expect_shape(make().compute(rows.select([])).advantages, [0, rows.input_ids.shape[1]], "of no rows", **brief(rows))
 
 
-@contract_check(KIND, "permuting rows permutes results, and group numbers are only names")
-def permutation(make: Make) -> None:
+@contract_check(KIND, "another order of rows gives the same results in that order, and group numbers are only names")
+def permutation(make: Make[Advantage]) -> None:
     """Another order, other numbers for the same groups."""
     for rows in experiences(make().needs_extras):
         order, whole = shuffled(len(rows)), make().compute(rows)
@@ -73,7 +74,7 @@ def permutation(make: Make) -> None:
 
 
 @contract_check(KIND, "padding changes nothing")
-def padding(make: Make) -> None:
+def padding(make: Make[Advantage]) -> None:
     """Three more positions on the right."""
     for rows in experiences(make().needs_extras):
         length = rows.input_ids.shape[1]
@@ -82,7 +83,7 @@ def padding(make: Make) -> None:
 
 
 @contract_check(KIND, "splitting a batch over ranks changes nothing")
-def ranks(make: Make) -> None:
+def ranks(make: Make[Advantage]) -> None:
     """The rows of two ranks, gathered by the core, get what they get on one."""
     for rows in experiences(make().needs_extras):
         shares = [(rows.group == group).nonzero()[:, 0].tolist() for group in torch.unique(rows.group)]
@@ -90,12 +91,12 @@ def ranks(make: Make) -> None:
         whole = make().compute(rows).advantages
         for rank, share in enumerate(shares):
             own = rows.select(share)
-            add_advantages(own, _bundle(make()), lambda _, parts=parts: parts, rank, StatisticsLedger())  # type: ignore[misc]
+            add_advantages(own, _with(make()), lambda _, parts=parts: parts, rank, StatisticsLedger())  # type: ignore[misc]
             expect_same(whole[share], own.advantages, f"rank {rank} of {len(shares)} gets other values", **brief(rows))
 
 
 @contract_check(KIND, "better rows never get less, and in some groups more")
-def direction(make: Make) -> None:
+def direction(make: Make[Advantage]) -> None:
     """Among equal completions of one prompt, in groups of 2, 4 and 8 with one or half of them right, unless none is compared."""
     if make().imitates:
         return
@@ -111,7 +112,7 @@ def direction(make: Make) -> None:
 
 
 @contract_check(KIND, "equal rewards give exactly 0 where the group is the baseline")
-def equal_rewards(make: Make) -> None:
+def equal_rewards(make: Make[Advantage]) -> None:
     """Float noise included; before any history."""
     part = make()
     if part.baseline != "group":
@@ -123,8 +124,8 @@ def equal_rewards(make: Make) -> None:
             expect(found == 0, f"every reward is {reward} and the advantages are not exactly 0", advantages=found, **brief(level))
 
 
-@contract_check(KIND, "computing changes nothing before it is committed")
-def repeatable(make: Make) -> None:
+@contract_check(KIND, "compute changes nothing before commit")
+def repeatable(make: Make[Advantage]) -> None:
     """A second `compute` gives the same, and the experience is left as it was."""
     for rows in experiences(make().needs_extras):
         part = make()
@@ -136,7 +137,7 @@ def repeatable(make: Make) -> None:
 
 
 @contract_check(KIND, "its history survives a restart")
-def history(make: Make) -> None:
+def history(make: Make[Advantage]) -> None:
     """After two rollouts, a new instance that took the state back computes the same."""
     part, again = make(), make()
     for rows in experiences(make().needs_extras):
@@ -147,8 +148,8 @@ def history(make: Make) -> None:
         _expect_equal(part.compute(rows), again.compute(rows), "after a restart it computes something else", rows)
 
 
-@contract_check(KIND, "it runs without what it does not need")
-def honest_needs(make: Make) -> None:
+@contract_check(KIND, "it runs without the fields that it does not need")
+def honest_needs(make: Make[Advantage]) -> None:
     """Reference log-probs and values are there only if asked for."""
     for rows in experiences(make().needs_extras):
         part = make()
@@ -156,21 +157,21 @@ def honest_needs(make: Make) -> None:
         _expect_equal(make().compute(rows), part.compute(replace(rows, **given, returns=None)), "it uses what it does not need", rows)
 
 
-def _bundle(part: Any) -> Any:
+def _with(part: Advantage) -> GroupRelative:
     algorithm = GroupRelative()
     algorithm.advantage = part
     return algorithm
 
 
-def _only(found: Any, rows: list[int]) -> Any:
+def _only(found: Advantages, rows: list[int]) -> Advantages:
     return replace(found, advantages=found.advantages[rows], returns=None if found.returns is None else found.returns[rows])
 
 
-def _cut(found: Any, length: int) -> Any:
+def _cut(found: Advantages, length: int) -> Advantages:
     return replace(found, advantages=found.advantages[:, :length], returns=None if found.returns is None else found.returns[:, :length])
 
 
-def _expect_equal(one: Any, other: Any, what: str, rows: Experience) -> None:
+def _expect_equal(one: Advantages, other: Advantages, what: str, rows: Experience) -> None:
     expect_same(one.advantages, other.advantages, what, **brief(rows))
-    if one.returns is not None:
+    if one.returns is not None and other.returns is not None:
         expect_same(one.returns, other.returns, f"{what} (returns)", **brief(rows))

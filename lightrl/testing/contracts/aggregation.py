@@ -5,26 +5,28 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from lightrl.parts.aggregation import Aggregation
 from lightrl.parts.base import unpack
-from lightrl.testing.contracts.check import Make, contract_check, expect, expect_same, expect_shape
-from lightrl.testing.contracts.rows import Micro, micros, shuffled
+from lightrl.testing.checks.check import Make, contract_check, expect, expect_same, expect_shape
+from lightrl.testing.checks.examples import Micro, micros, shuffled
 from lightrl.training.denominators import local_denominators
 from lightrl.types import Denominators
 
 KIND = "aggregation"
 
 
-def weights(make: Make, micro: Micro, whole: Micro | None = None) -> Tensor:
+def weights(make: Make[Aggregation], micro: Micro, whole: Micro | None = None) -> Tensor:
     """Weights of a micro-batch, with the denominators of the whole step."""
     step = micro if whole is None else whole
     denominators = Denominators(*local_denominators(step.token_weight, step.group).tolist())
+    found: Tensor
     found, _ = unpack(make().weights(micro.token_weight, micro.group, denominators))
     expect_shape(found, list(micro.mask.shape), "the weights", token_weight=micro.token_weight)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
-@contract_check(KIND, "tokens with a loss weigh something and others nothing")
-def positive(make: Make) -> None:
+@contract_check(KIND, "tokens with a loss weigh more than 0 and others 0")
+def positive(make: Make[Aggregation]) -> None:
     """Finite, above 0 exactly where the token weight is."""
     for micro in micros():
         found = weights(make, micro)
@@ -33,7 +35,7 @@ def positive(make: Make) -> None:
 
 
 @contract_check(KIND, "a step in which everything is masked weighs 0")
-def all_masked(make: Make) -> None:
+def all_masked(make: Make[Aggregation]) -> None:
     """Never 0 / 0."""
     for micro in micros():
         empty = Micro(**{**vars(micro), "token_weight": torch.zeros_like(micro.token_weight), "mask": torch.zeros_like(micro.mask)})
@@ -41,7 +43,7 @@ def all_masked(make: Make) -> None:
 
 
 @contract_check(KIND, "splitting a step into micro-batches and ranks changes nothing")
-def splitting(make: Make) -> None:
+def splitting(make: Make[Aggregation]) -> None:
     """Given the denominators of the whole step, each row by itself, and rows in another order, weigh the same."""
     for micro in micros():
         whole = weights(make, micro)
@@ -52,16 +54,16 @@ def splitting(make: Make) -> None:
 
 
 @contract_check(KIND, "padding changes nothing")
-def padding(make: Make) -> None:
+def padding(make: Make[Aggregation]) -> None:
     """Three more positions on the right."""
     for micro in micros():
         wide = weights(make, micro.padded(3))[:, : micro.mask.shape[1]]
         expect_same(weights(make, micro), wide, "three padded positions change the weights", 1e-6, token_weight=micro.token_weight)
 
 
-@contract_check(KIND, "divides_by_row_length is true")
-def divides(make: Make) -> None:
-    """Declared if and only if long rows weigh as much as short ones."""
+@contract_check(KIND, "divides_by_row_length is declared if and only if long rows weigh as much as short ones")
+def divides(make: Make[Aggregation]) -> None:
+    """For rows of 4 and of 2 tokens."""
     token_weight = torch.tensor([[1.0, 1, 1, 1], [1, 1, 0, 0]])
     micro = next(m for m in micros() if len(m) == 2)
     pair = Micro(**{**vars(micro), "token_weight": token_weight, "mask": token_weight > 0, "group": torch.zeros(2, dtype=torch.long)})

@@ -1,20 +1,18 @@
-"""The contract of every bundle."""
+"""The contract of every algorithm."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.testing.contracts.check import Make, contract_check, expect
+from lightrl.testing.checks.check import Make, contract_check, expect
 from lightrl.testing.toy import Learnt, one_rollout
 
 KIND = "algorithm"
 
 
 @contract_check(KIND, "two instances share no part")
-def unshared(make: Make) -> None:
+def unshared(make: Make[Algorithm]) -> None:
     """Nor does a default belong to the class."""
     one, other = make(), make()
     expect(isinstance(one, Algorithm), f"it must be an Algorithm, got {type(one).__name__}")
@@ -23,7 +21,7 @@ def unshared(make: Make) -> None:
 
 
 @contract_check(KIND, "it takes a step")
-def steps(make: Make) -> None:
+def steps(make: Make[Algorithm]) -> None:
     """One rollout of a tiny policy moves its weights, and all stay finite."""
     learnt = _learnt(make)
     expect(learnt.steps > 0, "one rollout made no optimizer step")
@@ -32,7 +30,7 @@ def steps(make: Make) -> None:
 
 
 @contract_check(KIND, "it learns in the right direction")
-def learns(make: Make) -> None:
+def learns(make: Make[Algorithm]) -> None:
     """After one rollout, completions that scored better than others of their prompt have gained probability on them."""
     learnt = _learnt(make)
     what = "better completions have not gained on worse ones"
@@ -40,9 +38,9 @@ def learns(make: Make) -> None:
     expect(learnt.covariance > 0, what, covariance=learnt.covariance, rewards=rewards, gain_per_token=learnt.gain, group=learnt.group)
 
 
-def _learnt(make: Make) -> Learnt:
+def _learnt(make: Make[Algorithm]) -> Learnt:
     torch.manual_seed(0)
-    algorithm: Any = make()
+    algorithm = make()
     # a critic that is trained by itself at first would leave the policy where it is for a while
     if algorithm.critic is not None:
         algorithm.critic.warmup_rollouts = 0

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from lightrl.parts.clip import ClipScheme, Surrogate
-from lightrl.testing.contracts.check import Make, contract_check, expect, expect_same, expect_shape, expect_statistics
-from lightrl.testing.contracts.rows import Micro, brief, micros, shuffled
+from lightrl.testing.checks.check import Make, contract_check, expect, expect_same, expect_shape, expect_statistics
+from lightrl.testing.checks.examples import Micro, brief, micros, shuffled
 
 KIND = "clip scheme"
 
 
 def surrogate(part: ClipScheme, micro: Micro) -> tuple[Surrogate, Tensor]:
-    """What the scheme says of a micro-batch, and the gradient of its summed loss with respect to the log-ratio."""
+    """The surrogate of a micro-batch, and the gradient of its summed loss with respect to the log-ratio."""
     log_ratio = micro.log_ratio.clone().requires_grad_()
     found = part.surrogate(log_ratio, micro.advantages, micro.old_logprobs, micro.mask)
     expect(isinstance(found, Surrogate), f"surrogate() must return a Surrogate, got {type(found).__name__}")
@@ -27,7 +27,7 @@ def surrogate(part: ClipScheme, micro: Micro) -> tuple[Surrogate, Tensor]:
 
 
 @contract_check(KIND, "it returns a loss and two masks per token")
-def shapes(make: Make) -> None:
+def shapes(make: Make[ClipScheme]) -> None:
     """`[n, L]` each; finite where there is a loss."""
     for micro in micros():
         found, gradient = surrogate(make(), micro)
@@ -42,14 +42,14 @@ def shapes(make: Make) -> None:
 
 
 @contract_check(KIND, "masked positions have no influence")
-def masked(make: Make) -> None:
+def masked(make: Make[ClipScheme]) -> None:
     """NaN there changes neither loss nor gradient elsewhere."""
     for micro in micros():
         _expect_equal(make(), micro, micro.poisoned(), "NaN at masked positions leaks out")
 
 
 @contract_check(KIND, "rows have no influence on each other")
-def rows(make: Make) -> None:
+def rows(make: Make[ClipScheme]) -> None:
     """In another order, and in micro-batches of one row, each gets the same."""
     for micro in micros():
         order = shuffled(len(micro))
@@ -63,7 +63,7 @@ def rows(make: Make) -> None:
 
 
 @contract_check(KIND, "padding changes nothing")
-def padding(make: Make) -> None:
+def padding(make: Make[ClipScheme]) -> None:
     """Three more masked positions on the right."""
     for micro in micros():
         wide, narrow = surrogate(make(), micro.padded(3)), surrogate(make(), micro)
@@ -73,7 +73,7 @@ def padding(make: Make) -> None:
 
 
 @contract_check(KIND, "a positive advantage raises a token's probability and a negative one lowers it")
-def sign(make: Make) -> None:
+def sign(make: Make[ClipScheme]) -> None:
     """On-policy always; off-policy never the other way."""
     for micro in micros():
         for on_policy in (True, False):
@@ -85,8 +85,8 @@ def sign(make: Make) -> None:
                 expect(push >= 0, "the gradient goes against the advantage", push=push, **brief(example))
 
 
-@contract_check(KIND, "what is reported as clipped has no gradient")
-def clipped(make: Make) -> None:
+@contract_check(KIND, "tokens reported as clipped have no gradient")
+def clipped(make: Make[ClipScheme]) -> None:
     """And nothing is clipped on both sides."""
     for micro in micros():
         found, gradient = surrogate(make(), micro)
@@ -95,9 +95,9 @@ def clipped(make: Make) -> None:
         expect(~(found.clipped_low & found.clipped_high & micro.mask), "a token is clipped low and high at once", **brief(micro))
 
 
-@contract_check(KIND, "silent_without_advantage is true")
-def silent(make: Make) -> None:
-    """If declared, rows without advantage have no gradient, so that the core may leave them out."""
+@contract_check(KIND, "silent_without_advantage is declared only if rows without an advantage have no gradient")
+def silent(make: Make[ClipScheme]) -> None:
+    """The core leaves such rows out."""
     for micro in micros():
         if make().silent_without_advantage:
             example = replace(micro, advantages=torch.zeros_like(micro.advantages))
@@ -106,9 +106,9 @@ def silent(make: Make) -> None:
             expect(gradient[example.mask] == 0, what, gradient=gradient, **brief(example))
 
 
-@contract_check(KIND, "row_constant is true")
-def row_constant(make: Make) -> None:
-    """Declared if and only if all tokens of a row have one loss."""
+@contract_check(KIND, "row_constant is declared if and only if all tokens of a row have one loss")
+def row_constant(make: Make[ClipScheme]) -> None:
+    """On every example."""
     constant = True
     for micro in micros():
         loss = surrogate(make(), micro)[0].loss

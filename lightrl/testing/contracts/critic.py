@@ -7,21 +7,34 @@ from torch import nn
 
 from lightrl.parts.aggregation import Aggregation
 from lightrl.parts.base import unpack
+from lightrl.parts.critic import Critic
 from lightrl.policy.source import TinyPolicy
-from lightrl.testing.contracts.check import Make, contract_check, expect, expect_shape
-from lightrl.testing.contracts.per_token import per_token_checks
-from lightrl.testing.contracts.rows import micros
-from lightrl.testing.contracts.weights import row_promises
+from lightrl.testing.checks.check import Make, contract_check, expect, expect_shape
+from lightrl.testing.checks.examples import Micro, micros
+from lightrl.testing.checks.per_token import Numbers, per_token_checks
+from lightrl.testing.checks.whole_batch import whole_batch_checks
+from lightrl.types import Experience
 
 KIND = "critic"
 
-per_token_checks(KIND, lambda part, micro: part.loss(micro.values, micro.old_values, micro.returns), ("values", "old_values", "returns"))
-row_promises(KIND, lambda part, rows: part.weights(rows), of="of its weights, ")
+
+def loss(part: Critic, micro: Micro) -> Numbers:
+    """The loss of a micro-batch."""
+    return part.loss(micro.values, micro.old_values, micro.returns)
 
 
-@contract_check(KIND, "it says what its loss weighs")
-def settings(make: Make) -> None:
-    """A coefficient, a learning rate or null, an aggregation."""
+def weights(part: Critic, rows: Experience) -> Numbers:
+    """The weights of a rollout."""
+    return part.weights(rows)
+
+
+per_token_checks(KIND, loss, ("values", "old_values", "returns"))
+whole_batch_checks(KIND, weights, of="its weights: ")
+
+
+@contract_check(KIND, "its coefficient, learning rate and aggregation are valid")
+def settings(make: Make[Critic]) -> None:
+    """A coefficient of at least 0, a learning rate above 0 or null."""
     part = make()
     expect(part.coefficient >= 0, f"coefficient must be at least 0, got {part.coefficient}")
     expect(part.learning_rate is None or part.learning_rate > 0, f"learning_rate must be above 0 or null, got {part.learning_rate}")
@@ -29,7 +42,7 @@ def settings(make: Make) -> None:
 
 
 @contract_check(KIND, "it predicts a number per token")
-def predicts(make: Make) -> None:
+def predicts(make: Make[Critic]) -> None:
     """The built module is trainable and gives `[n, L]` in the policy's precision or better."""
     policy = TinyPolicy(hidden=8, layers=1, heads=2).build()
     module = make().build(policy)
@@ -42,7 +55,7 @@ def predicts(make: Make) -> None:
 
 
 @contract_check(KIND, "its loss is least at the returns and pulls towards them")
-def pulls(make: Make) -> None:
+def pulls(make: Make[Critic]) -> None:
     """Never below its value at the returns, and never the other way."""
     for micro in micros():
         values = micro.values.clone().requires_grad_()

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
+from lightrl.parts.engine import RolloutEngine
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import TinyPolicy
-from lightrl.testing.contracts.check import Make, contract_check, expect, expect_same
-from lightrl.testing.contracts.common import round_trip
+from lightrl.testing.checks.check import Make, contract_check, expect, expect_same
+from lightrl.testing.checks.state import round_trip
 from lightrl.types import Prompt, Rollout
 
 KIND = "rollout engine"
 PROMPTS = [Prompt(id="a", text="12="), Prompt(id="b", text="493027=")]
 
 
-def generate(make: Make, version: int = 3) -> tuple[Any, Policy, Rollout]:
+def generate(make: Make[RolloutEngine], version: int = 3) -> tuple[RolloutEngine, Policy, Rollout]:
     """An engine, its policy, and three completions for each of two prompts."""
     part, policy = make(), TinyPolicy(hidden=16, layers=1, heads=2).build()
     part.sync(policy, version)
@@ -24,7 +23,7 @@ def generate(make: Make, version: int = 3) -> tuple[Any, Policy, Rollout]:
 
 
 @contract_check(KIND, "rows of a prompt are neighbours and share a group")
-def groups(make: Make) -> None:
+def groups(make: Make[RolloutEngine]) -> None:
     """Numbered from 0, stamped with the version of the weights."""
     _, _, rollout = generate(make)
     expect(rollout.group.tolist() == [0, 0, 0, 1, 1, 1], f"of 2 prompts and n=3 the groups are {rollout.group.tolist()}")
@@ -33,8 +32,8 @@ def groups(make: Make) -> None:
     expect(rollout.policy_version == 3, "policy_version must be that of the last sync (3)", policy_version=rollout.policy_version)
 
 
-@contract_check(KIND, "masks come from lengths, and the response is what the policy sampled")
-def masks(make: Make) -> None:
+@contract_check(KIND, "masks follow from lengths, and the response is what the policy sampled")
+def masks(make: Make[RolloutEngine]) -> None:
     """A prefix of tokens, the response inside it, at least one token and no more than the limit."""
     part, _, rollout = generate(make)
     lengths = rollout.attention_mask.sum(1)
@@ -46,8 +45,8 @@ def masks(make: Make) -> None:
     expect((sampled > 0) & (sampled <= limit), f"every completion must have 1 to {limit} tokens", lengths=sampled)
 
 
-@contract_check(KIND, "its log-probs are the trainer's, if it says so")
-def exact(make: Make) -> None:
+@contract_check(KIND, "with exact_logprobs, its log-probs are those of the trainer")
+def exact(make: Make[RolloutEngine]) -> None:
     """`exact_logprobs` lets them serve as old log-probs; they are 0 outside the response and never above 0."""
     part, policy, rollout = generate(make)
     found = rollout.rollout_logprobs
@@ -60,14 +59,14 @@ def exact(make: Make) -> None:
 
 
 @contract_check(KIND, "no prompts give no rows")
-def empty(make: Make) -> None:
+def empty(make: Make[RolloutEngine]) -> None:
     """An empty rollout of the right form."""
     part, _, _ = generate(make)
     expect(len(part.generate([], 3)) == 0, "generate([], 3) must return a rollout of no rows")
 
 
 @contract_check(KIND, "after a restart it continues in the same way")
-def history(make: Make) -> None:
+def history(make: Make[RolloutEngine]) -> None:
     """A new engine that took the state back samples the same completions."""
     part, policy, _ = generate(make)
     again = make()

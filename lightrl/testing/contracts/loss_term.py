@@ -3,40 +3,48 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from lightrl.parts.aggregation import Aggregation
 from lightrl.parts.base import unpack
-from lightrl.testing.contracts.check import BrokenContract, Make, contract_check, expect, expect_same, expect_shape
-from lightrl.testing.contracts.rows import brief, experiences, poisoned, shuffled
-from lightrl.testing.contracts.weights import row_promises
+from lightrl.parts.loss_term import LossTerm
+from lightrl.testing.checks.check import BrokenContract, Make, contract_check, expect, expect_same, expect_shape
+from lightrl.testing.checks.examples import brief, experiences, poisoned, shuffled
+from lightrl.testing.checks.per_token import Numbers
+from lightrl.testing.checks.whole_batch import whole_batch_checks
 from lightrl.types import Experience, PolicyOutput
 
 KIND = "loss term"
 
-row_promises(KIND, lambda part, rows: part.weights(rows), of="of its weights, ")
+
+def weights(part: LossTerm, rows: Experience) -> Numbers:
+    """The weights of a rollout."""
+    return part.weights(rows)
+
+
+whole_batch_checks(KIND, weights, of="its weights: ")
 
 
 def outputs(rows: Experience, needs: frozenset[str]) -> PolicyOutput:
-    """What a policy might say of the rows; entropy and values only if they are needed."""
+    """A forward pass over the rows; entropy and values only if they are needed."""
     generator = torch.Generator().manual_seed(len(rows))
     noise = [torch.rand(rows.old_logprobs.shape, generator=generator) for _ in range(3)]
     entropy, values = (noise[1] if "entropy" in needs else None), (noise[2] if "values" in needs else None)
     return PolicyOutput((rows.old_logprobs - 0.3 * noise[0]).requires_grad_(), entropy, values)
 
 
-def loss(part: Any, rows: Experience, output: PolicyOutput) -> Tensor:
+def loss(part: LossTerm, rows: Experience, output: PolicyOutput) -> Tensor:
     """The term's loss, of the expected shape."""
+    found: Tensor
     found, _ = unpack(part.loss(rows, output))
     expect_shape(found, list(rows.response_mask.shape), "the loss", **brief(rows))
-    return found  # type: ignore[no-any-return]
+    return found
 
 
-@contract_check(KIND, "it gives each of its tokens a finite loss, from what it needs")
-def shapes(make: Make) -> None:
+@contract_check(KIND, "each of its tokens gets a finite loss, computed from what it needs")
+def shapes(make: Make[LossTerm]) -> None:
     """Entropy and values are there only if declared."""
     for rows in experiences():
         part = make()
@@ -51,7 +59,7 @@ def shapes(make: Make) -> None:
 
 
 @contract_check(KIND, "rows and masked positions have no influence on each other")
-def rows_apart(make: Make) -> None:
+def rows_apart(make: Make[LossTerm]) -> None:
     """In another order and with NaN at masked positions the loss is the same."""
     for rows in experiences():
         part = make()
@@ -61,13 +69,13 @@ def rows_apart(make: Make) -> None:
         bad = loss(make(), replace(poisoned(rows), token_weight=rows.token_weight), output)
         expect_same(whole[chosen], bad[chosen], "NaN at masked positions leaks out", **brief(rows))
         order = shuffled(len(rows))
-        moved = PolicyOutput(*(None if x is None else x[order] for x in (output.logprobs, output.entropy, output.values)))  # type: ignore[arg-type]
-        own = loss(make(), rows.select(order), moved)
+        entropy, values = (None if x is None else x[order] for x in (output.entropy, output.values))
+        own = loss(make(), rows.select(order), PolicyOutput(output.logprobs[order], entropy, values))
         expect_same(whole[order][chosen[order]], own[chosen[order]], "rows in another order get another loss", **brief(rows))
 
 
-@contract_check(KIND, "without a coefficient it needs nothing")
-def honest_needs(make: Make) -> None:
+@contract_check(KIND, "with a coefficient of 0 it needs nothing")
+def honest_needs(make: Make[LossTerm]) -> None:
     """Nothing is computed for a term that is switched off."""
     part = make()
     expect(isinstance(part.aggregation, Aggregation), f"aggregation must be an Aggregation, got {part.aggregation!r}")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from lightrl.parts.base import unpack
-from lightrl.parts.objective import LabelledObjective, Likelihood, PairObjective
-from lightrl.testing.contracts.check import BrokenContract, Make, contract_check, expect, expect_same, expect_shape, expect_statistics
-from lightrl.testing.contracts.rows import shuffled
+from lightrl.parts.objective import LabelledObjective, Likelihood, Objective, PairObjective
+from lightrl.statistic import Statistics
+from lightrl.testing.checks.check import BrokenContract, Make, contract_check, expect, expect_same, expect_shape, expect_statistics
+from lightrl.testing.checks.examples import shuffled
 
 KIND = "objective"
 
@@ -53,33 +53,35 @@ def _likelihood(n: int, spread: float, generator: torch.Generator) -> Likelihood
     return Likelihood(logprob, tokens, logprob + spread * torch.randn(n, generator=generator))
 
 
-def asked(part: Any, rows: ObjectiveRows) -> ObjectiveRows:
+def asked(part: Objective, rows: ObjectiveRows) -> ObjectiveRows:
     """The rows with no more than the part says that it needs."""
     if "ref_logprobs" in part.needs:
         return rows
     return ObjectiveRows(replace(rows.chosen, reference=None), replace(rows.rejected, reference=None))
 
 
-def losses(part: Any, rows: ObjectiveRows, prepared: dict[str, Tensor]) -> tuple[Tensor, Any, Tensor, Tensor]:
+def losses(part: Objective, rows: ObjectiveRows, prepared: dict[str, Tensor]) -> tuple[Tensor, Statistics, Tensor, Tensor]:
     """The loss and the statistics per row, and the gradients with respect to the log-probs of both completions."""
     one, other = (replace(side, logprob=side.logprob.clone().requires_grad_()) for side in (rows.chosen, rows.rejected))
     if isinstance(part, PairObjective):
         found, statistics = unpack(part.loss(one, other))
-    else:
+    elif isinstance(part, LabelledObjective):
         found, statistics = unpack(part.loss(one, rows.good, prepared))
+    else:
+        raise BrokenContract("it must be a PairObjective or a LabelledObjective")
     expect_shape(found, [len(rows)], "the loss", example=rows)
     gradients = torch.autograd.grad(found.sum(), [one.logprob, other.logprob], allow_unused=True)
     first, second = (torch.zeros(len(rows)) if gradient is None else gradient for gradient in gradients)
     return found.detach(), statistics, first, second
 
 
-def prepared_by(part: Any, rows: ObjectiveRows) -> dict[str, Tensor]:
-    """What the part computes before a step, if it does."""
+def prepared_by(part: Objective, rows: ObjectiveRows) -> dict[str, Tensor]:
+    """The numbers that the part computes before a step, if any."""
     return part.prepare(rows.rejected) if isinstance(part, LabelledObjective) and part.needs_mismatched else {}
 
 
-@contract_check(KIND, "it gives each row a finite loss and a reward, from what it needs")
-def shapes(make: Make) -> None:
+@contract_check(KIND, "each row gets a finite loss and a reward, computed from what it needs")
+def shapes(make: Make[Objective]) -> None:
     """The reference is there only if declared; the gradient is finite too."""
     for whole in examples():
         part = make()
@@ -96,7 +98,7 @@ def shapes(make: Make) -> None:
 
 
 @contract_check(KIND, "rows have no influence on each other")
-def rows_apart(make: Make) -> None:
+def rows_apart(make: Make[Objective]) -> None:
     """In another order, and in micro-batches of one row, each gets the same loss and gradient, given what was prepared."""
     for whole in examples():
         part = make()
@@ -111,9 +113,9 @@ def rows_apart(make: Make) -> None:
             expect_same(second[chosen], other, f"rows {chosen} by themselves get another gradient", example=rows)
 
 
-@contract_check(KIND, "where the policy is the reference it raises good completions and never a bad one")
-def sign(make: Make) -> None:
-    """What is far enough apart, or nearly certain, may be left alone."""
+@contract_check(KIND, "where the policy is the reference, it makes good completions likelier and no bad one")
+def sign(make: Make[Objective]) -> None:
+    """Completions that are far enough apart, or nearly certain, may be left alone."""
     raised = False
     for whole in examples():
         part = make()
@@ -127,8 +129,8 @@ def sign(make: Make) -> None:
     expect(raised, "there is no example in which descent makes a good completion likelier")
 
 
-@contract_check(KIND, "what it prepares does not depend on the order of rows")
-def preparation(make: Make) -> None:
+@contract_check(KIND, "its preparation does not depend on the order of rows")
+def preparation(make: Make[Objective]) -> None:
     """Nor has it a gradient."""
     for rows in examples():
         part = make()

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from lightrl.parts.base import unpack
-from lightrl.testing.contracts.check import Make, contract_check, expect, shown
-from lightrl.testing.contracts.per_token import per_token_checks
-from lightrl.testing.contracts.rows import Micro, brief, micros
+from lightrl.parts.ratio import ImportanceRatio
+from lightrl.testing.checks.check import Make, contract_check, expect, shown
+from lightrl.testing.checks.examples import Micro, brief, micros
+from lightrl.testing.checks.per_token import Numbers, per_token_checks
 
 KIND = "importance ratio"
 
-per_token_checks(KIND, lambda part, micro: part.log_ratio(micro.logprobs, micro.old_logprobs, micro.mask), ("logprobs", "old_logprobs"))
+
+def log_ratio(part: ImportanceRatio, micro: Micro) -> Numbers:
+    """The log-ratio of a micro-batch."""
+    return part.log_ratio(micro.logprobs, micro.old_logprobs, micro.mask)
 
 
-@contract_check(KIND, "it is 1 where the policy has not moved")
-def one_at_first(make: Make) -> None:
+per_token_checks(KIND, log_ratio, ("logprobs", "old_logprobs"))
+
+
+@contract_check(KIND, "the ratio is 1 where the policy has not changed")
+def one_at_first(make: Make[ImportanceRatio]) -> None:
     """Log-ratio 0 on the first pass."""
     for micro in micros():
         found, _ = unpack(make().log_ratio(micro.old_logprobs, micro.old_logprobs, micro.mask))
         expect(found[micro.mask].abs() < 1e-6, "the log-ratio of a policy to itself is not 0", found=found, **brief(micro))
 
 
-@contract_check(KIND, "it carries the gradient of the log-probs")
-def gradient(make: Make) -> None:
+@contract_check(KIND, "the ratio rises with the log-prob of its token")
+def gradient(make: Make[ImportanceRatio]) -> None:
     """A likelier token has a larger ratio, and masked tokens get no gradient."""
     for micro in micros():
         slope = _slopes(make(), micro).sum(0)
@@ -34,9 +39,9 @@ def gradient(make: Make) -> None:
         expect(slope[~micro.mask] == 0, "a masked position has a gradient", gradient=slope, **brief(micro))
 
 
-@contract_check(KIND, "row_constant is true")
-def row_constant(make: Make) -> None:
-    """Declared if and only if all tokens of a row have one ratio."""
+@contract_check(KIND, "row_constant is declared if and only if all tokens of a row have one ratio")
+def row_constant(make: Make[ImportanceRatio]) -> None:
+    """On every example."""
     shared = True
     for micro in micros():
         found, _ = unpack(make().log_ratio(micro.logprobs, micro.old_logprobs, micro.mask))
@@ -47,7 +52,7 @@ def row_constant(make: Make) -> None:
     expect(not shared or make().row_constant, "all tokens of a row have one ratio, so declare row_constant = True")
 
 
-def _slopes(part: Any, micro: Micro) -> Tensor:
+def _slopes(part: ImportanceRatio, micro: Micro) -> Tensor:
     """`[tokens with a loss, n, L]`: gradient of each token's log-ratio with respect to every log-prob."""
     logprobs = micro.logprobs.clone().requires_grad_()
     found, _ = unpack(part.log_ratio(logprobs, micro.old_logprobs, micro.mask))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -11,8 +9,8 @@ from lightrl.parts.reference import Reference
 from lightrl.policy.lora import LoraPolicy
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import TinyPolicy
-from lightrl.testing.contracts.check import Make, contract_check, expect, expect_same
-from lightrl.testing.contracts.common import round_trip
+from lightrl.testing.checks.check import Make, contract_check, expect, expect_same
+from lightrl.testing.checks.state import round_trip
 
 KIND = "reference"
 IDS = torch.tensor([[3, 5, 7, 9], [4, 6, 8, 2]])
@@ -25,8 +23,8 @@ def tiny(part: Reference) -> Policy:
     return LoraPolicy(source, r=2).build() if part.wants_adapters else source.build()
 
 
-def logprobs(part: Any, policy: Policy) -> Tensor:
-    """What the anchor says of two rows."""
+def logprobs(part: Reference, policy: Policy) -> Tensor:
+    """The log-probs of two rows under the anchor."""
     with torch.no_grad(), part.anchor(policy) as anchor:
         found: Tensor = anchor(IDS, MASK).logprobs
     return found
@@ -40,8 +38,8 @@ def move(policy: Policy) -> None:
             parameter.mul_(1.2).add_(0.05)
 
 
-@contract_check(KIND, "at first it is the policy")
-def at_first(make: Make) -> None:
+@contract_check(KIND, "before the first step it is the policy")
+def at_first(make: Make[Reference]) -> None:
     """Before the first step both say the same."""
     part = make()
     policy = tiny(part)
@@ -52,8 +50,8 @@ def at_first(make: Make) -> None:
         )
 
 
-@contract_check(KIND, "it stays where it is while the policy moves")
-def stays(make: Make) -> None:
+@contract_check(KIND, "it stays as it is while the policy changes")
+def stays(make: Make[Reference]) -> None:
     """Only `after_step` may move it; its weights are not trained."""
     part = make()
     policy = tiny(part)
@@ -67,7 +65,7 @@ def stays(make: Make) -> None:
 
 
 @contract_check(KIND, "its history survives a restart")
-def history(make: Make) -> None:
+def history(make: Make[Reference]) -> None:
     """After a step, a new instance built from the first policy that took the state back says the same."""
     part, again = make(), make()
     policy = tiny(part)

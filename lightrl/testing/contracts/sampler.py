@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import torch
 
+from lightrl.parts.sampler import Sampler
+from lightrl.testing.checks.check import BrokenContract, Make, contract_check, expect
+from lightrl.testing.checks.state import round_trip
 from lightrl.testing.collection import Meeting, ScriptedCollection
-from lightrl.testing.contracts.check import BrokenContract, Make, contract_check, expect
-from lightrl.testing.contracts.common import round_trip
 from lightrl.types import ScoredRollout
 
 KIND = "sampler"
 
 
-@contract_check(KIND, "a batch of informative groups is whole groups of one prompt, as many as asked for")
-def whole_groups(make: Make) -> None:
+@contract_check(KIND, "it returns whole groups of one prompt, as many as asked for")
+def whole_groups(make: Make[Sampler]) -> None:
     """Every group has `group_size` rows of one prompt."""
     for prompts in (1, 3):
         part = make()
@@ -27,42 +27,40 @@ def whole_groups(make: Make) -> None:
         expect(groups == prompts, f"{prompts} prompts were asked for, and there are {groups} groups", group=scored.group)
 
 
-@contract_check(KIND, "groups without a signal do not break it")
-def dead_groups(make: Make) -> None:
+@contract_check(KIND, "groups with zero variance do not break it")
+def zero_variance(make: Make[Sampler]) -> None:
     """Some of the prompts are always right."""
     part = make()
     _check_groups(part.collect(ScriptedCollection(3, zero_variance=[0, 2, 3])), part.group_size)
 
 
 @contract_check(KIND, "every rank calls draw, rollout, score and total equally often")
-def collective(make: Make) -> None:
-    """Two ranks, only one of which has groups without a signal."""
+def collective(make: Make[Sampler]) -> None:
+    """Two ranks, only one of which has groups with zero variance."""
     for zero_variance in ([], [0, 1, 3]):
-        meeting = Meeting(2)
-        parts = [make(), make()]
-
-        def run(rank: int, zero_variance: list[int] = zero_variance, meeting: Meeting = meeting, parts: list[Any] = parts) -> ScoredRollout:
-            try:
-                found: ScoredRollout = parts[rank].collect(ScriptedCollection(2, zero_variance if rank else [], rank, meeting))
-                return found
-            finally:
-                meeting.leave(rank)
-
+        meeting, parts = Meeting(2), [make(), make()]
         with ThreadPoolExecutor(2) as pool:
-            running = [pool.submit(run, rank) for rank in range(2)]
+            running = [pool.submit(_collect, part, rank, zero_variance if rank else [], meeting) for rank, part in enumerate(parts)]
         for rank, done in enumerate(running):
             error = done.exception()
             if error is not None:
-                raise BrokenContract(f"with zero_variance groups {zero_variance} on rank 1, rank {rank} fails: {error}") from error
+                raise BrokenContract(f"with prompts {zero_variance} of rank 1 at zero variance, rank {rank} fails: {error}") from error
             _check_groups(done.result(), parts[rank].group_size)
 
 
 @contract_check(KIND, "its backlog survives a restart")
-def history(make: Make) -> None:
+def history(make: Make[Sampler]) -> None:
     """A new instance that took the state back keeps it."""
     part = make()
     part.collect(ScriptedCollection(3, zero_variance=[1]))
     round_trip(part, make())
+
+
+def _collect(part: Sampler, rank: int, zero_variance: list[int], meeting: Meeting) -> ScoredRollout:
+    try:
+        return part.collect(ScriptedCollection(2, zero_variance, rank, meeting))
+    finally:
+        meeting.leave(rank)
 
 
 def _check_groups(scored: ScoredRollout, group_size: int) -> None:

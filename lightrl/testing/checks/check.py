@@ -1,27 +1,30 @@
-"""A check: one sentence of a kind's contract, and a function that raises when a class breaks it."""
+"""A check: one sentence of the contract of a kind, and a function that raises when a class breaks it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from lightrl.types import WithStatistics
+from lightrl.statistic import Statistic, Statistics, WithStatistics
 
-Make = Callable[[], Any]
+T = TypeVar("T")
+Make = Callable[[], T]
 """Builds a fresh instance of the class in question, with the same arguments every time."""
+EVERY = "part"
+"""The kind of the checks that hold for the classes of every kind."""
 
 
-class BrokenContract(AssertionError):  # noqa: N818 - what it is reads better without a suffix
+class BrokenContract(AssertionError):  # noqa: N818 - it reads better without a suffix
     """A class does not do what every class of its kind must; the message shows the smallest example found."""
 
-    def __init__(self, what: str, **example: Any) -> None:
+    def __init__(self, what: str, **example: object) -> None:
         """
         Args:
-            what: what happened, and what was expected.
+            what: the fault, and what was expected.
             **example: the values in question by name.
         """
         super().__init__("\n".join([what, *(f"  {name} = {shown(value)}" for name, value in example.items())]))
@@ -32,10 +35,10 @@ class Check:
     """One line of the contract of a kind."""
 
     kind: str
-    """Title of the kind as in `KINDS`; `part` is every class with state and needs."""
+    """The title of the kind, or `part` for classes of every kind."""
     title: str
     """The sentence."""
-    run: Callable[[Make], None]
+    run: Callable[[Make[Any]], None]
     """Raises `BrokenContract` if the class breaks it."""
 
 
@@ -43,17 +46,22 @@ CHECKS: list[Check] = []
 """Every check of every contract, in the order of definition."""
 
 
-def contract_check(kind: str, title: str) -> Callable[[Callable[[Make], None]], Callable[[Make], None]]:
+def contract_check(kind: str, title: str) -> Callable[[Callable[[Make[T]], None]], Callable[[Make[T]], None]]:
     """Make a function a check of the contract of every class of a kind."""
 
-    def register(run: Callable[[Make], None]) -> Callable[[Make], None]:
+    def register(run: Callable[[Make[T]], None]) -> Callable[[Make[T]], None]:
         CHECKS.append(Check(kind, title, run))
         return run
 
     return register
 
 
-def shown(value: Any) -> str:
+def checks_of(kind: str) -> list[Check]:
+    """The contract of a kind: the checks for every class first, since a class that breaks one of them breaks others as well."""
+    return [check for wanted in (EVERY, kind) for check in CHECKS if check.kind == wanted]
+
+
+def shown(value: object) -> str:
     """A value in a message: shape, dtype and numbers of a tensor, anything else as Python shows it."""
     if isinstance(value, WithStatistics):
         return shown(value.value)
@@ -64,7 +72,7 @@ def shown(value: Any) -> str:
     return f"{list(value.shape)} {str(value.dtype).removeprefix('torch.')} {rounded}"
 
 
-def expect_same(one: Tensor, other: Tensor, what: str, tolerance: float = 1e-5, **example: Any) -> None:
+def expect_same(one: Tensor, other: Tensor, what: str, tolerance: float = 1e-5, **example: object) -> None:
     """Both tensors hold the same numbers, up to a tolerance relative to the largest of them."""
     expect_shape(other, list(one.shape), what, **example)
     before, after = one.detach().double(), other.detach().double()
@@ -73,7 +81,7 @@ def expect_same(one: Tensor, other: Tensor, what: str, tolerance: float = 1e-5, 
         raise BrokenContract(what, before=one, after=other, **example)
 
 
-def expect_shape(value: Any, shape: list[int], what: str, **example: Any) -> None:
+def expect_shape(value: object, shape: list[int], what: str, **example: object) -> None:
     """The value is a tensor of this shape."""
     if not isinstance(value, Tensor):
         raise BrokenContract(f"{what}: expected a tensor of shape {shape}, got {type(value).__name__}", **example)
@@ -81,15 +89,15 @@ def expect_shape(value: Any, shape: list[int], what: str, **example: Any) -> Non
         raise BrokenContract(f"{what}: expected shape {shape}, got {list(value.shape)}", **example)
 
 
-def expect(holds: bool | Tensor, what: str, **example: Any) -> None:
+def expect(holds: bool | Tensor, what: str, **example: object) -> None:
     """The condition holds; of a tensor, everywhere."""
     if not bool(holds.all() if isinstance(holds, Tensor) else holds):
         raise BrokenContract(what, **example)
 
 
-def expect_statistics(statistics: Any, rows: int, length: int, **example: Any) -> None:
+def expect_statistics(statistics: Statistics, rows: int, length: int, **example: object) -> None:
     """Statistics are tensors per row or per token."""
     for name, statistic in statistics.items():
-        value = getattr(statistic, "value", statistic)
+        value: object = statistic.value if isinstance(statistic, Statistic) else statistic
         fits = isinstance(value, Tensor) and list(value.shape) in ([rows], [rows, length])
         expect(fits, f"statistic {name!r} must have shape [{rows}] or [{rows}, {length}], got {shown(value)}", **example)

@@ -1,53 +1,56 @@
-"""What parts promise that give each token of a micro-batch a number: masks, rows and padding do not matter."""
+"""Checks of a method that gives each token of a micro-batch a number: masked positions, other rows and padding have no influence."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor
 
 from lightrl.parts.base import unpack
-from lightrl.testing.contracts.check import Make, contract_check, expect, expect_same, expect_shape, expect_statistics
-from lightrl.testing.contracts.rows import Micro, micros, shuffled
+from lightrl.statistic import WithStatistics
+from lightrl.testing.checks.check import Make, contract_check, expect, expect_same, expect_shape, expect_statistics
+from lightrl.testing.checks.examples import Micro, micros, shuffled
 
-Ask = Callable[[Any, Micro], Any]
-"""Calls the part on a micro-batch; `[n, L]`, perhaps with statistics."""
+T = TypeVar("T")
+Numbers = Tensor | WithStatistics
+"""The result of such a method: numbers, perhaps with statistics about them."""
 
 
-def per_token_checks(kind: str, ask: Ask, inputs: tuple[str, ...]) -> None:
-    """Register the promises of a kind whose method gives `[n, L]`.
+def per_token_checks(kind: str, ask: Callable[[T, Micro], Numbers], inputs: tuple[str, ...]) -> None:
+    """Make these checks part of the contract of a kind.
 
     Args:
         kind: its title.
-        ask: calls the method.
-        inputs: fields of `Micro` that the method sees, for messages.
+        ask: calls the method on a micro-batch; `[n, L]`.
+        inputs: the fields of `Micro` that the method sees, for messages.
     """
 
-    def value(part: Any, micro: Micro) -> Tensor:
+    def value(part: T, micro: Micro) -> Tensor:
+        found: Tensor
         found, statistics = unpack(ask(part, micro))
         expect_shape(found, list(micro.mask.shape), "its value", **shown_inputs(micro))
         expect_statistics(statistics, *micro.mask.shape, **shown_inputs(micro))
-        return found  # type: ignore[no-any-return]
+        return found
 
     def shown_inputs(micro: Micro) -> dict[str, Any]:
         return {name: getattr(micro, name) for name in (*inputs, "mask")}
 
     @contract_check(kind, "it gives each token a finite number")
-    def shapes(make: Make) -> None:
+    def shapes(make: Make[T]) -> None:
         for micro in micros():
             found = value(make(), micro)
             expect(found.is_floating_point(), f"its value is {found.dtype}")
             expect(found[micro.mask].isfinite(), "its value must be finite where there is a loss", found=found, **shown_inputs(micro))
 
     @contract_check(kind, "masked positions have no influence")
-    def masked(make: Make) -> None:
+    def masked(make: Make[T]) -> None:
         for micro in micros():
             one, other = value(make(), micro), value(make(), micro.poisoned())
             expect_same(one[micro.mask], other[micro.mask], "NaN at masked positions leaks out", **shown_inputs(micro))
 
     @contract_check(kind, "rows have no influence on each other")
-    def rows(make: Make) -> None:
+    def rows(make: Make[T]) -> None:
         for micro in micros():
             whole = value(make(), micro)
             for chosen in (shuffled(len(micro)), *([i] for i in range(len(micro)))):
@@ -56,7 +59,7 @@ def per_token_checks(kind: str, ask: Ask, inputs: tuple[str, ...]) -> None:
                 expect_same(whole[chosen][where], own[where], what, **shown_inputs(micro))
 
     @contract_check(kind, "padding changes nothing")
-    def padding(make: Make) -> None:
+    def padding(make: Make[T]) -> None:
         for micro in micros():
             one, wide = value(make(), micro), value(make(), micro.padded(3))[:, : micro.mask.shape[1]]
             expect_same(one[micro.mask], wide[micro.mask], "three padded positions change the values", **shown_inputs(micro))

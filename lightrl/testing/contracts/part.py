@@ -1,0 +1,49 @@
+"""The part of the contract that is the same for every kind."""
+
+from __future__ import annotations
+
+from lightrl.algorithms.algorithm import Algorithm
+from lightrl.parts.base import NEEDS
+from lightrl.parts.loss_term import LossTerm
+from lightrl.parts.objective import Objective
+from lightrl.testing.checks.check import EVERY, Make, contract_check, expect
+from lightrl.testing.checks.documentation import check_documentation
+from lightrl.testing.checks.state import Registered, round_trip
+
+KIND = EVERY
+
+
+@contract_check(KIND, "it needs only what the core gives to parts of its kind")
+def known_needs(make: Make[Registered]) -> None:
+    """A part that asks for numbers that it never gets breaks most other checks as well, and this one says why."""
+    part = make()
+    needs = frozenset(part.needs)
+    expect(needs <= NEEDS, f"it needs {sorted(needs - NEEDS)}, and a part may need: {', '.join(sorted(NEEDS))}")
+    # as `Algorithm` refuses it when it is built, whose own needs are those of its parts
+    blind = "entropy" in needs and not isinstance(part, (LossTerm, Algorithm))
+    expect(
+        not blind,
+        "it needs the policy's entropy, which is there while a step is computed and given to loss terms alone: make it a LossTerm, or use "
+        "the log-probs of the sampled tokens, experience.old_logprobs",
+    )
+    offline = sorted(needs - {"ref_logprobs"}) if isinstance(part, Objective) else []
+    expect(not offline, f"it needs {offline}, and an objective is given log-probs of policy and reference alone: it may need ref_logprobs")
+
+
+@contract_check(KIND, "the class and each of its arguments is documented and typed")
+def documented(make: Make[Registered]) -> None:
+    """A docstring of its own, and `name: what it is` and a type for each argument."""
+    check_documentation(type(make()))
+
+
+@contract_check(KIND, "its state survives a restart")
+def state_survives(make: Make[Registered]) -> None:
+    """Saved, loaded without executing code, and taken back by a new instance."""
+    round_trip(make(), make())
+
+
+@contract_check(KIND, "repr() names the class")
+def can_be_shown(make: Make[Registered]) -> None:
+    """So that a person who prints an algorithm sees its parts."""
+    part = make()
+    expect(type(part).__name__ in repr(part), f"repr() does not name the class: {part!r}")

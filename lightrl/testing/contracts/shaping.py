@@ -1,0 +1,30 @@
+"""The contract of every reward shaping."""
+
+from __future__ import annotations
+
+from lightrl.parts.base import unpack
+from lightrl.parts.shaping import RewardShaping
+from lightrl.testing.checks.check import Make, contract_check, expect
+from lightrl.testing.checks.examples import brief, experiences
+from lightrl.testing.checks.per_token import Numbers
+from lightrl.testing.checks.whole_batch import whole_batch_checks
+from lightrl.types import Experience
+
+KIND = "reward shaping"
+
+
+def rewards(part: RewardShaping, rows: Experience) -> Numbers:
+    """The shaped rewards of a rollout."""
+    return part.rewards(rows, rows.token_rewards)
+
+
+whole_batch_checks(KIND, rewards, signed=True)
+
+
+@contract_check(KIND, "rewards stay on sampled tokens of rows that were scored")
+def on_tokens(make: Make[RewardShaping]) -> None:
+    """0 elsewhere."""
+    for rows in experiences():
+        found, _ = unpack(make().rewards(rows, rows.token_rewards))
+        outside = ~(rows.response_mask & rows.scorable[:, None])
+        expect(found[outside] == 0, "a reward is paid outside the response or on a row that failed", found=found, **brief(rows))

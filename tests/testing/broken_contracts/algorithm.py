@@ -1,0 +1,51 @@
+"""One class for each check of the contract of algorithms, which breaks that check."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from lightrl import GroupRelative, NoClip, PolicyGradient, Surrogate, TokenMean
+
+KIND = "algorithm"
+
+SHARED = TokenMean()
+
+
+class Sharing(GroupRelative):
+    """Broken on purpose: all instances have one aggregation."""
+
+    def __init__(self) -> None:
+        super().__init__(aggregation=SHARED)
+
+
+class Motionless(GroupRelative):
+    """Broken on purpose: nothing is ever clipped less than completely."""
+
+    def __init__(self) -> None:
+        super().__init__(clip=Zero())
+
+
+class Backwards(GroupRelative):
+    """Broken on purpose: it unlearns."""
+
+    def __init__(self) -> None:
+        super().__init__(clip=Reversed())
+
+
+class Zero(NoClip):
+    def surrogate(self, log_ratio: Any, *given: Any) -> Surrogate:
+        return Surrogate(0 * log_ratio, *(torch.zeros_like(log_ratio, dtype=torch.bool),) * 2)
+
+
+class Reversed(PolicyGradient):
+    def surrogate(self, log_ratio: Any, advantages: Any, *given: Any) -> Surrogate:
+        return super().surrogate(log_ratio, -advantages, *given)
+
+
+BROKEN = {
+    "two instances share no part": Sharing,
+    "it takes a step": Motionless,
+    "it learns in the right direction": Backwards,
+}

@@ -1,0 +1,28 @@
+"""One class for each check of every contract, which breaks that check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from broken_contracts.wrong import wrong
+
+from lightrl import NoClip
+
+KIND = "part"
+
+
+def undescribed(self: Any, low: float = 0.0) -> None:
+    """Says nothing of its argument."""
+
+
+def stateful(value: Any) -> Callable[[Any], dict[str, Any]]:
+    return lambda self: {"x": value}
+
+
+BROKEN = {
+    "it needs only what the core gives to parts of its kind": wrong(NoClip, needs=frozenset({"gold"})),
+    "the class and each of its arguments is documented and typed": wrong(NoClip, __init__=undescribed),
+    "its state survives a restart": wrong(NoClip, state_dict=stateful({1, 2})),
+    "repr() names the class": wrong(NoClip, __repr__=lambda self: "?"),
+}
