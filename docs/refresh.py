@@ -14,7 +14,6 @@ import contextlib
 import io
 import re
 import shlex
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,15 +64,12 @@ def contract(kind: str) -> str:
 def section(kind: Kind) -> str:
     """The section of a kind on the page of all kinds."""
     places = " or ".join(f"`{place}`" for place in kind.places)
-    about = (
-        f"A config names one at {places}. The hook is [`{kind.hook}`](hooks.md#lightrl.hookspecs.{kind.hook}), and "
-        f"`lightrl plugins new NAME --kind {kind.slug}` writes a new one. The contract:"
-    )
     return f"""## {kind.title[0].upper()}{kind.title[1:]}
 
 {kind.question}
 
-{textwrap.fill(about, 140, break_long_words=False, break_on_hyphens=False)}
+A config names one at {places}. The hook is [`{kind.hook}`](hooks.md#lightrl.hookspecs.{kind.hook}).
+`lightrl plugins new NAME --kind {kind.slug}` writes a package with one. The contract:
 
 {contract(kind.title)}
 
