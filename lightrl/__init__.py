@@ -27,7 +27,8 @@ _HOME = {
     "lightrl.ops.gae": ["generalised_advantages"],
     "lightrl.ops.masked": ["whiten"],
     "lightrl.ops.groups": ["GroupStatistics", "group_statistics"],
-    "lightrl.algorithms.algorithm": ["ActorCritic", "GroupRelative"],
+    "lightrl.algorithms.actor_critic": ["ActorCritic"],
+    "lightrl.algorithms.group_relative": ["GroupRelative"],
     "lightrl.parts.base": ["Part"],
     "lightrl.parts.advantage": [
         "GAE",

@@ -1,1 +1,1 @@
-"""An algorithm is a bundle of parts; variants state their smallest difference from a parent."""
+"""Algorithms: parts in slots. A variant states its smallest difference from a parent."""

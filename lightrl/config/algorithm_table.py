@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lightrl.algorithms.algorithm import slots_of
+from lightrl.algorithms.slots import slots_of
 from lightrl.config.algorithm_choice import arguments, parts_in
 from lightrl.config.choice import Choice, shown
 from lightrl.config.docstrings import documentation

@@ -67,7 +67,7 @@ PLAIN = (Choice, bool, int, float, str, type(None))
 def default_of(argument: Argument) -> Any:
     """The default of an argument: a `Choice` where the slot holds a class, else the value.
 
-    A `lazy_instance` is read without being built; a lambda that makes an optimizer arrives as class and arguments.
+    A part arrives as class and arguments, or as a `lazy_instance`, and neither is built; so does a lambda that makes an optimizer.
     """
     slot, default = argument.slot, argument.default
     if argument.required:
@@ -77,6 +77,8 @@ def default_of(argument: Argument) -> Any:
         cls = next(c for c in type(default).__mro__ if not hasattr(c, "lazy_get_init_data"))
         given = data.get("init_args")
         return Choice(cls, slot, {} if given is None else _choices(cls, slot, given.as_dict()))
+    if slot.shape == "part" and isinstance(default, dict):
+        return _nested(slot, default)
     if slot.shape == "factory" and isinstance(default, dict):
         return Choice(imported(default["class_path"]), slot, dict(default.get("init_args", {})))
     if slot.shape == "record" and dataclasses.is_dataclass(default) and slot.base is not None:

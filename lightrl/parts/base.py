@@ -1,10 +1,11 @@
-"""What every part has in common: declared needs, state, and defaults that no two bundles share."""
+"""The base of every part: its needs, its state, and the arguments it was made with."""
 
 from __future__ import annotations
 
 import copy
+import inspect
 from abc import ABC
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from lightrl.prompt import JSON
 from lightrl.statistic import Statistics, WithStatistics
@@ -12,7 +13,7 @@ from lightrl.statistic import Statistics, WithStatistics
 T = TypeVar("T")
 
 NEEDS = frozenset({"ref_logprobs", "values", "entropy"})
-"""What a part may ask of the core: a reference model's log-probs, a critic's values, the policy's entropy."""
+"""A part may ask the core for a reference model's log-probs, a critic's values and the policy's entropy."""
 
 
 class Part(ABC):  # noqa: B024 - each kind says what is abstract
@@ -24,13 +25,31 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
     state_per_rank: bool = False
     """The state differs from rank to rank, so a checkpoint holds one for each."""
 
+    # hidden from the type checker, which would take any argument for a class without an `__init__`
+    if not TYPE_CHECKING:
+
+        def __new__(cls, *args, **kwargs):
+            if cls.__init__ is object.__init__ and (args or kwargs):
+                raise TypeError(f"{cls.__name__}() takes no arguments")
+            self = super().__new__(cls)
+            object.__setattr__(self, "_made_with", (args, kwargs))
+            return self
+
+    def but(self, **changes: object) -> Self:
+        """A new part of this class: made with the same arguments, except those given here. Parts among them are made anew.
+
+        Args:
+            **changes: arguments of the class.
+        """
+        return type(self)(**{name: _anew(value) for name, value in made_with(self).items()} | changes)
+
     @property
     def needs(self) -> frozenset[str]:
-        """What the core must compute for this part, a subset of `NEEDS`; a part whose coefficient is 0 needs nothing."""
+        """The numbers that the core must compute for this part, of `NEEDS`; a part whose coefficient is 0 needs nothing."""
         return frozenset()
 
     def state_dict(self) -> dict[str, JSON]:
-        """What must survive a restart: tensors and JSON values only."""
+        """The state that must survive a restart: tensors and JSON values only."""
         return {}
 
     def load_state_dict(self, state: dict[str, JSON]) -> None:
@@ -47,32 +66,38 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
         return f"{type(self).__name__}({arguments})"
 
 
-def fresh(part: T) -> T:
-    """A real instance in place of a `jsonargparse.lazy_instance` default; anything else is returned as it is.
-
-    In Python, a lazy default is one object for all who inherit it, so two bundles would share their parts. Parts inside
-    the part are made real and unshared as well.
-    """
-    real = _built(part) if _is_lazy(part) else part
-    if isinstance(real, Part):
-        for name, value in list(vars(real).items()):
-            if _is_lazy(value):
-                setattr(real, name, fresh(value))
-    return real
+def made_with(part: Part) -> dict[str, object]:
+    """The arguments that a part was made with, by name; those left at their default are not in it."""
+    args, kwargs = vars(part)["_made_with"]
+    signature = inspect.signature(type(part).__init__)
+    (_, *given) = signature.bind(part, *args, **kwargs).arguments.items()
+    arguments: dict[str, object] = {}
+    for name, value in given:
+        arguments |= value if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD else {name: value}
+    return arguments
 
 
-def _is_lazy(value: Any) -> bool:
-    return hasattr(value, "lazy_get_init_data")
+def own(part: T) -> T:
+    """An instance of one's own in place of a `jsonargparse.lazy_instance` default, which all share; anything else as it is."""
+    get_init_data = getattr(part, "lazy_get_init_data", None)
+    if get_init_data is None:
+        return part
+    cls: type[T] = next(c for c in type(part).__mro__ if not hasattr(c, "lazy_get_init_data"))
+    arguments = get_init_data().get("init_args")
+    return cls(**{} if arguments is None else {name: _anew(value) for name, value in vars(arguments).items()})
 
 
-def _built(lazy: Any) -> Any:
-    cls = next(c for c in type(lazy).__mro__ if not _is_lazy(c))
-    init_args = lazy.lazy_get_init_data().get("init_args")
-    arguments = {} if init_args is None else vars(init_args)
-    return cls(**{name: fresh(value) if _is_lazy(value) else copy.deepcopy(value) for name, value in arguments.items()})
+def _anew(value: object) -> object:
+    if isinstance(value, Part):
+        return value.but()
+    if isinstance(value, dict):
+        return {name: _anew(member) for name, member in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_anew(member) for member in value)
+    return copy.deepcopy(value)
 
 
-def unpack(result: Any) -> tuple[Any, Statistics]:
+def unpack(result: T | WithStatistics) -> tuple[T, Statistics]:
     """Split what a part returned into its value and its statistics."""
     if isinstance(result, WithStatistics):
         return result.value, result.statistics

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from lightrl.parts.aggregation import Aggregation, TokenMean
-from lightrl.parts.base import Part, fresh
+from lightrl.parts.base import Part
 from lightrl.types import Experience, WithStatistics
 
 
@@ -86,7 +86,7 @@ class ClippedCritic(Critic):
             )
         self.clip, self.coefficient, self.learning_rate = clip, coefficient, learning_rate
         self.warmup_rollouts, self.extra_epochs = warmup_rollouts, extra_epochs
-        self.aggregation = fresh(aggregation) if aggregation is not None else TokenMean()
+        self.aggregation = TokenMean() if aggregation is None else aggregation
 
     def loss(self, values: Tensor, old_values: Tensor, returns: Tensor) -> WithStatistics:
         """As `Critic.loss`; `value_clip_ratio` is the share of tokens whose clipped error is the larger one."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from lightrl.ops.kl import ESTIMATORS
-from lightrl.parts.base import Part, fresh
+from lightrl.parts.base import Part
 
 EXACT_GRADIENT = frozenset({"k2", "k3_straight_through"})
 """Estimators whose expected gradient on on-policy samples is that of KL(pi || other)."""
@@ -141,7 +141,7 @@ class KLPenalty(KL):
             raise ValueError("KLPenalty has a controller and no coefficient for it to move: set one above 0, or controller to null")
         if estimator not in ESTIMATORS:
             raise ValueError(f"KLPenalty knows no estimator {estimator!r}; there are: {', '.join(ESTIMATORS)}")
-        self.estimator, self.against, self.off_policy, self.controller = estimator, against, off_policy, fresh(controller)
+        self.estimator, self.against, self.off_policy, self.controller = estimator, against, off_policy, controller
         self.loss_coefficient, self.reward_coefficient = loss_coefficient, reward_coefficient
 
     @property

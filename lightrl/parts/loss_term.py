@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lightrl.parts.aggregation import Aggregation, TokenMean
-from lightrl.parts.base import Part, fresh
+from lightrl.parts.base import Part
 from lightrl.types import Experience, PolicyOutput
 
 
@@ -22,7 +22,7 @@ class LossTerm(Part):
             aggregation: what a token weighs in this term; None: every token the same.
         """
         self.coefficient = coefficient
-        self.aggregation: Aggregation = fresh(aggregation) if aggregation is not None else TokenMean()
+        self.aggregation: Aggregation = TokenMean() if aggregation is None else aggregation
 
     @abstractmethod
     def weights(self, experience: Experience) -> Tensor:

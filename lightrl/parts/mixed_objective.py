@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lightrl.parts.base import fresh, unpack
+from lightrl.parts.base import unpack
 from lightrl.parts.objective import Likelihood, PairObjective
 from lightrl.prompt import JSON
 from lightrl.types import Statistic, WithStatistics
@@ -33,7 +33,7 @@ class MixedObjective(PairObjective):
         weights = weights or {}
         if not objectives:
             raise ValueError("MixedObjective.objectives is empty: name at least one, for example {dpo: DPO, likelihood: ChosenLikelihood}")
-        self.objectives = {name: fresh(objective) for name, objective in objectives.items()}
+        self.objectives = dict(objectives)
         for name, objective in self.objectives.items():
             if not isinstance(objective, PairObjective):
                 raise ValueError(f"MixedObjective.objectives.{name} is {type(objective).__name__}, which does not learn from pairs")

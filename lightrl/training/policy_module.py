@@ -18,7 +18,7 @@ from torch import Tensor
 
 from lightrl.data.loaders import PromptBatch
 from lightrl.ops.batching import micro_batches, split_to
-from lightrl.parts.base import fresh
+from lightrl.parts.base import own
 from lightrl.parts.engine import RolloutEngine, Sampling
 from lightrl.parts.reward import Reward
 from lightrl.policy.policy import Policy
@@ -72,7 +72,7 @@ class PolicyModule(LightningModule):
         if micro_batch_tokens is not None and micro_batch_tokens < 1:
             raise ValueError(f"micro_batch_tokens must be 1 or more, or null for all at once; got {micro_batch_tokens}")
         self.automatic_optimization = False
-        self.policy_source, self.engine, self.evaluation = fresh(policy), fresh(engine), evaluation
+        self.policy_source, self.engine, self.evaluation = own(policy), own(engine), evaluation
         self.rewards = RewardSet(rewards) if rewards else None
         if self.rewards is not None:
             evaluation.correct_reward(self.rewards.rewards)

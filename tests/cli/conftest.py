@@ -116,33 +116,31 @@ def resolved(lightrl: Callable[..., Answer]) -> Callable[..., Answer]:
     return resolved
 
 
-BUNDLES = """
+ALGORITHMS = """
 from typing import Any
-from jsonargparse import lazy_instance
-from lightrl import ClipScheme, DecoupledClip, GroupRelative, hookimpl
+from lightrl import DecoupledClip, GroupRelative, hookimpl
 
 class Narrow(GroupRelative):
-    def __init__(self, clip: ClipScheme = lazy_instance(DecoupledClip, low=0.05, high=0.06), **kwargs: Any) -> None:
-        super().__init__(clip=clip, **kwargs)
+    clip = DecoupledClip(low=0.05, high=0.06)
 
 class Wide(GroupRelative):
-    def __init__(self, clip: ClipScheme = lazy_instance(DecoupledClip, low=0.5, high=0.6), epochs: int = 2, **kwargs: Any) -> None:
-        super().__init__(clip=clip, epochs=epochs, **kwargs)
+    clip = DecoupledClip(low=0.5, high=0.6)
+    epochs = 2
 
 @hookimpl
 def lightrl_algorithms() -> list[type[Any]]:
     return [Narrow, Wide]
 """
-"""A plugin with two bundles that differ in their clips and epochs."""
+"""A plugin with two algorithms that differ in their clips and epochs."""
 
 
 @pytest.fixture
 def throwaway(write: Callable[..., Path]) -> Iterator[None]:
-    """The plugin `BUNDLES`, installed for the length of a test."""
-    write("throwaway_bundles.py", BUNDLES)
-    record = load_plugin(EntryPoint("throwaway", "throwaway_bundles", GROUP))
+    """The plugin `ALGORITHMS`, installed for the length of a test."""
+    write("throwaway_algorithms.py", ALGORITHMS)
+    record = load_plugin(EntryPoint("throwaway", "throwaway_algorithms", GROUP))
     assert record.error is None
     registry().records.append(record)
     yield
     registry().records.remove(record)
-    del sys.modules["throwaway_bundles"]
+    del sys.modules["throwaway_algorithms"]

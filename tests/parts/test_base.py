@@ -1,49 +1,82 @@
+import copy
+import pickle
+
 import pytest
 from jsonargparse import lazy_instance
 
-from lightrl.parts.aggregation import Aggregation, SequenceMean, TokenMean
-from lightrl.parts.base import Part, fresh, unpack
+from lightrl.parts.aggregation import ConstantLength, SequenceMean, TokenMean
+from lightrl.parts.base import Part, made_with, own, unpack
 from lightrl.parts.clip import DecoupledClip
+from lightrl.parts.critic import ValueHead
 from lightrl.parts.kl import AdaptiveKL, KLPenalty
+from lightrl.parts.mixed_objective import MixedObjective
+from lightrl.parts.objective import ChosenLikelihood
 from lightrl.types import WithStatistics
 
 
-class Holder(Part):
-    """A part whose own default is lazy."""
+def test_a_part_remembers_its_arguments_by_name_and_no_defaults() -> None:
+    assert made_with(DecoupledClip(0.1)) == {"low": 0.1}
+    assert made_with(DecoupledClip(high=0.3, low=0.1)) == {"high": 0.3, "low": 0.1}
+    assert made_with(ValueHead(detach=True, clip=None)) == {"detach": True, "clip": None}
+    assert made_with(TokenMean()) == {}
 
-    def __init__(self, inner: Aggregation = lazy_instance(TokenMean)) -> None:
-        self.inner = inner
+
+def test_a_class_without_arguments_refuses_one() -> None:
+    class Plain(Part):
+        pass
+
+    with pytest.raises(TypeError, match=r"Plain\(\) takes no arguments"):
+        Plain(3)  # type: ignore[call-arg]
+
+
+def test_but_changes_the_arguments_given_and_keeps_the_others() -> None:
+    parent = DecoupledClip(low=0.1)
+    variant = parent.but(high=0.5)
+    assert (type(variant), variant.low, variant.high) == (DecoupledClip, 0.1, 0.5)
+    assert (parent.low, parent.high) == (0.1, 0.28)
+    assert made_with(variant.but(low=0.3)) == {"low": 0.3, "high": 0.5}
+    with pytest.raises(TypeError, match="hihg"):
+        parent.but(hihg=1.0)
+    with pytest.raises(ValueError, match="DecoupledClip needs 0 <= low < 1"):
+        parent.but(low=2.0)
+
+
+def test_but_makes_the_parts_in_the_arguments_anew() -> None:
+    parent = KLPenalty(loss_coefficient=0.1, controller=AdaptiveKL(target=3.0))
+    variant = parent.but(loss_coefficient=0.2)
+    assert (variant.controller.target, variant.loss_coefficient) == (3.0, 0.2)
+    assert variant.controller is not parent.controller
+    mixed = MixedObjective({"likelihood": ChosenLikelihood()}, weights={"likelihood": 2.0})
+    assert mixed.but().objectives["likelihood"] is not mixed.objectives["likelihood"]
+    assert mixed.but().weights is not mixed.weights
+
+
+def test_but_starts_from_the_arguments_and_not_from_what_became_of_them() -> None:
+    part = KLPenalty(loss_coefficient=0.1, controller=AdaptiveKL(target=3.0))
+    part.observe(kl=100.0, rows=64)
+    assert part.loss_coefficient != 0.1
+    assert part.but().loss_coefficient == 0.1
+
+
+def test_a_copy_of_a_part_remembers_as_well() -> None:
+    assert made_with(pickle.loads(pickle.dumps(DecoupledClip(low=0.1)))) == {"low": 0.1}
+    assert copy.deepcopy(ConstantLength(8)).but().length == 8
 
 
 def test_a_real_part_is_left_alone() -> None:
     part = DecoupledClip()
-    assert fresh(part) is part
-    assert fresh(None) is None
+    assert own(part) is part
+    assert own(None) is None
 
 
-def test_a_lazy_part_becomes_a_new_real_one_with_its_arguments() -> None:
-    lazy = lazy_instance(DecoupledClip, low=0.1)
-    first, second = fresh(lazy), fresh(lazy)
-    assert type(first) is DecoupledClip
-    assert (first.low, first.high) == (0.1, 0.28)
+def test_a_lazy_default_becomes_a_new_part_with_its_arguments() -> None:
+    lazy = lazy_instance(KLPenalty, loss_coefficient=0.1, controller=AdaptiveKL(target=3.0))
+    first, second = own(lazy), own(lazy)
+    assert type(first) is KLPenalty
+    assert (first.loss_coefficient, first.controller.target) == (0.1, 3.0)
     assert first is not second
-
-
-@pytest.mark.parametrize("controller", [lazy_instance(AdaptiveKL, target=3.0), AdaptiveKL(target=3.0)], ids=["lazy", "real"])
-def test_parts_inside_a_lazy_part_are_real_and_not_shared(controller) -> None:
-    lazy = lazy_instance(KLPenalty, loss_coefficient=0.1, controller=controller)
-    first, second = fresh(lazy), fresh(lazy)
-    assert type(first.controller) is AdaptiveKL
-    assert first.controller.target == 3.0
     assert first.controller is not second.controller
-
-
-def test_a_lazy_default_inside_a_real_part_is_made_real() -> None:
-    first, second = fresh(Holder()), fresh(Holder())
-    assert type(first.inner) is TokenMean
-    assert first.inner is not second.inner
-    given = SequenceMean()
-    assert fresh(Holder(given)).inner is given
+    assert type(own(lazy_instance(SequenceMean))) is SequenceMean
 
 
 def test_a_part_without_state_refuses_some() -> None:

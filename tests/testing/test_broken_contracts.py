@@ -82,10 +82,9 @@ def test_what_parts_of_another_kind_are_given_is_refused_first_and_as_the_algori
 
 
 class Undecided(GroupRelative):
-    """A bundle needs what its parts do."""
+    """An algorithm needs what its parts do."""
 
-    def __init__(self) -> None:
-        super().__init__(entropy=EntropyBonus())
+    entropy = EntropyBonus()
 
 
 def test_required_arguments_are_asked_for(tmp_path: Path) -> None:

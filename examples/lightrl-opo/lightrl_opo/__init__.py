@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from jsonargparse import lazy_instance
-
-from lightrl import Advantage, Aggregation, ClipScheme, GroupRelative, PolicyGradient, TokenMean, hookimpl
+from lightrl import GroupRelative, PolicyGradient, TokenMean, hookimpl
 from lightrl_opo.length_weighted import LengthWeighted
 
 __all__ = ["OPO", "LengthWeighted"]
@@ -20,21 +18,9 @@ class OPO(GroupRelative):
 
     best_for = "stable training without a single coefficient, where one optimizer step per rollout is affordable"
 
-    def __init__(
-        self,
-        advantage: Advantage = lazy_instance(LengthWeighted),
-        clip: ClipScheme = lazy_instance(PolicyGradient),
-        aggregation: Aggregation = lazy_instance(TokenMean),
-        **kwargs: Any,
-    ) -> None:
-        """
-        Args:
-            advantage: how much better than expected a completion was.
-            clip: how far one update may go.
-            aggregation: what a token weighs in the loss.
-            **kwargs: the other slots of `GroupRelative`.
-        """
-        super().__init__(advantage=advantage, clip=clip, aggregation=aggregation, **kwargs)
+    advantage = LengthWeighted()
+    clip = PolicyGradient()
+    aggregation = TokenMean()
 
 
 @hookimpl

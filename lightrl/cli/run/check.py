@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lightrl.algorithms.algorithm import slots_of
+from lightrl.algorithms.slots import slots_of
 from lightrl.cli.run.memory import NOT_COUNTED, estimate, in_words
 from lightrl.config.choice import Choice, shown
 from lightrl.config.resolve import Resolved, print_notes, resolve

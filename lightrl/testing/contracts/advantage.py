@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lightrl.algorithms.algorithm import GroupRelative
+from lightrl.algorithms.group_relative import GroupRelative
 from lightrl.parts.advantage import Advantage, Advantages
 from lightrl.testing.checks.check import Make, contract_check, expect, expect_same, expect_shape, expect_statistics
 from lightrl.testing.checks.examples import alike, brief, experiences, poisoned, shuffled

@@ -12,7 +12,7 @@ from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor
 
 from lightrl.data.loaders import PromptBatch
-from lightrl.parts.base import fresh, unpack
+from lightrl.parts.base import own, unpack
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.objective import LabelledObjective, Objective, PairObjective
 from lightrl.parts.reference import FrozenReference, Reference
@@ -85,7 +85,7 @@ class PreferenceOptimization(PolicyModule):
             raise ValueError(
                 f"model.batch_size must be 1 or more and model.max_length 2 or more, or null; got {batch_size} and {max_length}"
             )
-        self.objective, self.reference = fresh(objective), fresh(reference)
+        self.objective, self.reference = own(objective), own(reference)
         if isinstance(self.objective, LabelledObjective) and self.objective.needs_mismatched and batch_size < 2:
             raise ValueError(f"model.batch_size must be 2 or more: {type(self.objective).__name__} looks at other prompts' completions")
         if not isinstance(self.objective, (PairObjective, LabelledObjective)):

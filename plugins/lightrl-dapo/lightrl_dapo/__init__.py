@@ -2,20 +2,7 @@
 
 from typing import Any
 
-from jsonargparse import lazy_instance
-
-from lightrl import (
-    Aggregation,
-    ClipScheme,
-    DecoupledClip,
-    DynamicSampler,
-    GroupRelative,
-    MaskTruncated,
-    Sampler,
-    TokenMean,
-    TokenWeight,
-    hookimpl,
-)
+from lightrl import DecoupledClip, DynamicSampler, GroupRelative, MaskTruncated, TokenMean, hookimpl
 
 __all__ = ["DAPO"]
 
@@ -31,23 +18,10 @@ class DAPO(GroupRelative):
 
     best_for = "long verifiable reasoning from a base model, where many prompts are too easy or too hard to tell completions apart"
 
-    def __init__(
-        self,
-        sampler: Sampler = lazy_instance(DynamicSampler, group_size=16, max_rounds=10),
-        clip: ClipScheme = lazy_instance(DecoupledClip, low=0.2, high=0.28),
-        aggregation: Aggregation = lazy_instance(TokenMean),
-        token_weight: TokenWeight | None = lazy_instance(MaskTruncated),
-        **kwargs: Any,
-    ) -> None:
-        """
-        Args:
-            sampler: which completions the policy learns from.
-            clip: how far one update may go.
-            aggregation: what a token weighs in the loss.
-            token_weight: which rows or tokens carry how much loss; null trains on truncated completions as well.
-            **kwargs: the other slots of `GroupRelative`.
-        """
-        super().__init__(sampler=sampler, clip=clip, aggregation=aggregation, token_weight=token_weight, **kwargs)
+    sampler = DynamicSampler(group_size=16, max_rounds=10)
+    clip = DecoupledClip(low=0.2, high=0.28)
+    aggregation = TokenMean()
+    token_weight = MaskTruncated()
 
 
 @hookimpl

@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from jsonargparse import lazy_instance
-
-from lightrl import Advantage, Aggregation, ClipScheme, GroupRelative, GroupSampler, Sampler, SequenceSumTokenMean, hookimpl
+from lightrl import GroupRelative, GroupSampler, SequenceSumTokenMean, hookimpl
 from lightrl_dcpo.adaptive_clip import DynamicAdaptiveClip
 from lightrl_dcpo.smoothed import SmoothedAdvantage
 
@@ -22,23 +20,10 @@ class DCPO(GroupRelative):
 
     best_for = "verifiable rewards over several epochs of the same prompts, where redrawing groups without signal costs too much"
 
-    def __init__(
-        self,
-        sampler: Sampler = lazy_instance(GroupSampler, group_size=16),
-        advantage: Advantage = lazy_instance(SmoothedAdvantage),
-        clip: ClipScheme = lazy_instance(DynamicAdaptiveClip),
-        aggregation: Aggregation = lazy_instance(SequenceSumTokenMean),
-        **kwargs: Any,
-    ) -> None:
-        """
-        Args:
-            sampler: which completions the policy learns from.
-            advantage: how much better than expected a completion was.
-            clip: how far one update may go.
-            aggregation: what a token weighs in the loss.
-            **kwargs: the other slots of `GroupRelative`.
-        """
-        super().__init__(sampler=sampler, advantage=advantage, clip=clip, aggregation=aggregation, **kwargs)
+    sampler = GroupSampler(group_size=16)
+    advantage = SmoothedAdvantage()
+    clip = DynamicAdaptiveClip()
+    aggregation = SequenceSumTokenMean()
 
 
 @hookimpl

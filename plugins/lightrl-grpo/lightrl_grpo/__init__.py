@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from jsonargparse import lazy_instance
-
-from lightrl import KL, Advantage, Aggregation, ConstantLength, GroupCentered, GroupRelative, KLPenalty, hookimpl
+from lightrl import ConstantLength, GroupCentered, GroupRelative, KLPenalty, hookimpl
 from lightrl_grpo.process import StepNormalized
 
 __all__ = ["GRPO", "DrGRPO", "StepNormalized"]
@@ -21,13 +19,7 @@ class GRPO(GroupRelative):
 
     best_for = "verifiable rewards, many completions per prompt, and a tuned model that must stay near its start"
 
-    def __init__(self, kl: KL | None = lazy_instance(KLPenalty, estimator="k3", loss_coefficient=0.04), **kwargs: Any) -> None:
-        """
-        Args:
-            kl: how the policy is tied to the reference; null trains without one.
-            **kwargs: the other slots of `GroupRelative`.
-        """
-        super().__init__(kl=kl, **kwargs)
+    kl = KLPenalty(estimator="k3", loss_coefficient=0.04)
 
 
 class DrGRPO(GroupRelative):
@@ -41,20 +33,8 @@ class DrGRPO(GroupRelative):
 
     best_for = "GRPO where wrong answers grow longer and longer, or very easy and very hard prompts get too much weight"
 
-    def __init__(
-        self,
-        advantage: Advantage = lazy_instance(GroupCentered),
-        aggregation: Aggregation = lazy_instance(ConstantLength, length=3000),
-        **kwargs: Any,
-    ) -> None:
-        """
-        Args:
-            advantage: how much better than expected a token was.
-            aggregation: what a token weighs in the loss; its length is the longest response that can occur, 3000 in the
-                authors' code: set it to your own limit.
-            **kwargs: the other slots of `GroupRelative`.
-        """
-        super().__init__(advantage=advantage, aggregation=aggregation, **kwargs)
+    advantage = GroupCentered()
+    aggregation = ConstantLength(length=3000)
 
 
 @hookimpl

@@ -3,7 +3,7 @@
 from typing import Any
 
 from lightrl import hookimpl
-from lightrl_gspo.bundles import GSPO, GSPOToken
+from lightrl_gspo.gspo import GSPO, GSPOToken
 from lightrl_gspo.ratio import SequenceTokenRatio
 
 __all__ = ["GSPO", "GSPOToken", "SequenceTokenRatio"]

@@ -1,10 +1,6 @@
 """PPO (Schulman et al. 2017, arXiv:1707.06347), clipped and with an adaptive penalty."""
 
-from typing import Any
-
-from jsonargparse import lazy_instance
-
-from lightrl import KL, ActorCritic, ClipScheme, KLPenalty, NoClip
+from lightrl import ActorCritic, KLPenalty, NoClip
 from lightrl_ppo.target_kl import TargetKL
 
 
@@ -19,16 +15,8 @@ class PPO(ActorCritic):
 
     best_for = "dense or learnt rewards, where a critic can tell the tokens apart; twice the memory of the group algorithms"
 
-    def __init__(
-        self, kl: KL | None = lazy_instance(KLPenalty, estimator="k1", reward_coefficient=0.05), epochs: int = 4, **kwargs: Any
-    ) -> None:
-        """
-        Args:
-            kl: how the policy is tied to the reference; null trains without one.
-            epochs: passes over each rollout; at least 1.
-            **kwargs: the other slots of `ActorCritic`.
-        """
-        super().__init__(kl=kl, epochs=epochs, **kwargs)
+    kl = KLPenalty(estimator="k1", reward_coefficient=0.05)
+    epochs = 4
 
 
 class PPOPenalty(ActorCritic):
@@ -41,18 +29,6 @@ class PPOPenalty(ActorCritic):
 
     best_for = "comparisons with PPO's paper, which found the clip to do better"
 
-    def __init__(
-        self,
-        clip: ClipScheme = lazy_instance(NoClip),
-        kl: KL | None = lazy_instance(KLPenalty, estimator="k3", loss_coefficient=1.0, against="old", controller=lazy_instance(TargetKL)),
-        epochs: int = 4,
-        **kwargs: Any,
-    ) -> None:
-        """
-        Args:
-            clip: how far one update may go; here the penalty holds the policy.
-            kl: the penalty, against the policy that sampled.
-            epochs: passes over each rollout; at least 1.
-            **kwargs: the other slots of `ActorCritic`.
-        """
-        super().__init__(clip=clip, kl=kl, epochs=epochs, **kwargs)
+    clip = NoClip()
+    kl = KLPenalty(estimator="k3", loss_coefficient=1.0, against="old", controller=TargetKL())
+    epochs = 4

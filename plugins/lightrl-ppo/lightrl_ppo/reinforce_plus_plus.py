@@ -1,18 +1,9 @@
 """REINFORCE++ (Hu et al. 2025, arXiv:2501.03262), alone and with the group's mean as baseline."""
 
-from typing import Any
-
-from jsonargparse import lazy_instance
-
 from lightrl import (
-    KL,
-    Advantage,
-    Aggregation,
     Algorithm,
-    ClipScheme,
     GroupSampler,
     KLPenalty,
-    Sampler,
     SequenceMean,
     SymmetricClip,
     TokenMean,
@@ -30,25 +21,11 @@ class ReinforcePlusPlus(Algorithm):
 
     best_for = "one completion per prompt and many different prompts; hard to game by a prompt that is easy"
 
-    def __init__(
-        self,
-        sampler: Sampler = lazy_instance(GroupSampler, group_size=1),
-        advantage: Advantage = lazy_instance(WhitenedReturn),
-        clip: ClipScheme = lazy_instance(SymmetricClip, epsilon=0.2),
-        aggregation: Aggregation = lazy_instance(SequenceMean),
-        kl: KL | None = lazy_instance(KLPenalty, estimator="k1", reward_coefficient=0.001),
-        **kwargs: Any,
-    ) -> None:
-        """
-        Args:
-            sampler: which completions the policy learns from.
-            advantage: the whitened return.
-            clip: how far one update may go.
-            aggregation: what a token weighs in the loss.
-            kl: how the policy is tied to the reference; null trains without one.
-            **kwargs: the other slots of `Algorithm`.
-        """
-        super().__init__(sampler=sampler, advantage=advantage, clip=clip, aggregation=aggregation, kl=kl, **kwargs)
+    sampler = GroupSampler(group_size=1)
+    advantage = WhitenedReturn()
+    clip = SymmetricClip(epsilon=0.2)
+    aggregation = SequenceMean()
+    kl = KLPenalty(estimator="k1", reward_coefficient=0.001)
 
 
 class ReinforcePlusPlusBaseline(ReinforcePlusPlus):
@@ -61,20 +38,7 @@ class ReinforcePlusPlusBaseline(ReinforcePlusPlus):
 
     best_for = "groups of completions where the batch's deviation is a steadier scale than each group's own"
 
-    def __init__(
-        self,
-        sampler: Sampler = lazy_instance(GroupSampler, group_size=8),
-        advantage: Advantage = lazy_instance(WhitenedReturn, baseline="group"),
-        aggregation: Aggregation = lazy_instance(TokenMean),
-        kl: KL | None = lazy_instance(KLPenalty, estimator="k2", loss_coefficient=0.001),
-        **kwargs: Any,
-    ) -> None:
-        """
-        Args:
-            sampler: which completions the policy learns from.
-            advantage: the centred and scaled reward.
-            aggregation: what a token weighs in the loss.
-            kl: how the policy is tied to the reference; null trains without one.
-            **kwargs: the other slots of `ReinforcePlusPlus`.
-        """
-        super().__init__(sampler=sampler, advantage=advantage, aggregation=aggregation, kl=kl, **kwargs)
+    sampler = GroupSampler(group_size=8)
+    advantage = WhitenedReturn(baseline="group")
+    aggregation = TokenMean()
+    kl = KLPenalty(estimator="k2", loss_coefficient=0.001)

@@ -1,12 +1,9 @@
 """ReMax (Li et al. 2023, arXiv:2310.10505): the score of the greedy completion is the baseline."""
 
-from typing import Any
-
 import torch
-from jsonargparse import lazy_instance
 from torch import Tensor
 
-from lightrl import Advantage, Collection, Experience, GroupSampler, Sampler, ScoredRollout
+from lightrl import Collection, Experience, GroupSampler, ScoredRollout
 from lightrl_ppo.baselines import CentredReturn
 from lightrl_ppo.reinforce import REINFORCE
 
@@ -67,16 +64,5 @@ class ReMax(REINFORCE):
 
     best_for = "one completion per prompt with a baseline of its own; one greedy completion more to generate, none to train"
 
-    def __init__(
-        self,
-        sampler: Sampler = lazy_instance(GreedyBaselineSampler),
-        advantage: Advantage = lazy_instance(GreedyCentered),
-        **kwargs: Any,
-    ) -> None:
-        """
-        Args:
-            sampler: which completions the policy learns from; it also leaves the greedy reward.
-            advantage: the return and its baseline.
-            **kwargs: the other slots of `REINFORCE`.
-        """
-        super().__init__(sampler=sampler, advantage=advantage, **kwargs)
+    sampler = GreedyBaselineSampler()
+    advantage = GreedyCentered()

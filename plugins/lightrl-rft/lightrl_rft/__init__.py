@@ -2,19 +2,7 @@
 
 from typing import Any
 
-from jsonargparse import lazy_instance
-
-from lightrl import (
-    Advantage,
-    Aggregation,
-    ClipScheme,
-    GroupRelative,
-    PolicyGradient,
-    SequenceSum,
-    TokenMean,
-    TokenWeight,
-    hookimpl,
-)
+from lightrl import GroupRelative, PolicyGradient, SequenceSum, TokenMean, hookimpl
 from lightrl_rft.best_against_worst import BestAgainstWorst
 from lightrl_rft.imitation import Imitation
 from lightrl_rft.selection import AtLeast, BestAndWorst, BestOfGroup
@@ -33,23 +21,10 @@ class ExpertIteration(GroupRelative):
 
     best_for = "a reward that tells right from wrong and a policy that is sometimes right: robust, and nothing to tune"
 
-    def __init__(
-        self,
-        advantage: Advantage = lazy_instance(Imitation),
-        clip: ClipScheme = lazy_instance(PolicyGradient),
-        aggregation: Aggregation = lazy_instance(TokenMean),
-        token_weight: TokenWeight | None = lazy_instance(BestOfGroup),
-        **kwargs: Any,
-    ) -> None:
-        """
-        Args:
-            advantage: how much better than expected a completion was.
-            clip: how far one update may go.
-            aggregation: what a token weighs in the loss.
-            token_weight: which completions are imitated.
-            **kwargs: the other slots of `GroupRelative`.
-        """
-        super().__init__(advantage=advantage, clip=clip, aggregation=aggregation, token_weight=token_weight, **kwargs)
+    advantage = Imitation()
+    clip = PolicyGradient()
+    aggregation = TokenMean()
+    token_weight = BestOfGroup()
 
 
 class OnlineDPO(GroupRelative):
@@ -62,23 +37,10 @@ class OnlineDPO(GroupRelative):
 
     best_for = "a judge or reward model that ranks better than it scores, and a policy that must stay near its reference"
 
-    def __init__(
-        self,
-        advantage: Advantage = lazy_instance(BestAgainstWorst),
-        clip: ClipScheme = lazy_instance(PolicyGradient),
-        aggregation: Aggregation = lazy_instance(SequenceSum),
-        token_weight: TokenWeight | None = lazy_instance(BestAndWorst),
-        **kwargs: Any,
-    ) -> None:
-        """
-        Args:
-            advantage: how much better than expected a completion was.
-            clip: how far one update may go.
-            aggregation: what a token weighs in the loss.
-            token_weight: which completions make the pairs.
-            **kwargs: the other slots of `GroupRelative`.
-        """
-        super().__init__(advantage=advantage, clip=clip, aggregation=aggregation, token_weight=token_weight, **kwargs)
+    advantage = BestAgainstWorst()
+    clip = PolicyGradient()
+    aggregation = SequenceSum()
+    token_weight = BestAndWorst()
 
 
 @hookimpl

@@ -2,22 +2,14 @@
 
 from typing import Any
 
-from jsonargparse import lazy_instance
-
 from lightrl import (
     ActorCritic,
-    Advantage,
-    Aggregation,
-    ClipScheme,
-    Critic,
     DecoupledClip,
     GroupNormalized,
     GroupRelative,
     GroupSampler,
-    LossTerm,
     PolicyGradient,
     PositiveNLL,
-    Sampler,
     TokenMean,
     ValueModel,
     hookimpl,
@@ -57,19 +49,8 @@ class CISPO(GroupRelative):
 
     best_for = "long chains of thought, where rare decisive tokens must not lose their gradient to a clip"
 
-    def __init__(
-        self,
-        clip: ClipScheme = lazy_instance(CappedImportance),
-        aggregation: Aggregation = lazy_instance(TokenMean),
-        **kwargs: Any,
-    ) -> None:
-        """
-        Args:
-            clip: how far one update may go.
-            aggregation: what a token weighs in the loss.
-            **kwargs: the other slots of `GroupRelative`.
-        """
-        super().__init__(clip=clip, aggregation=aggregation, **kwargs)
+    clip = CappedImportance()
+    aggregation = TokenMean()
 
 
 class SAPO(GroupRelative):
@@ -82,13 +63,7 @@ class SAPO(GroupRelative):
 
     best_for = "several steps per rollout where a hard clip throws too much away, as with mixture-of-experts policies"
 
-    def __init__(self, clip: ClipScheme = lazy_instance(SoftGate), **kwargs: Any) -> None:
-        """
-        Args:
-            clip: how far one update may go.
-            **kwargs: the other slots of `GroupRelative`.
-        """
-        super().__init__(clip=clip, **kwargs)
+    clip = SoftGate()
 
 
 class GMPO(GroupRelative):
@@ -101,13 +76,7 @@ class GMPO(GroupRelative):
 
     best_for = "several steps per rollout on noisy ratios: no single token can dominate its completion"
 
-    def __init__(self, clip: ClipScheme = lazy_instance(GeometricMeanClip), **kwargs: Any) -> None:
-        """
-        Args:
-            clip: how far one update may go.
-            **kwargs: the other slots of `GroupRelative`.
-        """
-        super().__init__(clip=clip, **kwargs)
+    clip = GeometricMeanClip()
 
 
 class GPG(GroupRelative):
@@ -122,23 +91,10 @@ class GPG(GroupRelative):
 
     best_for = "a first baseline with groups: one step per rollout, nothing but centred rewards to tune"
 
-    def __init__(
-        self,
-        sampler: Sampler = lazy_instance(ValidFractionSampler),
-        advantage: Advantage = lazy_instance(GroupCenteredScaled),
-        clip: ClipScheme = lazy_instance(PolicyGradient),
-        aggregation: Aggregation = lazy_instance(TokenMean),
-        **kwargs: Any,
-    ) -> None:
-        """
-        Args:
-            sampler: which completions the policy learns from.
-            advantage: how much better than expected a token was.
-            clip: how far one update may go.
-            aggregation: what a token weighs in the loss.
-            **kwargs: the other slots of `GroupRelative`.
-        """
-        super().__init__(sampler=sampler, advantage=advantage, clip=clip, aggregation=aggregation, **kwargs)
+    sampler = ValidFractionSampler()
+    advantage = GroupCenteredScaled()
+    clip = PolicyGradient()
+    aggregation = TokenMean()
 
 
 class LitePPO(GroupRelative):
@@ -151,19 +107,8 @@ class LitePPO(GroupRelative):
 
     best_for = "base models and binary rewards, where the spread within a single group is mostly noise"
 
-    def __init__(
-        self,
-        advantage: Advantage = lazy_instance(GroupNormalized, std="batch"),
-        aggregation: Aggregation = lazy_instance(TokenMean),
-        **kwargs: Any,
-    ) -> None:
-        """
-        Args:
-            advantage: how much better than expected a token was.
-            aggregation: what a token weighs in the loss.
-            **kwargs: the other slots of `GroupRelative`.
-        """
-        super().__init__(advantage=advantage, aggregation=aggregation, **kwargs)
+    advantage = GroupNormalized(std="batch")
+    aggregation = TokenMean()
 
 
 class VAPO(ActorCritic):
@@ -178,25 +123,11 @@ class VAPO(ActorCritic):
 
     best_for = "long chains of thought with one reward at the end, where there is memory and time to train a critic"
 
-    def __init__(
-        self,
-        sampler: Sampler = lazy_instance(GroupSampler, group_size=16),
-        advantage: Advantage = lazy_instance(LengthAdaptiveGAE),
-        critic: Critic | None = lazy_instance(ValueModel, warmup_rollouts=50),
-        clip: ClipScheme = lazy_instance(DecoupledClip, low=0.2, high=0.28),
-        positive_nll: LossTerm | None = lazy_instance(PositiveNLL, coefficient=0.1),
-        **kwargs: Any,
-    ) -> None:
-        """
-        Args:
-            sampler: which completions the policy learns from.
-            advantage: how much better than expected a token was.
-            critic: predicts the return.
-            clip: how far one update may go.
-            positive_nll: the term that imitates completions with a reward above 0; null: none.
-            **kwargs: the other slots of `ActorCritic`.
-        """
-        super().__init__(sampler=sampler, advantage=advantage, critic=critic, clip=clip, positive_nll=positive_nll, **kwargs)
+    sampler = GroupSampler(group_size=16)
+    advantage = LengthAdaptiveGAE()
+    critic = ValueModel(warmup_rollouts=50)
+    clip = DecoupledClip(low=0.2, high=0.28)
+    positive_nll = PositiveNLL(coefficient=0.1)
 
 
 @hookimpl

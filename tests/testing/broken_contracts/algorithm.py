@@ -13,27 +13,6 @@ KIND = "algorithm"
 SHARED = TokenMean()
 
 
-class Sharing(GroupRelative):
-    """Broken on purpose: all instances have one aggregation."""
-
-    def __init__(self) -> None:
-        super().__init__(aggregation=SHARED)
-
-
-class Motionless(GroupRelative):
-    """Broken on purpose: nothing is ever clipped less than completely."""
-
-    def __init__(self) -> None:
-        super().__init__(clip=Zero())
-
-
-class Backwards(GroupRelative):
-    """Broken on purpose: it unlearns."""
-
-    def __init__(self) -> None:
-        super().__init__(clip=Reversed())
-
-
 class Zero(NoClip):
     def surrogate(self, log_ratio: Any, *given: Any) -> Surrogate:
         return Surrogate(0 * log_ratio, *(torch.zeros_like(log_ratio, dtype=torch.bool),) * 2)
@@ -42,6 +21,26 @@ class Zero(NoClip):
 class Reversed(PolicyGradient):
     def surrogate(self, log_ratio: Any, advantages: Any, *given: Any) -> Surrogate:
         return super().surrogate(log_ratio, -advantages, *given)
+
+
+class Sharing(GroupRelative):
+    """Broken on purpose: all instances have one aggregation."""
+
+    def _check(self) -> None:
+        self.aggregation = SHARED
+        super()._check()
+
+
+class Motionless(GroupRelative):
+    """Broken on purpose: nothing is ever clipped less than completely."""
+
+    clip = Zero()
+
+
+class Backwards(GroupRelative):
+    """Broken on purpose: it unlearns."""
+
+    clip = Reversed()
 
 
 BROKEN = {

@@ -16,6 +16,7 @@ from lightrl import (
     DigitSorting,
     DiscountedReturn,
     GroupNormalized,
+    GroupRelative,
     GroupSampler,
     KLPenalty,
     LoraPolicy,
@@ -29,7 +30,7 @@ from lightrl import (
     TransformersEngine,
     ValueHead,
 )
-from lightrl.algorithms.algorithm import SLOTS
+from lightrl.algorithms.slots import slots_of
 from lightrl.kinds import KINDS
 from lightrl.parts.function import Function
 from lightrl.registry.classes import registry
@@ -47,6 +48,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 """What a class is built with where its defaults do not do, or do nothing."""
 
+SLOTS = slots_of(Algorithm)
 KIND_OF = {slot: next(title for title, kind in KINDS.items() if kind.base_class is base) for slot, base in SLOTS.items()}
 
 
@@ -84,7 +86,7 @@ def bundle(chosen: dict[str, Any]) -> Algorithm:
         slots.setdefault("kl", KLPenalty(loss_coefficient=0.1))
     neutral = {"sampler": GroupSampler(4), "advantage": GroupNormalized(), "clip": SymmetricClip(), "aggregation": SequenceMean()}
     old = "recompute" if "correction" in chosen else "rollout"
-    return Algorithm(**{**neutral, **slots}, old_logprobs=old)  # type: ignore[arg-type]
+    return GroupRelative(**{**neutral, **slots}, old_logprobs=old)
 
 
 class Crossing(PolicyOptimization):

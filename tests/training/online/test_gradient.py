@@ -9,6 +9,7 @@ import torch
 
 from lightrl import (
     GAE,
+    ActorCritic,
     Aggregation,
     Algorithm,
     ConstantLength,
@@ -29,7 +30,6 @@ from lightrl import (
     SymmetricClip,
     TinyPolicy,
     TokenMean,
-    ValueHead,
 )
 from lightrl.testing import CodePoints, ReplayEngine, quiet_trainer, random_rollout
 
@@ -116,9 +116,7 @@ def test_a_critic_is_part_of_the_same_step() -> None:
     rollout = rollout_of("float64")
 
     def actor_critic() -> Algorithm:
-        return Algorithm(
-            sampler=GroupSampler(group_size=4), advantage=GAE(), clip=SymmetricClip(), aggregation=SequenceMean(), critic=ValueHead()
-        )
+        return ActorCritic(sampler=GroupSampler(group_size=4), advantage=GAE(), clip=SymmetricClip(), aggregation=SequenceMean())
 
     torch.manual_seed(3)
     whole = gradient(actor_critic(), rollout, "float64", None)

@@ -1,0 +1,137 @@
+"""The checks that every algorithm passes when it is built: what it refuses, and what it warns of."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from lightrl.algorithms.slots import required_slots, slots_of
+from lightrl.parts.base import NEEDS, Part
+from lightrl.parts.loss_term import LossTerm
+from lightrl.parts.ratio import TokenRatio
+
+if TYPE_CHECKING:
+    from lightrl.algorithms.algorithm import Algorithm
+
+
+def refuse_unsuitable(algorithm: Algorithm) -> None:
+    """Refuse parts and values that do not fit their slots or each other.
+
+    Args:
+        algorithm: with all its slots.
+
+    Raises:
+        ValueError: something does not fit; the message names both sides.
+    """
+    _refuse_wrong_kinds(algorithm)
+    _refuse_wrong_values(algorithm)
+    _refuse_needs(algorithm)
+    _refuse_row_constant(algorithm)
+    _refuse_baseline(algorithm)
+    _refuse_critic(algorithm)
+    _refuse_correction(algorithm)
+
+
+def _refuse_wrong_kinds(algorithm: Algorithm) -> None:
+    name, required = type(algorithm).__name__, required_slots(type(algorithm))
+    for slot, kind in slots_of(type(algorithm)).items():
+        part = getattr(algorithm, slot)
+        if part is not None and not isinstance(part, kind):
+            raise ValueError(f"{name}.{slot} wants a {kind.__name__}, got {type(part).__name__}")
+        if part is None and slot in required:
+            raise ValueError(f"{name}.{slot} cannot be null: every algorithm has one")
+
+
+def _refuse_wrong_values(algorithm: Algorithm) -> None:
+    name, epochs, minibatches = type(algorithm).__name__, algorithm.epochs, algorithm.minibatches
+    if epochs < 1 or minibatches < 1:
+        raise ValueError(f"{name} needs epochs >= 1 and minibatches >= 1, got epochs={epochs}, minibatches={minibatches}")
+    if algorithm.stop_kl is not None and algorithm.stop_kl <= 0:
+        raise ValueError(f"{name} needs stop_kl > 0 or null, got {algorithm.stop_kl}")
+    if algorithm.old_logprobs not in ("rollout", "recompute"):
+        raise ValueError(f"{name} needs old_logprobs 'rollout' or 'recompute', got {algorithm.old_logprobs!r}")
+
+
+def _refuse_needs(algorithm: Algorithm) -> None:
+    unknown = algorithm.needs - NEEDS
+    if unknown:
+        name = type(algorithm).__name__
+        raise ValueError(f"{name} has a part that needs {sorted(unknown)}; a part may need: {', '.join(sorted(NEEDS))}")
+    blind = [part for part in algorithm.parts.values() if "entropy" in part.needs and not isinstance(part, LossTerm)]
+    if blind:
+        raise ValueError(
+            f"{type(blind[0]).__name__} needs the policy's entropy, which is there while a step is computed and given to loss terms "
+            "alone: make it a LossTerm, or use the log-probs of the sampled tokens, experience.old_logprobs"
+        )
+
+
+def _refuse_row_constant(algorithm: Algorithm) -> None:
+    for part in (algorithm.ratio, algorithm.clip):
+        if part.row_constant and not algorithm.aggregation.divides_by_row_length:
+            raise ValueError(
+                f"{type(part).__name__} gives a row one value, and {type(algorithm.aggregation).__name__} would count it once per "
+                "token, so that long rows weigh more; use aggregation SequenceMean or SequenceSumTokenMean"
+            )
+    if algorithm.clip.token_ratio_only and not isinstance(algorithm.ratio, TokenRatio):
+        clip, ratio = type(algorithm.clip).__name__, type(algorithm.ratio).__name__
+        raise ValueError(f"{clip} needs the log-prob of each token, so ratio TokenRatio; got {ratio}")
+
+
+def _refuse_baseline(algorithm: Algorithm) -> None:
+    comparing: list[Part] = [algorithm.advantage] if algorithm.advantage.baseline == "group" else []
+    comparing += [algorithm.token_weight] if algorithm.token_weight is not None and algorithm.token_weight.compares else []
+    if comparing and algorithm.sampler.group_size < 2:
+        raise ValueError(
+            f"{type(comparing[-1]).__name__} compares completions of one prompt, so the sampler's group_size must be "
+            f"2 or more; got {type(algorithm.sampler).__name__} with {algorithm.sampler.group_size}"
+        )
+    missing = sorted(algorithm.advantage.needs_extras - algorithm.sampler.gives_extras)
+    if missing:
+        raise ValueError(
+            f"{type(algorithm.advantage).__name__} needs {', '.join(missing)} for each row, and the sampler "
+            f"{type(algorithm.sampler).__name__} does not leave that: use the sampler that the advantage was written for"
+        )
+    if algorithm.advantage.imitates and algorithm.token_weight is None:
+        raise ValueError(
+            f"{type(algorithm.advantage).__name__} would imitate every completion, the bad ones too: set token_weight to what chooses, "
+            "as BestOfGroup does"
+        )
+
+
+def _refuse_critic(algorithm: Algorithm) -> None:
+    if "values" in algorithm.needs and algorithm.critic is None:
+        raise ValueError(f"{type(algorithm.advantage).__name__} needs values, and no critic gives them: set critic, as to ValueHead")
+    if algorithm.critic is not None and "values" not in algorithm.needs:
+        raise ValueError(
+            f"{type(algorithm.critic).__name__} would be trained and never used: {type(algorithm.advantage).__name__} needs no values; "
+            "set critic to null or advantage to GAE"
+        )
+
+
+def _refuse_correction(algorithm: Algorithm) -> None:
+    if algorithm.correction is not None and algorithm.old_logprobs == "rollout":
+        raise ValueError(
+            f"{type(algorithm.correction).__name__} compares the trainer's log-probs with the engine's, but old_logprobs is 'rollout': "
+            "they are the same numbers; set old_logprobs to recompute"
+        )
+
+
+def warn_of_doubtful(algorithm: Algorithm) -> None:
+    """Warn of parts that work together and seldom learn well.
+
+    Args:
+        algorithm: that has passed `refuse_unsuitable`.
+    """
+    held = algorithm.kl is not None and algorithm.kl.against == "old" and algorithm.kl.loss_coefficient > 0
+    if not algorithm.clip.bounded and algorithm.steps_per_rollout > 1 and not held:
+        warnings.warn(
+            f"{type(algorithm.clip).__name__} has no bound, and {algorithm.steps_per_rollout} optimizer steps per rollout leave the policy "
+            "that sampled: use epochs 1 and minibatches 1, or a clip",
+            stacklevel=2,
+        )
+    if algorithm.kl is not None and algorithm.kl.loss_coefficient > 0:
+        if algorithm.kl.reward_coefficient > 0:
+            warnings.warn("KL is in the reward and in the loss: it counts twice", stacklevel=2)
+        exact = getattr(algorithm.kl, "off_policy", False) or algorithm.kl.against == "old"
+        if getattr(algorithm.kl, "estimator", None) == "k1" and not exact:
+            warnings.warn("k1 in the loss has an expected gradient of 0: use k2, k3 or k3_straight_through", stacklevel=2)

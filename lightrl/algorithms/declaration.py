@@ -1,0 +1,152 @@
+"""Classes that state their arguments as class attributes: constructor, signature and help follow from them."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Union, get_args, get_origin
+
+from lightrl.algorithms.attribute_docs import attribute_docs
+from lightrl.algorithms.description import as_config, describe, own_part
+from lightrl.parts.base import Part
+
+REQUIRED = inspect.Parameter.empty
+"""The default of an argument that has none."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a class: an annotated attribute."""
+
+    annotation: object
+    """The type as declared."""
+    default: object
+    """The class attribute; `REQUIRED` if there is none."""
+    help: str
+    """The docstring under the attribute."""
+
+    @property
+    def kind(self) -> type[Part] | None:
+        """The base class of the parts that it takes; None of a plain value."""
+        return next((m for m in _members(self.annotation) if isinstance(m, type) and issubclass(m, Part)), None)
+
+    @property
+    def optional(self) -> bool:
+        """None is allowed."""
+        return type(None) in _members(self.annotation)
+
+
+class Declared:
+    """A class whose annotated attributes are its arguments, each with the docstring under it as help.
+
+    Read on the class, an attribute is the default, where a part stands for the one that every instance makes; read on an instance, it is
+    the instance's own. A subclass changes a default by an attribute without annotation, and adds an argument by one with it. What is
+    annotated as a `ClassVar` is no argument.
+    """
+
+    _arguments: ClassVar[Mapping[str, Argument]]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "__init__" in vars(cls):
+            raise TypeError(
+                f"{cls.__name__} defines __init__, and an algorithm gets that from its attributes: state each part as one, "
+                "such as `clip = DecoupledClip(low=0.2, high=0.28)`"
+            )
+        _refuse_undeclared(cls)
+        for name, value in vars(cls).items():
+            if isinstance(value, Part):
+                describe(value, f"{cls.__name__}.{name}")
+        cls._arguments = _stated(cls)
+        type.__setattr__(cls, "__init__", _constructor(cls))
+        if Declared in cls.__bases__:
+            # jsonargparse starts from the defaults of a base that can be built, and leaves slots at null that a subclass fills
+            missing = frozenset(name for name, argument in cls._arguments.items() if argument.default is REQUIRED)
+            type.__setattr__(cls, "__abstractmethods__", missing)
+
+    def __init__(self, **values: object) -> None:
+        """Take what is given, and make the rest as the class has it.
+
+        Args:
+            **values: arguments by name.
+
+        Raises:
+            TypeError: the class has no such argument, or one is missing.
+            ValueError: the parts cannot work together; the message names both.
+        """
+        arguments, name = arguments_of(type(self)), type(self).__name__
+        if unknown := [key for key in values if key not in arguments]:
+            raise TypeError(f"{name} has no argument {unknown[0]!r}.{_closest(unknown[0], arguments)}")
+        if missing := [key for key, argument in arguments.items() if argument.default is REQUIRED and key not in values]:
+            raise TypeError(f"{name} misses {', '.join(missing)}: give it, or state it as a class attribute")
+        for key, argument in arguments.items():
+            value = values.get(key, argument.default)
+            setattr(self, key, own_part(value, f"{name}.{key}") if isinstance(value, Part) else value)
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse arguments that cannot work together."""
+
+
+def arguments_of(cls: type[Declared]) -> Mapping[str, Argument]:
+    """The arguments of a class by name, in the order in which they were declared, those of the base first."""
+    return cls._arguments
+
+
+def _stated(cls: type[Declared]) -> dict[str, Argument]:
+    annotations: dict[str, object] = {}
+    docs: dict[str, str] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        own = inspect.get_annotations(base, eval_str=True)
+        annotations |= {name: annotation for name, annotation in own.items() if not _is_class_variable(annotation)}
+        docs |= _docs(base)
+    return {name: Argument(annotation, getattr(cls, name, REQUIRED), docs.get(name, "")) for name, annotation in annotations.items()}
+
+
+_docs = functools.cache(attribute_docs)
+
+
+def _constructor(cls: type[Declared]) -> Callable[..., None]:
+    """An `__init__` with a keyword for each argument, its default as a config has it, so that jsonargparse reads all of it."""
+
+    def construct(self: Declared, **values: object) -> None:
+        Declared.__init__(self, **values)
+
+    arguments, kind = arguments_of(cls).items(), inspect.Parameter
+    keywords = [kind(name, kind.KEYWORD_ONLY, default=as_config(a.default), annotation=a.annotation) for name, a in arguments]
+    signature = inspect.Signature([kind("self", kind.POSITIONAL_OR_KEYWORD), *keywords], return_annotation=None)
+    vars(construct)["__signature__"] = signature
+    helps = [f"    {name}: {' '.join(argument.help.split())}" for name, argument in arguments]
+    construct.__doc__ = "\n".join(["Take what is given, and make the rest as the class has it.", "", "Args:", *helps])
+    construct.__name__, construct.__qualname__, construct.__module__ = "__init__", f"{cls.__qualname__}.__init__", cls.__module__
+    return construct
+
+
+def _refuse_undeclared(cls: type[Declared]) -> None:
+    """Refuse a public attribute that looks like an argument and is none: a slot or a value whose name is misspelt."""
+    annotated = [name for base in cls.__mro__ for name in inspect.get_annotations(base)]
+    for name, value in vars(cls).items():
+        if name in annotated or name.startswith("_") or not isinstance(value, (Part, bool, int, float, str, type(None))):
+            continue
+        what = type(value).__name__ if isinstance(value, Part) else repr(value)
+        raise TypeError(
+            f"{cls.__name__}.{name} is {what}, and there is no argument of this name.{_closest(name, annotated)} "
+            f"A new one has a type, as in `{name}: LossTerm | None = ...`; what is to be no argument is a ClassVar"
+        )
+
+
+def _closest(name: str, known: Iterable[str]) -> str:
+    found = difflib.get_close_matches(name, known, 1)
+    return f" Did you mean {found[0]}?" if found else ""
+
+
+def _members(annotation: object) -> tuple[object, ...]:
+    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+
+
+def _is_class_variable(annotation: object) -> bool:
+    return annotation is ClassVar or get_origin(annotation) is ClassVar

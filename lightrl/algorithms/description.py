@@ -1,0 +1,87 @@
+"""Parts as class attributes: each describes the part that every instance gets, and is itself used by nobody."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+from lightrl.parts.base import Part, made_with
+
+
+def describe(part: Part, key: str) -> None:
+    """Remember of a class attribute, and of the parts in its arguments, what each of them describes.
+
+    Args:
+        part: the class attribute.
+        key: where it stands, as `DAPO.clip`.
+
+    Raises:
+        ValueError: the part, or one in its arguments, already describes something else.
+    """
+    if _slot(described_by(part)) == _slot(key):
+        return
+    for path, inner in _tree(part, key):
+        if other := described_by(inner):
+            raise ValueError(_shared(path, other))
+        object.__setattr__(inner, "_describes", path)
+
+
+def own_part(part: Part, key: str) -> Part:
+    """A part that is made anew if it describes one, else the part itself.
+
+    Args:
+        part: given by the caller, or the class attribute.
+        key: where it stands, as `DAPO.clip`.
+
+    Raises:
+        ValueError: a part in its arguments describes another one.
+    """
+    if described_by(part):
+        return part.but()
+    for path, inner in _tree(part, key):
+        if other := described_by(inner):
+            raise ValueError(_shared(path, other))
+    return part
+
+
+def described_by(part: Part) -> str:
+    """The key of what a part describes, as `DAPO.clip`; empty if it is an ordinary part."""
+    return str(vars(part).get("_describes", ""))
+
+
+def as_config(value: object) -> object:
+    """A part as a config has it, `class_path` and `init_args`, with the parts in its arguments; other values as a copy."""
+    if isinstance(value, Part):
+        cls = type(value)
+        arguments = {name: as_config(argument) for name, argument in made_with(value).items()}
+        return {"class_path": f"{cls.__module__}.{cls.__qualname__}"} | ({"init_args": arguments} if arguments else {})
+    if isinstance(value, dict):
+        return {name: as_config(member) for name, member in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(as_config(member) for member in value)
+    return copy.deepcopy(value)
+
+
+def _tree(value: object, key: str) -> Iterator[tuple[str, Part]]:
+    """A part and every part in its arguments, each with its key."""
+    if isinstance(value, Part):
+        yield key, value
+        for name, argument in made_with(value).items():
+            yield from _tree(argument, f"{key}.{name}")
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            yield from _tree(member, f"{key}.{name}")
+    elif isinstance(value, (list, tuple)):
+        for member in value:
+            yield from _tree(member, key)
+
+
+def _slot(key: str) -> str:
+    return key.partition(".")[2]
+
+
+def _shared(key: str, other: str) -> str:
+    return (
+        f"{key} is the part that describes {other}, and no instance would ask it: every instance makes a part of its own for each slot. "
+        f"Write a new one here, or {other}.but()"
+    )

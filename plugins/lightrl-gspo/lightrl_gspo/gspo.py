@@ -1,0 +1,31 @@
+"""GSPO, and GSPO-token for advantages that differ within a completion."""
+
+from lightrl import DecoupledClip, GroupRelative, SequenceRatio
+from lightrl_gspo.ratio import SequenceTokenRatio
+
+
+class GSPO(GroupRelative):
+    """Group sequence policy optimisation: the ratio, and with it the clip, is of whole completions.
+
+    J = 1/G sum_i min(s_i A_i, clip(s_i, 1 - 3e-4, 1 + 4e-4) A_i), s_i = exp(1/L_i sum_t log(pi / old)); no KL, four minibatches
+    per rollout.
+
+    Source: Zheng et al. 2025, arXiv:2507.18071, eqs. 5 to 7 and section 5.1.
+    """
+
+    best_for = "mixture-of-experts policies and long completions, where single tokens' ratios are mostly noise"
+
+    ratio = SequenceRatio()
+    clip = DecoupledClip(low=3e-4, high=4e-4)
+    minibatches = 4
+
+
+class GSPOToken(GSPO):
+    """GSPO with a gradient per token, for advantages that differ within a completion.
+
+    Source: Zheng et al. 2025, arXiv:2507.18071, eqs. 13 and 14.
+    """
+
+    best_for = "GSPO's clip with rewards at the ends of steps or turns"
+
+    ratio = SequenceTokenRatio()
