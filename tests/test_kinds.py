@@ -9,7 +9,8 @@ import pytest
 
 import lightrl
 from lightrl import hookspecs
-from lightrl.algorithms.algorithm import Algorithm, slots_of
+from lightrl.algorithms.algorithm import Algorithm
+from lightrl.algorithms.slots import slots_of
 from lightrl.config.signatures import arguments_of
 from lightrl.kinds import KINDS, Kind
 
