@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lightrl.algorithms.algorithm import Algorithm
 from lightrl.algorithms.group_relative import GroupRelative
 from lightrl.parts.advantage import Advantage, Advantages
 from lightrl.testing.checks.check import Make, contract_check, expect, expect_same, expect_shape, expect_statistics
@@ -157,8 +158,8 @@ def honest_needs(make: Make[Advantage]) -> None:
         _expect_equal(make().compute(rows), part.compute(replace(rows, **given, returns=None)), "it uses what it does not need", rows)
 
 
-def _with(part: Advantage) -> GroupRelative:
-    algorithm = GroupRelative()
+def _with(part: Advantage) -> Algorithm:
+    algorithm: Algorithm = GroupRelative()
     algorithm.advantage = part
     return algorithm
 
