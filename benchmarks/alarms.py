@@ -17,8 +17,8 @@ from typing import Any
 import yaml
 
 from lightrl.callbacks.alarms import Alarms
-from lightrl.config.building import build
 from lightrl.config.resolve import resolve
+from lightrl.config.run import Run
 from lightrl.config.settings import read_words
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
@@ -115,10 +115,10 @@ def fit(words: list[str], changes: Mapping[str, Any], out: Path, *callbacks: Any
     file.write_text(yaml.safe_dump(dict(changes)))
     logger = ["--trainer.logger=TensorBoardLogger", f"--trainer.logger.save_dir={out.parent}", f"--trainer.logger.name={out.name}"]
     words = [words[0], words[1], "--config", str(file), *words[2:], *logger, "--trainer.enable_progress_bar=false"]
-    cli = build("fit", resolve("fit", read_words(words)), run=False)
-    cli.trainer.callbacks = [c for c in cli.trainer.callbacks if not (callbacks and isinstance(c, Alarms))] + list(callbacks)
-    cli.trainer.fit(cli.model, datamodule=cli.datamodule)
-    return cli.trainer
+    run = Run("fit", resolve("fit", read_words(words)))
+    run.trainer.callbacks = [c for c in run.trainer.callbacks if not (callbacks and isinstance(c, Alarms))] + list(callbacks)
+    run.start()
+    return run.trainer
 
 
 def shown(raised: Mapping[str, int]) -> str:

@@ -281,7 +281,7 @@ def import_once() -> None:
     registry()
     import killtest_parts  # noqa: F401
 
-    import lightrl.config.lightning_cli
+    import lightrl.config.run
     import lightrl.training.online.policy_optimization  # noqa: F401
 
 

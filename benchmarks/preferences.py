@@ -30,6 +30,7 @@ import yaml
 from learn import ACCURACY, CONFIGS, events, fit, resolved, seeded, warm_start
 
 from lightrl import LabelledObjective
+from lightrl.config.building import Builder
 
 GAIN, WITHIN = 0.15, 60.0
 OFFLINE = ("dpo", "ipo", "simpo", "orpo", "kto")
@@ -144,7 +145,7 @@ def completions(config: Path, run: Path) -> tuple[int, int]:
 def models(model: Any) -> list[str]:
     """What a run holds: each is as large as the policy, but for a head."""
     if "algorithm" not in model.takes:
-        return ["policy", *(["reference"] if "ref_logprobs" in model.value("objective").build().needs else [])]
+        return ["policy", *(["reference"] if "ref_logprobs" in Builder().build(model.value("objective"), "model.objective").needs else [])]
     algorithm = model.value("algorithm")
     held = ["policy", *(["reference"] if algorithm.value("kl") is not None else [])]
     if algorithm.value("critic") is not None:

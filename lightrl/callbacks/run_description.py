@@ -16,14 +16,13 @@ from lightrl.config.choice import Choice
 class DescribeRun(Callback):
     """Writes the resolved config and the table of `lightrl explain` as text; a logger without text gets the config as hyper-parameters."""
 
-    def __init__(self, algorithm: Choice | None) -> None:
+    def __init__(self, text: str, algorithm: Choice | None) -> None:
         """
         Args:
-            algorithm: the bundle as the config has it; None: the module has none.
+            text: the resolved config as YAML.
+            algorithm: as the config has it; None: the module has none.
         """
-        self.algorithm = algorithm
-        self.text = ""
-        """The resolved config as YAML; known when the run starts."""
+        self.text, self.algorithm = text, algorithm
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Write both, on the first rank."""

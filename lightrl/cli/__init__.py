@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 
-from lightrl.config.errors import ConfigError, report
+from lightrl.config.errors import ConfigError, closest, report
 
 RUN_VERBS = ("fit", "validate", "test", "predict")
 """Verbs that Lightning's Trainer carries out."""
+VERBS = {
+    "check": "lightrl.cli.run.check.check",
+    "generate": "lightrl.cli.data_tools.generate.generate",
+    "sample": "lightrl.cli.data_tools.sample.sample",
+    "export": "lightrl.cli.export.export.export",
+    "algorithms": "lightrl.cli.catalogue.algorithms.algorithms",
+    "explain": "lightrl.cli.catalogue.explain.explain",
+    "diff": "lightrl.cli.catalogue.diff.diff",
+    "configs": "lightrl.cli.catalogue.configs.configs",
+    "plugins": "lightrl.cli.plugin_tools.plugins.plugins",
+    "reward": "lightrl.cli.data_tools.reward.reward",
+}
+"""The function that carries out each of the other verbs; it is given the words after the verb."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,94 +44,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
-    from lightrl.cli.overview import overview, version
-
     verb, rest = (words[0], words[1:]) if words else ("--help", [])
-    if verb in ("--version", "-V"):
-        return version()
-    if verb in ("--help", "-h", "help"):
-        return overview()
-    verbs: dict[str, Callable[[list[str]], int]] = {
-        "check": _check,
-        "generate": _generate,
-        "sample": _sample,
-        "export": _export,
-        "algorithms": _algorithms,
-        "explain": _explain,
-        "diff": _diff,
-        "configs": _configs,
-        "plugins": _plugins,
-        "reward": _reward,
-    }
+    if verb in ("--version", "-V", "--help", "-h", "help"):
+        from lightrl.cli.overview import overview, version
+
+        return version() if verb in ("--version", "-V") else overview()
     if verb in RUN_VERBS:
-        from lightrl.cli.run.trainer_verbs import run
+        from lightrl.cli.run.trainer_verbs import carry_out
 
-        return run(verb, rest)
-    if verb in verbs:
-        return verbs[verb](rest)
-    from lightrl.config.errors import closest
-
-    known = [*RUN_VERBS, *verbs]
-    raise ConfigError(
-        f"lightrl {verb}", f"there is no verb {verb!r}.{closest(verb, known)} Verbs: {', '.join(known)}.", "See: lightrl --help"
-    )
-
-
-def _check(rest: list[str]) -> int:
-    from lightrl.cli.run.check import check
-
-    return check(rest)
-
-
-def _generate(rest: list[str]) -> int:
-    from lightrl.cli.data_tools.generate import generate
-
-    return generate(rest)
-
-
-def _sample(rest: list[str]) -> int:
-    from lightrl.cli.data_tools.sample import sample
-
-    return sample(rest)
-
-
-def _export(rest: list[str]) -> int:
-    from lightrl.cli.export.export import export
-
-    return export(rest)
-
-
-def _configs(rest: list[str]) -> int:
-    from lightrl.cli.catalogue.configs import configs
-
-    return configs(rest)
-
-
-def _plugins(rest: list[str]) -> int:
-    from lightrl.cli.plugin_tools.plugins import plugins
-
-    return plugins(rest)
-
-
-def _algorithms(rest: list[str]) -> int:
-    from lightrl.cli.catalogue.algorithms import algorithms
-
-    return algorithms(rest)
-
-
-def _explain(rest: list[str]) -> int:
-    from lightrl.cli.catalogue.explain import explain
-
-    return explain(rest)
-
-
-def _diff(rest: list[str]) -> int:
-    from lightrl.cli.catalogue.diff import diff
-
-    return diff(rest)
-
-
-def _reward(rest: list[str]) -> int:
-    from lightrl.cli.data_tools.reward import reward
-
-    return reward(rest)
+        return carry_out(verb, rest)
+    if verb not in VERBS:
+        known = [*RUN_VERBS, *VERBS]
+        problem = f"there is no verb {verb!r}.{closest(verb, known)} Verbs: {', '.join(known)}."
+        raise ConfigError(f"lightrl {verb}", problem, "See: lightrl --help")
+    module, _, name = VERBS[verb].rpartition(".")
+    function: Callable[[list[str]], int] = getattr(importlib.import_module(module), name)
+    return function(rest)

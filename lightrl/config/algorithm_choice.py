@@ -9,7 +9,8 @@ from typing import Any
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.config.choice import Choice, default_of, shown
 from lightrl.config.errors import ConfigError
-from lightrl.config.signatures import Argument, Slot
+from lightrl.config.signatures import Argument
+from lightrl.config.slots import Slot
 from lightrl.kinds import KINDS, Kind
 from lightrl.registry.classes import UnknownName, registry
 

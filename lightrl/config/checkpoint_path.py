@@ -27,7 +27,7 @@ def with_checkpoint(request: Request, resolved: Resolved) -> Resolved:
     path = newest(_run_folder(request, resolved.name)) if wanted == "last" else _given(str(wanted))
     if _starts_the_others():
         _refuse_damaged(path)
-    return dataclasses.replace(resolved, other=[*resolved.other, f"--ckpt_path={path}"]) if wanted == "last" else resolved
+    return dataclasses.replace(resolved, trainer_words=[*resolved.trainer_words, f"--ckpt_path={path}"]) if wanted == "last" else resolved
 
 
 def newest(folder: Path) -> Path:

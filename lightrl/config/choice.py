@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
+import importlib
+import sys
 from typing import Any
 
-from lightrl.config.signatures import Argument, Slot, arguments_of
+from lightrl.config.plain_values import as_yaml
+from lightrl.config.signatures import Argument, arguments_of
+from lightrl.config.slots import Slot
 
 
 @dataclasses.dataclass
@@ -18,7 +23,7 @@ class Choice:
     slot: Slot
     """Where it stands."""
     arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """By name: a `Choice`, a dictionary of them, or a plain value."""
+    """By name: a `Choice`, a dictionary of them, or a plain value as YAML has it."""
     source: str | None = None
     """Where the class was named; None if it is a default."""
     sources: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -37,37 +42,26 @@ class Choice:
             return self.arguments[name]
         return default_of(self.takes[name])
 
-    def as_config(self) -> Any:
-        """The choice as jsonargparse reads it, with the defaults written out.
-
-        jsonargparse turns a `lazy_instance` default of an optional slot into null when its class is given in a config, and lets
-        the class that is given instead of a default inherit the default's values of arguments with the same name.
-        """
+    def as_config(self) -> dict[str, Any]:
+        """The choice as a config file has it, with every default written out."""
         takes = self.takes
-        values = {name: self.value(name) for name in takes if name in self.arguments or not takes[name].required}
-        given = {name: _as_config(value) for name, value in values.items() if name in self.arguments or isinstance(value, PLAIN)}
+        known = [name for name in takes if name in self.arguments or not takes[name].required]
+        given = {name: value_as_config(self.value(name), takes[name].slot) for name in known}
         if self.slot.shape == "record":
             return given
-        return {"class_path": import_path(self.cls), "init_args": given}
-
-    def build(self) -> Any:
-        """The object, with the parts in its arguments built first."""
-        given = [name for name, argument in self.takes.items() if name in self.arguments or not argument.required]
-        return self.cls(**{name: built(self.value(name)) for name in given})
+        path = exported_path(self.cls) if self.slot.shape == "factory" else import_path(self.cls)
+        return {"class_path": path} | ({"init_args": given} if takes else {})
 
     def __str__(self) -> str:
         given = ", ".join(f"{name}={shown(value)}" for name, value in self.arguments.items())
         return f"{self.cls.__name__}({given})" if given or self.slot.shape == "record" else self.cls.__name__
 
 
-PLAIN = (Choice, bool, int, float, str, type(None))
-"""Defaults that are written into a config."""
-
-
 def default_of(argument: Argument) -> Any:
     """The default of an argument: a `Choice` where the slot holds a class, else the value.
 
-    A part arrives as class and arguments, or as a `lazy_instance`, and neither is built; so does a lambda that makes an optimizer.
+    A part arrives as class and arguments, or as a `lazy_instance`, and neither is built; so does an optimizer, as a
+    `functools.partial` or as what jsonargparse reads in a lambda.
     """
     slot, default = argument.slot, argument.default
     if argument.required:
@@ -79,6 +73,8 @@ def default_of(argument: Argument) -> Any:
         return Choice(cls, slot, {} if given is None else _choices(cls, slot, given.as_dict()))
     if slot.shape == "part" and isinstance(default, dict):
         return _nested(slot, default)
+    if slot.shape == "factory" and isinstance(default, functools.partial) and isinstance(default.func, type):
+        return Choice(default.func, slot, dict(default.keywords))
     if slot.shape == "factory" and isinstance(default, dict):
         return Choice(imported(default["class_path"]), slot, dict(default.get("init_args", {})))
     if slot.shape == "record" and dataclasses.is_dataclass(default) and slot.base is not None:
@@ -88,50 +84,51 @@ def default_of(argument: Argument) -> Any:
     return copy.copy(default) if isinstance(default, (dict, list)) else default
 
 
+def value_as_config(value: object, slot: Slot) -> object:
+    """A value in force as a config file has it: choices with every default, plain values as YAML has them."""
+    if isinstance(value, Choice):
+        return value.as_config()
+    if slot.shape == "parts" and isinstance(value, dict):
+        return {name: value_as_config(part, slot.item) for name, part in value.items()}
+    return as_yaml(value, slot.annotation)
+
+
 def import_path(cls: type[Any]) -> str:
     """`package.module.Name`."""
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
+def exported_path(cls: type[Any]) -> str:
+    """The path under which a library exports a class: `torch.optim.AdamW`, not `torch.optim.adamw.AdamW`."""
+    parts = cls.__module__.split(".")
+    homes = [".".join(parts[:n]) for n in range(1, len(parts))]
+    home = next((h for h in homes if h in sys.modules and vars(sys.modules[h]).get(cls.__qualname__) is cls), cls.__module__)
+    return f"{home}.{cls.__qualname__}"
+
+
 def imported(path: str) -> type[Any]:
     """The class at an import path that is known to exist."""
-    import importlib
-
     module, _, name = path.rpartition(".")
-    return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]
+    cls: type[Any] = getattr(importlib.import_module(module), name)
+    return cls
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value as a line of output shows it."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name}: {shown(part)}" for name, part in value.items()) + "}"
     return "null" if value is None else str(value) if isinstance(value, (Choice, str)) else repr(value)
 
 
-def _choices(cls: type[Any], slot: Slot, given: dict[str, Any]) -> dict[str, Any]:
+def _choices(cls: type[Any], slot: Slot, given: dict[str, object]) -> dict[str, Any]:
     takes = arguments_of(cls, slot.supplied)
     return {name: _nested(takes[name].slot, value) if name in takes else value for name, value in given.items()}
 
 
-def _nested(slot: Slot, value: Any) -> Any:
+def _nested(slot: Slot, value: object) -> object:
     if hasattr(value, "lazy_get_init_data"):
         return default_of(Argument("", slot, value))
     if isinstance(value, dict) and "class_path" in value:
         cls = imported(value["class_path"])
         return Choice(cls, slot, _choices(cls, slot, dict(value.get("init_args") or {})))
-    return value
-
-
-def built(value: Any) -> Any:
-    """A value of a config with the objects that its choices describe."""
-    if isinstance(value, dict):
-        return {name: built(part) for name, part in value.items()}
-    return value.build() if isinstance(value, Choice) else value
-
-
-def _as_config(value: Any) -> Any:
-    if isinstance(value, Choice):
-        return value.as_config()
-    if isinstance(value, dict):
-        return {name: _as_config(part) for name, part in value.items()}
     return value

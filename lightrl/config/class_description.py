@@ -33,13 +33,16 @@ def _arguments(cls: type[Any]) -> Table | str:
     from rich.text import Text
 
     from lightrl.config.algorithm_choice import default_text
-    from lightrl.config.signatures import arguments_of, type_name
+    from lightrl.config.docstrings import argument_docs
+    from lightrl.config.signatures import arguments_of
+    from lightrl.config.slots import type_name
 
     table = Table("argument", "type", "default", "what it is", show_lines=False)
     table.columns[0].no_wrap = True
     for column in table.columns:
         column.overflow = "fold"
+    docs = argument_docs(cls)
     for argument in arguments_of(cls).values():
-        shown = (argument.name, type_name(argument.slot.annotation), default_text(argument), argument.help)
+        shown = (argument.name, type_name(argument.slot.annotation), default_text(argument), docs.get(argument.name, ""))
         table.add_row(*(Text(cell) for cell in shown))
     return table if table.row_count else "no arguments"

@@ -13,7 +13,7 @@ from lightrl.config.class_lookup import class_named, known
 from lightrl.config.errors import ConfigError, closest
 from lightrl.config.resolve import resolve
 from lightrl.config.settings import Request
-from lightrl.config.signatures import Slot
+from lightrl.config.slots import Slot
 
 
 def print_class_help(verb: str, request: Request) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lightrl.config.errors import ConfigError, closest
-from lightrl.config.signatures import Slot
+from lightrl.config.slots import Slot
 from lightrl.registry.classes import UnknownName, registry
 
 MODULES = {

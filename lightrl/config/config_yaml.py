@@ -1,58 +1,37 @@
-"""The resolved config as YAML: what `--print_config` shows and what stands in the run's folder."""
+"""The resolved config as YAML, in the form that `--config` takes again: what `--print_config` shows and a run's folder keeps."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import yaml
-from lightning.pytorch import LightningModule, Trainer
-from lightning.pytorch.cli import LightningArgumentParser, SaveConfigCallback
 
-from lightrl.config.choice import import_path
-from lightrl.config.class_lookup import DATA, MODULES
+from lightrl.config.resolve import SECTIONS, Resolved
+from lightrl.config.trainer_section import TrainerSection
 
 
-def config_yaml(parser: LightningArgumentParser, config: Any, classes: dict[str, type[Any]]) -> str:
-    """The config with every default, in a form that `--config` takes again.
+def config_yaml(resolved: Resolved, section: TrainerSection) -> str:
+    """The config with every default.
 
     Args:
-        parser: that read the config.
-        config: what it read.
-        classes: of `model` and `data`, which are named unless they are the defaults.
+        resolved: gives `model` and `data`, whose classes are named unless they are the defaults.
+        section: gives the rest.
     """
-    tree = yaml.safe_load(parser.dump(config, skip_unset=False))
-    tree.pop("config", None)
-    defaults = {"model": next(iter(MODULES.values())), "data": next(iter(DATA.values()))}
-    for section, cls in classes.items():
-        if import_path(cls) != defaults[section]:
-            tree[section] = {"class_path": import_path(cls), "init_args": tree[section]}
-    epochs = tree.get("trainer", {}).get("max_epochs")
-    if "algorithm" in tree["model"] and epochs is not None:
-        del tree["trainer"]["max_epochs"]
-        tree = {"rollouts": epochs, **tree}
-    return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
+    around = section.as_config()
+    epochs = around["trainer"].get("max_epochs")
+    tree: dict[str, Any] = {}
+    if "algorithm" in resolved.model.takes and epochs is not None:
+        tree["rollouts"] = around["trainer"].pop("max_epochs")
+    before = ("seed_everything", "trainer")
+    tree |= {key: around[key] for key in before}
+    for name, choice in (("model", resolved.model), ("data", resolved.data)):
+        written = choice.as_config()
+        default = next(iter(SECTIONS[name].values()))
+        tree[name] = written.get("init_args", {}) if written["class_path"] == default else written
+    tree |= {key: value for key, value in around.items() if key not in before}
+    return yaml.dump(tree, Dumper=_WithoutAliases, sort_keys=False, allow_unicode=True)
 
 
-class SaveResolvedConfig(SaveConfigCallback):
-    """Writes the resolved config into the run's folder when the run starts; what an earlier run wrote there stays."""
-
-    text: str
-    """The YAML to write."""
-
-    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        log_dir = trainer.log_dir  # on every rank: it broadcasts
-        if self.already_saved or log_dir is None or not trainer.is_global_zero:
-            return
-        folder = Path(log_dir)
-        folder.mkdir(parents=True, exist_ok=True)
-        _free_name(folder, self.config_filename, self.text).write_text(self.text)
-        self.already_saved = True
-
-
-def _free_name(folder: Path, name: str, text: str) -> Path:
-    number, path = 1, folder / name
-    while path.exists() and path.read_text() != text:
-        number += 1
-        path = folder / f"{Path(name).stem}-{number}{Path(name).suffix}"
-    return path
+class _WithoutAliases(yaml.SafeDumper):
+    def ignore_aliases(self, data: object) -> bool:
+        return True

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+import docstring_parser
+
 SOURCE = "Source:"
 """How the paragraph with the publication starts."""
 _FORMULA = re.compile(r"\s(=|<-)\s")
@@ -38,3 +40,13 @@ def documentation(cls: type[Any]) -> Documentation:
         body="\n\n".join(body),
         source=next((p.removeprefix(SOURCE).strip() for p in rest if p.startswith(SOURCE)), ""),
     )
+
+
+def argument_docs(cls: type[Any]) -> dict[str, str]:
+    """The documentation of each argument in one line, that of the nearest ancestor where a class says nothing itself."""
+    docs: dict[str, str] = {}
+    for base in cls.__mro__[:-1]:
+        for text in (getattr(vars(base).get("__init__"), "__doc__", None), base.__doc__):
+            for parameter in docstring_parser.parse(text or "").params:
+                docs.setdefault(parameter.arg_name, " ".join((parameter.description or "").split()))
+    return docs

@@ -11,7 +11,8 @@ from lightrl.config.errors import ConfigError, closest
 from lightrl.config.plain_values import parsed, plain_value
 from lightrl.config.reward_shorthand import reward_in_full
 from lightrl.config.settings import Item, Text
-from lightrl.config.signatures import Argument, Slot, arguments_of
+from lightrl.config.signatures import Argument, arguments_of
+from lightrl.config.slots import Slot
 
 
 class Merger:

@@ -9,7 +9,7 @@ from lightrl.config.choice import Choice
 from lightrl.config.class_lookup import known
 from lightrl.config.errors import ConfigError
 from lightrl.config.run_length import Rollouts
-from lightrl.config.signatures import Slot, type_name
+from lightrl.config.slots import Slot, type_name
 
 
 def refuse_missing(model: Choice, data: Choice, rollouts: Rollouts | None) -> None:

@@ -1,22 +1,29 @@
-"""Values that are no classes: each is checked against its declared type by itself, so that a message is one line."""
+"""Values that are no parts: each is checked against its declared type by itself, so that a message is one line.
+
+A config keeps them as YAML has them; what they stand for (a path, a set, an object of a library) is made when the config is built.
+"""
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 from typing import Any, Literal, get_args, get_origin
 
 import yaml
-from jsonargparse import ArgumentError, ArgumentParser
+from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
 from lightrl.config.errors import ConfigError, closest
 from lightrl.config.settings import Item, Text
-from lightrl.config.signatures import type_name
+from lightrl.config.slots import members_of, type_name
 from lightrl.config.yaml_files import parse_yaml
 
+AS_IN_YAML = (Any, inspect.Parameter.empty, object, bool, int, float, str, type(None), list, dict)
+"""Types whose values are built as they stand."""
 
-def plain_value(annotation: Any, old: Any, new: Any, key: str, source: str) -> Any:
-    """What an argument of no particular shape becomes.
+
+def plain_value(annotation: object, old: object, new: object, key: str, source: str) -> object:
+    """The value of an argument after a setting.
 
     Args:
         annotation: its declared type.
@@ -29,45 +36,44 @@ def plain_value(annotation: Any, old: Any, new: Any, key: str, source: str) -> A
         ConfigError: the value does not have the type.
     """
     if isinstance(new, Item):
-        return checked(annotation, [*(old or []), parsed(new, key)], key, source)
+        return checked(annotation, [*(old if isinstance(old, (list, tuple)) else []), parsed(new, key)], key, source)
     if isinstance(new, dict) and isinstance(old, dict):
         return checked(annotation, {**old, **new}, key, source)
     return checked(annotation, new, key, source)
 
 
-def checked(annotation: Any, value: Any, key: str, source: str) -> Any:
-    """The value in its declared type.
+def checked(annotation: object, value: object, key: str, source: str) -> Any:
+    """The value in its declared type, as YAML has it.
 
     Raises:
         ConfigError: it does not fit.
     """
     if isinstance(value, dict):
         value = _deep(value, key)
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_argument("--value", type=Any if annotation is inspect.Parameter.empty else annotation)
+    parser = _parser(annotation)
     try:
         typed = parser.parse_args([f"--value={value.text}"]) if isinstance(value, Text) else parser.parse_object({"value": value})
     except (ArgumentError, ValueError, TypeError) as error:
         raise ConfigError(
             key, f"expected {type_name(annotation)}, got {_as_given(value)}.{_near(annotation, value)}", f"Given in: {source}"
         ) from error
-    return typed["value"] if _is_json(typed["value"]) else parsed(value, key)
+    return typed["value"] if _is_json(typed["value"]) else _dumped(parser, typed)
 
 
-def _near(annotation: Any, value: Any) -> str:
-    choices = [c for c in get_args(annotation) if isinstance(c, str)] if get_origin(annotation) is Literal else []
-    return closest(value.text if isinstance(value, Text) else str(value), choices) if choices else ""
+def as_yaml(value: object, annotation: object) -> object:
+    """A value of a declared type, for example a default, as YAML has it."""
+    return value if _is_json(value) else _dumped(_parser(annotation), Namespace(value=value))
 
 
-def _as_given(value: Any) -> str:
-    return repr(value.text if isinstance(value, Text) else value)
+def as_object(value: object, annotation: object) -> object:
+    """What a checked value stands for: a path, a set, an object of a library; anything that YAML can say is a copy of itself."""
+    if any(type(value) is member for member in members_of(annotation)) or _all_as_in_yaml(annotation):
+        return copy.deepcopy(value)
+    parser = _parser(annotation)
+    return parser.instantiate(parser.parse_object({"value": value}))["value"]
 
 
-def _deep(value: Any, key: str) -> Any:
-    return {name: _deep(part, key) for name, part in value.items()} if isinstance(value, dict) else parsed(value, key)
-
-
-def parsed(value: Any, key: str) -> Any:
+def parsed(value: object, key: str) -> Any:
     """A typed value as YAML reads it; any other as it is.
 
     Raises:
@@ -81,7 +87,38 @@ def parsed(value: Any, key: str) -> Any:
         raise ConfigError(key, f"bad YAML: {value.text!r}.") from error
 
 
-def _is_json(value: Any) -> bool:
+def _parser(annotation: object) -> ArgumentParser:
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_argument("--value", type=Any if annotation is inspect.Parameter.empty else annotation)
+    return parser
+
+
+def _dumped(parser: ArgumentParser, typed: Namespace) -> object:
+    return yaml.safe_load(parser.dump(typed, skip_unset=False))["value"]
+
+
+def _near(annotation: object, value: object) -> str:
+    choices = [c for c in get_args(annotation) if isinstance(c, str)] if get_origin(annotation) is Literal else []
+    return closest(value.text if isinstance(value, Text) else str(value), choices) if choices else ""
+
+
+def _as_given(value: object) -> str:
+    return repr(value.text if isinstance(value, Text) else value)
+
+
+def _deep(value: object, key: str) -> object:
+    return {name: _deep(part, key) for name, part in value.items()} if isinstance(value, dict) else parsed(value, key)
+
+
+def _all_as_in_yaml(annotation: object) -> bool:
+    if get_origin(annotation) is Literal:
+        return True
+    inner = get_args(annotation)
+    outer = get_origin(annotation) if inner and len(members_of(annotation)) == 1 else None
+    return all(map(_all_as_in_yaml, inner)) and outer in (None, list, dict) if inner else annotation in AS_IN_YAML
+
+
+def _is_json(value: object) -> bool:
     try:
         json.dumps(value)
     except (TypeError, ValueError):

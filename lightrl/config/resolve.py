@@ -17,7 +17,7 @@ from lightrl.config.missing import refuse_missing
 from lightrl.config.plain_values import parsed
 from lightrl.config.run_length import Rollouts
 from lightrl.config.settings import Request, Setting, Text
-from lightrl.config.signatures import Slot
+from lightrl.config.slots import Slot
 from lightrl.config.trainer_keys import check_trainer, verb_keys
 from lightrl.registry.classes import registry
 
@@ -39,16 +39,10 @@ class Resolved:
     """The LightningDataModule with every part."""
     rollouts: Rollouts
     """How long the run is."""
-    other: list[str]
-    """Words for Lightning's own parser: trainer and the rest, in order."""
+    trainer_words: list[str]
+    """The settings of the Trainer and of the verb, in order, as words for its parser."""
     notes: list[str]
     """What was dropped and carried by switches of classes."""
-
-    @property
-    def words(self) -> list[str]:
-        """Everything as words for Lightning's parser."""
-        sections = {key: choice.as_config()["init_args"] for key, choice in (("model", self.model), ("data", self.data))}
-        return [*self.other, *self.rollouts.words, f"--config={yaml.safe_dump(sections, sort_keys=False)}"]
 
 
 def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
@@ -65,7 +59,7 @@ def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
     # before the modules are imported: each `lazy_instance` of a plugin looks through all that has been, which takes seconds after them
     registry()
     choices = {section: _start(section, request.settings) for section in SECTIONS}
-    merger, rollouts, other = Merger(), Rollouts(), []
+    merger, rollouts, trainer_words = Merger(), Rollouts(), []
     for setting in request.settings:
         content = _content(setting)
         for key in content:
@@ -80,14 +74,14 @@ def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
         rest = {key: value for key, value in content.items() if key not in (*SECTIONS, "rollouts")}
         if rest:
             check_trainer(rest, setting, verb)
-            other.append(f"--config={yaml.safe_dump(rest)}" if not setting.path else setting.word)
+            trainer_words.append(f"--config={yaml.safe_dump(rest)}" if not setting.path else setting.word)
     model, data = choices["model"], choices["data"]
     if verb == "fit" and "algorithm" not in model.takes:
         rollouts.refuse(model.cls.__name__)
     if complete:
         refuse_missing(model, data, rollouts if verb == "fit" else None)
     notes = [*merger.notes, *carried(model, "model"), *carried(data, "data")]
-    return Resolved(request.name, request.folder, model, data, rollouts, other, notes)
+    return Resolved(request.name, request.folder, model, data, rollouts, trainer_words, notes)
 
 
 def print_notes(notes: list[str]) -> None:

@@ -7,7 +7,7 @@ import inspect
 from typing import Any
 
 from lightrl.config.choice import Choice
-from lightrl.config.signatures import Slot
+from lightrl.config.slots import Slot
 from lightrl.parts.function import Function
 
 

@@ -1,44 +1,17 @@
-"""What a class takes: its arguments, followed through `**kwargs`, and what each of them may hold."""
+"""The arguments that a class takes, those of its ancestors included: names, types and defaults."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import inspect
-import types
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any
 
-# the resolver that jsonargparse's own parsers use, so that both always see the same arguments
-from jsonargparse._parameter_resolvers import get_signature_parameters
+from jsonargparse import ArgumentParser
 
-from lightrl.kinds import KINDS
-
-Shape = Literal["part", "parts", "factory", "record", "plain"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Slot:
-    """What an argument may hold."""
-
-    shape: Shape
-    """`part`: one class with its arguments; `parts`: a dictionary of them; `factory`: a class that is given its first
-    arguments later (an optimizer); `record`: a dataclass; `plain`: anything else."""
-    annotation: Any
-    """The type as declared."""
-    base: type[Any] | None = None
-    """What a class named here must be a subclass of; of a record, the dataclass."""
-    kind: str | None = None
-    """The title of the kind in `KINDS`, if plugins register such classes."""
-    optional: bool = False
-    """null is allowed."""
-    supplied: int = 0
-    """Of a factory: how many leading arguments are given later."""
-
-    @property
-    def item(self) -> Slot:
-        """The slot of one entry of `parts`; null removes the entry."""
-        return dataclasses.replace(self, shape="part", optional=True)
+from lightrl.config.annotations import types_of
+from lightrl.config.slots import Slot, slot_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,8 +24,6 @@ class Argument:
     """What it may hold."""
     default: Any
     """`inspect.Parameter.empty` if it must be given."""
-    help: str = ""
-    """What the docstring says of it."""
 
     @property
     def required(self) -> bool:
@@ -61,86 +32,61 @@ class Argument:
 
 
 def arguments_of(cls: type[Any], supplied: int = 0) -> Mapping[str, Argument]:
-    """The arguments of a class by name, without the first `supplied` ones."""
+    """The arguments of a class by name, in the order of its signature.
+
+    Args:
+        cls: any class.
+        supplied: how many leading arguments are left out, since they are given later.
+    """
+    # a class is hashable, which mypy does not see of type[Any]
     key: Any = cls
     return _arguments(key, supplied)
 
 
 @functools.cache
-def _arguments(cls: Any, supplied: int) -> Mapping[str, Argument]:
-    found = [p for p in get_signature_parameters(cls, None) if p.kind not in (p.kind.VAR_POSITIONAL, p.kind.VAR_KEYWORD)]
-    return {p.name: Argument(p.name, slot_of(p.annotation), p.default, _one_line(p.doc)) for p in found[supplied:]}
+def _arguments(cls: type[Any], supplied: int) -> Mapping[str, Argument]:
+    parameters = inspect.signature(cls).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        found = [_inherited(cls, name) for name in _followed(cls, supplied)]
+    else:
+        found = [_typed(_constructor(cls), p) for p in list(parameters)[supplied:] if p.kind is not p.VAR_POSITIONAL]
+    return {p.name: Argument(p.name, slot_of(p.annotation), _default(cls, p)) for p in found}
 
 
-def _one_line(text: str | None) -> str:
-    return " ".join((text or "").split())
+def _constructor(cls: type[Any]) -> Callable[..., object]:
+    return next(vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base))
 
 
-def slot_of(annotation: Any) -> Slot:
-    """What an argument with this type may hold."""
-    members = [a for a in members_of(annotation) if a is not type(None)]
-    optional = len(members) < len(members_of(annotation))
-    if len(members) != 1:
-        return Slot("plain", annotation, optional=optional)
-    (only,) = members
-    if get_origin(only) is dict and get_args(only)[0] is str and (kind := kind_of(get_args(only)[1])):
-        return Slot("parts", annotation, get_args(only)[1], kind, optional)
-    if get_origin(only) is Callable:
-        return _factory(annotation, only, optional)
-    if not inspect.isclass(only) or get_origin(only) is not None:
-        return Slot("plain", annotation, optional=optional)
-    if kind := kind_of(only):
-        return Slot("part", annotation, only, kind, optional)
-    if dataclasses.is_dataclass(only):
-        return Slot("record", annotation, only, None, optional)
-    return Slot("plain", annotation, optional=optional)
+def _followed(cls: type[Any], supplied: int) -> list[str]:
+    """The names of all arguments that a class with `**kwargs` takes: jsonargparse reads to whom it hands them on."""
+    added = ArgumentParser().add_class_arguments(cls, "it", skip={supplied} if supplied else set(), fail_untyped=False)
+    return [name.removeprefix("it.") for name in added]
 
 
-def kind_of(annotation: Any) -> str | None:
-    """The kind of part that a type stands for, if it is one."""
-    if not inspect.isclass(annotation) or get_origin(annotation) is not None:
-        return None
-    return next((title for title, base in _bases().items() if issubclass(annotation, base)), None)
+def _inherited(cls: type[Any], name: str) -> inspect.Parameter:
+    """An argument as the class declares it, or else its nearest ancestor."""
+    for base in cls.__mro__:
+        init = vars(base).get("__init__")
+        if init is not None and name in (parameters := inspect.signature(init).parameters):
+            return _typed(init, parameters[name])
+    # handed on to a function or read from kwargs: only its name and its default are known
+    parser = ArgumentParser()
+    parser.add_class_arguments(cls, "it", fail_untyped=False)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=parser.get_defaults()["it"][name], annotation=Any)
 
 
-def is_simple(annotation: Any) -> bool:
-    """The type is made of Python's own: no class is to be built for it."""
-    if get_origin(annotation) is Literal:
-        return True
-    if members := get_args(annotation):
-        return all(is_simple(member) for member in members)
-    return not inspect.isclass(annotation) or annotation.__module__ in ("builtins", "pathlib", "datetime")
+def _typed(init: Callable[..., object], parameter: inspect.Parameter) -> inspect.Parameter:
+    """The parameter with its type evaluated, where the source has only the name of it."""
+    if not isinstance(parameter.annotation, str):
+        return parameter
+    return parameter.replace(annotation=types_of(init).get(parameter.name, Any))
 
 
-def type_name(annotation: Any) -> str:
-    """A type in the words of a message."""
-    if get_origin(annotation) is Literal:
-        return " or ".join(repr(value) for value in get_args(annotation))
-    if len(members_of(annotation)) > 1:
-        return " or ".join("null" if m is type(None) else type_name(m) for m in members_of(annotation))
-    return annotation.__name__ if inspect.isclass(annotation) and not get_args(annotation) else str(annotation).replace("typing.", "")
-
-
-def _factory(annotation: Any, only: Any, optional: bool) -> Slot:
-    arguments = get_args(only)
-    made = [m for m in members_of(arguments[1]) if inspect.isclass(m)] if len(arguments) == 2 else []
-    if not made or not isinstance(arguments[0], list):
-        return Slot("plain", annotation, optional=optional)
-    return Slot("factory", annotation, made[0], kind_of(made[0]), optional, len(arguments[0]))
-
-
-def classes_in(annotation: Any) -> list[type[Any]]:
-    """The classes in a type that are not Python's own, each once."""
-    if inner := [c for member in get_args(annotation) for c in classes_in(member)]:
-        return list(dict.fromkeys(inner))
-    return [annotation] if inspect.isclass(annotation) and not is_simple(annotation) else []
-
-
-def members_of(annotation: Any) -> tuple[Any, ...]:
-    """The members of a Union, or the type itself."""
-    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
-
-
-@functools.cache
-def _bases() -> dict[str, type[Any]]:
-    return {title: kind.base_class for title, kind in KINDS.items()}
+def _default(cls: type[Any], parameter: inspect.Parameter) -> object:
+    """The default, of which jsonargparse reads a lambda that makes an optimizer as class and arguments."""
+    if not inspect.isfunction(parameter.default) or parameter.default.__name__ != "<lambda>":
+        return parameter.default
+    parser = ArgumentParser()
+    parser.add_class_arguments(cls, "it", skip={n for n in inspect.signature(cls).parameters if n != parameter.name}, fail_untyped=False)
+    read = parser.get_defaults()["it"][parameter.name]
+    return read.as_dict() if hasattr(read, "as_dict") else read

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from lightrl.config.building import Builder
 from lightrl.config.errors import ConfigError
 from lightrl.config.missing import refuse_missing_below
 from lightrl.config.resolve import Resolved
@@ -22,7 +23,7 @@ def config_above(path: Path) -> str | None:
 
 def path_given(resolved: Resolved) -> Path | None:
     """The checkpoint that `--ckpt_path` names, once `with_checkpoint` has seen to it; None if there is none."""
-    words = [word.partition("=")[2] for word in resolved.other if word.startswith("--ckpt_path=")]
+    words = [word.partition("=")[2] for word in resolved.trainer_words if word.startswith("--ckpt_path=")]
     return Path(words[-1]) if words else None
 
 
@@ -42,8 +43,9 @@ def trained_policy(resolved: Resolved, weights: dict[str, Any], path: Path) -> P
     choice = resolved.model.value("policy")
     refuse_missing_below(choice, "model.policy")
     mine = {name.removeprefix("policy."): weight for name, weight in weights.items() if name.startswith("policy.")}
+    source = Builder().build(choice, "model.policy")
     try:
-        policy: Policy = resolved.model.cls.network(choice.build().build())
+        policy: Policy = resolved.model.cls.network(source.build())
         policy.load_state_dict(mine)
     except (ValueError, RuntimeError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]

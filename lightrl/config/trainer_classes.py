@@ -9,7 +9,7 @@ from typing import Any
 
 from lightrl.config.errors import ConfigError, closest
 from lightrl.config.plain_values import parsed
-from lightrl.config.signatures import classes_in, members_of
+from lightrl.config.slots import classes_in, members_of
 
 
 def refuse_unknown_class(annotation: Any, value: Any, key: str, source: str) -> None:

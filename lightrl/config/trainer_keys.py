@@ -9,11 +9,12 @@ from typing import Any
 from lightrl.config.errors import ConfigError, closest
 from lightrl.config.plain_values import checked
 from lightrl.config.settings import Item, Setting, Text
-from lightrl.config.signatures import Argument, arguments_of, is_simple
+from lightrl.config.signatures import Argument, arguments_of
+from lightrl.config.slots import is_simple
 from lightrl.config.trainer_classes import refuse_unknown_class
 
 _TYPES = {"seed_everything": bool | int, "ckpt_path": str | None}
-_OURS = {"self", "model", "datamodule", "dataloaders", "train_dataloaders", "val_dataloaders"}
+GIVEN_BY_US = {"self", "model", "datamodule", "dataloaders", "train_dataloaders", "val_dataloaders"}
 
 
 @functools.cache
@@ -22,7 +23,7 @@ def verb_keys(verb: str) -> tuple[str, ...]:
     from lightning.pytorch import Trainer
 
     parameters = inspect.signature(getattr(Trainer, verb)).parameters
-    return ("seed_everything", *(name for name in parameters if name not in _OURS))
+    return ("seed_everything", *(name for name in parameters if name not in GIVEN_BY_US))
 
 
 def check_trainer(content: dict[str, Any], setting: Setting, verb: str) -> None:
@@ -47,11 +48,11 @@ def check_trainer(content: dict[str, Any], setting: Setting, verb: str) -> None:
             )
         if name == "gradient_clip_val" and value is not None:
             raise ConfigError("trainer.gradient_clip_val", "the module clips its own gradients.", "Type: --model.max_grad_norm VALUE")
-        annotation = takes[name].slot.annotation
-        if not is_simple(annotation):
-            refuse_unknown_class(annotation, value, f"trainer.{name}", setting.source)
+        wanted = takes[name].slot.annotation
+        if not is_simple(wanted):
+            refuse_unknown_class(wanted, value, f"trainer.{name}", setting.source)
         elif not isinstance(value, Item):
-            checked(annotation, value, f"trainer.{name}", setting.source)
+            checked(wanted, value, f"trainer.{name}", setting.source)
 
 
 @functools.cache

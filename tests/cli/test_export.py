@@ -17,6 +17,7 @@ from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from lightrl import PretrainedPolicy, Prompt, TinyPolicy, TransformersEngine
+from lightrl.config.building import Builder
 from lightrl.config.resolve import resolve
 from lightrl.config.settings import read_words
 
@@ -100,7 +101,7 @@ def test_adapters_alone_and_another_dtype(
 ) -> None:
     checkpoint = trained(config, write, lightrl, policy=LORA)
     weights = sum(w.numel() for w in torch.load(checkpoint, weights_only=True)["state_dict"].values())
-    source = resolve("predict", read_words(["--config", "train.yaml"])).model.value("policy").build()
+    source = Builder().build(resolve("predict", read_words(["--config", "train.yaml"])).model.value("policy"), "model.policy")
     assert weights == source.trainable() + 16, "the checkpoint holds the adapters and the fingerprint of their base"
     words = ("export", "--config", "train.yaml", "--ckpt_path", "last")
     assert lightrl(*words, "--out", "adapters", "--adapter_only").status == 0

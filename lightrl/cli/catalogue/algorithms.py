@@ -92,12 +92,13 @@ def _list(chosen: list[type[Algorithm]], as_json: bool) -> int:
 def _compared(chosen: list[type[Algorithm]]) -> tuple[list[Facts], list[str]]:
     """The facts of every bundle that its defaults suffice to build, and a line for each of the others."""
     from lightrl.cli.catalogue.comparison import facts_of
+    from lightrl.config.errors import ConfigError
 
     facts, refused = [], []
     for cls in chosen:
         try:
             facts.append(facts_of(cls))
-        except (ValueError, TypeError) as error:
+        except (ConfigError, TypeError) as error:
             refused.append(f"{cls.__name__} is left out, since its defaults do not make an algorithm: {error}")
     return facts, refused
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.config.algorithm_choice import bundle, distribution_of
+from lightrl.config.building import Builder
 from lightrl.config.choice import Choice
 from lightrl.parts.advantage import Advantage
 
@@ -59,13 +60,13 @@ def facts_of(cls: type[Algorithm]) -> Facts:
     """The facts of a bundle with its own defaults.
 
     Raises:
-        ValueError, TypeError: the bundle cannot be built from its defaults.
+        ConfigError: its defaults do not make an algorithm.
     """
     stated = bundle(cls)
     with warnings.catch_warnings():
         # what a bundle warns of concerns those who run it
         warnings.simplefilter("ignore")
-        algorithm: Algorithm = stated.build()
+        algorithm: Algorithm = Builder().build(stated, "")
     return Facts(
         algorithm=cls.__name__,
         distribution=distribution_of(cls),

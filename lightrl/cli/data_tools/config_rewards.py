@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lightrl.config.building import with_refusals
+from lightrl.config.building import Builder
 from lightrl.config.errors import ConfigError
 from lightrl.config.missing import refuse_missing_below
 from lightrl.config.resolve import Resolved
@@ -14,14 +14,21 @@ from lightrl.rewards.reward_set import RewardSet
 
 
 @contextmanager
-def refused(resolved: Resolved) -> Iterator[None]:
-    """Within, what a reward refuses becomes a short error with its key."""
+def refused(builder: Builder) -> Iterator[None]:
+    """Within, what a reward refuses becomes a short error with its key.
+
+    Args:
+        builder: that has built the rewards.
+
+    Raises:
+        ConfigError: a reward has refused something.
+    """
     # failures of rows stand in the table
     logger = logging.getLogger("lightrl.rewards.scoring")
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        with with_refusals(resolved):
+        with builder.refusals():
             yield
     except RuntimeError as error:
         raise ConfigError("model.rewards", str(error)) from error
@@ -29,11 +36,12 @@ def refused(resolved: Resolved) -> Iterator[None]:
         logger.setLevel(level)
 
 
-def rewards_of(resolved: Resolved, rollout: int = 0) -> RewardSet:
+def rewards_of(resolved: Resolved, builder: Builder, rollout: int = 0) -> RewardSet:
     """The rewards of a config.
 
     Args:
         resolved: the config.
+        builder: that builds them.
         rollout: weights on a schedule are those after so many rollouts.
 
     Raises:
@@ -43,6 +51,6 @@ def rewards_of(resolved: Resolved, rollout: int = 0) -> RewardSet:
     if not chosen:
         raise ConfigError("model.rewards", "the config names no reward.", "Type for example: --model.rewards.correct ExactMatch")
     refuse_missing_below(chosen, "model.rewards")
-    rewards = RewardSet({name: choice.build() for name, choice in chosen.items()})
+    rewards = RewardSet({name: builder.build(choice, f"model.rewards.{name}") for name, choice in chosen.items()})
     rewards.rollouts = rollout
     return rewards

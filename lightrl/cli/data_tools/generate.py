@@ -79,13 +79,18 @@ def _policy_and_engine(path: str) -> tuple[Policy, RolloutEngine]:
 
 
 def _from_config(path: str) -> tuple[Policy, RolloutEngine]:
+    from lightrl.config.building import Builder
     from lightrl.config.resolve import resolve
     from lightrl.config.settings import read_words
 
     model = resolve("predict", read_words(["--config", path]), complete=False).model
     if "policy" not in model.arguments:
         raise ConfigError("model.policy", "not given.", f"Looked in: {path}")
-    return model.value("policy").build().build(), model.value("engine").build()
+    builder = Builder()
+    with builder.refusals():
+        policy: Policy = builder.build(model.value("policy"), "model.policy").build()
+        engine: RolloutEngine = builder.build(model.value("engine"), "model.engine")
+    return policy, engine
 
 
 def _rows(rollout: Rollout) -> Iterator[dict[str, Any]]:

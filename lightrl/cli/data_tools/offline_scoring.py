@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from lightrl.cli.data_tools.reward_report import number
+from lightrl.config.building import Builder
 from lightrl.config.errors import ConfigError
 from lightrl.config.resolve import Resolved
 from lightrl.data.completions import CompletionFile
@@ -22,12 +23,13 @@ from lightrl.rewards.reward_set import RewardSet
 from lightrl.types import Outcome
 
 
-def encode_with(rewards: RewardSet, resolved: Resolved, wanted: bool) -> Encode | None:
+def encode_with(rewards: RewardSet, resolved: Resolved, builder: Builder, wanted: bool) -> Encode | None:
     """How prompts and completions become tokens, if a reward may look at them.
 
     Args:
         rewards: of which those that are given whole rollouts may.
         resolved: the config with the policy.
+        builder: that builds it.
         wanted: whatever the rewards are.
 
     Raises:
@@ -42,7 +44,7 @@ def encode_with(rewards: RewardSet, resolved: Resolved, wanted: bool) -> Encode 
         raise ConfigError(
             "model.policy", f"not given, and its tokenizer is needed: {why}.", "Type for example: --model.policy PretrainedPolicy"
         )
-    tokenizer = resolved.model.value("policy").build().tokenizer()
+    tokenizer = builder.build(resolved.model.value("policy"), "model.policy").tokenizer()
 
     def encode(prompt: Any, text: str, finish_reason: str) -> tuple[list[int], list[int]]:
         end = [tokenizer.eos_token_id] if finish_reason == "stop" and tokenizer.eos_token_id is not None else []

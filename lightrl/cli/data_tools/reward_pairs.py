@@ -18,6 +18,7 @@ from lightrl.config.errors import ConfigError
 
 if TYPE_CHECKING:
     from lightrl.cli.data_tools.resumable_file import ResumableRows
+    from lightrl.config.building import Builder
     from lightrl.config.resolve import Resolved
     from lightrl.data.pairing import Comparison
     from lightrl.rewards.reward_set import RewardSet
@@ -49,6 +50,7 @@ def reward_pairs(words: list[str]) -> int:
     """
     options, rest = _parser().parse_known_args(words)
     from lightrl.cli.data_tools.config_rewards import refused
+    from lightrl.config.building import Builder
     from lightrl.config.class_help import print_class_help
     from lightrl.config.resolve import print_notes, resolve
     from lightrl.config.settings import read_words
@@ -65,8 +67,9 @@ def reward_pairs(words: list[str]) -> int:
         raise ConfigError("--config", "not given: whose judge?", "Type for example: --config judge.yaml")
     resolved = resolve("fit", request, complete=False)
     print_notes(resolved.notes)
-    with refused(resolved):
-        return _run(options, resolved)
+    builder = Builder()
+    with refused(builder):
+        return _run(options, resolved, builder)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -88,14 +91,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(options: argparse.Namespace, resolved: Resolved) -> int:
+def _run(options: argparse.Namespace, resolved: Resolved, builder: Builder) -> int:
     from lightrl.cli.data_tools.completion_columns import completion_file
     from lightrl.cli.data_tools.config_rewards import rewards_of
     from lightrl.cli.data_tools.resumable_file import ResumableRows
     from lightrl.data.pairing import comparisons
 
     file = completion_file(options, resolved.data)
-    name, judge = _judge(rewards_of(resolved))
+    name, judge = _judge(rewards_of(resolved, builder))
     if any(OTHER in row for row in file.rows):
         raise ConfigError("--data", f"the column {OTHER!r} is where the judge finds the other completion.", "Rename it in the file.")
     judge.check({OTHER}.union(set.intersection(*(set(file.prompt(i).columns) for i in range(file.size)))))

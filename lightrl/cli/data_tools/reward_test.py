@@ -42,6 +42,7 @@ def reward_test(words: list[str]) -> int:
     from lightrl.cli.data_tools.completion_columns import completion_file
     from lightrl.cli.data_tools.config_rewards import refused, rewards_of
     from lightrl.cli.data_tools.offline_scoring import encode_with, scored
+    from lightrl.config.building import Builder
     from lightrl.config.class_help import print_class_help
     from lightrl.config.resolve import print_notes, resolve
     from lightrl.config.settings import read_words
@@ -54,15 +55,16 @@ def reward_test(words: list[str]) -> int:
     print_notes(resolved.notes)
     if options.data is None:
         raise ConfigError("--data", "not given: which completions should be scored?", "Type for example: --data completions.jsonl")
-    with refused(resolved):
-        rewards = rewards_of(resolved, options.rollout)
+    builder = Builder()
+    with refused(builder):
+        rewards = rewards_of(resolved, builder, options.rollout)
     file = completion_file(options, resolved.data)
     expected = _expected(options.expect, file, rewards)
     _check_answer(rewards, file)
     try:
-        with refused(resolved):
+        with refused(builder):
             rewards.check(set.intersection(*(set(file.prompt(i).columns) for i in range(file.size))))
-            findings = scored(rewards, file, encode_with(rewards, resolved, options.tokens), options.out)
+            findings = scored(rewards, file, encode_with(rewards, resolved, builder, options.tokens), options.out)
     finally:
         rewards.close()
     from lightrl.cli.data_tools.reward_report import Report

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lightrl.config.errors import ConfigError
 
 if TYPE_CHECKING:
+    from lightrl.config.building import Builder
     from lightrl.config.resolve import Resolved
     from lightrl.data.rejection import Keep
 
@@ -52,6 +53,7 @@ def sample(words: list[str]) -> int:
     options, rest = _parser().parse_known_args(words)
     keep = _keep(options)
     from lightrl.cli.data_tools.config_rewards import refused
+    from lightrl.config.building import Builder
     from lightrl.config.checkpoint_path import with_checkpoint
     from lightrl.config.class_help import print_class_help
     from lightrl.config.resolve import print_notes, resolve
@@ -68,8 +70,9 @@ def sample(words: list[str]) -> int:
         raise ConfigError("--out", "not given: where to?", "Type for example: --out best.jsonl")
     if resolved.model.cls.product != "policy":
         raise ConfigError("model", f"{resolved.model.cls.__name__} makes a {resolved.model.cls.product}, which samples nothing.")
-    with refused(resolved):
-        return _run(options, resolved, keep)
+    builder = Builder()
+    with refused(builder):
+        return _run(options, resolved, builder, keep)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -114,7 +117,7 @@ def _keep(options: argparse.Namespace) -> Keep:
     return Best(options.per_prompt or (1 if options.keep == "best" else None), **floor)
 
 
-def _run(options: argparse.Namespace, resolved: Resolved, keep: Keep) -> int:
+def _run(options: argparse.Namespace, resolved: Resolved, builder: Builder, keep: Keep) -> int:
     from lightrl.cli.data_tools.config_rewards import rewards_of
     from lightrl.cli.data_tools.resumable_file import ResumableRows
     from lightrl.cli.data_tools.sample_report import print_summary
@@ -123,11 +126,11 @@ def _run(options: argparse.Namespace, resolved: Resolved, keep: Keep) -> int:
 
     path = path_given(resolved)
     chosen = {name: vars(options)[name] for name in ("n", "keep", "per_prompt", "at_least", "margin", "prompts_at_a_time")}
-    rewards = rewards_of(resolved)
+    rewards = rewards_of(resolved, builder)
     rows = ResumableRows(options.out, {"options": chosen, "ckpt_path": _identity(path), **_described(resolved)})
     try:
         return rows.carry_out(
-            lambda: SamplingSession(resolved, path, rewards, options).fill(rows, keep),
+            lambda: SamplingSession(resolved, builder, path, rewards, options).fill(rows, keep),
             lambda: print_summary(rows.counts, options),
             *("kept", "rows", "Nothing was kept"),
         )

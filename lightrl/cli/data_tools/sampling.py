@@ -16,6 +16,7 @@ from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColum
 
 from lightrl.cli.data_tools.resumable_file import ResumableRows
 from lightrl.cli.data_tools.reward_report import number
+from lightrl.config.building import Builder
 from lightrl.config.errors import ConfigError
 from lightrl.config.resolve import Resolved
 from lightrl.config.trained_policy import trained_policy
@@ -31,10 +32,13 @@ from lightrl.types import Prompt, ScoredRollout
 class SamplingSession:
     """The policy, engine, prompts and rewards of a config at work."""
 
-    def __init__(self, resolved: Resolved, checkpoint: Path | None, rewards: RewardSet, options: argparse.Namespace) -> None:
+    def __init__(
+        self, resolved: Resolved, builder: Builder, checkpoint: Path | None, rewards: RewardSet, options: argparse.Namespace
+    ) -> None:
         """
         Args:
             resolved: the config.
+            builder: that builds its parts.
             checkpoint: whose weights the policy gets; None: those of its source.
             rewards: of the config.
             options: of the command line.
@@ -45,12 +49,12 @@ class SamplingSession:
         """
         self.rewards, self.n, self.step = rewards, options.n, options.prompts_at_a_time
         self.right = 0.0 if options.at_least is None else float(torch.tensor(options.at_least).nextafter(torch.tensor(-torch.inf)))
-        policy = _policy(resolved, checkpoint).to(_device(options.device)).requires_grad_(False)
+        policy = _policy(resolved, builder, checkpoint).to(_device(options.device)).requires_grad_(False)
         if policy.model.device.type == "cpu" and sum(p.numel() for p in policy.parameters()) < ONE_THREAD_BELOW:
             torch.set_num_threads(1)
-        self.engine = resolved.model.value("engine").build()
+        self.engine = builder.build(resolved.model.value("engine"), "model.engine")
         self.engine.sync(policy, 0)
-        self.data: Any = resolved.data.build()
+        self.data = builder.build(resolved.data, "data")
         room = policy.max_positions
         self.data.measure(policy.encode, None if room is None else room - self.engine.sampling.max_new_tokens)
         self.prompts = _how_many(options.prompts, self.data.sizes()["train"])
@@ -107,9 +111,9 @@ def _candidates(rewards: RewardSet, scored: ScoredRollout) -> Iterator[Candidate
         yield Candidate(text, float(totals[i]), float(logprobs[i]), scored.finish_reason[i], columns)
 
 
-def _policy(resolved: Resolved, checkpoint: Path | None) -> Policy:
+def _policy(resolved: Resolved, builder: Builder, checkpoint: Path | None) -> Policy:
     if checkpoint is None:
-        policy: Policy = resolved.model.value("policy").build().build()
+        policy: Policy = builder.build(resolved.model.value("policy"), "model.policy").build()
         return policy
     from lightrl.strategies.trained_weights import trained_weights
 

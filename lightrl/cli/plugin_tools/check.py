@@ -78,7 +78,7 @@ def _refuse_unknown(records: list[PluginRecord], given: dict[str, dict[str, Any]
 def choice_of(kind: str, cls: type[Any]) -> Choice:
     """A class of a kind, to be given arguments."""
     from lightrl.config.choice import Choice
-    from lightrl.config.signatures import Slot
+    from lightrl.config.slots import Slot
     from lightrl.kinds import KINDS
 
     base = KINDS[kind].base_class

@@ -12,7 +12,7 @@ import pytest
 from lightrl.cli.plugin_tools.check import ARGUMENTS, CHECKED, choice_of
 from lightrl.cli.plugin_tools.config_step import one_step
 from lightrl.cli.plugin_tools.plugins import record_named
-from lightrl.config.choice import built
+from lightrl.config.building import Builder
 from lightrl.config.merge import Merger
 from lightrl.testing.checks.documentation import check_documentation
 from lightrl.testing.contract_tests import Case, class_cases, required_arguments
@@ -29,7 +29,7 @@ def _lacking(cls: type[Any]) -> list[str]:
 def _cases(kind: str, cls: type[Any]) -> list[Case]:
     given, choice = GIVEN.get(cls.__name__, {}), choice_of(kind, cls)
     Merger().arguments(choice, given, cls.__name__, "--arguments")
-    return class_cases(kind, cls, {name: built(choice.value(name)) for name in given})
+    return class_cases(kind, cls, {name: Builder().value(choice.value(name), choice.takes[name].slot, name) for name in given})
 
 
 CASES = [case for kind, cls in CLASSES if not _lacking(cls) for case in _cases(kind, cls)]

@@ -41,13 +41,14 @@ def one_step(file: Path, keep: str | None = None) -> int:
     Raises:
         ConfigError: the config cannot be carried out.
     """
-    from lightrl.config.building import build
+    from lightrl.config.run import Run
 
     request = read_words(["--config", str(file)])
     resolved = resolve("fit", request, complete=False)
     request.settings.append(Setting((), _smallest(resolved, _classes(keep)), "one step"))
-    trainer = build("fit", resolve("fit", request), run=True).trainer
-    return int(trainer.global_step)
+    run = Run("fit", resolve("fit", request))
+    run.start()
+    return int(run.trainer.global_step)
 
 
 def _classes(distribution: str | None) -> set[type[Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from rich.console import Console
@@ -20,6 +20,9 @@ from lightrl.config.settings import read_words
 from lightrl.parts.reference import BaseReference, FrozenReference
 from lightrl.training.schedule import check_schedule, planned_steps, schedule_length
 
+if TYPE_CHECKING:
+    from lightrl.config.run import Run
+
 
 def check(words: list[str]) -> int:
     """Resolve a config as `fit` would, build its parts, and print them.
@@ -30,20 +33,20 @@ def check(words: list[str]) -> int:
     Raises:
         ConfigError: as `fit` would, before training.
     """
-    from lightrl.config.building import build, with_refusals
+    from lightrl.config.run import Run
 
     resolved = resolve("fit", read_words(words))
     print_notes(resolved.notes)
     # what Lightning tells of the hardware is no part of the answer
     logging.getLogger("lightning.pytorch.utilities.rank_zero").setLevel(logging.WARNING)
     logging.getLogger("lightning.fabric.utilities.seed").setLevel(logging.WARNING)
-    cli = build("fit", resolved, run=False)
+    run = Run("fit", resolved)
     console = Console(soft_wrap=True)
-    with with_refusals(resolved):
-        if cli.model.rewards is not None:
-            cli.model.rewards.check(cli.datamodule.columns())
-        length = _schedule(cli)
-        tables = [*_sections(resolved), *_sizes(cli, resolved, length), _data(cli.datamodule), _memory(cli.model, resolved)]
+    with run.refusals():
+        if run.model.rewards is not None:
+            run.model.rewards.check(run.data.columns())
+        length = _schedule(run)
+        tables = [*_sections(resolved), *_sizes(run, resolved, length), _data(run.data), _memory(run.model, resolved)]
     for table in tables:
         console.print(table)
     console.print(f"{NOT_COUNTED}\nThe config can be run: lightrl fit {' '.join(words)}", markup=False, highlight=False)
@@ -71,14 +74,14 @@ def _bundle(algorithm: Choice) -> Table:
     return table
 
 
-def _sizes(cli: Any, resolved: Resolved, schedule: int | None) -> list[Table]:
+def _sizes(run: Run, resolved: Resolved, schedule: int | None) -> list[Table]:
     from lightrl.callbacks.sizes import sizes_table
 
-    module = cli.model
+    module = run.model
     if hasattr(module, "algorithm"):
         return [sizes_table(module, resolved.rollouts.epochs, schedule=schedule)]
     rows = {"rows per optimizer step": f"{module.batch_size:,}"}
-    per_epoch, steps = _steps_per_epoch(cli), _planned(cli)
+    per_epoch, steps = _steps_per_epoch(run), _planned(run)
     total = "until stopped" if math.isinf(steps) else f"{int(steps):,} ({steps / per_epoch:.3g} passes over the data)"
     rows |= {"optimizer steps per pass over the data": f"{per_epoch:,}", "optimizer steps": total}
     if schedule is not None and schedule > steps:
@@ -91,23 +94,23 @@ def _data(data: Any) -> Table:
     return _table("data, before prompts are measured with the tokenizer", counts)
 
 
-def _schedule(cli: Any) -> int | None:
+def _schedule(run: Run) -> int | None:
     """The length of the schedule, laid over parameters of its own, since the policy's are not built; a short one is refused."""
-    groups = [{"params": [torch.nn.Parameter(torch.zeros(1))]} for _ in range(cli.model.group_count)]
-    configured = cli.model.optimizer_over(groups)
+    groups = [{"params": [torch.nn.Parameter(torch.zeros(1))]} for _ in range(run.model.group_count)]
+    configured = run.model.optimizer_over(groups)
     if not isinstance(configured, dict):
         return None
-    check_schedule(configured["lr_scheduler"], _planned(cli))
+    check_schedule(configured["lr_scheduler"], _planned(run))
     return schedule_length(configured["lr_scheduler"])
 
 
-def _planned(cli: Any) -> float:
-    return planned_steps(cli.trainer, _steps_per_epoch(cli), cli.model.steps_per_batch)
+def _planned(run: Run) -> float:
+    return planned_steps(run.trainer, _steps_per_epoch(run), run.model.steps_per_batch)
 
 
-def _steps_per_epoch(cli: Any) -> int:
-    steps: int = cli.model.steps_per_epoch(cli.datamodule.sizes()["train"])
-    limit = cli.trainer.limit_train_batches
+def _steps_per_epoch(run: Run) -> int:
+    steps: int = run.model.steps_per_epoch(run.data.sizes()["train"])
+    limit = run.trainer.limit_train_batches
     return min(steps, limit) if isinstance(limit, int) else int(steps * limit)
 
 

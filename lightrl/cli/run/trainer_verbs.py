@@ -1,34 +1,48 @@
-"""`lightrl fit | validate | test | predict`: resolve the config, then let Lightning run it."""
+"""`lightrl fit | validate | test | predict`: resolve the config, build what it describes, and have the Trainer carry out the verb."""
 
 from __future__ import annotations
 
-from lightrl.config.building import build
+import sys
+
 from lightrl.config.resolve import print_notes, resolve
-from lightrl.config.settings import read_words
+from lightrl.config.settings import Request, read_words
 
 
-def run(verb: str, words: list[str]) -> int:
+def carry_out(verb: str, words: list[str]) -> int:
     """Carry out one verb of Lightning's Trainer; 0 when it is done.
 
     Raises:
-        ConfigError: what was asked for cannot be carried out; nothing has been trained.
+        ConfigError: the request cannot be carried out; nothing has been trained.
     """
     request = read_words(words)
+    if request.help_for or request.help:
+        return _help(verb, request)
+    from lightrl.config.checkpoint_path import with_checkpoint
+
+    resolved = with_checkpoint(request, resolve(verb, request))
+    print_notes(resolved.notes)
+    if request.print_config:
+        from lightrl.config.config_yaml import config_yaml
+        from lightrl.config.trainer_section import TrainerSection
+
+        sys.stdout.write(config_yaml(resolved, TrainerSection(verb, resolved)))
+        return 0
+    from lightrl.config.run import Run
+
+    try:
+        Run(verb, resolved).start()
+    except SystemExit as end:
+        if end.code not in (0, None):
+            raise
+    return 0
+
+
+def _help(verb: str, request: Request) -> int:
     if request.help_for:
         from lightrl.config.class_help import print_class_help
 
         return print_class_help(verb, request)
-    if request.help:
-        resolved = resolve(verb, request, complete=False)
-        resolved.other.insert(0, "--help")
-    else:
-        from lightrl.config.checkpoint_path import with_checkpoint
+    from lightrl.config.verb_help import print_verb_help
 
-        resolved = with_checkpoint(request, resolve(verb, request))
-        print_notes(resolved.notes)
-    try:
-        build(verb, resolved, run=True, print_config=request.print_config)
-    except SystemExit as end:
-        if end.code not in (0, None):
-            raise
+    print_verb_help(verb, resolve(verb, request, complete=False))
     return 0

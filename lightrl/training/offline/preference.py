@@ -50,7 +50,7 @@ class PreferenceOptimization(PolicyModule):
         rewards: dict[str, Reward] | None = None,
         engine: RolloutEngine = lazy_instance(TransformersEngine),
         micro_batch_tokens: int | None = 8192,
-        optimizer: OptimizerCallable = lambda p: torch.optim.AdamW(p, lr=1e-6, weight_decay=0.0),
+        optimizer: OptimizerCallable = partial(torch.optim.AdamW, lr=1e-6, weight_decay=0.0),
         lr_scheduler: LRSchedulerCallable | None = None,
         max_grad_norm: float | None = 1.0,
         evaluation: Evaluation = Evaluation(before_training=False),

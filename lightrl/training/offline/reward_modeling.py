@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -50,7 +51,7 @@ class RewardModeling(PolicyModule):
         columns: RankingColumns = RankingColumns(),
         centring: float = 0.0,
         micro_batch_tokens: int | None = 8192,
-        optimizer: OptimizerCallable = lambda p: torch.optim.AdamW(p, lr=1e-5, weight_decay=0.0),
+        optimizer: OptimizerCallable = partial(torch.optim.AdamW, lr=1e-5, weight_decay=0.0),
         lr_scheduler: LRSchedulerCallable | None = None,
         max_grad_norm: float | None = 1.0,
     ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -46,7 +47,7 @@ class SupervisedFineTuning(PolicyModule):
         rewards: dict[str, Reward] | None = None,
         engine: RolloutEngine = lazy_instance(TransformersEngine),
         micro_batch_tokens: int | None = 8192,
-        optimizer: OptimizerCallable = lambda p: torch.optim.AdamW(p, lr=1e-5, weight_decay=0.0),
+        optimizer: OptimizerCallable = partial(torch.optim.AdamW, lr=1e-5, weight_decay=0.0),
         lr_scheduler: LRSchedulerCallable | None = None,
         max_grad_norm: float | None = 1.0,
         evaluation: Evaluation = Evaluation(before_training=False),

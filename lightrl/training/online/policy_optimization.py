@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -53,7 +54,7 @@ class PolicyOptimization(PolicyModule):
         engine: RolloutEngine = lazy_instance(TransformersEngine),
         prompts_per_rollout: int = 32,
         micro_batch_tokens: int | None = 8192,
-        optimizer: OptimizerCallable = lambda p: torch.optim.AdamW(p, lr=1e-6, weight_decay=0.0),
+        optimizer: OptimizerCallable = partial(torch.optim.AdamW, lr=1e-6, weight_decay=0.0),
         lr_scheduler: LRSchedulerCallable | None = None,
         max_grad_norm: float | None = 1.0,
         evaluation: Evaluation = Evaluation(),

@@ -28,6 +28,7 @@ from lightrl import (
     TransformersEngine,
     Unpaired,
 )
+from lightrl.config.building import Builder
 from lightrl.config.resolve import resolve
 from lightrl.config.settings import read_words
 from lightrl.testing import quiet_trainer
@@ -361,7 +362,8 @@ def test_what_does_not_fit_together_is_refused(tmp_path: Path) -> None:
 def test_objectives_are_chosen_and_mixed_on_the_command_line() -> None:
     words = ["--config", str(CONFIG), "--model.objective", "MixedObjective", "--model.objective.objectives.dpo", "DPO"]
     words += ["--model.objective.objectives.dpo.beta", "0.3", "--model.objective.objectives.likelihood", "ChosenLikelihood"]
-    built = resolve("fit", read_words([*words, "--model.objective.weights", "{likelihood: 0.2}"])).model.value("objective").build()
+    chosen = resolve("fit", read_words([*words, "--model.objective.weights", "{likelihood: 0.2}"])).model.value("objective")
+    built = Builder().build(chosen, "model.objective")
     assert {name: type(part) for name, part in built.objectives.items()} == {"dpo": DPO, "likelihood": ChosenLikelihood}
     assert built.objectives["dpo"].beta == 0.3
     assert built.weights == {"dpo": 1.0, "likelihood": 0.2}

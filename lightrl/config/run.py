@@ -1,0 +1,95 @@
+"""A run: model, data and Trainer as one config describes them, and the verb that the Trainer carries out with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from lightning.pytorch import Callback
+
+from lightrl.callbacks.default_callbacks import beside
+from lightrl.callbacks.resolved_config import SaveResolvedConfig
+from lightrl.callbacks.resume_report import ResumeReport
+from lightrl.callbacks.run_description import DescribeRun
+from lightrl.callbacks.write_completions import WriteCompletions
+from lightrl.config.building import Builder
+from lightrl.config.config_yaml import config_yaml
+from lightrl.config.errors import ConfigError
+from lightrl.config.quiet_warnings import quiet_lightning
+from lightrl.config.resolve import Resolved
+from lightrl.config.resumed_folder import continue_in_folder_of
+from lightrl.config.trainer_section import TrainerSection
+from lightrl.strategies.parent_watchdog import end_with_parent
+
+EVALUATED = {"validate": ("validation",), "test": ("test",), "predict": ("test", "validation")}
+"""The prompts that a verb goes through; there must be some."""
+
+
+class Run:
+    """Everything that a config describes, built and ready."""
+
+    def __init__(self, verb: str, resolved: Resolved) -> None:
+        """
+        Args:
+            verb: fit, validate, test or predict.
+            resolved: the config.
+
+        Raises:
+            ConfigError: a part, lightrl or Lightning refuses something.
+        """
+        end_with_parent()
+        quiet_lightning()
+        self.verb, self._resolved, self._builder = verb, resolved, Builder()
+        self._section = TrainerSection(verb, resolved)
+        self._section.seed()
+        self.text = config_yaml(resolved, self._section)
+        """The config with every default, as YAML."""
+        self.model = self._builder.build(resolved.model, "model")
+        self.data = self._builder.build(resolved.data, "data")
+        with self.refusals():
+            self.trainer = self._section.build(self._callbacks)
+
+    def start(self) -> None:
+        """Carry out the verb.
+
+        Raises:
+            ConfigError: something is refused before the first step.
+        """
+        arguments = self._section.verb_arguments
+        with self.refusals():
+            if self.verb == "fit":
+                continue_in_folder_of(arguments["ckpt_path"], self.trainer.loggers)
+            else:
+                self._refuse_no_prompts()
+            getattr(self.trainer, self.verb)(model=self.model, datamodule=self.data, **arguments)
+
+    def refusals(self) -> Any:
+        """Within, what is refused on purpose becomes a short error with its key; for what is asked of model and data from outside."""
+        return self._builder.refusals()
+
+    def _callbacks(self, trainer: dict[str, Any]) -> list[Callback]:
+        """The callbacks beside those of the config.
+
+        Args:
+            trainer: the Trainer's arguments.
+        """
+        given: list[Callback] = trainer["callbacks"]
+        bar, checkpoints = trainer["enable_progress_bar"] is not False, trainer["enable_checkpointing"] is not False
+        callbacks = beside(given, bar=bar, checkpoints=checkpoints)
+        for callback in [*given, *callbacks]:
+            if isinstance(callback, ResumeReport):
+                callback.config = yaml.safe_load(self.text)
+        model = self._resolved.model
+        if self.verb == "fit":
+            callbacks.append(DescribeRun(self.text, model.value("algorithm") if "algorithm" in model.takes else None))
+        if self.verb == "predict":
+            callbacks.append(WriteCompletions())
+        return callbacks if trainer["fast_dev_run"] else [*callbacks, SaveResolvedConfig(self.text)]
+
+    def _refuse_no_prompts(self) -> None:
+        names = EVALUATED[self.verb]
+        sizes = self.data.sizes() if hasattr(self.data, "sizes") else {}
+        if sizes and not any(sizes[name] for name in names):
+            example = f"--data.{names[0]} JsonLines --data.{names[0]}.path FILE.jsonl"
+            problem = f"there are no {' or '.join(names)} prompts to {self.verb}."
+            raise ConfigError(f"data.{names[0]}", problem, f"Type for example: {example}")

@@ -1,0 +1,97 @@
+"""The `trainer` section and the arguments of a verb: jsonargparse reads and completes them, and builds the Trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import yaml
+from jsonargparse import ArgumentError, ArgumentParser, lazy_instance
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch import Callback, Trainer, seed_everything
+from lightning.pytorch.cli import LightningArgumentParser
+from lightning.pytorch.loggers import TensorBoardLogger
+
+from lightrl.config.errors import ConfigError
+from lightrl.config.parser_errors import reduced
+from lightrl.config.resolve import Resolved
+from lightrl.config.trainer_keys import GIVEN_BY_US, verb_keys
+
+
+class TrainerSection:
+    """The arguments of the Trainer and of the verb that it carries out, all of them in force."""
+
+    def __init__(self, verb: str, resolved: Resolved) -> None:
+        """
+        Args:
+            verb: fit, validate, test or predict.
+            resolved: the config.
+
+        Raises:
+            ConfigError: an argument is refused.
+        """
+        self.verb, self._parser = verb, trainer_parser(verb, resolved.folder, resolved.name)
+        try:
+            self._values = self._parser.parse_args([*resolved.trainer_words, *resolved.rollouts.words])
+        except ArgumentError as error:
+            raise reduced(str(error)) from error
+
+    def seed(self) -> None:
+        """Seed Python, NumPy and torch; a seed that is drawn (`seed_everything: true`) stands in the config from then on."""
+        wanted = self._values["seed_everything"]
+        if wanted is not False:
+            self._values["seed_everything"] = seed_everything(None if wanted is True else wanted, workers=True)
+
+    def as_config(self) -> dict[str, Any]:
+        """Every argument under its key, as a config file has it."""
+        tree: dict[str, Any] = yaml.safe_load(self._parser.dump(self._values, skip_unset=False))
+        return {key: value for key, value in tree.items() if key != "config"}
+
+    def build(self, more_callbacks: Callable[[dict[str, Any]], list[Callback]]) -> Trainer:
+        """The Trainer.
+
+        Args:
+            more_callbacks: to be added to those of the config, given the Trainer's arguments.
+
+        Raises:
+            ConfigError: the Trainer refuses an argument.
+        """
+        arguments = dict(vars(self._parser.instantiate(self._values)["trainer"]))
+        given = arguments["callbacks"] or []
+        arguments["callbacks"] = given if isinstance(given, list) else [given]
+        arguments["callbacks"] = [*arguments["callbacks"], *more_callbacks(arguments)]
+        try:
+            return Trainer(**arguments)
+        except (ValueError, TypeError, MisconfigurationException) as error:
+            raise ConfigError("trainer", str(error).splitlines()[0]) from error
+
+    @property
+    def verb_arguments(self) -> dict[str, Any]:
+        """What the Trainer's method for this verb is called with, beside model and data."""
+        return {name: self._values[name] for name in verb_keys(self.verb) if name != "seed_everything"}
+
+
+def trainer_parser(verb: str, folder: str, name: str) -> ArgumentParser:
+    """A parser of everything in a config but `model` and `data`, with the defaults that suit reinforcement learning.
+
+    Args:
+        verb: fit, validate, test or predict.
+        folder: below which runs are logged.
+        name: of the run; each gets a new version below it.
+    """
+    parser = LightningArgumentParser(prog=f"lightrl {verb}", description=f"Carry out `Trainer.{verb}`.", exit_on_error=False)
+    parser.add_argument("-c", "--config", action="config", help="A YAML file, or the name of a config that a package brings.")
+    seed = "Seed of Python, NumPy and torch, set before anything is built; true draws one, false leaves them alone."
+    parser.add_argument("--seed_everything", type=bool | int, default=0, help=seed)
+    parser.add_lightning_class_args(Trainer, "trainer")
+    parser.set_defaults(
+        {
+            "trainer.default_root_dir": folder,
+            "trainer.logger": lazy_instance(TensorBoardLogger, save_dir=folder, name=name),
+            "trainer.log_every_n_steps": 1,
+            "trainer.num_sanity_val_steps": 0,
+            "trainer.use_distributed_sampler": False,
+        }
+    )
+    parser.add_method_arguments(Trainer, verb, skip=set(GIVEN_BY_US))
+    return parser
