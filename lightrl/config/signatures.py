@@ -54,7 +54,8 @@ def _arguments(cls: type[Any], supplied: int) -> Mapping[str, Argument]:
 
 
 def _constructor(cls: type[Any]) -> Callable[..., object]:
-    return next(vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base))
+    found: Callable[..., object] = next(vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base))
+    return found
 
 
 def _followed(cls: type[Any], supplied: int) -> list[str]:
