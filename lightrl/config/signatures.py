@@ -45,11 +45,12 @@ def arguments_of(cls: type[Any], supplied: int = 0) -> Mapping[str, Argument]:
 
 @functools.cache
 def _arguments(cls: type[Any], supplied: int) -> Mapping[str, Argument]:
-    parameters = inspect.signature(cls).parameters.values()
+    init = _constructor(cls)
+    parameters = [] if init is object.__init__ else list(inspect.signature(init).parameters.values())[1:]
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         found = [_inherited(cls, name) for name in _followed(cls, supplied)]
     else:
-        found = [_typed(_constructor(cls), p) for p in list(parameters)[supplied:] if p.kind is not p.VAR_POSITIONAL]
+        found = [_typed(init, p) for p in parameters[supplied:] if p.kind is not p.VAR_POSITIONAL]
     return {p.name: Argument(p.name, slot_of(p.annotation), _default(cls, p)) for p in found}
 
 
@@ -87,7 +88,8 @@ def _default(cls: type[Any], parameter: inspect.Parameter) -> object:
     """The default, of which jsonargparse reads a lambda that makes an optimizer as class and arguments."""
     if not inspect.isfunction(parameter.default) or parameter.default.__name__ != "<lambda>":
         return parameter.default
+    others = set(inspect.signature(_constructor(cls)).parameters) - {parameter.name}
     parser = ArgumentParser()
-    parser.add_class_arguments(cls, "it", skip={n for n in inspect.signature(cls).parameters if n != parameter.name}, fail_untyped=False)
+    parser.add_class_arguments(cls, "it", skip=others, fail_untyped=False)
     read = parser.get_defaults()["it"][parameter.name]
     return read.as_dict() if hasattr(read, "as_dict") else read
