@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from lightrl.algorithms.slots import required_slots, slots_of
 from lightrl.parts.base import NEEDS, Part
 from lightrl.parts.loss_term import LossTerm
 from lightrl.parts.ratio import TokenRatio
@@ -23,23 +22,12 @@ def refuse_unsuitable(algorithm: Algorithm) -> None:
     Raises:
         ValueError: something does not fit; the message names both sides.
     """
-    _refuse_wrong_kinds(algorithm)
     _refuse_wrong_values(algorithm)
     _refuse_needs(algorithm)
     _refuse_row_constant(algorithm)
     _refuse_baseline(algorithm)
     _refuse_critic(algorithm)
     _refuse_correction(algorithm)
-
-
-def _refuse_wrong_kinds(algorithm: Algorithm) -> None:
-    name, required = type(algorithm).__name__, required_slots(type(algorithm))
-    for slot, kind in slots_of(type(algorithm)).items():
-        part = getattr(algorithm, slot)
-        if part is not None and not isinstance(part, kind):
-            raise ValueError(f"{name}.{slot} wants a {kind.__name__}, got {type(part).__name__}")
-        if part is None and slot in required:
-            raise ValueError(f"{name}.{slot} cannot be null: every algorithm has one")
 
 
 def _refuse_wrong_values(algorithm: Algorithm) -> None:

@@ -39,6 +39,24 @@ class Argument:
         """None is allowed."""
         return type(None) in _members(self.annotation)
 
+    def refuse(self, value: object, key: str) -> None:
+        """Refuse a value that is no part of the kind that the argument takes.
+
+        Args:
+            value: given, or the class attribute.
+            key: where it stands, as `DAPO.clip`.
+
+        Raises:
+            ValueError: it is of another kind, a class, or null where a part must be.
+        """
+        if self.kind is None or isinstance(value, self.kind) or (value is None and self.optional):
+            return
+        if value is None:
+            raise ValueError(f"{key} cannot be null: every algorithm has one")
+        if isinstance(value, type):
+            raise ValueError(f"{key} is the class {value.__name__}: write {value.__name__}(), with its arguments")
+        raise ValueError(f"{key} wants a {self.kind.__name__}, got {type(value).__name__}")
+
 
 class Declared:
     """A class whose annotated attributes are its arguments, each with the docstring under it as help.
@@ -58,10 +76,12 @@ class Declared:
                 "such as `clip = DecoupledClip(low=0.2, high=0.28)`"
             )
         _refuse_undeclared(cls)
-        for name, value in vars(cls).items():
-            if isinstance(value, Part):
-                describe(value, f"{cls.__name__}.{name}")
         cls._arguments = _stated(cls)
+        for name in [name for name in cls._arguments if name in vars(cls)]:
+            value, key = vars(cls)[name], f"{cls.__name__}.{name}"
+            cls._arguments[name].refuse(value, key)
+            if isinstance(value, Part):
+                describe(value, key)
         type.__setattr__(cls, "__init__", _constructor(cls))
         if Declared in cls.__bases__:
             # jsonargparse starts from the defaults of a base that can be built, and leaves slots at null that a subclass fills
@@ -85,6 +105,7 @@ class Declared:
             raise TypeError(f"{name} misses {', '.join(missing)}: give it, or state it as a class attribute")
         for key, argument in arguments.items():
             value = values.get(key, argument.default)
+            argument.refuse(value, f"{name}.{key}")
             setattr(self, key, own_part(value, f"{name}.{key}") if isinstance(value, Part) else value)
         self._check()
 

@@ -14,8 +14,3 @@ if TYPE_CHECKING:
 def slots_of(cls: type[Algorithm]) -> dict[str, type[Part]]:
     """Every slot of an algorithm, those that it adds last, and the kind of part it holds."""
     return {name: argument.kind for name, argument in arguments_of(cls).items() if argument.kind is not None}
-
-
-def required_slots(cls: type[Algorithm]) -> frozenset[str]:
-    """Slots that the algorithm may not leave empty."""
-    return frozenset(slot for slot in slots_of(cls) if not arguments_of(cls)[slot].optional)

@@ -19,7 +19,8 @@ from lightrl import (
     SymmetricClip,
     ValueHead,
 )
-from lightrl.algorithms.slots import required_slots, slots_of
+from lightrl.algorithms.declaration import arguments_of
+from lightrl.algorithms.slots import slots_of
 
 
 class Deep(GroupRelative):
@@ -72,7 +73,7 @@ def test_a_variant_inherits_what_it_does_not_state() -> None:
 
 def test_every_slot_is_there_and_the_required_ones_are_known() -> None:
     required = {"sampler", "advantage", "clip", "aggregation", "ratio", "reference"}
-    assert required_slots(Algorithm) == required
+    assert {slot for slot, argument in arguments_of(Algorithm).items() if argument.kind and not argument.optional} == required
     assert set(GroupRelative().parts) == required
     assert set(slots_of(Algorithm)) > required
 

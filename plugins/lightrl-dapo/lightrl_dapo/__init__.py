@@ -22,6 +22,7 @@ class DAPO(GroupRelative):
     clip = DecoupledClip(low=0.2, high=0.28)
     aggregation = TokenMean()
     token_weight = MaskTruncated()
+    """How much loss each row and token carries; null trains on truncated completions as well."""
 
 
 @hookimpl

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lightrl import GroupRelative, GroupSampler, SequenceSumTokenMean, hookimpl
+from lightrl import GroupRelative, SequenceSumTokenMean, hookimpl
 from lightrl_dcpo.adaptive_clip import DynamicAdaptiveClip
 from lightrl_dcpo.smoothed import SmoothedAdvantage
 
@@ -20,7 +20,7 @@ class DCPO(GroupRelative):
 
     best_for = "verifiable rewards over several epochs of the same prompts, where redrawing groups without signal costs too much"
 
-    sampler = GroupSampler(group_size=16)
+    sampler = GroupRelative.sampler.but(group_size=16)
     advantage = SmoothedAdvantage()
     clip = DynamicAdaptiveClip()
     aggregation = SequenceSumTokenMean()

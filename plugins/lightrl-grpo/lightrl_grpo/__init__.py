@@ -35,6 +35,7 @@ class DrGRPO(GroupRelative):
 
     advantage = GroupCentered()
     aggregation = ConstantLength(length=3000)
+    """How much a token weighs in the loss; `length` is the longest response that can occur, 3000 in the authors' code."""
 
 
 @hookimpl

@@ -16,7 +16,9 @@ class GSPO(GroupRelative):
     best_for = "mixture-of-experts policies and long completions, where single tokens' ratios are mostly noise"
 
     ratio = SequenceRatio()
+    """New policy against old, here per completion."""
     clip = DecoupledClip(low=3e-4, high=4e-4)
+    """How far one update may go; a completion's ratio moves far less than a token's."""
     minibatches = 4
 
 
@@ -29,3 +31,4 @@ class GSPOToken(GSPO):
     best_for = "GSPO's clip with rewards at the ends of steps or turns"
 
     ratio = SequenceTokenRatio()
+    """New policy against old: the value of the completion with the gradient of the token."""

@@ -30,5 +30,7 @@ class PPOPenalty(ActorCritic):
     best_for = "comparisons with PPO's paper, which found the clip to do better"
 
     clip = NoClip()
+    """How far one update may go; here the penalty holds the policy."""
     kl = KLPenalty(estimator="k3", loss_coefficient=1.0, against="old", controller=TargetKL())
+    """The penalty, against the policy that sampled."""
     epochs = 4

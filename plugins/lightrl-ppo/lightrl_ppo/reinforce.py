@@ -16,5 +16,7 @@ class REINFORCE(Algorithm):
 
     sampler = GroupSampler(group_size=1)
     advantage = BatchCentered()
+    """The return and its baseline: DiscountedReturn (none), BatchCentered, MovingAverageCentered."""
     clip = PolicyGradient()
+    """How far one update may go; PolicyGradient is for one step per rollout."""
     aggregation = SequenceSum()

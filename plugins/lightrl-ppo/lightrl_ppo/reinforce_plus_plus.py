@@ -38,7 +38,7 @@ class ReinforcePlusPlusBaseline(ReinforcePlusPlus):
 
     best_for = "groups of completions where the batch's deviation is a steadier scale than each group's own"
 
-    sampler = GroupSampler(group_size=8)
-    advantage = WhitenedReturn(baseline="group")
+    sampler = ReinforcePlusPlus.sampler.but(group_size=8)
+    advantage = ReinforcePlusPlus.advantage.but(baseline="group")
     aggregation = TokenMean()
     kl = KLPenalty(estimator="k2", loss_coefficient=0.001)

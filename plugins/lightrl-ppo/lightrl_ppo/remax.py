@@ -65,4 +65,5 @@ class ReMax(REINFORCE):
     best_for = "one completion per prompt with a baseline of its own; one greedy completion more to generate, none to train"
 
     sampler = GreedyBaselineSampler()
+    """Chooses the completions that the policy learns from, and leaves the reward of the greedy one."""
     advantage = GreedyCentered()

@@ -1,13 +1,6 @@
 """RLOO (Ahmadian et al. 2024, arXiv:2402.14740)."""
 
-from lightrl import (
-    GroupRelative,
-    GroupSampler,
-    KLPenalty,
-    LeaveOneOut,
-    PolicyGradient,
-    SequenceSum,
-)
+from lightrl import GroupRelative, KLPenalty, LeaveOneOut, PolicyGradient, SequenceSum
 
 
 class RLOO(GroupRelative):
@@ -20,8 +13,9 @@ class RLOO(GroupRelative):
 
     best_for = "few completions per prompt and one step per rollout; unbiased, without a division by a deviation"
 
-    sampler = GroupSampler(group_size=4)
+    sampler = GroupRelative.sampler.but(group_size=4)
     advantage = LeaveOneOut()
     clip = PolicyGradient()
+    """How far one update may go; PolicyGradient is for one step per rollout."""
     aggregation = SequenceSum()
     kl = KLPenalty(estimator="k1", reward_coefficient=0.03)

@@ -25,6 +25,7 @@ class ExpertIteration(GroupRelative):
     clip = PolicyGradient()
     aggregation = TokenMean()
     token_weight = BestOfGroup()
+    """Chooses the completions that are imitated."""
 
 
 class OnlineDPO(GroupRelative):
@@ -41,6 +42,7 @@ class OnlineDPO(GroupRelative):
     clip = PolicyGradient()
     aggregation = SequenceSum()
     token_weight = BestAndWorst()
+    """Chooses the completions that make the pairs."""
 
 
 @hookimpl

@@ -2,18 +2,7 @@
 
 from typing import Any
 
-from lightrl import (
-    ActorCritic,
-    DecoupledClip,
-    GroupNormalized,
-    GroupRelative,
-    GroupSampler,
-    PolicyGradient,
-    PositiveNLL,
-    TokenMean,
-    ValueModel,
-    hookimpl,
-)
+from lightrl import ActorCritic, DecoupledClip, GroupRelative, PolicyGradient, PositiveNLL, TokenMean, ValueModel, hookimpl
 from lightrl_zoo.capped_importance import CappedImportance
 from lightrl_zoo.geometric_mean_clip import GeometricMeanClip
 from lightrl_zoo.length_adaptive_gae import LengthAdaptiveGAE
@@ -107,7 +96,7 @@ class LitePPO(GroupRelative):
 
     best_for = "base models and binary rewards, where the spread within a single group is mostly noise"
 
-    advantage = GroupNormalized(std="batch")
+    advantage = GroupRelative.advantage.but(std="batch")
     aggregation = TokenMean()
 
 
@@ -123,11 +112,12 @@ class VAPO(ActorCritic):
 
     best_for = "long chains of thought with one reward at the end, where there is memory and time to train a critic"
 
-    sampler = GroupSampler(group_size=16)
+    sampler = ActorCritic.sampler.but(group_size=16)
     advantage = LengthAdaptiveGAE()
     critic = ValueModel(warmup_rollouts=50)
     clip = DecoupledClip(low=0.2, high=0.28)
     positive_nll = PositiveNLL(coefficient=0.1)
+    """Imitates completions with a reward above 0; null: none."""
 
 
 @hookimpl
