@@ -1,4 +1,4 @@
-"""Dynamic sampling: prompts are drawn until the batch is full of groups that can teach something."""
+"""Dynamic sampling: prompts are drawn until the batch is full of groups with some variance."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ REMIND = 10
 
 
 class DynamicSampler(Sampler):
-    """Draws and completes prompts until every rank's batch is full of informative groups.
+    """Draws and completes prompts until the batch of every rank is full of groups with some variance.
 
-    A group is informative if max - min > 0 (beyond float noise) over its scorable rows of one raw reward. The first round
-    completes `oversampling` times the prompts that are missing, later ones that number divided by the share of groups that
-    were informative so far. A prompt is drawn once per data epoch, whatever becomes of it.
+    A group has some variance if max - min > 0 (beyond float noise) over its scorable rows of one raw reward. The first round
+    completes `oversampling` times the prompts that are missing. Later rounds divide the number of missing prompts by the share of groups
+    that had some variance so far. A prompt is drawn once per data epoch, whether its group is kept or not.
 
     Source: Yu et al. 2025 (DAPO), arXiv:2503.14476, section 3.2, eq. 11, algorithm 1.
     """
@@ -38,7 +38,7 @@ class DynamicSampler(Sampler):
         metric: str | None = None,
         oversampling: float = 1.0,
         max_rounds: int = 10,
-        uninformative: Literal["replace", "resample", "down_weight"] = "replace",
+        zero_variance: Literal["replace", "resample", "down_weight"] = "replace",
         attempts: int = 3,
         factor: float = 0.0,
         exhausted: Literal["raise", "partial", "skip"] = "raise",
@@ -52,14 +52,14 @@ class DynamicSampler(Sampler):
             oversampling: prompts of the first round as a multiple of what is missing, and the most of any round as a multiple of
                 the batch; at least 1.
             max_rounds: rounds of completions per rollout; 0 or less: no limit.
-            uninformative: `replace` such a group by another prompt's; `resample` the same prompt, which then is replaced after
-                `attempts`; `down_weight` keeps it, its tokens counting `factor` in the loss and its denominators.
-            attempts: groups that a prompt is given under `resample`, the first one included; those that are left when the batch is
-                full come first in the next rollout. At least 2.
+            zero_variance: `replace` such a group by that of another prompt; `resample` the same prompt, which is replaced after
+                `attempts`; `down_weight` keeps it, and its tokens count `factor` in the loss and its denominators.
+            attempts: groups that are sampled of a prompt under `resample`, the first one included; prompts that are left when the
+                batch is full come first in the next rollout. At least 2.
             factor: under `down_weight`, in [0, 1]: 0 masks the group. Aggregations that divide by a row's own weights
                 (`SequenceMean`, `SequenceSumTokenMean`) take any factor above 0 as 1.
-            exhausted: what after the last round: `raise` an error, train on the `partial` batch, or `skip` the optimizer steps.
-            surplus: informative groups beyond the batch: `drop` them, or `carry` them into the next rollout, as off-policy rows
+            exhausted: after the last round `raise` an error, train on the `partial` batch, or `skip` the optimizer steps.
+            surplus: `drop` groups with some variance beyond the batch, or `carry` them into the next rollout, as off-policy rows
                 with the log-probs and the `policy_version` they were sampled with.
             slices: parts in which each round's prompts are completed, slow rewards of one part running while the next is generated;
                 no influence on what is sampled. At least 1.
@@ -79,7 +79,7 @@ class DynamicSampler(Sampler):
             got = f"group_size={group_size}, oversampling={oversampling}, attempts={attempts}, factor={factor}, slices={slices}"
             raise ValueError(f"DynamicSampler needs {needed}, got {got}")
         self.group_size, self.metric, self.oversampling, self.max_rounds = group_size, metric, oversampling, max_rounds
-        self.uninformative, self.attempts, self.factor = uninformative, attempts, factor
+        self.zero_variance, self.attempts, self.factor = zero_variance, attempts, factor
         self.exhausted, self.surplus, self.slices = exhausted, surplus, slices
         self._carried: ScoredRollout | None = None
         self._pending: list[tuple[Prompt, int]] = []
@@ -124,16 +124,16 @@ class DynamicSampler(Sampler):
         collection.report("sampling/metric", metric[scored.scorable], "mean")
         found = verdicts(scored, metric)
         for (prompt, tried), verdict in zip(asked, found.values(), strict=True):
-            if self.uninformative == "resample" and verdict is not Verdict.INFORMATIVE and tried + 1 < self.attempts:
+            if self.zero_variance == "resample" and verdict is not Verdict.SOME_VARIANCE and tried + 1 < self.attempts:
                 self._pending.append((prompt, tried + 1))
-        informative = [number for number, verdict in found.items() if verdict is Verdict.INFORMATIVE]
+        differing = [number for number, verdict in found.items() if verdict is Verdict.SOME_VARIANCE]
         tally.update(verdict.value for verdict in found.values())
         tally.update(rounds=1, prompts=len(asked), resampled=len(again))
-        keeps_all = self.uninformative == "down_weight"
+        keeps_all = self.zero_variance == "down_weight"
         if keeps_all:
-            of_signal = torch.isin(scored.group, torch.tensor(informative, dtype=torch.long, device=scored.group.device))
+            of_signal = torch.isin(scored.group, torch.tensor(differing, dtype=torch.long, device=scored.group.device))
             scored.row_weight = torch.where(of_signal, 1.0, self.factor)
-        chosen = list(found) if keeps_all else informative
+        chosen = list(found) if keeps_all else differing
         tally.update(kept=len(chosen))
         return of_groups(scored, chosen)
 
@@ -144,7 +144,7 @@ class DynamicSampler(Sampler):
         beyond = of_groups(everything, numbers[most:])
         self._carried = beyond if self.surplus == "carry" and len(beyond) else None
         zero_variance = tally["all_right"] + tally["all_wrong"]
-        lost = "down_weighted" if self.uninformative == "down_weight" else "dropped"
+        lost = "down_weighted" if self.zero_variance == "down_weight" else "dropped"
         collection.report("sampling/rounds", tally["rounds"], "max")
         for name, count in {
             "kept": len(numbers[:most]),
@@ -159,13 +159,15 @@ class DynamicSampler(Sampler):
         return of_groups(everything, numbers[:most])
 
     def _size(self, missing: int, batch: int, tally: Counter[str]) -> int:
-        likely = (tally["informative"] + 1) / (tally["prompts"] + 1)
+        likely = (tally["some_variance"] + 1) / (tally["prompts"] + 1)
         return min(math.ceil(self.oversampling * missing / likely), math.ceil(self.oversampling * batch))
 
     def _last_round(self, tally: Counter[str]) -> bool:
         rounds = tally["rounds"]
         if rounds and rounds % REMIND == 0 and self.max_rounds <= 0:
-            log.warning("dynamic sampling: %d rounds, %d prompts, %d informative groups so far", rounds, tally["prompts"], tally["kept"])
+            log.warning(
+                "dynamic sampling: %d rounds, %d prompts, %d groups with some variance so far", rounds, tally["prompts"], tally["kept"]
+            )
         return 0 < self.max_rounds <= rounds
 
     def _must_fit(self, scored: ScoredRollout) -> None:
@@ -181,8 +183,8 @@ class DynamicSampler(Sampler):
         wanted = int(collection.total(collection.prompts))
         of = {name: int(collection.total(tally[name])) for name in ("kept", "prompts", "all_right", "all_wrong", "unscorable")}
         return (
-            f"dynamic sampling found {of['kept']} informative groups of {wanted} in {tally['rounds']} rounds: of {of['prompts']} prompts "
-            f"{of['all_right']} were all right, {of['all_wrong']} all wrong, and {of['unscorable']} had fewer than two scorable rows. "
+            f"dynamic sampling found {of['kept']} of {wanted} groups with some variance in {tally['rounds']} rounds: of {of['prompts']} "
+            f"prompts {of['all_right']} were all right, {of['all_wrong']} all wrong, and {of['unscorable']} had fewer than two scorable rows. "
             "Choose prompts nearer to what the policy can do, raise algorithm.sampler.group_size, oversampling or max_rounds (0: no "
             "limit), or set exhausted to partial or skip"
         )

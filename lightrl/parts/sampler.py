@@ -60,8 +60,8 @@ class Sampler(Part):
 
     group_size: int
     """Rows of each prompt in what `collect` returns, whatever else it has sampled of the prompt."""
-    uninformative: str = "keep"
-    """What becomes of a group whose completions all scored the same: kept, or what the sampler does in a word."""
+    zero_variance: str = "keep"
+    """The treatment of a zero-variance group, in a word: `keep`, or another verb."""
     gives_extras: frozenset[str] = frozenset()
     """Names of what it leaves in `ScoredRollout.extras`."""
 
@@ -69,10 +69,10 @@ class Sampler(Part):
     def collect(self, collection: Collection) -> ScoredRollout:
         """The scored rows of this rank for one rollout, in whole groups of `group_size` rows.
 
-        Whether a group has a signal at all is asked of one raw reward in `reward_parts`: in the weighted sum a penalty for length or a
-        bonus for form tells nearly all completions apart, and groups that are all right or all wrong would look informative. To rank
-        groups or completions, and as a baseline, the sum is right: `Collection.reward`. What shaping and a KL put on tokens comes
-        later and is not seen here.
+        One raw reward in `reward_parts` decides whether a group has zero variance. The weighted sum cannot: a penalty for length or a
+        bonus for form makes nearly all of its values differ, also in groups whose answers are all right or all wrong. Use the sum,
+        `Collection.reward`, to rank groups or completions, and as a baseline. The rewards on tokens by shaping and a KL are added later
+        and are not in it.
         """
 
 

@@ -1,4 +1,4 @@
-"""Which groups can teach something: those whose completions did not all score the same on one raw reward."""
+"""Groups with zero variance: all completions scored the same on one raw reward, so that nothing can be learned from them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from lightrl.types import ScoredRollout
 
 
 class Verdict(Enum):
-    """What one reward says of a group."""
+    """The scores of a group by one reward."""
 
-    INFORMATIVE = "informative"
+    SOME_VARIANCE = "some_variance"
     """Its largest and smallest scores differ."""
     ALL_RIGHT = "all_right"
     """All scores are equal and above 0."""
@@ -37,8 +37,8 @@ def metric_of(scored: ScoredRollout, name: str | None) -> Tensor:
     names = sorted(scored.reward_parts)
     if name is None and len(names) > 1:
         raise ValueError(
-            f"algorithm.sampler.metric is null, and there are several rewards: {', '.join(names)}. Name the one whose equality "
-            f"makes a group uninformative, for example metric: {names[0]}"
+            f"algorithm.sampler.metric is null, and there are several rewards: {', '.join(names)}. Name the one that decides "
+            f"whether a group has zero variance, for example metric: {names[0]}"
         )
     if name is not None and name not in names:
         raise ValueError(f"algorithm.sampler.metric is {name!r}, but no reward is named so; there are: {', '.join(names)}")
@@ -47,7 +47,7 @@ def metric_of(scored: ScoredRollout, name: str | None) -> Tensor:
 
 
 def verdicts(scored: ScoredRollout, metric: Tensor) -> dict[int, Verdict]:
-    """What the metric says of every group, by its number, in ascending order; only scorable rows with a score count."""
+    """The verdict on every group, by its number, in ascending order; only scorable rows with a score count."""
     valid = scored.scorable & ~metric.isnan()
     statistics = group_statistics(metric, scored.group, valid)
     found = {}
@@ -56,7 +56,7 @@ def verdicts(scored: ScoredRollout, metric: Tensor) -> dict[int, Verdict]:
         if statistics.count[row] < 2:
             found[number] = Verdict.UNSCORABLE
         elif not statistics.zero_variance[row]:
-            found[number] = Verdict.INFORMATIVE
+            found[number] = Verdict.SOME_VARIANCE
         else:
             found[number] = Verdict.ALL_RIGHT if statistics.mean[row] > 0 else Verdict.ALL_WRONG
     return found

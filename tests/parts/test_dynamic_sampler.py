@@ -105,14 +105,14 @@ def ids(scored: ScoredRollout) -> list[str]:
     return [scored.prompts[int((scored.group == number).nonzero()[0])].id for number in torch.unique(scored.group)]
 
 
-def test_the_batch_is_full_of_informative_groups_and_the_rest_is_counted() -> None:
+def test_the_batch_is_full_of_groups_with_some_variance_and_the_rest_is_counted() -> None:
     bench = Bench([RIGHT, MIXED, WRONG, MIXED, SILENT, RIGHT, MIXED, MIXED, MIXED])
     scored = bench.collect(DynamicSampler(group_size=3))
     assert ids(scored) == ["1", "3", "6", "7"]
     assert len(scored) == 12
     assert scored.group.tolist() == [g for g in range(4) for _ in range(3)]
     assert scored.row_weight is None
-    # two of four were informative, so the two that are missing are looked for among ceil(2 / (3 / 5)) = 4 further prompts
+    # two of four had some variance, so the two that are missing are looked for among ceil(2 / (3 / 5)) = 4 further prompts
     assert {name: value for name, value in bench.reported.items() if name != "metric"} == {
         "rounds": [2], "kept": [4], "surplus": [0], "dropped_zero_variance": [3], "dropped_all_right": [2], "dropped_all_wrong": [1],
         "dropped_unscorable": [1], "prompts": [8], "resampled": [0], "carried": [0],
@@ -154,7 +154,7 @@ def test_carried_groups_come_first_and_are_joined_by_fresh_ones() -> None:
 
 def test_resampling_tries_a_prompt_again_before_it_is_replaced() -> None:
     bench = Bench([MIXED, WRONG, *[RIGHT] * 2, *[MIXED] * 20])
-    scored = bench.collect(DynamicSampler(group_size=2, uninformative="resample", attempts=3))
+    scored = bench.collect(DynamicSampler(group_size=2, zero_variance="resample", attempts=3))
     assert ids(scored) == ["0", "4", "5", "6"]
     # the second round takes the three that failed and one more, the third those three again and further ones
     assert bench.asked[4:8] == ["1", "2", "3", "4"]
@@ -165,10 +165,10 @@ def test_resampling_tries_a_prompt_again_before_it_is_replaced() -> None:
 
 def test_a_prompt_that_waits_for_another_attempt_comes_first_in_the_next_rollout() -> None:
     bench = Bench([MIXED, MIXED, WRONG, MIXED, MIXED, MIXED, *[MIXED] * 9])
-    sampler = DynamicSampler(group_size=2, oversampling=1.5, uninformative="resample")
+    sampler = DynamicSampler(group_size=2, oversampling=1.5, zero_variance="resample")
     bench.collect(sampler)
     assert bench.asked == ["0", "1", "2", "3", "4", "5"]
-    again = DynamicSampler(group_size=2, oversampling=1.5, uninformative="resample")
+    again = DynamicSampler(group_size=2, oversampling=1.5, zero_variance="resample")
     again.load_state_dict(sampler.state_dict())
     bench.collect(again)
     assert bench.asked[6:8] == ["2", "6"]
@@ -177,7 +177,7 @@ def test_a_prompt_that_waits_for_another_attempt_comes_first_in_the_next_rollout
 @pytest.mark.parametrize("factor", [0.0, 0.25])
 def test_down_weighting_keeps_every_group_and_weighs_those_without_signal(factor: float) -> None:
     bench = Bench([RIGHT, MIXED, WRONG, MIXED])
-    scored = bench.collect(DynamicSampler(group_size=2, uninformative="down_weight", factor=factor))
+    scored = bench.collect(DynamicSampler(group_size=2, zero_variance="down_weight", factor=factor))
     assert ids(scored) == ["0", "1", "2", "3"]
     assert scored.row_weight is not None
     assert scored.row_weight.tolist() == [factor, factor, 1, 1, factor, factor, 1, 1]
@@ -189,7 +189,7 @@ def test_down_weighting_keeps_every_group_and_weighs_those_without_signal(factor
 def test_an_exhausted_rollout_is_an_error_with_numbers_a_partial_batch_or_none() -> None:
     scores = [MIXED, *[WRONG] * 30, RIGHT, SILENT] * 2
     with pytest.raises(
-        RuntimeError, match=r"found 1 informative groups of 4 in 3 rounds: of 12 prompts 0 were all right, 11 all wrong, and 0"
+        RuntimeError, match=r"found 1 of 4 groups with some variance in 3 rounds: of 12 prompts 0 were all right, 11 all wrong, and 0"
     ):
         Bench(scores).collect(DynamicSampler(group_size=2, max_rounds=3))
     partial = Bench(scores).collect(DynamicSampler(group_size=2, max_rounds=3, exhausted="partial"))
@@ -207,7 +207,7 @@ def test_without_a_limit_it_goes_on_and_says_so(caplog: pytest.LogCaptureFixture
     with caplog.at_level(logging.WARNING):
         scored = bench.collect(DynamicSampler(group_size=2, max_rounds=0))
     assert len(ids(scored)) == 4
-    assert "10 rounds, 40 prompts, 0 informative groups so far" in caplog.text
+    assert "10 rounds, 40 prompts, 0 groups with some variance so far" in caplog.text
 
 
 def test_what_decides_is_a_raw_reward_never_a_sum() -> None:
@@ -228,7 +228,7 @@ def test_float_noise_is_no_signal_and_one_scored_row_is_no_group() -> None:
     assert ids(scored) == ["2"]
 
 
-def test_a_row_that_failed_does_not_make_a_group_informative() -> None:
+def test_a_row_that_failed_gives_a_group_no_variance() -> None:
     broken = [1.0, float("nan"), 1.0]
     assert ids(Bench([broken, MIXED], prompts=1).collect(DynamicSampler(group_size=3))) == ["1"]
 
@@ -240,10 +240,10 @@ MIX = st.lists(st.sampled_from([RIGHT, WRONG, MIXED, MIXED, SILENT]), min_size=1
     MIX, st.integers(1, 5), st.floats(1, 3), st.sampled_from(["drop", "carry"]), st.sampled_from(["replace", "resample"]), st.integers(1, 4)
 )
 def test_no_prompt_is_lost_or_seen_twice_in_an_epoch(
-    scores: list[list[float | None]], prompts: int, oversampling: float, surplus: Any, uninformative: Any, rollouts: int
+    scores: list[list[float | None]], prompts: int, oversampling: float, surplus: Any, zero_variance: Any, rollouts: int
 ) -> None:
     bench = Bench(scores, prompts)
-    sampler = DynamicSampler(2, None, oversampling, 0, uninformative, surplus=surplus)
+    sampler = DynamicSampler(2, None, oversampling, 0, zero_variance, surplus=surplus)
     trained: list[str] = []
     waiting = 0
     for _ in range(rollouts):
@@ -255,9 +255,9 @@ def test_no_prompt_is_lost_or_seen_twice_in_an_epoch(
     drawn = bench.drawn
     assert drawn == [str(i % len(scores)) for i in range(len(drawn))]
     assert set(bench.asked) == set(drawn)
-    times = {prompt: count * (1 if uninformative == "replace" else 3) for prompt, count in Counter(drawn).items()}
+    times = {prompt: count * (1 if zero_variance == "replace" else 3) for prompt, count in Counter(drawn).items()}
     assert all(count <= times[prompt] for prompt, count in Counter(bench.asked).items())
-    if uninformative == "replace":
+    if zero_variance == "replace":
         assert bench.asked == drawn
     if surplus == "carry":
         assert len(trained) + waiting == sum(scores[int(prompt)] == MIXED for prompt in drawn)

@@ -21,7 +21,7 @@ def test_scores_go_by_prompt_and_completion_and_begin_anew() -> None:
 
 def test_a_prompt_that_is_asked_again_goes_on_in_its_list() -> None:
     collection = ScriptedCollection(prompts=1, scores=[[0.5, 0.5, 0.5, 0.75]])
-    scored = DynamicSampler(group_size=2, uninformative="resample").collect(collection)
+    scored = DynamicSampler(group_size=2, zero_variance="resample").collect(collection)
     assert scored.reward_parts["score"].tolist() == [0.5, 0.75]
     assert scored.completions == ["2", "3"]
     assert collection.reports["sampling/prompts"] == [2]

@@ -119,8 +119,8 @@ def _clip(algorithm: Algorithm, stated: Choice) -> str:
 
 
 def _without_signal(algorithm: Algorithm) -> str:
-    if algorithm.sampler.uninformative != "keep":
-        return f"sampler: {algorithm.sampler.uninformative}"
+    if algorithm.sampler.zero_variance != "keep":
+        return f"sampler: {algorithm.sampler.zero_variance}"
     if algorithm.advantage.baseline != "group":
         return f"as any other, against {_against(algorithm.advantage)}"
     if type(algorithm.advantage).commit is not Advantage.commit:

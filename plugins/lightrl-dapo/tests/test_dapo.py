@@ -17,7 +17,7 @@ def test_the_defaults_are_the_papers() -> None:
         dapo = DAPO()
     assert isinstance(dapo.sampler, DynamicSampler)
     assert (dapo.sampler.group_size, dapo.sampler.max_rounds) == (16, 10)
-    assert (dapo.sampler.uninformative, dapo.sampler.exhausted, dapo.sampler.surplus) == ("replace", "raise", "drop")
+    assert (dapo.sampler.zero_variance, dapo.sampler.exhausted, dapo.sampler.surplus) == ("replace", "raise", "drop")
     assert isinstance(dapo.clip, DecoupledClip)
     assert (dapo.clip.low, dapo.clip.high) == (0.2, 0.28)
     assert isinstance(dapo.token_weight, MaskTruncated)

@@ -13,7 +13,7 @@ class ValidFractionSampler(Sampler):
     Source: Chu et al. 2025 (GPG), arXiv:2504.02546, section 3.
     """
 
-    uninformative = "replace"
+    zero_variance = "replace"
 
     def __init__(self, group_size: int = 8, least: float = 0.6, max_rounds: int = 10, metric: str | None = None) -> None:
         """

@@ -32,13 +32,13 @@ from lightrl.training.online.part_state import load_learner_state
 class HalfOfThePrompts(CodePoints):
     """Every other prompt is all right or all wrong; the others' completions differ."""
 
-    def __init__(self, informative: bool = True) -> None:
+    def __init__(self, varied: bool = True) -> None:
         super().__init__(modulus=97)
-        self.informative = informative
+        self.varied = varied
 
     def score(self, prompt: Prompt, completion: str) -> float:
         number = sum(map(ord, prompt.text or ""))
-        if number % 2 or not self.informative:
+        if number % 2 or not self.varied:
             return float(number % 4 == 1)
         return super().score(prompt, completion)
 
@@ -58,11 +58,11 @@ class Witness(Callback):
         self.logged.append({name: float(value) for name, value in trainer.logged_metrics.items()})
 
 
-def module(sampler: DynamicSampler, informative: bool = True, **changes: Any) -> PolicyOptimization:
+def module(sampler: DynamicSampler, varied: bool = True, **changes: Any) -> PolicyOptimization:
     return PolicyOptimization(
         policy=TinyPolicy(hidden=16, layers=1, heads=2),
         algorithm=GroupRelative(**{"sampler": sampler, "minibatches": 4, **changes}),
-        rewards={"score": HalfOfThePrompts(informative)},
+        rewards={"score": HalfOfThePrompts(varied)},
         engine=TransformersEngine(max_new_tokens=6),
         prompts_per_rollout=8,
         micro_batch_tokens=128,
@@ -76,7 +76,7 @@ def fit(subject: PolicyOptimization, rollouts: int, *callbacks: Callback, folder
     return trainer
 
 
-def test_batches_are_full_of_informative_groups_and_the_counts_are_logged(tmp_path: Path) -> None:
+def test_batches_are_full_of_groups_with_some_variance_and_the_counts_are_logged(tmp_path: Path) -> None:
     witness = Witness()
     fit(module(DynamicSampler(group_size=4)), 3, witness, folder=tmp_path)
     for logged, prompts in zip(witness.logged, witness.prompts, strict=True):
@@ -92,7 +92,7 @@ def test_batches_are_full_of_informative_groups_and_the_counts_are_logged(tmp_pa
 
 
 def sampler_that_carries() -> DynamicSampler:
-    return DynamicSampler(group_size=4, oversampling=1.7, surplus="carry", uninformative="resample", attempts=2)
+    return DynamicSampler(group_size=4, oversampling=1.7, surplus="carry", zero_variance="resample", attempts=2)
 
 
 @pytest.mark.parametrize("stop_after", [1, 2, 3])
@@ -138,8 +138,8 @@ def test_rows_of_an_older_policy_are_not_taken_for_an_engines_mistake(tmp_path: 
     assert witness.logged[0]["sampling/staleness"] > 0
 
 
-def test_a_rollout_without_any_informative_group_is_skipped_and_counted(tmp_path: Path) -> None:
-    subject, witness = module(DynamicSampler(group_size=4, max_rounds=2, exhausted="skip"), informative=False), Witness()
+def test_a_rollout_with_zero_variance_everywhere_is_skipped_and_counted(tmp_path: Path) -> None:
+    subject, witness = module(DynamicSampler(group_size=4, max_rounds=2, exhausted="skip"), varied=False), Witness()
     before = TinyPolicy(hidden=16, layers=1, heads=2).build().state_dict()
     trainer = fit(subject, 2, witness, folder=tmp_path)
     assert trainer.global_step == 0
@@ -159,7 +159,7 @@ def test_a_short_batch_makes_the_steps_it_has_groups_for(tmp_path: Path) -> None
 
 
 def test_weighed_down_groups_leave_the_token_denominator_by_their_factor(tmp_path: Path) -> None:
-    sampler = DynamicSampler(group_size=4, uninformative="down_weight", factor=0.25)
+    sampler = DynamicSampler(group_size=4, zero_variance="down_weight", factor=0.25)
     subject = module(sampler, minibatches=1)
     fit(subject, 1, folder=tmp_path)
     rows = subject.experience
