@@ -32,9 +32,9 @@ def own_source(cls: type[Any], method: str) -> Any:
 
 
 @pytest.mark.parametrize("title", KINDS)
-def test_every_hook_has_a_template_which_the_tests_install(title: str) -> None:
+def test_every_kind_has_a_template_which_the_tests_install(title: str) -> None:
     folder = TEMPLATES / "kinds" / KINDS[title].slug
-    assert {file.name for file in folder.iterdir()} == {"part.py.tmpl", "test.py.tmpl", "config.yaml.tmpl"}
+    assert {file.name for file in folder.iterdir()} - {"config.yaml.tmpl"} == {"part.py.tmpl", "test.py.tmpl"}
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -97,7 +97,7 @@ def test_a_published_formula_has_its_source(title: str) -> None:
 def test_the_public_names_are_those_that_plugins_import() -> None:
     assert lightrl.__all__ == ["__version__", *sorted(PUBLIC)]
     assert "v1" in (lightrl.__doc__ or "")
-    assert "promise" in (lightrl.__doc__ or "")
+    assert "never removes or renames" in " ".join((lightrl.__doc__ or "").split())
 
 
 def test_importing_lightrl_stays_light() -> None:

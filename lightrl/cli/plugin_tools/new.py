@@ -1,4 +1,4 @@
-"""`lightrl plugins new NAME --kind KIND`: a package with a part that works, whose tests pass, written from templates."""
+"""`lightrl plugins new NAME --kind KIND`: a package with a working part and tests, written from templates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from string import Template
-from typing import Any
 
 import yaml
 
@@ -17,6 +16,7 @@ from lightrl.config.errors import ConfigError, closest
 from lightrl.config.yaml_files import parse_yaml
 from lightrl.hookspecs import GROUP
 from lightrl.kinds import KINDS, Kind
+from lightrl.prompt import JSON
 
 TEMPLATES = files("lightrl.cli.plugin_tools") / "templates"
 
@@ -56,11 +56,11 @@ def contents(kind: Kind, values: dict[str, str]) -> dict[str, str]:
     """Every file of the package by its path, from the templates.
 
     Args:
-        kind: what the package registers.
+        kind: of the class that the package registers.
         values: of the templates' placeholders.
     """
     module, config_name, own = values["module"], values["config_name"], f"kinds/{kind.slug}"
-    settings = _config(_filled(f"{own}/config.yaml.tmpl", values))
+    settings = yaml.safe_dump(_settings(kind, values), sort_keys=False)
     values = {**values, "short": "--rollouts 20" if "rollouts" in parse_yaml(settings) else "--trainer.max_steps 20"}
     return {
         "pyproject.toml": _filled("package/pyproject.toml.tmpl", values),
@@ -102,13 +102,26 @@ def _values(name: str, kind: Kind, class_name: str | None) -> dict[str, str]:
     }
 
 
-def _config(own: str) -> str:
-    """The settings of a kind laid over those that all configs of templates share."""
+def _settings(kind: Kind, values: dict[str, str]) -> JSON:
+    """The config that all templates share, with the class at its place, or with the settings of a kind that needs more than that."""
     base = parse_yaml((TEMPLATES / "package" / "config_base.yaml").read_text(encoding="utf-8"))
-    return yaml.safe_dump(_laid(base, parse_yaml(own)), sort_keys=False)
+    own = TEMPLATES / "kinds" / kind.slug / "config.yaml.tmpl"
+    if own.is_file():
+        return _laid(base, parse_yaml(Template(own.read_text(encoding="utf-8")).substitute(values)))
+    return _placed(base, kind.places[0].split("."), values["class_name"])
 
 
-def _laid(under: Any, over: Any) -> Any:
+def _placed(base: JSON, place: list[str], class_name: str) -> JSON:
+    """A config with a class at a place, under `init_args` of the classes on the way there."""
+    if not place or not isinstance(base, dict):
+        return class_name
+    if "class_path" in base:
+        place = ["init_args", *place]
+    inner = base.get(place[0]) or {}
+    return {**base, place[0]: _placed(inner, place[1:], class_name)}
+
+
+def _laid(under: JSON, over: JSON) -> JSON:
     """A mapping over another; another class replaces a mapping, and null removes a key."""
     if (
         not isinstance(under, dict)

@@ -1,12 +1,10 @@
-"""`lightrl plugins list | show | check | new`: what is installed and where from, whether it keeps its promises, and a beginning."""
+"""`lightrl plugins list | show | check | new`: the installed plugins, one in full, its contract, and a new one."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lightrl.kinds import KINDS
@@ -50,60 +48,19 @@ def plugins(words: list[str]) -> int:
 def _read(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="lightrl plugins", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    listing = verbs.add_parser("list", help="every plugin: version, API, what it registers, where from; broken ones with the reason")
+    listing = verbs.add_parser("list", help="every plugin: version, API, classes and place; of a broken one the reason")
     listing.add_argument("--json", action="store_true", help="print JSON in place of a table")
     showing = verbs.add_parser("show", help="one plugin: each class with its formula, source and arguments; of a broken one the traceback")
     showing.add_argument("name", metavar="NAME", help="of the plugin or of its distribution, as listed")
-    checking = verbs.add_parser("check", help="what every plugin promises, tried in a fresh process; status 1 if something is wrong")
+    checking = verbs.add_parser("check", help="run contracts and configs of plugins in a fresh process; status 1 if something is wrong")
     checking.add_argument("names", nargs="+", metavar="NAME", help="of a plugin or of its distribution, or its folder")
     checking.add_argument("--arguments", metavar="YAML", help="for classes with required arguments, as a file or {Class: {name: value}}")
-    making = verbs.add_parser("new", help="a package with a part of a kind, which installs and whose tests pass")
+    making = verbs.add_parser("new", help="write a package with a part of a kind; it installs and its tests pass")
     making.add_argument("name", metavar="NAME", help="of the package, such as my-idea")
-    making.add_argument("--kind", default="algorithm", help=f"what it registers: {', '.join(KINDS)} (algorithm)")
+    making.add_argument("--kind", default="algorithm", help=f"kind of its class: {', '.join(k.slug for k in KINDS.values())} (algorithm)")
     making.add_argument("--class", dest="class_name", metavar="NAME", help="of its class; by default made of the package's, such as MyIdea")
-    making.add_argument("--out", metavar="FOLDER", help="where to; by default NAME in the working directory")
+    making.add_argument("--out", metavar="FOLDER", help="folder to write; by default NAME in the working directory")
     return parser.parse_args(words)
-
-
-def record_named(name: str) -> PluginRecord:
-    """What became of the plugin with this name, or of the only one of the distribution with this name.
-
-    Raises:
-        ConfigError: there is none, or a distribution has several.
-    """
-    from lightrl.config.errors import ConfigError, closest
-    from lightrl.registry.classes import registry
-
-    records = registry().records
-    found = [r for r in records if r.name == name] or [r for r in records if r.distribution == name]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        same = ", ".join(f"{r.name} ({r.distribution})" for r in found)
-        raise ConfigError("", f"{name!r} may be {same}: " + ("write the distribution." if found[0].name == name else "write the name."))
-    names = [n for r in records for n in dict.fromkeys((r.name, r.distribution))]
-    raise ConfigError(
-        "",
-        f"no plugin is named {name!r}.{closest(name, names)} Installed: {', '.join(r.name for r in records)}.",
-        "See: lightrl plugins list",
-    )
-
-
-def name_of(text: str) -> str:
-    """What `text` names: the distribution that a folder with a project file is, or else itself.
-
-    Raises:
-        ConfigError: the project file cannot be read or has no name.
-    """
-    from lightrl.config.errors import ConfigError
-
-    file = Path(text) / "pyproject.toml"
-    if not file.is_file():
-        return text
-    try:
-        return str(tomllib.loads(file.read_text(encoding="utf-8"))["project"]["name"])
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise ConfigError(str(file), f"it does not say which package this is: {error}.", "Expected: [project] with a name.") from error
 
 
 def as_json(record: PluginRecord) -> dict[str, Any]:
@@ -135,7 +92,7 @@ def _print_table(records: list[PluginRecord]) -> None:
         )
         if record.configs:
             registered += f"\nconfigs: {', '.join(path.stem for path in record.configs)}"
-        what = f"did not load: {first_line(record.error)}" if record.error else registered.strip() or "nothing"
+        text = f"did not load: {first_line(record.error)}" if record.error else registered.strip() or "nothing"
         origin = f"{record.distribution} {record.version}\n{record.location}"
-        table.add_row(record.name, Text(origin), record.api, Text(what), style="red" if record.error else None)
+        table.add_row(record.name, Text(origin), record.api, Text(text), style="red" if record.error else None)
     Console().print(table)

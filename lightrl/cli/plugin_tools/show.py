@@ -1,4 +1,4 @@
-"""`lightrl plugins show NAME`: each class of a plugin with its formula, its source and its arguments; of a broken plugin why."""
+"""`lightrl plugins show NAME`: each class of a plugin with its formula, its source and its arguments; of a broken plugin the traceback."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def show(name: str) -> int:
     """
     from rich.console import Console
 
-    from lightrl.cli.plugin_tools.plugins import record_named
+    from lightrl.cli.plugin_tools.named_plugin import record_named
     from lightrl.config.class_description import print_class
 
     record = record_named(name)
