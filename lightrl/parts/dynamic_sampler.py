@@ -184,8 +184,8 @@ class DynamicSampler(Sampler):
         of = {name: int(collection.total(tally[name])) for name in ("kept", "prompts", "all_right", "all_wrong", "unscorable")}
         return (
             f"dynamic sampling found {of['kept']} of {wanted} groups with some variance in {tally['rounds']} rounds: of {of['prompts']} "
-            f"prompts {of['all_right']} were all right, {of['all_wrong']} all wrong, and {of['unscorable']} had fewer than two scorable rows. "
-            "Choose prompts nearer to what the policy can do, raise algorithm.sampler.group_size, oversampling or max_rounds (0: no "
+            f"prompts {of['all_right']} were all right, {of['all_wrong']} all wrong, and {of['unscorable']} had fewer than two scorable "
+            "rows. Choose prompts nearer to what the policy can do, raise algorithm.sampler.group_size, oversampling or max_rounds (0: no "
             "limit), or set exhausted to partial or skip"
         )
 
