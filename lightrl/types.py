@@ -1,4 +1,4 @@
-"""The nouns: what a prompt, a rollout and an experience are, and which fields each has.
+"""The nouns: prompts, rollouts, experience and training batches, with their fields.
 
 Letters: B prompts, G completions each, N = B*G rows, L = padded length of prompt + response, n = rows of a micro-batch.
 Every per-token tensor is `[N, L]` and entry t belongs to token t. Rows start at position 0 and are padded on the right.
@@ -20,12 +20,12 @@ from lightrl.statistic import Statistic, Statistics, WithStatistics
 
 __all__ = [
     "JSON", "Denominators", "Experience", "Message", "Outcome", "PolicyOutput", "Prompt", "Rollout", "Rows", "ScoredRollout", "Statistic",
-    "Statistics", "WithStatistics",
+    "Statistics", "TrainingBatch", "WithStatistics",
 ]  # fmt: skip
 
 
 class Outcome(IntEnum):
-    """What became of one reward on one row."""
+    """The outcome of one reward on one row."""
 
     VALUE = 0
     """It returned a number."""
@@ -48,6 +48,11 @@ class Rows:
 
     def __len__(self) -> int:
         raise NotImplementedError
+
+    @property
+    def width(self) -> int:
+        """L: positions of the `[N, L]` fields."""
+        return max(value.shape[1] for value in vars(self).values() if isinstance(value, Tensor) and value.dim() > 1)
 
     def select(self, rows: Sequence[int] | Tensor) -> Self:
         """The rows at these indices, in this order; padding is kept.
@@ -80,7 +85,7 @@ class Rows:
             raise ValueError("concat needs at least one batch")
         if len(batches) == 1:
             return batches[0]
-        length = max(_length(batch) for batch in batches)
+        length = max(batch.width for batch in batches)
         wide = [batch.padded(length) for batch in batches]
         return cls(**{f.name: _concat(f.name, [getattr(batch, f.name) for batch in wide]) for f in fields(cls)})
 
@@ -131,7 +136,7 @@ class Rollout(Rows):
 
 @dataclass(kw_only=True)
 class ScoredRollout(Rollout):
-    """A rollout with what each reward said of it."""
+    """A rollout with the answers of its rewards."""
 
     reward_parts: dict[str, Tensor]
     """Per reward `[N]` or `[N, L]` f32, raw (unweighted). NaN: no score (`[N]`) or no step ends here (`[N, L]`); 0 is a score of zero."""
@@ -140,9 +145,9 @@ class ScoredRollout(Rollout):
     scorable: Tensor
     """`[N]` bool: every reward with a weight answered and at least one gave a value; other rows leave statistics and loss."""
     row_weight: Tensor | None = None
-    """`[N]` f32, at least 0: what the sampler lets a row count in the loss; None: 1 each."""
+    """`[N]` f32, at least 0: how much the sampler lets a row count in the loss; None: 1 each."""
     extras: dict[str, Tensor] = field(default_factory=dict)
-    """`[N]` f32 each: what a sampler learnt of a row besides, by name, for the advantage that belongs to it."""
+    """`[N]` f32 each, by name: further numbers of a row from its sampler, for the advantage that belongs to it."""
 
     @classmethod
     def concat(cls, batches: Sequence[Self]) -> Self:
@@ -180,7 +185,7 @@ class WithNeeds:
 
 @dataclass(kw_only=True)
 class Experience(ScoredRollout, WithNeeds):
-    """What one rollout teaches: rewards on tokens, weights, log-probs and advantages."""
+    """A scored rollout with rewards on tokens, token weights and log-probs: all that advantages are computed from."""
 
     token_rewards: Tensor
     """`[N, L]` f32: weighted rewards on the tokens that earned them, the outcome on the last response token, KL if it goes there."""
@@ -189,22 +194,28 @@ class Experience(ScoredRollout, WithNeeds):
     rewards: Tensor
     """`[N]` f32: row sums of `token_rewards`."""
     token_weight: Tensor
-    """`[N, L]` f32: what the token counts in the loss; 0 = no loss. Zero outside `response_mask` and on rows not scorable."""
+    """`[N, L]` f32: how much the token counts in the loss; 0 = no loss. Zero outside `response_mask` and on rows not scorable."""
     old_logprobs: Tensor
     """`[N, L]` f32: log-probs under the policy before the first optimizer step of this rollout."""
-    advantages: Tensor
-    """`[N, L]` f32: how much better than expected."""
     ref_logprobs: Tensor | None = None
     """`[N, L]` f32 under the reference policy, if a part needs it: read it as `experience.needed("ref_logprobs")`."""
     values: Tensor | None = None
     """`[N, L]` f32: the return expected before token t was emitted, if a part needs it: read it as `experience.needed("values")`."""
+
+
+@dataclass(kw_only=True)
+class TrainingBatch(Experience):
+    """An experience with its advantages: rows that the loss is computed from."""
+
+    advantages: Tensor
+    """`[N, L]` f32: how much better than expected."""
     returns: Tensor | None = None
-    """`[N, L]` f32: what the critic is fitted to, if a part needs it."""
+    """`[N, L]` f32: the critic is fitted to them; there if a part needs values."""
 
 
 @dataclass
 class PolicyOutput(WithNeeds):
-    """What the policy says of a micro-batch of n rows."""
+    """Log-probs, entropies and values of a micro-batch of n rows."""
 
     logprobs: Tensor
     """`[n, L]` of the given tokens at the rollout's temperature; 0 outside the response; carries the gradient."""
@@ -229,11 +240,7 @@ class Denominators:
     """Groups with at least one such row."""
 
 
-def _length(batch: Any) -> int:
-    return int(batch.input_ids.shape[1])
-
-
-def _select(value: Any, index: Tensor, rows: int) -> Any:
+def _select(value: object, index: Tensor, rows: int) -> Any:
     if isinstance(value, Tensor):
         return value[index.to(value.device)]
     if isinstance(value, dict):
@@ -243,7 +250,7 @@ def _select(value: Any, index: Tensor, rows: int) -> Any:
     return value
 
 
-def _pad(value: Any, length: int, pad: float) -> Any:
+def _pad(value: object, length: int, pad: float) -> Any:
     if isinstance(value, dict):
         return {key: _pad(part, length, math.nan) for key, part in value.items()}
     if not isinstance(value, Tensor) or value.dim() < 2 or value.shape[1] == length:
@@ -254,7 +261,7 @@ def _pad(value: Any, length: int, pad: float) -> Any:
     return torch.cat([value, filler], dim=1)
 
 
-def _to(value: Any, device: torch.device | str) -> Any:
+def _to(value: object, device: torch.device | str) -> Any:
     if isinstance(value, Tensor):
         return value.to(device)
     if isinstance(value, dict):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import lightrl
 from lightrl.testing.experience import experience
-from lightrl.types import Experience, PolicyOutput, Prompt, Rows
+from lightrl.types import PolicyOutput, Prompt, Rows, TrainingBatch
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -34,7 +34,7 @@ def test_a_prompt_is_messages_or_text(content: dict) -> None:
         Prompt(id="x", **content)
 
 
-def batch(values: bool = True) -> Experience:
+def batch(values: bool = True) -> TrainingBatch:
     rows = experience([1.0, 2.0, 3.0], lengths=[1, 3, 2], group=[0, 0, 1], finish_reason=["stop", "length", "stop"])
     rows.reward_parts["steps"] = torch.where(rows.step_ends, 0.5, torch.nan)
     rows.values = torch.arange(15.0).view(3, 5) if values else None
@@ -69,8 +69,8 @@ def test_selecting_nothing() -> None:
     empty = batch().select([])
     assert len(empty) == 0
     assert empty.input_ids.shape == (0, 5)
-    assert same(Experience.concat([empty, batch()]), batch())
-    assert same(Experience.concat([batch(), empty]), batch())
+    assert same(TrainingBatch.concat([empty, batch()]), batch())
+    assert same(TrainingBatch.concat([batch(), empty]), batch())
 
 
 @pytest.mark.parametrize("mask", [torch.tensor([True, False, True]), [True, False, True]])
@@ -93,23 +93,23 @@ def test_padding_fills_each_field_with_what_means_nothing_there() -> None:
 def test_joining_and_taking_apart_again() -> None:
     rows = batch()
     parts = [rows.select([0]).padded(3), rows.select([1, 2])]
-    joined = Experience.concat(parts)
+    joined = TrainingBatch.concat(parts)
     first = joined.select([0]).padded(3)
     assert same(first, parts[0])
     assert same(joined.select([1, 2]), parts[1])
-    assert Experience.concat([rows]) is rows
+    assert TrainingBatch.concat([rows]) is rows
 
 
 def test_joining_what_does_not_belong_together() -> None:
     with pytest.raises(ValueError, match="at least one batch"):
-        Experience.concat([])
+        TrainingBatch.concat([])
     hot = batch()
     hot.temperature = 0.5
     with pytest.raises(ValueError, match=r"differ in temperature: \['0.5', '1.0'\]"):
-        Experience.concat([batch(), hot])
+        TrainingBatch.concat([batch(), hot])
     for pair in ([batch(), batch(values=False)], [batch(values=False), batch()]):
         with pytest.raises(ValueError, match="differ in values: one has it and another has not"):
-            Experience.concat(pair)
+            TrainingBatch.concat(pair)
 
 
 def test_moving_to_a_device_keeps_everything() -> None:

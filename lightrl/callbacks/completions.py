@@ -11,7 +11,7 @@ from rich.console import Console
 from torch import Tensor
 
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.types import Experience, Outcome, Prompt, Rollout, ScoredRollout
+from lightrl.types import Outcome, Prompt, Rollout, ScoredRollout, TrainingBatch
 
 
 class CompletionsLog(Callback):
@@ -61,13 +61,13 @@ def completions_table(rollout: Rollout, rows: int, brought: Mapping[str, Tensor]
         brought: per reward `[N]`, what it brings into the row's reward; `0.5 → +0.1` is a score of 0.5 that brings 0.1.
     """
     names = list(rollout.reward_parts) if isinstance(rollout, ScoredRollout) else []
-    learnt = isinstance(rollout, Experience)
+    learnt = isinstance(rollout, TrainingBatch)
     heads = ["prompt", "completion", "finish", "tokens", *names, *(["reward", "advantage"] if learnt else [])]
     lines = [" | ".join(heads), " | ".join("---" for _ in heads)]
     for i in range(min(rows, len(rollout))):
         cells = [_shown(prompt_text(rollout.prompts[i])), _shown(rollout.completions[i]), rollout.finish_reason[i]]
         cells += [str(int(rollout.response_lengths[i])), *(score_text(rollout, name, i, brought) for name in names)]
-        if isinstance(rollout, Experience):
+        if isinstance(rollout, TrainingBatch):
             cells += [reward_text(rollout, i), advantage_text(rollout, i)]
         lines.append(" | ".join(cells))
     return "\n".join(lines)
@@ -85,7 +85,7 @@ def terminal_lines(rollout: Rollout, rows: int, brought: Mapping[str, Tensor] | 
     blocks = []
     for i in range(min(rows, len(rollout))):
         said = [f"{name} {score_text(rollout, name, i, brought)}" for name in names]
-        if isinstance(rollout, Experience):
+        if isinstance(rollout, TrainingBatch):
             said += [f"reward {reward_text(rollout, i)}", f"advantage {advantage_text(rollout, i)}"]
         blocks.append(
             f"  prompt      {_cut(prompt_text(rollout.prompts[i]))}\n  completion  {_cut(rollout.completions[i])}\n"
@@ -104,12 +104,12 @@ def score_text(rollout: Rollout, name: str, row: int, brought: Mapping[str, Tens
     return f"{said} → {float(brought[name][row]):+.3g}"
 
 
-def reward_text(rollout: Experience, row: int) -> str:
+def reward_text(rollout: TrainingBatch, row: int) -> str:
     """The row's reward, KL and shaping included."""
     return f"{float(rollout.rewards[row]):+.3g}" if rollout.scorable[row] else "unscorable"
 
 
-def advantage_text(rollout: Experience, row: int) -> str:
+def advantage_text(rollout: TrainingBatch, row: int) -> str:
     """The mean advantage over the row's tokens; nothing without any."""
     tokens = rollout.response_mask[row]
     return f"{float(rollout.advantages[row][tokens].mean()):+.3f}" if tokens.any() else ""

@@ -46,7 +46,7 @@ def sizes_table(module: Any, rollouts: int | None, ranks: int = 1, schedule: int
     planned = 0 if rollouts is None or rollouts < 0 else rollouts * module.steps_per_batch
     if schedule is not None and planned and schedule > planned:
         lines["learning-rate schedule"] = f"{schedule:,} steps, of which the run makes {planned:,}: the rate does not fall to its end"
-    if module.policy is not None:
+    if hasattr(module, "policy"):
         lines["trainable parameters"] = trained_of(module.policy)
     for name, value in lines.items():
         table.add_row(name, value)

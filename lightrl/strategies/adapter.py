@@ -1,4 +1,4 @@
-"""What differs between Lightning's strategies: forward, backward, step, whole weights, sums over ranks."""
+"""The differences between Lightning's strategies: forward, backward, step, gathered weights, sums over ranks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor, nn
 
 T = TypeVar("T")
+Loss = TypeVar("Loss")
 
 FROZEN = "frozen"
 """Key of a parameter group whose parameters and optimizer state the next step leaves alone."""
 
 
 class StrategyAdapter:
-    """Single device and DDP: whole weights on every rank, gradients averaged over ranks in the last backward."""
+    """Single device and DDP: every rank has all weights, gradients are averaged over ranks in the last backward."""
 
     def __init__(self, trainer: Trainer, module: LightningModule) -> None:
         """
@@ -35,14 +36,14 @@ class StrategyAdapter:
     def shard(self, *modules: nn.Module | None) -> None:
         """Cut the weights of modules over the ranks, where the strategy leaves that to the module; called before the optimizer is made."""
 
-    def forward(self, compute: Callable[[T], Tensor], micro: T) -> Tensor:
+    def forward(self, loss_of: Callable[[T], Loss], micro: T) -> Loss:
         """The loss of a micro-batch, computed where the strategy sees it: everything that `backward` gets comes from here.
 
         Args:
-            compute: gives the loss.
-            micro: what it is given.
+            loss_of: gives the loss, or a tuple with it.
+            micro: rows of a micro-batch.
         """
-        return compute(micro)
+        return loss_of(micro)
 
     def backward(self, loss: Tensor, last: bool) -> None:
         """Add the gradient of one micro-batch's share of the loss.
@@ -108,11 +109,10 @@ class StrategyAdapter:
 
     def largest(self, value: int) -> int:
         """The maximum over ranks."""
-        numbers: list[int] = self.gather(value)
-        return max(numbers)
+        return max(self.gather(value))
 
-    def gather(self, value: Any) -> list[Any]:
-        """What every rank gave, in the order of ranks."""
+    def gather(self, value: T) -> list[T]:
+        """The values of all ranks, in the order of ranks."""
         if self.world_size == 1:
             return [value]
         everyone: list[Any] = [None] * self.world_size

@@ -27,6 +27,7 @@ from lightrl.strategies.checkpoint_weights import refuse_shapes
 from lightrl.strategies.only_weights import only_weights, unsafe_names
 
 T = TypeVar("T")
+Loss = TypeVar("Loss")
 
 
 class ManualDeepSpeedStrategy(DeepSpeedStrategy):
@@ -159,16 +160,16 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
 
 
 class DeepSpeedAdapter(StrategyAdapter):
-    """ZeRO: the engine sums, clips and steps; under stage 3 weights are gathered to be lent."""
+    """ZeRO: the engine sums, clips and steps; under stage 3 it also cuts the weights over the ranks."""
 
     @property
     def engine(self) -> Any:
         """The `DeepSpeedEngine`."""
         return self.trainer.strategy.model
 
-    def forward(self, compute: Callable[[T], Tensor], micro: T) -> Tensor:
-        loss: Tensor = self.engine(compute, micro)
-        return loss
+    def forward(self, loss_of: Callable[[T], Loss], micro: T) -> Loss:
+        found: Loss = self.engine(loss_of, micro)
+        return found
 
     def backward(self, loss: Tensor, last: bool) -> None:
         self.engine.set_gradient_accumulation_boundary(last)

@@ -59,7 +59,7 @@ class FSDP2Strategy(ModelParallelStrategy):
 
 
 class FSDP2Adapter(StrategyAdapter):
-    """FSDP2: layers are gathered as they are used; all of them at once to be lent."""
+    """FSDP2: layers are gathered as they are used, and all of them at once for `gathered_weights`."""
 
     def shard(self, *modules: nn.Module | None) -> None:
         mesh = self.trainer.strategy.device_mesh["data_parallel"]  # type: ignore[attr-defined]

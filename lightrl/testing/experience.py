@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from lightrl.types import Experience, Outcome, Prompt
+from lightrl.types import Outcome, Prompt, TrainingBatch
 
 PROMPT = 2
 """Prompt tokens of every row, before its response."""
@@ -26,7 +26,7 @@ def experience(
     old_logprobs: Tensor | None = None,
     ref_logprobs: Tensor | None = None,
     advantages: Tensor | None = None,
-) -> Experience:
+) -> TrainingBatch:
     """Rows with these rewards on their last response token; every row has `PROMPT` tokens before its response.
 
     L is two prompt tokens, the longest response and the padding, so that tensors of one's own have a column for each of these.
@@ -62,7 +62,7 @@ def experience(
     given = torch.tensor(list(rewards), dtype=torch.float32)
     groups = torch.tensor([0] * n if group is None else list(group), dtype=torch.long)
     kept = torch.tensor([True] * n if scorable is None else list(scorable), dtype=torch.bool)
-    return Experience(
+    return TrainingBatch(
         prompts=[Prompt(id=f"p{g}", text="ab") for g in groups.tolist()],
         completions=["x" * int(length) for length in response],
         input_ids=torch.ones(n, width, dtype=torch.long),

@@ -1,25 +1,24 @@
-"""What all modules share: the policy, its optimizer, steps made of micro-batches, and evaluation by sampling."""
+"""The base of all modules: a policy, its optimizer, steps made of micro-batches, and evaluation by sampling."""
 
 from __future__ import annotations
 
 import datetime
-import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
-import torch
 from lightning.pytorch import LightningModule
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
-from torch import Tensor
+from lightning.pytorch.core.optimizer import LightningOptimizer
+from torch import Tensor, nn
 
 from lightrl.data.loaders import PromptBatch
+from lightrl.data.prompt_data import PromptData
 from lightrl.ops.batching import micro_batches, split_to
 from lightrl.parts.base import own
-from lightrl.parts.engine import RolloutEngine, Sampling
+from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.reward import Reward
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
@@ -27,24 +26,29 @@ from lightrl.rewards.reward_set import RewardSet
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.strategies.adapter_choice import adapter_for, register_strategies
 from lightrl.strategies.checkpoint_io import guard
+from lightrl.training.building import check_room, choose_threads
 from lightrl.training.evaluation import Evaluation
-from lightrl.training.evaluation_report import report_samples
+from lightrl.training.evaluator import predictions, sample, score
+from lightrl.training.optimizer_step import MicroBatchLoss, Step, add_gradients, take_step
 from lightrl.training.precision import check_precision
 from lightrl.training.schedule import check_schedule, planned_steps
 from lightrl.training.statistics import StatisticsLedger
-from lightrl.types import Prompt, Rollout, Rows
+from lightrl.types import JSON, Prompt, Rollout, Rows, ScoredRollout
 
 register_strategies()
 
-ONE_THREAD_BELOW = 2_000_000
-"""Policies smaller than this run on one CPU thread: a second one makes them slower on a busy machine."""
+R = TypeVar("R", bound=Rows)
 
 
 class PolicyModule(LightningModule):
     """A policy in manual optimisation, evaluated by sampling completions and scoring them."""
 
     product: ClassVar[Literal["policy", "reward model"]] = "policy"
-    """What a run makes and `lightrl export` writes."""
+    """The outcome of a run, which `lightrl export` writes."""
+    policy: Policy
+    """The network that is trained; there once the trainer has called `configure_model`."""
+    rewards: RewardSet | None
+    """The rewards that score completions, if there are any."""
 
     def __init__(
         self,
@@ -78,7 +82,6 @@ class PolicyModule(LightningModule):
             evaluation.correct_reward(self.rewards.rewards)
         self.micro_batch_tokens, self.max_grad_norm = micro_batch_tokens, max_grad_norm
         self._optimizer, self._lr_scheduler = optimizer, lr_scheduler
-        self.policy: Policy = None  # type: ignore[assignment]
         self.ledger, self._evaluation_ledger = StatisticsLedger(), StatisticsLedger()
         self.numbers: dict[str, float] = {}
         self._seconds: dict[str, float] = {}
@@ -90,8 +93,8 @@ class PolicyModule(LightningModule):
         """Training steps in one Lightning epoch, given the number of training prompts (None: endless)."""
 
     @classmethod
-    def network(cls, policy: Policy) -> Any:
-        """What is trained, and stored under the name `policy`.
+    def network(cls, policy: Policy) -> nn.Module:
+        """The network that is trained, and stored under the name `policy`.
 
         Args:
             policy: as its source has built it.
@@ -110,7 +113,7 @@ class PolicyModule(LightningModule):
         guard(self.trainer.strategy, self)
         # an evaluation has no use for a critic's weights
         self.strict_loading = self.trainer.state.fn == "fit"
-        if self.policy is None:
+        if not hasattr(self, "policy"):
             self.build_models()
             self.adapter.shard(*self.children())
 
@@ -118,14 +121,30 @@ class PolicyModule(LightningModule):
         """Build the policy, whole on this rank, and measure the prompts with its tokenizer."""
         self.policy = self.policy_source.build()
         check_precision(str(self.trainer.precision), self.policy.model.dtype)
-        self._check_sampling()
+        check_room(self.policy, self.engine.sampling.max_new_tokens)
+        self.prepare_prompts()
+
+    def prepare_prompts(self) -> None:
+        """Measure the prompts, if the run has any of ours, and take as many threads as the policy has a use for."""
         data = getattr(self.trainer, "datamodule", None)
         if data is not None and hasattr(data, "measure"):
             self.measure_prompts(data)
-        if self.trainer.num_devices == 1 and self.device.type == "cpu":
-            self._choose_threads()
+        if self.trainer.num_devices == 1 and self.device.type == "cpu" and (said := choose_threads(self.policy)):
+            self.print(said)
 
-    def measure_prompts(self, data: Any) -> None:
+    @property
+    def prompt_data(self) -> PromptData:
+        """The prompts of this run.
+
+        Raises:
+            ValueError: there are none.
+        """
+        data: PromptData | None = getattr(self.trainer, "datamodule", None)
+        if data is None:
+            raise ValueError("there is no data: name a prompt source, for example data: {train: DigitSorting}")
+        return data
+
+    def measure_prompts(self, data: PromptData) -> None:
         """Have the data drop or refuse the prompts that leave no room for a completion."""
         positions = self.policy.max_positions
         data.measure(self.policy.encode, None if positions is None else positions - self.engine.sampling.max_new_tokens)
@@ -150,54 +169,56 @@ class PolicyModule(LightningModule):
         """Parameter groups for the optimizer."""
         return [{"params": [p for p in self.policy.parameters() if p.requires_grad]}]
 
-    def forward(self, compute: Callable[[Any], Any], batch: Any) -> Any:
-        """What `compute` makes of a batch: strategies that wrap the module have hooks around this call."""
-        return compute(batch)
+    def forward(self, loss_of: Callable[[R], MicroBatchLoss], micro: R) -> MicroBatchLoss:
+        """The loss of a micro-batch: strategies that wrap the module have hooks around this call."""
+        return loss_of(micro)
 
     def step_on(
         self,
-        batch: Rows,
+        batch: R,
         lengths: Tensor,
-        loss_of: Callable[[Any], Tensor],
-        veto: Callable[[], bool] = lambda: False,
+        loss_of: Callable[[R], MicroBatchLoss],
+        veto: Callable[[StatisticsLedger], bool] = lambda statistics: False,
         sequences: int = 1,
         cut: Callable[[Tensor, int | None], list[Tensor]] = micro_batches,
-    ) -> bool:
+    ) -> Step:
         """One optimizer step on a batch, whose gradient does not depend on how it is cut into micro-batches.
 
         Args:
             batch: rows of this rank.
             lengths: `[N]` int64, tokens of each row that matter.
-            loss_of: this micro-batch's share of the sum over the step and all ranks.
-            veto: asked after the last backward, with the same answer on all ranks; True drops the gradients and the step.
+            loss_of: the share of a micro-batch in the sum over the step and all ranks, and its statistics; it changes nothing else.
+            veto: asked after the last backward, given the step's statistics, with the same answer on all ranks; True drops the gradients.
             sequences: rows of tokens in one row of the batch: a pair has two.
             cut: which rows make a micro-batch, given their lengths and the budget.
 
         Returns:
-            Whether the step was made.
+            Whether the step was made, and its statistics, which the ledger has already.
         """
-        cuts = cut(lengths.cpu(), None if self.micro_batch_tokens is None else self.micro_batch_tokens // sequences)
+        budget, world = self.micro_batch_tokens, self.adapter.world_size
+        cuts = cut(lengths.cpu(), None if budget is None else budget // sequences)
         cuts = split_to(cuts, self.adapter.largest(len(cuts)))
-        for i, rows in enumerate(cuts):
-            # a rank with fewer micro-batches than the others takes part with a row that weighs nothing
-            chosen = rows if len(rows) else torch.zeros(1, dtype=torch.long)
-            micro = batch.select(chosen).padded(int(lengths[chosen].max())).to(self.device)
-            loss = self.adapter.forward(loss_of, micro)
-            self.adapter.backward(loss if len(rows) else loss * 0.0, last=i == len(cuts) - 1)
-        optimizer: Any = self.optimizers()
-        if veto():
-            self.adapter.discard(optimizer)
-            return False
-        self.ledger.add("lr", optimizer.param_groups[0]["lr"])
-        norm = self.adapter.step(optimizer, self.max_grad_norm)
-        self.ledger.add("grad_norm", norm)
-        if not math.isfinite(norm):
-            self.ledger.add("nonfinite_gradients", 1 / self.adapter.world_size, reduce="sum")
-        self.ledger.add("optimizer_steps", 1 / self.adapter.world_size, reduce="sum")
-        scheduler: Any = self.lr_schedulers()
-        if scheduler is not None:
-            scheduler.step()
-        return True
+        done = add_gradients(self.adapter, batch, lengths, cuts, loss_of, StatisticsLedger(self.ledger.kept))
+        made = not veto(done.statistics)
+        if made:
+            take_step(self.adapter, self.made_optimizer, self.max_grad_norm, self.ledger)
+            scheduler: Any = self.lr_schedulers()
+            if scheduler is not None:
+                scheduler.step()
+        else:
+            self.adapter.discard(self.made_optimizer)
+        for name, share in done.shares.items():
+            self.ledger.add(name, share * world)
+        self.ledger.merge(done.statistics)
+        return Step(made, done.statistics)
+
+    @property
+    def made_optimizer(self) -> LightningOptimizer:
+        """The optimizer of all parameter groups, once the trainer has made it."""
+        optimizer = self.optimizers()
+        if not isinstance(optimizer, LightningOptimizer):
+            raise TypeError(f"a module has one optimizer, and Lightning gives {type(optimizer).__name__}")
+        return optimizer
 
     def log_ledger(self) -> dict[str, float]:
         """Log everything that was reported since the last time, reduced over ranks, and give it back."""
@@ -246,35 +267,21 @@ class PolicyModule(LightningModule):
     def on_train_start(self) -> None:
         """Evaluate the policy before its first step, once the schedule has been found long enough."""
         check_schedule(self.lr_schedulers(), planned_steps(self.trainer, self.trainer.num_training_batches, self.steps_per_batch))
-        optimizer: Any = self.optimizers()
         loop = self.trainer.fit_loop.epoch_loop
         if self.evaluation.before_training and self.trainer.global_step == 0 and self.trainer.enable_validation:
             self.trainer.validating = True
             loop.val_loop.run()
             self.trainer.training = True
-            optimizer.zero_grad()
+            self.made_optimizer.zero_grad()
 
-    def evaluation_step(self, prompts: list[Prompt]) -> Rollout:
-        """Complete and score held-out prompts; the engine's own stream of random numbers is left where it was."""
+    def evaluation_step(self, prompts: list[Prompt]) -> ScoredRollout:
+        """Complete and score held-out prompts."""
         if self.rewards is None:
             raise ValueError("model.rewards is empty, so completions of the validation prompts cannot be scored: name a reward")
         self.on_phase("evaluating")
-        state = self.engine.state_dict()
         with self.adapter.gathered_weights():
-            self.engine.sync(self.policy, self.trainer.global_step)
-            rollout = self.engine.generate(prompts, self.evaluation.samples, self._evaluation_sampling())
-        self.engine.load_state_dict(state)
-        scoring = self.rewards.submit(rollout)
-        scored = scoring.result()
-        # one completion per prompt has nothing to be normalised by
-        token_rewards, _ = self.rewards.token_rewards(scored, normalized=False)
-        ledger = self._evaluation_ledger
-        ledger.add("reward", torch.where(scored.scorable, token_rewards.sum(1), torch.nan))
-        ledger.add_all({**self.rewards.statistics(scored, normalized=False), **scoring.statistics()}, scored.response_mask)
-        judge = self.evaluation.correct_reward(self.rewards.rewards)
-        report_samples(ledger, scored, self.evaluation, judge, self.rewards.rewards[judge])
-        report_lengths(ledger, scored)
-        return scored
+            rollout = sample(self.engine, self.policy, self.trainer.global_step, prompts, self.evaluation)
+        return score(rollout, self.rewards, self.evaluation, self._evaluation_ledger)
 
     def validation_step(self, batch: PromptBatch, batch_idx: int) -> None:
         """Evaluate one batch of validation prompts."""
@@ -285,23 +292,9 @@ class PolicyModule(LightningModule):
         """Evaluate one batch of test prompts."""
         self.evaluation_step(batch.prompts)
 
-    def predict_step(self, batch: PromptBatch, batch_idx: int) -> list[dict[str, Any]]:
+    def predict_step(self, batch: PromptBatch, batch_idx: int) -> list[dict[str, JSON]]:
         """Complete one batch of prompts; one JSON value per completion."""
-        scored = self.evaluation_step(batch.prompts)
-        parts = {name: part.tolist() for name, part in scored.reward_parts.items() if part.dim() == 1}  # type: ignore[attr-defined]
-        return [
-            {
-                **prompt.columns,
-                "id": prompt.id,
-                "prompt": prompt.text if prompt.text is not None else list(prompt.messages or ()),
-                "answer": prompt.answer,
-                "completion": scored.completions[i],
-                "finish_reason": scored.finish_reason[i],
-                "tokens": int(scored.response_lengths[i]),
-                "rewards": {name: values[i] for name, values in parts.items()},
-            }
-            for i, prompt in enumerate(scored.prompts)
-        ]
+        return predictions(self.evaluation_step(batch.prompts))
 
     def on_validation_epoch_end(self) -> None:
         """Log what validation found as `val/...`."""
@@ -314,30 +307,3 @@ class PolicyModule(LightningModule):
     def _log_evaluation(self, stage: str) -> None:
         numbers = self._evaluation_ledger.reduce(self.adapter.gather)
         self.log_dict({f"{stage}/{name}": value for name, value in numbers.items()}, batch_size=1)
-
-    def _evaluation_sampling(self) -> Sampling:
-        wanted = {name: getattr(self.evaluation, name) for name in ("temperature", "top_p", "max_new_tokens")}
-        return replace(self.engine.sampling, **{name: value for name, value in wanted.items() if value is not None})
-
-    def _check_sampling(self) -> None:
-        positions, new = self.policy.max_positions, self.engine.sampling.max_new_tokens
-        if positions is not None and new >= positions:
-            raise ValueError(
-                f"model.engine.max_new_tokens is {new}, but the policy takes rows of {positions} tokens at most, prompt included: "
-                f"set it below {positions}"
-            )
-
-    def _choose_threads(self) -> None:
-        size = sum(p.numel() for p in self.policy.parameters())
-        if size < ONE_THREAD_BELOW and torch.get_num_threads() > 1:
-            torch.set_num_threads(1)
-            self.print(f"The policy has {size:,} parameters: using one CPU thread, which is faster at this size.")
-
-
-def report_lengths(ledger: StatisticsLedger, rollout: Rollout) -> None:
-    """Lengths and finish reasons of completions, under the names of the field."""
-    lengths = rollout.response_lengths.double()
-    ledger.add("completions/mean_length", lengths)
-    ledger.add("completions/min_length", lengths, reduce="min")
-    ledger.add("completions/max_length", lengths, reduce="max")
-    ledger.add("completions/clipped_ratio", rollout.truncated.double())

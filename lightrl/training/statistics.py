@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import torch
 import torchmetrics
@@ -18,24 +19,15 @@ METRICS: dict[str, Callable[[], torchmetrics.Metric]] = {
     "min": torchmetrics.MinMetric,
 }
 NEUTRAL = {"mean": 0.0, "sum": 0.0, "max": -torch.inf, "min": torch.inf}
-"""What a rank that has no value under a name brings into the reduction."""
+"""Values by which a rank without any under a name changes nothing in the reduction."""
 CORE = ""
-"""Who reports what no part does."""
+"""The owner of statistics that no part reports."""
 
 
-class StatisticsLedger:
-    """Collects named numbers during a rollout; nothing is synchronised before `reduce`."""
+class Reporting(ABC):
+    """Takes named numbers."""
 
-    def __init__(self, kept: dict[str, list[Tensor]] | None = None) -> None:
-        """
-        Args:
-            kept: names whose single values are kept beside their reduction, on this rank only, each with what there is so far; for
-                histograms. None: none.
-        """
-        self._entries: dict[str, tuple[str, Tensor, Tensor]] = {}
-        self._owners: dict[str, str] = {}
-        self.kept = {} if kept is None else kept
-
+    @abstractmethod
     def add(self, name: str, value: Tensor | float, mask: Tensor | None = None, reduce: str = "mean", owner: str = CORE) -> None:
         """Add values under a name.
 
@@ -45,19 +37,7 @@ class StatisticsLedger:
             mask: of the same shape, bool: values that count; None: all.
             reduce: `mean`, `sum`, `max` or `min`; the same each time for a name.
             owner: who reports it.
-
-        Raises:
-            ValueError: a part reports under a name that is the core's, or a name is reduced in two ways.
         """
-        self._own(name, owner)
-        values = torch.as_tensor(value).detach().double()
-        chosen = ~values.isnan() if mask is None else ~values.isnan() & mask
-        kept = values[chosen]
-        if name in self.kept:
-            self.kept[name].append(kept.flatten().cpu())
-        weight = torch.tensor(float(kept.numel()), dtype=torch.float64)
-        if kept.numel():
-            self._merge(name, reduce, {"max": kept.max, "min": kept.min}.get(reduce, kept.sum)().cpu(), weight)
 
     def add_all(self, statistics: Statistics, mask: Tensor, part: object = None) -> None:
         """Add several at once, `[n]` per row or `[n, L]` per token.
@@ -72,6 +52,63 @@ class StatisticsLedger:
             entry = statistic if isinstance(statistic, Statistic) else Statistic(statistic)
             self.add(name, entry.value, mask if entry.value.dim() == 2 else None, entry.reduce, owner)
 
+
+@dataclass(frozen=True)
+class Reported:
+    """Values under one name, as `Reporting.add` was given them."""
+
+    name: str
+    value: Tensor
+    mask: Tensor | None
+    reduce: str
+    owner: str
+
+
+class Report(Reporting):
+    """A list of named numbers for somebody else to add up: the statistics of a micro-batch."""
+
+    def __init__(self) -> None:
+        self.entries: list[Reported] = []
+
+    def add(self, name: str, value: Tensor | float, mask: Tensor | None = None, reduce: str = "mean", owner: str = CORE) -> None:
+        """As `Reporting.add`; gradients are left behind."""
+        self.entries.append(Reported(name, torch.as_tensor(value).detach(), mask, reduce, owner))
+
+
+class StatisticsLedger(Reporting):
+    """Collects named numbers during a rollout; nothing is synchronised before `reduce`."""
+
+    def __init__(self, kept: dict[str, list[Tensor]] | None = None) -> None:
+        """
+        Args:
+            kept: names whose single values are kept beside their reduction, on this rank only, each with what there is so far; for
+                histograms. None: none.
+        """
+        self._entries: dict[str, tuple[str, Tensor, Tensor]] = {}
+        self._owners: dict[str, str] = {}
+        self.kept = {} if kept is None else kept
+
+    def add(self, name: str, value: Tensor | float, mask: Tensor | None = None, reduce: str = "mean", owner: str = CORE) -> None:
+        """As `Reporting.add`.
+
+        Raises:
+            ValueError: a part reports under a name that is the core's, or a name is reduced in two ways.
+        """
+        self._own(name, owner)
+        values = torch.as_tensor(value).detach().double()
+        chosen = ~values.isnan() if mask is None else ~values.isnan() & mask
+        kept = values[chosen]
+        if name in self.kept:
+            self.kept[name].append(kept.flatten().cpu())
+        weight = torch.tensor(float(kept.numel()), dtype=torch.float64)
+        if kept.numel():
+            self._merge(name, reduce, {"max": kept.max, "min": kept.min}.get(reduce, kept.sum)().cpu(), weight)
+
+    def add_report(self, entries: Iterable[Reported]) -> None:
+        """Add everything of a report, in its order."""
+        for entry in entries:
+            self.add(entry.name, entry.value, entry.mask, entry.reduce, entry.owner)
+
     def local(self, name: str) -> tuple[Tensor, Tensor]:
         """This rank's value and count under a name so far, float64 scalars (a mean's value is still a sum); 0 and 0 if there is none."""
         zero = torch.zeros((), dtype=torch.float64)
@@ -83,7 +120,7 @@ class StatisticsLedger:
             self._own(name, other._owners[name])
             self._merge(name, *entry)
 
-    def reduce(self, gather: Callable[[Any], list[Any]]) -> dict[str, float]:
+    def reduce(self, gather: Callable[[dict[str, str]], list[dict[str, str]]]) -> dict[str, float]:
         """Every number over all ranks; the ledger is empty afterwards.
 
         Args:

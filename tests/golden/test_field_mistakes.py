@@ -40,8 +40,9 @@ from lightrl import (
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.testing import quiet_trainer
 from lightrl.testing.experience import PROMPT, experience
-from lightrl.training.online.experience import add_advantages, experience_of
-from lightrl.training.online.loss import denominators_of, micro_batch_loss, terms_of, trained_tokens
+from lightrl.training.online.experience import experience_of, with_advantages
+from lightrl.training.online.loss import StepLoss, terms_of
+from lightrl.training.online.predictions import Predictions
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import PolicyOutput
 
@@ -56,15 +57,11 @@ def loss_and_gradient(
     algorithm: Algorithm, rows: Experience, change: float = 0.0, cuts: list[list[int]] | None = None
 ) -> tuple[float, Any]:
     """The policy loss of one optimizer step made of these micro-batches, and its gradient on the log-probs."""
-    terms = terms_of(algorithm)
-    counts = denominators_of(terms, rows, lambda x: x)
     logprobs = (rows.old_logprobs + change).requires_grad_()
     total = torch.zeros(())
     for cut in cuts or [list(range(len(rows)))]:
-        micro = rows.select(cut)
-        output = PolicyOutput(logprobs=logprobs[cut])
-        trained = trained_tokens(algorithm, terms, micro)
-        total = total + sum(micro_batch_loss(algorithm, terms, counts, micro, trained, output, StatisticsLedger()).values())
+        loss = StepLoss(terms_of(algorithm), rows, lambda x: x, lambda micro, mask, cut=cut: PolicyOutput(logprobs=logprobs[cut]))
+        total = total + loss(rows.select(cut)).loss
     total.backward()
     return total.item(), logprobs.grad
 
@@ -274,8 +271,9 @@ def test_a_penalty_in_the_reward_is_inside_the_baseline() -> None:
     rows = experience([1.0, 1.0], lengths=[1, 1])
     reference = rows.old_logprobs.clone()
     reference[0, PROMPT] -= 1.0
-    found = experience_of(rows, rows.token_rewards, rows.step_ends, algorithm, rows.old_logprobs, reference, None, StatisticsLedger())
-    add_advantages(found, algorithm, lambda x: [x], 0, StatisticsLedger())
+    predictions = Predictions(rows.old_logprobs, values=None, ref_logprobs=reference)
+    made = experience_of(rows, rows.token_rewards, rows.step_ends, algorithm, predictions, StatisticsLedger())
+    found = with_advantages(made, algorithm, lambda x: [x], 0, StatisticsLedger())
     assert found.advantages[:, PROMPT].tolist() == pytest.approx([-0.5, 0.5])
 
 
@@ -283,10 +281,9 @@ def test_statistics_of_the_batch_are_over_all_ranks() -> None:
     """One group per rank: over the batch 1, -1, 0, 0; rank by rank the first would be 1 / .707."""
     algorithm = GroupRelative(sampler=GroupSampler(2), advantage=GroupNormalized(std="batch", eps=0))
     ranks = [experience([1.0, 0.0]), experience([1.0, 1.0])]
-    for rank, rows in enumerate(ranks):
-        add_advantages(rows, algorithm, lambda _: ranks, rank, StatisticsLedger())
-    assert ranks[0].advantages[:, PROMPT].tolist() == pytest.approx([1.0, -1.0])
-    assert ranks[1].advantages[:, PROMPT].tolist() == [0.0, 0.0]
+    found = [with_advantages(rows, algorithm, lambda _: ranks, rank, StatisticsLedger()) for rank, rows in enumerate(ranks)]
+    assert found[0].advantages[:, PROMPT].tolist() == pytest.approx([1.0, -1.0])
+    assert found[1].advantages[:, PROMPT].tolist() == [0.0, 0.0]
 
 
 def test_returns_are_taken_before_whitening() -> None:

@@ -4,7 +4,7 @@ import torch
 from lightrl import GroupCentered, GroupRelative, TokenWeight
 from lightrl.parts.token_weight import MaskTruncated
 from lightrl.testing.experience import experience
-from lightrl.training.online.experience import add_advantages
+from lightrl.training.online.experience import with_advantages
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import Experience
 
@@ -19,9 +19,9 @@ def test_its_reward_stays_in_the_statistics_of_its_group_unless_told_otherwise()
     def of_first_tokens(token_weight: TokenWeight) -> list[float]:
         rows = experience([1.0, 0.0, -3.0], finish_reason=["stop", "stop", "length"])
         algorithm = GroupRelative(advantage=GroupCentered(), token_weight=token_weight)
-        add_advantages(rows, algorithm, lambda mine: [mine], 0, StatisticsLedger())
-        assert rows.scorable.all()
-        return rows.advantages[:, 2].tolist()
+        found = with_advantages(rows, algorithm, lambda mine: [mine], 0, StatisticsLedger())
+        assert found.scorable.all()
+        return found.advantages[:, 2].tolist()
 
     assert of_first_tokens(MaskTruncated()) == pytest.approx([5 / 3, 2 / 3, -7 / 3])
     assert of_first_tokens(MaskTruncated(drop_from_statistics=True)) == [0.5, -0.5, 0.0]
@@ -32,4 +32,4 @@ def test_every_row_counts_where_a_token_weight_does_not_say() -> None:
         def weights(self, experience: Experience) -> torch.Tensor:
             return torch.full_like(experience.token_rewards, 0.5)
 
-    assert Halved().counts(experience([1.0, 0.0])).tolist() == [True, True]
+    assert Halved().in_statistics(experience([1.0, 0.0])).tolist() == [True, True]

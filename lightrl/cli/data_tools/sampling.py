@@ -25,7 +25,7 @@ from lightrl.ops.masked import row_sum
 from lightrl.policy.policy import Policy
 from lightrl.rewards.gates import row_values
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.training.policy_module import ONE_THREAD_BELOW
+from lightrl.training.building import ONE_THREAD_BELOW
 from lightrl.types import Prompt, ScoredRollout
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lightrl.testing.experience import PROMPT, experience
-from lightrl.types import Experience, Outcome
+from lightrl.types import Experience, Outcome, TrainingBatch
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _micro(shape: Tensor, scale: float, sign: int, seed: int) -> Micro:
     )
 
 
-def experiences(extras: Iterable[str] = ()) -> Iterator[Experience]:
+def experiences(extras: Iterable[str] = ()) -> Iterator[TrainingBatch]:
     """Examples, smallest first: every field filled; ends that were cut off, gaps, an empty row and failed rows among the last.
 
     Args:
@@ -107,7 +107,7 @@ def experiences(extras: Iterable[str] = ()) -> Iterator[Experience]:
         yield rows
 
 
-def alike(rewards: Sequence[float], extras: Iterable[str] = ()) -> Experience:
+def alike(rewards: Sequence[float], extras: Iterable[str] = ()) -> TrainingBatch:
     """One group of completions of one token that differ in their rewards alone, worth 0 to the critic.
 
     Args:
@@ -122,7 +122,7 @@ def alike(rewards: Sequence[float], extras: Iterable[str] = ()) -> Experience:
     return replace(rows, values=torch.zeros_like(rows.token_rewards), returns=None)
 
 
-def _experiences() -> Iterator[Experience]:
+def _experiences() -> Iterator[TrainingBatch]:
     yield _filled(experience([1.0, 0.0], lengths=[1, 1]), 0)
     yield _filled(experience([1.0, 0.0, 0.5, 2.0], lengths=[2, 1, 3, 2], group=[0, 0, 1, 1]), 1)
     last = experience(
@@ -140,7 +140,7 @@ def _experiences() -> Iterator[Experience]:
     yield _filled(last, 2)
 
 
-def _filled(rows: Experience, seed: int) -> Experience:
+def _filled(rows: TrainingBatch, seed: int) -> TrainingBatch:
     generator = torch.Generator().manual_seed(seed)
 
     def noise() -> Tensor:
@@ -161,7 +161,7 @@ PER_TOKEN = ("token_rewards", "old_logprobs", "rollout_logprobs", "ref_logprobs"
 """The floating-point fields of an experience whose masked entries mean nothing."""
 
 
-def poisoned(rows: Experience) -> Experience:
+def poisoned(rows: TrainingBatch) -> TrainingBatch:
     """NaN at every position without a sampled token, and in the rewards of rows that failed."""
     nan: dict[str, Any] = {name: torch.where(rows.response_mask, getattr(rows, name), torch.nan) for name in PER_TOKEN}
     failed = ~rows.scorable

@@ -14,9 +14,9 @@ from lightrl.parts.advantage import Advantage, Advantages
 from lightrl.testing.checks.check import Make, contract_check, expect, expect_same, expect_shape, expect_statistics
 from lightrl.testing.checks.examples import alike, brief, experiences, poisoned, shuffled
 from lightrl.testing.checks.state import round_trip
-from lightrl.training.online.experience import add_advantages
+from lightrl.training.online.experience import with_advantages
 from lightrl.training.statistics import StatisticsLedger
-from lightrl.types import Experience
+from lightrl.types import TrainingBatch
 
 KIND = "advantage"
 
@@ -91,8 +91,7 @@ def ranks(make: Make[Advantage]) -> None:
         parts = [replace(rows.select(share), group=torch.zeros(len(share), dtype=torch.long)) for share in shares]
         whole = make().compute(rows).advantages
         for rank, share in enumerate(shares):
-            own = rows.select(share)
-            add_advantages(own, _with(make()), lambda _, parts=parts: parts, rank, StatisticsLedger())  # type: ignore[misc]
+            own = with_advantages(rows.select(share), _with(make()), lambda _, parts=parts: parts, rank, StatisticsLedger())  # type: ignore[misc]
             expect_same(whole[share], own.advantages, f"rank {rank} of {len(shares)} gets other values", **brief(rows))
 
 
@@ -172,7 +171,7 @@ def _cut(found: Advantages, length: int) -> Advantages:
     return replace(found, advantages=found.advantages[:, :length], returns=None if found.returns is None else found.returns[:, :length])
 
 
-def _expect_equal(one: Advantages, other: Advantages, what: str, rows: Experience) -> None:
+def _expect_equal(one: Advantages, other: Advantages, what: str, rows: TrainingBatch) -> None:
     expect_same(one.advantages, other.advantages, what, **brief(rows))
     if one.returns is not None and other.returns is not None:
         expect_same(one.returns, other.returns, f"{what} (returns)", **brief(rows))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from lightrl.ops.comparison import confidence, confidence_bin, right_order
 from lightrl.training.offline.rankings import Comparisons
-from lightrl.training.statistics import StatisticsLedger
+from lightrl.training.statistics import Reporting, StatisticsLedger
 
 BINS = 10
 """Equal parts of [1/2, 1] in which confidence is compared with accuracy."""
@@ -16,13 +16,13 @@ BINS = 10
 _SQUARE = "score/square"
 
 
-def report_scores(ledger: StatisticsLedger, scores: Tensor) -> None:
+def report_scores(ledger: Reporting, scores: Tensor) -> None:
     """Mean and what the standard deviation is made of, of `[R]` scores."""
     ledger.add("score/mean", scores)
     ledger.add(_SQUARE, scores.detach().double().square())
 
 
-def report_comparisons(ledger: StatisticsLedger, scores: Tensor, compared: Comparisons) -> None:
+def report_comparisons(ledger: Reporting, scores: Tensor, compared: Comparisons) -> None:
     """`accuracy`, the share of comparisons whose better completion has the higher score (a tie is half), and `margin`, its mean lead."""
     difference = _difference(scores, compared)
     ledger.add("accuracy", right_order(difference))

@@ -23,8 +23,9 @@ from lightrl.training.evaluation import Evaluation
 from lightrl.training.offline.offline_batch import Columns, LabelledBatch, OfflineBatch, PairBatch
 from lightrl.training.offline.reference_cache import ReferenceCache, cache_key, row_keys
 from lightrl.training.offline.sequence_logprobs import TokenLogProbs, sequence_logprobs
+from lightrl.training.optimizer_step import MicroBatchLoss
 from lightrl.training.policy_module import PolicyModule
-from lightrl.training.statistics import StatisticsLedger
+from lightrl.training.statistics import Report, StatisticsLedger
 from lightrl.types import Prompt
 
 
@@ -110,19 +111,16 @@ class PreferenceOptimization(PolicyModule):
         """Draw a batch of rows with their completions, and make one optimizer step on it."""
         data: Any = self.trainer.datamodule  # type: ignore[attr-defined]
         rows = self._ready(data.draw(self.batch_size // self.adapter.world_size), self.ledger)
-        count, step, losses = self.batch_size, StatisticsLedger(), list[float]()
+        count = self.batch_size
 
-        def loss_of(micro: Any) -> Tensor:
+        def loss_of(micro: Any) -> MicroBatchLoss:
             per_row, statistics = unpack(rows.loss(micro, self._token_logprobs))
-            step.add_all(statistics, micro.lengths)
-            losses.append(float(per_row.detach().sum()) / count)
-            share: Tensor = per_row.sum() / count
-            return share
+            report = Report()
+            report.add_all(statistics, micro.lengths)
+            return MicroBatchLoss(per_row.sum() / count, {"loss": float(per_row.detach().sum()) / count}, report.entries)
 
         with self.phase("optimize"):
             self.step_on(rows.rows, rows.rows.lengths, loss_of, sequences=rows.sequences)
-        self.ledger.merge(step)
-        self.ledger.add("loss", sum(losses) * self.adapter.world_size)
         self.ledger.add("tokens", float(rows.tokens()), reduce="sum")
         if self._uses_reference and self.reference.moves_at(self.trainer.global_step):
             with self.adapter.gathered_weights():

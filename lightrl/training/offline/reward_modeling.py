@@ -23,8 +23,10 @@ from lightrl.training.evaluation import Evaluation
 from lightrl.training.offline.comparison_report import finished, report_calibration, report_comparisons, report_scores
 from lightrl.training.offline.ranking_columns import RankingColumns, read_ranking
 from lightrl.training.offline.rankings import Comparisons, RankingReader, Rankings
+from lightrl.training.optimizer_step import MicroBatchLoss
 from lightrl.training.policy_module import PolicyModule
 from lightrl.training.precision import check_precision
+from lightrl.training.statistics import Report
 from lightrl.types import Prompt
 
 
@@ -91,11 +93,7 @@ class RewardModeling(PolicyModule):
         check_precision(str(self.trainer.precision), policy.model.dtype)
         self.policy = self.network(policy)
         self.reader = RankingReader(self.policy, self.columns)
-        data = getattr(self.trainer, "datamodule", None)
-        if data is not None and hasattr(data, "measure"):
-            self.measure_prompts(data)
-        if self.trainer.num_devices == 1 and self.device.type == "cpu":
-            self._choose_threads()
+        self.prepare_prompts()
 
     def measure_prompts(self, data: Any) -> None:
         """Have the data drop or refuse the prompts with a completion that is too long, and say how many have nothing to compare."""
@@ -107,20 +105,18 @@ class RewardModeling(PolicyModule):
         data: Any = self.trainer.datamodule  # type: ignore[attr-defined]
         rankings = self.reader.encode(data.draw(self.batch_size // self.adapter.world_size))
         prompts = float(self.adapter.total(torch.tensor([rankings.informative], dtype=torch.float64))[0])
-        losses: list[float] = []
 
-        def loss_of(micro: Rankings) -> Tensor:
+        def loss_of(micro: Rankings) -> MicroBatchLoss:
             scores, compared = self.policy(*micro.rows()), micro.comparisons()
             # a prompt whose completions all rank alike has no other part in the graph
             loss: Tensor = self._losses(scores, compared).sum() / max(prompts, 1.0) + 0.0 * scores.sum()
-            losses.append(float(loss.detach()))
-            report_scores(self.ledger, scores)
-            report_comparisons(self.ledger, scores, compared)
-            return loss
+            report = Report()
+            report_scores(report, scores)
+            report_comparisons(report, scores, compared)
+            return MicroBatchLoss(loss, {"loss": float(loss.detach())}, report.entries)
 
         with self.phase("optimize"):
             self.step_on(rankings, rankings.lengths, loss_of, sequences=rankings.sequences)
-        self.ledger.add("loss", sum(losses) * self.adapter.world_size)
         self.ledger.add("prompts/zero_variance", 1 - rankings.informative / len(rankings))
         self.numbers = finished(self.reduced_ledger())
         self.log_dict(self.numbers, on_step=True, on_epoch=False, batch_size=1)

@@ -22,8 +22,9 @@ from lightrl.training.denominators import local_denominators
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.offline.examples import ExampleReader, Examples, asked
 from lightrl.training.offline.packing import packed_logprobs, refuse_leaking
+from lightrl.training.optimizer_step import MicroBatchLoss
 from lightrl.training.policy_module import PolicyModule
-from lightrl.types import Denominators, Prompt, Rollout
+from lightrl.types import Denominators, Prompt, ScoredRollout
 
 
 class SupervisedFineTuning(PolicyModule):
@@ -89,18 +90,15 @@ class SupervisedFineTuning(PolicyModule):
         examples = self.reader.encode(data.draw(self.batch_size // self.adapter.world_size))
         group = torch.arange(len(examples))
         counts = Denominators(*self.adapter.total(local_denominators(examples.token_weight, group)).tolist())
-        losses: list[float] = []
 
-        def loss_of(micro: Examples) -> Tensor:
+        def loss_of(micro: Examples) -> MicroBatchLoss:
             mask = micro.token_weight > 0
             weights = TokenMean().weights(micro.token_weight, group, counts)
             loss = -(torch.where(mask, self._logprobs(micro, mask), 0.0) * weights).sum()
-            losses.append(float(loss.detach()))
-            return loss
+            return MicroBatchLoss(loss, {"loss": float(loss.detach())})
 
         with self.phase("optimize"):
             self.step_on(examples, examples.lengths, loss_of, cut=self._cut)
-        self.ledger.add("loss", sum(losses) * self.adapter.world_size)
         self.ledger.add("tokens", counts.tokens)
         self.log_dict(self.reduced_ledger(), on_step=True, on_epoch=False, batch_size=1)
 
@@ -126,7 +124,7 @@ class SupervisedFineTuning(PolicyModule):
             for prompt in data.training_prompts():
                 self.reader.refuse_empty(prompt)
 
-    def evaluation_step(self, prompts: list[Prompt]) -> Rollout:
+    def evaluation_step(self, prompts: list[Prompt]) -> ScoredRollout:
         """Complete and score held-out prompts; of a conversation the last message is what is asked for."""
         return super().evaluation_step([asked(prompt) for prompt in prompts])
 

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from lightrl.types import Prompt, Rows
+from lightrl.types import Prompt, Rollout
 
-R = TypeVar("R", bound=Rows)
+R = TypeVar("R", bound=Rollout)
 
 
 def dummy_batch(batch: R) -> R:
@@ -20,15 +20,15 @@ def dummy_batch(batch: R) -> R:
         batch: whose fields, dtypes and devices the row has; may be empty.
     """
     row = type(batch)(**{f.name: _neutral(f.name, getattr(batch, f.name), len(batch)) for f in fields(batch)}).padded(2)
-    row.attention_mask[:] = True  # type: ignore[attr-defined]
+    row.attention_mask[:] = True
     return row
 
 
-def _neutral(name: str, value: Any, rows: int) -> Any:
+def _neutral(name: str, value: object, rows: int) -> Any:
     if isinstance(value, Tensor):
         return torch.zeros((1, *value.shape[1:]), dtype=value.dtype, device=value.device)
     if isinstance(value, dict):
         return {key: _neutral(key, part, rows) for key, part in value.items()}
     if name == "prompts":
-        return [Prompt(id="stand-in", text="")]
+        return [Prompt(id="dummy", text="")]
     return [""] if isinstance(value, list) and len(value) == rows else value

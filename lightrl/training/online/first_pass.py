@@ -21,7 +21,32 @@ def tolerance(dtype: torch.dtype) -> float:
     return TOLERANCE.get(dtype, 1e-3)
 
 
-def check_first_pass(step: StatisticsLedger, dtype: torch.dtype) -> None:
+class FirstPassCheck:
+    """Checks the ratios of every first pass over a rollout; only the first one of a run can warn."""
+
+    def __init__(self) -> None:
+        self._seen = False
+
+    def check(self, step: StatisticsLedger, ledger: StatisticsLedger, fresh: bool, comparable: bool, dtype: torch.dtype) -> None:
+        """Report the largest deviation of a first pass, and warn if the first one of the run is too large.
+
+        Args:
+            step: the statistics of an optimizer step.
+            ledger: receives the deviation.
+            fresh: the rows were sampled with the present weights. A sampler may hand on rows of an older policy, whose ratios need not
+                be 1.
+            comparable: the old log-probs are the engine's own, and the engine says that they are exact.
+            dtype: that the policy's layers compute in.
+        """
+        deviation, count = step.local("ratio/max_deviation")
+        if fresh and float(count):
+            ledger.add("ratio/first_pass_deviation", deviation, reduce="max")
+        if fresh and not self._seen and comparable:
+            warn_of_deviation(step, dtype)
+        self._seen |= fresh
+
+
+def warn_of_deviation(step: StatisticsLedger, dtype: torch.dtype) -> None:
     """Warn, with numbers, if the first minibatch of a run has ratios other than 1.
 
     Args:
@@ -36,5 +61,5 @@ def check_first_pass(step: StatisticsLedger, dtype: torch.dtype) -> None:
             f"the engine's log-probs are not the trainer's: on the first pass, with unchanged weights, the importance ratio should be 1, "
             f"but it deviates by up to {deviation:.3g} (mean ratio {mean:.6f}, tolerance {limit:g} for {dtype}). Every clip and every "
             "gradient is off by as much. Set algorithm.old_logprobs to recompute, and compare the engine with a teacher-forced forward",
-            stacklevel=2,
+            stacklevel=4,
         )

@@ -1,163 +1,89 @@
-"""The loss of a micro-batch as its share of one optimizer step's loss."""
+"""The loss of one optimizer step: the sum of its terms, micro-batch by micro-batch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.ops.kl import LIMIT, k3
-from lightrl.parts.aggregation import Aggregation
-from lightrl.parts.base import unpack
-from lightrl.parts.critic import Critic
 from lightrl.training.denominators import local_denominators
-from lightrl.training.statistics import StatisticsLedger
-from lightrl.types import Denominators, Experience, PolicyOutput
-
-POLICY = "policy_loss"
-"""Name of the surrogate's term; the KL penalty shares its weights and counts."""
-
-VALUE = "value_loss"
-"""Name of the critic's term."""
-
-
-@dataclass(frozen=True)
-class Term:
-    """One term of the loss: which tokens it is about, and what they weigh."""
-
-    aggregation: Aggregation
-    """Turns token weights and counts into weights."""
-    token_weight: Callable[[Experience], Tensor]
-    """`[n, L]` of a batch, 0 = not part of the term."""
+from lightrl.training.online.dummy_batch import dummy_batch
+from lightrl.training.online.further_term import FurtherTerm
+from lightrl.training.online.kl_term import KLTerm
+from lightrl.training.online.policy_term import PolicyTerm
+from lightrl.training.online.term import Term
+from lightrl.training.online.value_term import ValueTerm
+from lightrl.training.optimizer_step import MicroBatchLoss
+from lightrl.training.statistics import Reported
+from lightrl.types import Denominators, PolicyOutput, TrainingBatch
 
 
-def terms_of(algorithm: Algorithm) -> dict[str, Term]:
-    """Every term of an algorithm's loss by name."""
-    terms = {POLICY: Term(algorithm.aggregation, lambda batch: batch.token_weight)}
-    for name, part in algorithm.loss_terms.items():
-        terms[f"{name}_loss"] = Term(part.aggregation, part.weights)
+def terms_of(algorithm: Algorithm) -> list[Term]:
+    """Every term of an algorithm's loss, in the order in which they are added."""
+    terms: list[Term] = [PolicyTerm(algorithm)]
+    if algorithm.kl is not None and algorithm.kl.loss_coefficient > 0:
+        terms.append(KLTerm(algorithm.kl, algorithm.aggregation))
+    terms += [FurtherTerm(slot, part) for slot, part in algorithm.loss_terms.items()]
     if algorithm.critic is not None:
-        terms[VALUE] = Term(algorithm.critic.aggregation, algorithm.critic.weights)
+        terms.append(ValueTerm(algorithm.critic))
     return terms
 
 
-def denominators_of(terms: dict[str, Term], batch: Experience, total: Callable[[Tensor], Tensor]) -> dict[str, Denominators]:
-    """The denominators of every term over the whole optimizer step and all ranks, in one reduction."""
-    shares = torch.stack([local_denominators(term.token_weight(batch), batch.group) for term in terms.values()])
-    return {name: Denominators(*row) for name, row in zip(terms, total(shares).tolist(), strict=True)}
+class StepLoss:
+    """The loss of one optimizer step as a function of its micro-batches; their sum over the step and all ranks is the loss."""
+
+    def __init__(
+        self,
+        terms: Sequence[Term],
+        minibatch: TrainingBatch,
+        total: Callable[[Tensor], Tensor],
+        outputs: Callable[[TrainingBatch, Tensor], PolicyOutput],
+    ) -> None:
+        """
+        Args:
+            terms: at least one; their sum is the loss.
+            minibatch: all rows of this rank in the step.
+            total: sums numbers over ranks.
+            outputs: log-probs, entropies and values of the selected tokens of a micro-batch.
+        """
+        self.terms, self._outputs = terms, outputs
+        shares = torch.stack([local_denominators(term.token_weight(minibatch), minibatch.group) for term in terms])
+        self.denominators = [Denominators(*row) for row in total(shares).tolist()]
+
+    @property
+    def empty(self) -> bool:
+        """No token of any rank is part of any term."""
+        return all(denominators.tokens == 0 for denominators in self.denominators)
+
+    def rows_of(self, minibatch: TrainingBatch) -> TrainingBatch:
+        """The rows with a gradient, or a row that weighs nothing where this rank has none.
+
+        Without any row the gradients would be None and not 0, and AdamW would treat the step as never made.
+        """
+        rows = trained_tokens(self.terms, minibatch).any(1).nonzero()[:, 0]
+        return minibatch.select(rows) if len(rows) else dummy_batch(minibatch)
+
+    def __call__(self, micro: TrainingBatch) -> MicroBatchLoss:
+        """The share of a micro-batch."""
+        output = self._outputs(micro, trained_tokens(self.terms, micro))
+        losses: dict[str, Tensor] = {}
+        statistics: list[Reported] = []
+        for term, denominators in zip(self.terms, self.denominators, strict=True):
+            losses[term.name], report = term.share(micro, output, denominators)
+            statistics += report.entries
+        loss = torch.stack(list(losses.values())).sum()
+        return MicroBatchLoss(loss, {name: float(value.detach()) for name, value in losses.items()}, statistics)
 
 
-def trained_tokens(algorithm: Algorithm, terms: dict[str, Term], batch: Experience) -> Tensor:
+def trained_tokens(terms: Sequence[Term], batch: TrainingBatch) -> Tensor:
     """`[N, L]` bool: tokens that can have a gradient in any term.
 
-    Where nothing but a clip scheme that is silent without advantage speaks, rows whose advantages are all 0 have none:
-    leaving them out changes no gradient, since the denominators are counted before.
+    Where every term is silent without advantage, rows whose advantages are all 0 have none: leaving them out changes no
+    gradient, since the denominators are counted before.
     """
-    weights = [term.token_weight(batch) > 0 for term in terms.values()]
-    tokens = torch.stack(weights).any(0) & batch.response_mask
-    in_loss = algorithm.kl is not None and algorithm.kl.loss_coefficient > 0
-    if len(terms) == 1 and not in_loss and algorithm.clip.silent_without_advantage:
+    tokens = torch.stack([term.tokens(batch) for term in terms]).any(0)
+    if all(term.silent_without_advantage for term in terms):
         tokens &= (batch.advantages != 0).any(1, keepdim=True)
     return tokens
-
-
-def micro_batch_loss(
-    algorithm: Algorithm,
-    terms: dict[str, Term],
-    counts: dict[str, Denominators],
-    batch: Experience,
-    trained: Tensor,
-    output: PolicyOutput,
-    ledger: StatisticsLedger,
-) -> dict[str, Tensor]:
-    """Each term's share of the step's loss, as scalars with gradient; their sum is what is differentiated.
-
-    Args:
-        algorithm: whose parts speak.
-        terms: from `terms_of`.
-        counts: of the whole optimizer step over all ranks, from `denominators_of`.
-        batch: n rows of the step.
-        trained: `[n, L]` bool from `trained_tokens`: where the output holds anything.
-        output: what the policy says of them.
-        ledger: receives the statistics.
-    """
-    mask = (batch.token_weight > 0) & trained
-    weights = {name: term.aggregation.weights(term.token_weight(batch), batch.group, counts[name]) for name, term in terms.items()}
-    # a masked position gets the ratio 1, so that nothing there can poison a gradient
-    old = torch.where(mask, batch.old_logprobs, output.logprobs.detach())
-    log_ratio, statistics = unpack(algorithm.ratio.log_ratio(output.logprobs, old, mask))
-    ledger.add_all(statistics, mask, algorithm.ratio)
-    ledger.add("ratio/overflow", (log_ratio.abs() > LIMIT).double(), mask, "sum")
-    log_ratio = log_ratio.clamp(-LIMIT, LIMIT)
-    surrogate = algorithm.clip.surrogate(log_ratio, batch.advantages, old, mask)
-    per_token = surrogate.loss
-    if algorithm.correction is not None:
-        correction, _ = unpack(algorithm.correction.weights(old, batch.rollout_logprobs, mask))
-        per_token = per_token * correction.detach()
-    losses = {POLICY: _weighted(per_token, weights[POLICY], mask)}
-    _report_surrogate(ledger, log_ratio.detach(), surrogate.clipped_low, surrogate.clipped_high, mask)
-    ledger.add_all(surrogate.statistics, mask, algorithm.clip)
-    ledger.add("approx_kl", k3(old, output.logprobs.detach()), mask)
-    if algorithm.kl is not None and algorithm.kl.loss_coefficient > 0:
-        losses["kl_loss"] = _kl_loss(algorithm, batch, output, old, mask, weights[POLICY], ledger)
-    for name, part in algorithm.loss_terms.items():
-        value, statistics = unpack(part.loss(batch, output))
-        own = (part.weights(batch) > 0) & trained
-        ledger.add_all(statistics, own, part)
-        losses[f"{name}_loss"] = part.coefficient * _weighted(value, weights[f"{name}_loss"], own)
-    if algorithm.critic is not None:
-        assert output.values is not None
-        losses[VALUE] = value_loss(algorithm.critic, batch, output.values, weights[VALUE], ledger)
-    if output.entropy is not None:
-        ledger.add("entropy", output.entropy, mask)
-    return losses
-
-
-def _weighted(values: Tensor, weights: Tensor, mask: Tensor) -> Tensor:
-    return (torch.where(mask, values, torch.zeros_like(values)) * weights).sum()
-
-
-def _kl_loss(
-    algorithm: Algorithm, batch: Experience, output: PolicyOutput, old: Tensor, mask: Tensor, weights: Tensor, ledger: StatisticsLedger
-) -> Tensor:
-    kl = algorithm.kl
-    assert kl is not None
-    anchor = batch.ref_logprobs if kl.against == "reference" else old
-    assert anchor is not None
-    anchor = torch.where(mask, anchor, output.logprobs.detach())
-    token_log_ratio = (output.logprobs - old).clamp(-LIMIT, LIMIT)
-    penalty, statistics = unpack(kl.penalty(output.logprobs, anchor, token_log_ratio))
-    new = output.logprobs.detach()
-    # of the policy that sampled against the other, in the direction that the samples allow
-    ledger.add("kl", k3(new, anchor) if kl.against == "reference" else k3(old, new), mask)
-    ledger.add_all(statistics, mask, kl)
-    return kl.loss_coefficient * _weighted(penalty, weights, mask)
-
-
-def value_loss(critic: Critic, batch: Experience, values: Tensor, weights: Tensor, ledger: StatisticsLedger) -> Tensor:
-    """The critic's share of the step's loss, coefficient included.
-
-    Args:
-        critic: whose loss it is.
-        batch: n rows of the step.
-        values: `[n, L]` of the critic as it is now.
-        weights: `[n, L]` from its aggregation.
-        ledger: receives the statistics.
-    """
-    assert batch.values is not None
-    assert batch.returns is not None
-    mask = weights > 0
-    loss, statistics = unpack(critic.loss(values, batch.values, batch.returns))
-    ledger.add_all(statistics, mask, critic)
-    return critic.coefficient * _weighted(loss, weights, mask)
-
-
-def _report_surrogate(ledger: StatisticsLedger, log_ratio: Tensor, low: Tensor, high: Tensor, mask: Tensor) -> None:
-    ratio = log_ratio.exp()
-    ledger.add_all({"ratio/mean": ratio, "clip_ratio/low": low.double(), "clip_ratio/high": high.double()}, mask)
-    ledger.add("clip_ratio/region", (low | high).double(), mask)
-    ledger.add("ratio/max", ratio, mask, "max")
-    ledger.add("ratio/max_deviation", (ratio - 1).abs(), mask, "max")

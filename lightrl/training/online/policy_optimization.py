@@ -10,33 +10,32 @@ from typing import Any
 import torch
 from jsonargparse import lazy_instance
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
-from torch import Tensor
+from torch import Tensor, nn
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.ops.batching import minibatches
-from lightrl.ops.kl import k3
-from lightrl.ops.masked import masked_sum
-from lightrl.ops.random import row_seed
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.reward import Reward
 from lightrl.policy.source import PolicySource
+from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.transformers_engine import TransformersEngine
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.online.collection import RunCollection
-from lightrl.training.online.dummy_batch import dummy_batch
-from lightrl.training.online.experience import add_advantages, experience_of
-from lightrl.training.online.first_pass import check_first_pass, tolerance
+from lightrl.training.online.critic_alone import CriticAlone
+from lightrl.training.online.early_stop import moved_too_far
+from lightrl.training.online.experience import experience_of, with_advantages
+from lightrl.training.online.first_pass import FirstPassCheck, tolerance
 from lightrl.training.online.forwards import per_token
-from lightrl.training.online.loss import VALUE, denominators_of, micro_batch_loss, terms_of, trained_tokens, value_loss
+from lightrl.training.online.kl_observation import observe_kl
+from lightrl.training.online.loss import StepLoss, terms_of
 from lightrl.training.online.part_state import load_learner_state, state_of_parts
+from lightrl.training.online.passes import critic_passes, critic_warms_up, joint_passes, minibatches_of
+from lightrl.training.online.predictions import predict
+from lightrl.training.online.progress import Progress
 from lightrl.training.online.rollout_report import report_correction, report_experience
 from lightrl.training.policy_module import PolicyModule
 from lightrl.training.precision import compute_dtype
 from lightrl.training.statistics import StatisticsLedger
-from lightrl.types import Experience, PolicyOutput, ScoredRollout
-
-POLICY_GROUP = 0
-"""Number of the policy's parameter group."""
+from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
 
 
 class PolicyOptimization(PolicyModule):
@@ -45,6 +44,8 @@ class PolicyOptimization(PolicyModule):
     Lightning's epochs, checkpoints, validation and progress therefore count rollouts; `trainer.global_step` counts
     optimizer steps.
     """
+
+    rewards: RewardSet
 
     def __init__(
         self,
@@ -77,9 +78,9 @@ class PolicyOptimization(PolicyModule):
         Raises:
             ValueError: there is no reward, or the sizes do not fit each other.
         """
-        super().__init__(policy, rewards, engine, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation)
-        if self.rewards is None:
+        if not rewards:
             raise ValueError("model.rewards is empty: name at least one reward, for example rewards: {correct: ExactMatch}")
+        super().__init__(policy, rewards, engine, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation)
         if prompts_per_rollout < algorithm.minibatches:
             raise ValueError(
                 f"model.prompts_per_rollout is {prompts_per_rollout}, but algorithm.minibatches is {algorithm.minibatches}, and "
@@ -88,13 +89,11 @@ class PolicyOptimization(PolicyModule):
         if self.engine.sampling.temperature == 0:
             raise ValueError("model.engine.temperature is 0, and a policy that never varies cannot learn from its rollouts; use 1.0")
         self.algorithm, self.prompts_per_rollout, self.seed = algorithm, prompts_per_rollout, seed
-        self.critic: torch.nn.Module | None = None
-        self.experience: Experience | None = None
-        self._terms = terms_of(algorithm)
-        self._first_pass_seen = False
-        self._progress = {"tokens": 0.0, "seconds": 0.0}
+        self.critic: nn.Module | None = None
+        self.experience: TrainingBatch | None = None
+        self._first_pass, self._progress = FirstPassCheck(), Progress()
 
-    def training_step(self, batch: Any, batch_idx: int) -> None:
+    def training_step(self, batch: object, batch_idx: int) -> None:
         """One rollout and what is learnt from it; the loader's batch only marks time."""
         started = time.perf_counter()
         rollout = self.rollout_phase()
@@ -104,124 +103,84 @@ class PolicyOptimization(PolicyModule):
 
     def rollout_phase(self) -> ScoredRollout:
         """The sampler draws prompts, has them completed and scored, and keeps or redraws."""
-        data: Any = self.trainer.datamodule  # type: ignore[attr-defined]
-        assert self.rewards is not None
-        prompts = self.prompts_per_rollout // self.adapter.world_size
-        collection = RunCollection(prompts, data.draw, self.engine, self.rewards, self.adapter, self.phase, self.ledger)
+        prompts, draw = self.prompts_per_rollout // self.adapter.world_size, self.prompt_data.draw
+        collection = RunCollection(prompts, draw, self.engine, self.rewards, self.adapter, self.phase, self.ledger)
         with self.adapter.gathered_weights():
             self.engine.sync(self.policy, self.trainer.global_step)
             scored = self.algorithm.sampler.collect(collection)
         self.ledger.add("sampling/staleness", (self.trainer.global_step - scored.policy_version).double())
         return scored
 
-    def reward_phase(self, scored: ScoredRollout) -> Experience:
-        """Old and reference log-probs and values if a part needs them, KL in the reward, loss masks, advantages."""
-        assert self.rewards is not None
+    def reward_phase(self, scored: ScoredRollout) -> TrainingBatch:
+        """Old and reference log-probs and values if a part needs them, KL in the reward, token weights, advantages."""
+        algorithm, ledger = self.algorithm, self.ledger
         with self.phase("reward"):
-            old, values, reference = self._without_gradient(scored)
+            predictions = predict(scored, algorithm, self.policy, self.engine.exact_logprobs, self.outputs, self._per_token)
             token_rewards, step_ends = self.rewards.token_rewards(scored)
-            experience = experience_of(scored, token_rewards, step_ends, self.algorithm, old, reference, values, self.ledger)
-            add_advantages(experience, self.algorithm, self.adapter.gather, self.trainer.global_rank, self.ledger)
-            report_experience(self.ledger, experience, self.rewards)
-            if self.algorithm.correction is not None:
-                report_correction(self.ledger, self.algorithm.correction, experience)
-        return experience
+            experience = experience_of(scored, token_rewards, step_ends, algorithm, predictions, ledger)
+            batch = with_advantages(experience, algorithm, self.adapter.gather, self.trainer.global_rank, ledger)
+            report_experience(ledger, batch, self.rewards)
+            if algorithm.correction is not None:
+                report_correction(ledger, algorithm.correction, batch)
+        return batch
 
-    def optimization_phase(self, experience: Experience) -> None:
+    def optimization_phase(self, batch: TrainingBatch) -> None:
         """Epochs x minibatches x micro-batches; one optimizer step per minibatch of whole groups. Then the critic's own passes."""
-        (joint, alone), before = self._passes(), self.trainer.global_step
+        before, rollout = self.trainer.global_step, self.trainer.current_epoch
         with self.phase("optimize"):
-            for minibatch in self._minibatches(experience, joint):
+            for minibatch in self._minibatches(batch, joint_passes(self.algorithm, rollout)):
                 if not self.update(minibatch):
                     break
-            for minibatch in self._minibatches(experience, alone):
-                self.update_critic(minibatch)
+            if (critic := self.critic_alone) is not None:
+                for minibatch in self._minibatches(batch, critic_passes(self.algorithm, rollout)):
+                    critic.update(minibatch)
         if self.trainer.global_step > before:
             self.algorithm.advantage.commit()
 
-    def update(self, minibatch: Experience) -> bool:
+    def update(self, minibatch: TrainingBatch) -> bool:
         """One optimizer step; False if the policy has moved far enough and the rest of the rollout is to be left."""
-        counts = denominators_of(self._terms, minibatch, self.adapter.total)
-        if all(count.tokens == 0 for count in counts.values()):
+        loss = StepLoss(terms_of(self.algorithm), minibatch, self.adapter.total, self.outputs)
+        if loss.empty:
             self.ledger.add("skipped_steps", 1 / self.adapter.world_size, reduce="sum")
             return True
-        # without any row the gradients would be None and not 0, and AdamW would treat the step as never made
-        rows = trained_tokens(self.algorithm, self._terms, minibatch).any(1).nonzero()[:, 0]
-        kept = minibatch.select(rows) if len(rows) else dummy_batch(minibatch)
-        step, shares = StatisticsLedger(self.ledger.kept), dict[str, float]()
-
-        def loss_of(micro: Experience) -> Tensor:
-            trained = trained_tokens(self.algorithm, self._terms, micro)
-            output = self.outputs(micro, trained)
-            losses = micro_batch_loss(self.algorithm, self._terms, counts, micro, trained, output, step)
-            for name, loss in losses.items():
-                shares[name] = shares.get(name, 0.0) + float(loss.detach())
-            return torch.stack(list(losses.values())).sum()
-
-        fresh = bool((kept.policy_version == self.trainer.global_step).all())
-        made = self.step_on(kept, kept.lengths, loss_of, lambda: self._moved_too_far(step))
-        for name, share in shares.items():
-            self.ledger.add(name, share * self.adapter.world_size)
-        self._check_first_pass(step, fresh)
-        self.ledger.merge(step)
-        if made and self.algorithm.reference.moves_at(self.trainer.global_step):
+        rows = loss.rows_of(minibatch)
+        fresh = bool((rows.policy_version == self.trainer.global_step).all())
+        step = self.step_on(rows, rows.lengths, loss, self._moved_too_far)
+        comparable = self.algorithm.old_logprobs == "rollout" and self.engine.exact_logprobs
+        self._first_pass.check(step.statistics, self.ledger, fresh, comparable, compute_dtype(self.policy.model.dtype, self.device))
+        if step.made and self.algorithm.reference.moves_at(self.trainer.global_step):
             with self.adapter.gathered_weights():
                 self.algorithm.reference.after_step(self.policy, self.trainer.global_step)
-        return made
+        return step.made
 
-    def update_critic(self, minibatch: Experience) -> None:
-        """One optimizer step of the critic alone: the policy keeps its weights, and its optimizer state."""
-        critic = self.algorithm.critic
-        assert critic is not None
-        term = self._terms[VALUE]
-        counts = denominators_of({VALUE: term}, minibatch, self.adapter.total)[VALUE]
-        if counts.tokens == 0:
-            return
-        rows = (term.token_weight(minibatch) > 0).any(1).nonzero()[:, 0]
-        kept = minibatch.select(rows) if len(rows) else dummy_batch(minibatch)
-        shares: list[float] = []
+    @property
+    def critic_alone(self) -> CriticAlone | None:
+        """Makes the critic's own steps, if there is a critic."""
+        if self.critic is None or self.algorithm.critic is None:
+            return None
+        return CriticAlone(self.algorithm.critic, self.critic, self.policy, self.adapter, self.made_optimizer, self.step_on)
 
-        def loss_of(micro: Experience) -> Tensor:
-            weights = term.aggregation.weights(term.token_weight(micro), micro.group, counts)
-            values = self.outputs(micro, weights > 0, alone=True).values
-            assert values is not None
-            loss = value_loss(critic, micro, values, weights, self.ledger)
-            shares.append(float(loss.detach()))
-            return loss + self.adapter.zero_loss(self._policy_parameters())
-
-        with self.adapter.frozen(self.optimizers(), [POLICY_GROUP]):
-            self.step_on(kept, kept.lengths, loss_of)
-        self.ledger.add(VALUE, sum(shares) * self.adapter.world_size)
-
-    def outputs(self, batch: Experience | ScoredRollout, mask: Tensor, alone: bool = False) -> PolicyOutput:
-        """What the policy (and the critic, or the critic alone) says of the selected tokens of a micro-batch."""
-        if alone:
-            assert self.critic is not None
-            values = self.policy.values(batch.input_ids, mask, self.critic)
-            return PolicyOutput(logprobs=torch.zeros_like(values), values=values)
+    def outputs(self, batch: ScoredRollout, mask: Tensor) -> PolicyOutput:
+        """Log-probs of the selected tokens, entropies if a part needs them, and values if there is a critic."""
         entropy = "entropy" in self.algorithm.needs
         output: PolicyOutput = self.policy(batch.input_ids, mask, batch.temperature, entropy, self.critic)
         return output
 
-    def finish(self, experience: Experience, seconds: float) -> None:
+    def finish(self, batch: TrainingBatch, seconds: float) -> None:
         """After the last step of a rollout: controllers, throughput, and everything logged."""
-        self._observe_kl(experience)
-        tokens = float(experience.response_lengths.sum())
+        if self.algorithm.kl is not None:
+            unmoved = critic_warms_up(self.algorithm, self.trainer.current_epoch)
+            now = None if unmoved else lambda: self._logprobs_now(batch)
+            observe_kl(self.algorithm.kl, batch, now, self.adapter.total, self.ledger)
+        tokens = float(batch.response_lengths.sum())
         self.ledger.add("perf/completion_tokens", tokens, reduce="sum")
         self.ledger.add("perf/tokens_per_second", tokens / seconds, reduce="sum")
         self.ledger.add("perf/seconds", seconds, reduce="max")
-        self._report_progress(tokens, seconds)
-        self.experience = experience
-        assert self.rewards is not None
+        everywhere = float(self.adapter.total(torch.tensor([tokens], dtype=torch.float64))[0])
+        self._progress.report(self.ledger, everywhere, seconds, self.trainer.global_step)
+        self.experience = batch
         self.rewards.after_rollout()
         self.rewards.observe(self.log_ledger())
-
-    def _report_progress(self, tokens: float, seconds: float) -> None:
-        """What has been spent since the beginning, before a resume included: other x-axes for every curve."""
-        all_tokens = float(self.adapter.total(torch.tensor([tokens], dtype=torch.float64))[0])
-        self._progress = {"tokens": self._progress["tokens"] + all_tokens, "seconds": self._progress["seconds"] + seconds}
-        for name, value in {**self._progress, "optimizer_steps": float(self.trainer.global_step)}.items():
-            self.ledger.add(f"progress/{name}", value, reduce="max")
 
     @property
     def first_pass_tolerance(self) -> float:
@@ -239,7 +198,7 @@ class PolicyOptimization(PolicyModule):
         return (self.algorithm.epochs + alone) * self.algorithm.minibatches
 
     def build_models(self) -> None:
-        """Build policy, critic and reference, and look whether the sizes fit the devices."""
+        """Build policy, critic and reference, and check that sizes and columns fit."""
         super().build_models()
         if self.prompts_per_rollout % self.trainer.world_size:
             raise ValueError(
@@ -247,7 +206,7 @@ class PolicyOptimization(PolicyModule):
             )
         if self.trainer.state.fn != "fit":
             return
-        self._check_columns()
+        self.rewards.check(self.prompt_data.columns())
         if self.algorithm.critic is not None:
             self.critic = self.algorithm.critic.build(self.policy)
         if "ref_logprobs" in self.algorithm.needs:
@@ -269,66 +228,22 @@ class PolicyOptimization(PolicyModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """State of the parts, the rewards and the engine, and how far the run has come."""
         super().on_save_checkpoint(checkpoint)
-        assert self.rewards is not None
-        checkpoint["lightrl"] = state_of_parts(self.algorithm, self.rewards, self.engine, self.adapter.gather) | {
-            "progress": self._progress
-        }
+        state = state_of_parts(self.algorithm, self.rewards, self.engine, self.adapter.gather)
+        checkpoint["lightrl"] = state | {"progress": self._progress.state_dict()}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Take back what `on_save_checkpoint` gave."""
         state, rank = checkpoint["lightrl"], self.trainer.global_rank
         if self.trainer.state.fn == "fit":
-            assert self.rewards is not None
             load_learner_state(state, self.algorithm, self.rewards, rank, self.trainer.world_size)
-            self._progress = state["progress"]
+            self._progress.load_state_dict(state["progress"])
         self.engine.load_state_dict(state["engine"][rank % len(state["engine"])])
 
-    def _passes(self) -> tuple[range, range]:
-        """Numbers of the passes over this rollout: those of policy and critic together, and those of the critic alone."""
-        critic, epochs = self.algorithm.critic, self.algorithm.epochs
-        if critic is None:
-            return range(epochs), range(0)
-        joint = 0 if self._critic_warms_up() else epochs
-        return range(joint), range(joint, epochs + critic.extra_epochs)
-
-    def _critic_warms_up(self) -> bool:
-        critic = self.algorithm.critic
-        return critic is not None and self.trainer.current_epoch < critic.warmup_rollouts
-
-    def _policy_parameters(self) -> list[torch.nn.Parameter]:
-        return [p for p in self.policy.parameters() if p.requires_grad]
-
-    def _minibatches(self, experience: Experience, epochs: range) -> Iterator[Experience]:
-        for epoch in epochs:
-            seed = row_seed(self.seed, self.trainer.current_epoch, epoch)
-            for rows in minibatches(experience.group, self.algorithm.minibatches, torch.Generator().manual_seed(seed)):
-                yield experience.select(rows)
+    def _minibatches(self, batch: TrainingBatch, passes: range) -> Iterator[TrainingBatch]:
+        return minibatches_of(batch, passes, self.algorithm.minibatches, self.seed, self.trainer.current_epoch)
 
     def _per_token(self, scored: ScoredRollout, compute: Callable[[ScoredRollout], dict[str, Tensor]]) -> dict[str, Tensor]:
         return per_token(scored, self.micro_batch_tokens, self.device, compute, self.adapter.largest)
-
-    def _without_gradient(self, scored: ScoredRollout) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Old log-probs, values and reference log-probs of every sampled token, `[N, L]` each, what nothing needs left out."""
-        needs = self.algorithm.needs
-        recompute = self.algorithm.old_logprobs == "recompute" or not self.engine.exact_logprobs
-
-        def compute(micro: ScoredRollout) -> dict[str, Tensor]:
-            found = {}
-            if recompute or "values" in needs:
-                output = self.outputs(micro, micro.response_mask)
-                found = {"old": output.logprobs, **({} if output.values is None else {"values": output.values})}
-            if "ref_logprobs" in needs:
-                with self.algorithm.reference.anchor(self.policy) as anchor:
-                    found["reference"] = anchor(micro.input_ids, micro.response_mask, micro.temperature).logprobs
-            return found
-
-        found = self._per_token(scored, compute) if recompute or needs & {"values", "ref_logprobs"} else {}
-        nothing = torch.zeros_like(scored.rollout_logprobs)
-        return (
-            found.get("old", nothing) if recompute else scored.rollout_logprobs,
-            found.get("values", nothing) if "values" in needs else None,
-            found.get("reference", nothing) if "ref_logprobs" in needs else None,
-        )
 
     def _logprobs_now(self, scored: ScoredRollout) -> Tensor:
         """`[N, L]` log-probs of every sampled token under the present policy."""
@@ -336,42 +251,7 @@ class PolicyOptimization(PolicyModule):
         return now.get("now", torch.zeros_like(scored.rollout_logprobs))
 
     def _moved_too_far(self, step: StatisticsLedger) -> bool:
-        if self.algorithm.stop_kl is None:
-            return False
-        total, count = self.adapter.total(torch.stack(step.local("approx_kl"))).tolist()
-        stopped = bool(total > 1.5 * self.algorithm.stop_kl * count)
+        stopped = moved_too_far(step, self.algorithm.stop_kl, self.adapter.total)
         if stopped:
             self.ledger.add("stopped_early", 1 / self.adapter.world_size, reduce="sum")
         return stopped
-
-    def _check_first_pass(self, step: StatisticsLedger, fresh: bool) -> None:
-        # a sampler may hand on rows of an older policy, whose ratios are not 1 and need not be
-        if fresh and float(step.local("ratio/max_deviation")[1]):
-            self.ledger.add("ratio/first_pass_deviation", step.local("ratio/max_deviation")[0], reduce="max")
-        if fresh and not self._first_pass_seen and self.algorithm.old_logprobs == "rollout" and self.engine.exact_logprobs:
-            check_first_pass(step, compute_dtype(self.policy.model.dtype, self.device))
-        self._first_pass_seen |= fresh
-
-    def _observe_kl(self, experience: Experience) -> None:
-        kl, mask = self.algorithm.kl, experience.response_mask
-        if kl is None:
-            return
-        if kl.against == "old":
-            if not kl.observes or self._critic_warms_up():
-                return
-            per_token = k3(experience.old_logprobs, self._logprobs_now(experience))
-        elif experience.ref_logprobs is not None:
-            per_token = experience.old_logprobs - experience.ref_logprobs
-        else:
-            return
-        sums = (masked_sum(per_token.double(), mask), mask.sum(), torch.tensor(len(experience)))
-        total, tokens, rows = self.adapter.total(torch.stack([x.double().cpu() for x in sums])).tolist()
-        kl.observe(total / max(tokens if kl.unit == "token" else rows, 1), int(rows))
-        self.ledger.add("kl_coefficient", kl.loss_coefficient + kl.reward_coefficient)
-
-    def _check_columns(self) -> None:
-        data: Any = getattr(self.trainer, "datamodule", None)
-        if data is None:
-            raise ValueError("there is no data: name a prompt source, for example data: {train: DigitSorting}")
-        assert self.rewards is not None
-        self.rewards.check(data.columns())

@@ -10,13 +10,13 @@ from lightrl.ops.kl import k3
 from lightrl.parts.base import unpack
 from lightrl.parts.correction import RolloutCorrection
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.training.policy_module import report_lengths
+from lightrl.training.rollout_lengths import report_lengths
 from lightrl.training.statistics import StatisticsLedger
-from lightrl.types import Experience
+from lightrl.types import Experience, TrainingBatch
 
 
-def report_experience(ledger: StatisticsLedger, experience: Experience, rewards: RewardSet) -> None:
-    """Rewards in total and by component, groups without signal, advantages, lengths, and the entropy of what was sampled.
+def report_experience(ledger: StatisticsLedger, experience: TrainingBatch, rewards: RewardSet) -> None:
+    """Rewards in total and by component, groups without signal, advantages, lengths, and the entropy of the samples.
 
     Args:
         ledger: receives the numbers.
@@ -80,7 +80,7 @@ def report_advantages(ledger: StatisticsLedger, advantages: Tensor, mask: Tensor
 
 
 def report_correction(ledger: StatisticsLedger, correction: RolloutCorrection, experience: Experience) -> None:
-    """How far engine and trainer are apart on the same weights, and what is left of the sample after the correction.
+    """How far engine and trainer are apart on the same weights, and how much is left of the sample after the correction.
 
     `correction/ess`: (sum w)^2 / (n sum w^2) over this rank's n tokens, averaged over ranks; 1 = all weights are equal.
     `correction/kl`: KL(engine || trainer), k3, mean over tokens in nats.

@@ -35,7 +35,6 @@ from lightrl.kinds import KINDS
 from lightrl.parts.function import Function
 from lightrl.registry.classes import registry
 from lightrl.testing import quiet_trainer
-from lightrl.training.online.loss import terms_of
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "AtLeast": {"threshold": 0.0},
@@ -117,7 +116,7 @@ class Crossing(PolicyOptimization):
     def adopt(self, algorithm: Algorithm) -> None:
         """What building the module with another algorithm would have given, without the cost of a run for each."""
         self.policy.load_state_dict(self.policy_source.build().state_dict())
-        self.algorithm, self._terms = algorithm, terms_of(algorithm)
+        self.algorithm = algorithm
         self.critic = None if algorithm.critic is None else algorithm.critic.build(self.policy)
         if "ref_logprobs" in algorithm.needs:
             algorithm.reference.build(self.policy)

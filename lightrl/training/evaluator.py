@@ -1,0 +1,78 @@
+"""Completions of held-out prompts: sampled, scored and reported."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from lightrl.parts.engine import RolloutEngine, Sampling
+from lightrl.policy.policy import Policy
+from lightrl.rewards.reward_set import RewardSet
+from lightrl.training.evaluation import Evaluation
+from lightrl.training.evaluation_report import report_samples
+from lightrl.training.rollout_lengths import report_lengths
+from lightrl.training.statistics import StatisticsLedger
+from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
+
+
+def sample(engine: RolloutEngine, policy: Policy, version: int, prompts: list[Prompt], evaluation: Evaluation) -> Rollout:
+    """Completions of held-out prompts; the engine's own stream of random numbers is left where it was.
+
+    Args:
+        engine: that generates them.
+        policy: with its weights whole on this rank.
+        version: optimizer steps behind these weights.
+        prompts: of this rank.
+        evaluation: how many completions, and how they are drawn.
+    """
+    state = engine.state_dict()
+    engine.sync(policy, version)
+    rollout = engine.generate(prompts, evaluation.samples, sampling_of(evaluation, engine.sampling))
+    engine.load_state_dict(state)
+    return rollout
+
+
+def sampling_of(evaluation: Evaluation, training: Sampling) -> Sampling:
+    """The settings of the evaluation, and those of training where it has none."""
+    wanted = {name: getattr(evaluation, name) for name in ("temperature", "top_p", "max_new_tokens")}
+    return replace(training, **{name: value for name, value in wanted.items() if value is not None})
+
+
+def score(rollout: Rollout, rewards: RewardSet, evaluation: Evaluation, ledger: StatisticsLedger) -> ScoredRollout:
+    """Score completions and report rewards, shares of right ones, and lengths.
+
+    Args:
+        rollout: whole groups of this rank.
+        rewards: that score them.
+        evaluation: says what is right and what is reported.
+        ledger: receives the numbers.
+    """
+    scoring = rewards.submit(rollout)
+    scored = scoring.result()
+    # one completion per prompt has nothing to be normalised by
+    token_rewards, _ = rewards.token_rewards(scored, normalized=False)
+    ledger.add("reward", torch.where(scored.scorable, token_rewards.sum(1), torch.nan))
+    ledger.add_all({**rewards.statistics(scored, normalized=False), **scoring.statistics()}, scored.response_mask)
+    correct = evaluation.correct_reward(rewards.rewards)
+    report_samples(ledger, scored, evaluation, correct, rewards.rewards[correct])
+    report_lengths(ledger, scored)
+    return scored
+
+
+def predictions(scored: ScoredRollout) -> list[dict[str, JSON]]:
+    """One JSON value per completion, with its prompt, its columns and its rewards."""
+    parts = {name: part.tolist() for name, part in scored.reward_parts.items() if part.dim() == 1}
+    return [
+        {
+            **prompt.columns,
+            "id": prompt.id,
+            "prompt": prompt.text if prompt.text is not None else list(prompt.messages or ()),
+            "answer": prompt.answer,
+            "completion": scored.completions[i],
+            "finish_reason": scored.finish_reason[i],
+            "tokens": int(scored.response_lengths[i]),
+            "rewards": {name: values[i] for name, values in parts.items()},
+        }
+        for i, prompt in enumerate(scored.prompts)
+    ]

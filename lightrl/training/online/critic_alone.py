@@ -1,0 +1,59 @@
+"""Optimizer steps of the critic alone: the policy keeps its weights, and its optimizer state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from lightning.pytorch.core.optimizer import LightningOptimizer
+from torch import Tensor, nn
+
+from lightrl.parts.critic import Critic
+from lightrl.policy.policy import Policy
+from lightrl.strategies.adapter import StrategyAdapter
+from lightrl.training.online.loss import StepLoss
+from lightrl.training.online.value_term import ValueTerm
+from lightrl.training.optimizer_step import MicroBatchLoss, Step
+from lightrl.types import PolicyOutput, TrainingBatch
+
+POLICY_GROUP = 0
+"""Number of the policy's parameter group."""
+
+
+@dataclass(frozen=True)
+class CriticAlone:
+    """Trains a critic on minibatches without touching the policy."""
+
+    part: Critic
+    """Says what the critic is fitted to."""
+    network: nn.Module
+    """Built by the part."""
+    policy: Policy
+    """Whose hidden states the critic reads."""
+    adapter: StrategyAdapter
+    """Of the strategy."""
+    optimizer: LightningOptimizer
+    """Of policy and critic."""
+    step_on: Callable[[TrainingBatch, Tensor, Callable[[TrainingBatch], MicroBatchLoss]], Step]
+    """Makes an optimizer step of micro-batches."""
+
+    def update(self, minibatch: TrainingBatch) -> None:
+        """One optimizer step; none if no token has a value to be learnt."""
+        loss = StepLoss([ValueTerm(self.part)], minibatch, self.adapter.total, self.outputs)
+        if loss.empty:
+            return
+        rows = loss.rows_of(minibatch)
+        unmoved = [p for p in self.policy.parameters() if p.requires_grad]
+
+        def loss_of(micro: TrainingBatch) -> MicroBatchLoss:
+            found = loss(micro)
+            return found._replace(loss=found.loss + self.adapter.zero_loss(unmoved))
+
+        with self.adapter.frozen(self.optimizer, [POLICY_GROUP]):
+            self.step_on(rows, rows.lengths, loss_of)
+
+    def outputs(self, batch: TrainingBatch, mask: Tensor) -> PolicyOutput:
+        """Values of the selected tokens; the policy has no part in the gradient."""
+        values = self.policy.values(batch.input_ids, mask, self.network)
+        return PolicyOutput(logprobs=torch.zeros_like(values), values=values)

@@ -1,0 +1,67 @@
+"""Old log-probs, values and reference log-probs of every sampled token, before the first optimizer step on a rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lightrl.algorithms.algorithm import Algorithm
+from lightrl.policy.policy import Policy
+from lightrl.types import PolicyOutput, ScoredRollout, WithNeeds
+
+PerToken = Callable[[ScoredRollout, Callable[[ScoredRollout], dict[str, Tensor]]], dict[str, Tensor]]
+"""Computes `[N, L]` tensors by name, without gradient and in micro-batches."""
+
+
+@dataclass(frozen=True)
+class Predictions(WithNeeds):
+    """Predictions for every sampled token of a rollout, `[N, L]` each; None where no part needs them."""
+
+    old_logprobs: Tensor
+    """Under the policy before the first optimizer step."""
+    values: Tensor | None
+    """The critic's."""
+    ref_logprobs: Tensor | None
+    """Under the reference policy."""
+
+
+def predict(
+    scored: ScoredRollout,
+    algorithm: Algorithm,
+    policy: Policy,
+    exact_logprobs: bool,
+    outputs: Callable[[ScoredRollout, Tensor], PolicyOutput],
+    per_token: PerToken,
+) -> Predictions:
+    """Compute what the algorithm's parts need, and nothing else.
+
+    Args:
+        scored: rows of this rank.
+        algorithm: whose parts say what they need.
+        policy: that sampled, on which the reference may rest.
+        exact_logprobs: the engine's log-probs are the trainer's.
+        outputs: log-probs and values of the selected tokens of a micro-batch.
+        per_token: runs the forward passes.
+    """
+    needs, nothing = algorithm.needs, torch.zeros_like(scored.rollout_logprobs)
+    recompute = algorithm.old_logprobs == "recompute" or not exact_logprobs
+
+    def compute(micro: ScoredRollout) -> dict[str, Tensor]:
+        found = {}
+        if recompute or "values" in needs:
+            output = outputs(micro, micro.response_mask)
+            found = {"old": output.logprobs, **({} if output.values is None else {"values": output.values})}
+        if "ref_logprobs" in needs:
+            with algorithm.reference.anchor(policy) as anchor:
+                found["reference"] = anchor(micro.input_ids, micro.response_mask, micro.temperature).logprobs
+        return found
+
+    found = per_token(scored, compute) if recompute or needs & {"values", "ref_logprobs"} else {}
+    return Predictions(
+        old_logprobs=found.get("old", nothing) if recompute else scored.rollout_logprobs,
+        values=found.get("values", nothing) if "values" in needs else None,
+        ref_logprobs=found.get("reference", nothing) if "ref_logprobs" in needs else None,
+    )
