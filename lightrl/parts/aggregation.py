@@ -63,7 +63,7 @@ class SequenceMean(Aggregation):
     def __init__(self, count_filtered: bool = False) -> None:
         """
         Args:
-            count_filtered: S denominators all rows, those without a token of non-zero weight included.
+            count_filtered: S counts all rows, those without a token of non-zero weight included.
         """
         self.count_filtered = count_filtered
 
@@ -84,7 +84,7 @@ class SequenceSum(Aggregation):
     def __init__(self, count_filtered: bool = False) -> None:
         """
         Args:
-            count_filtered: S denominators all rows, those without a token of non-zero weight included.
+            count_filtered: S counts all rows, those without a token of non-zero weight included.
         """
         self.count_filtered = count_filtered
 
@@ -106,7 +106,7 @@ class ConstantLength(SequenceSum):
         """
         Args:
             length: C in tokens, the longest response that can occur; > 0.
-            count_filtered: S denominators all rows, those without a token of non-zero weight included.
+            count_filtered: S counts all rows, those without a token of non-zero weight included.
 
         Raises:
             ValueError: length is not positive.
