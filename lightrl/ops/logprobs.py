@@ -4,7 +4,8 @@ The head is applied to a chunk of positions at a time, in the forward and again 
 chunk x vocabulary instead of positions x vocabulary.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -40,9 +41,8 @@ def chosen_logprobs(
     Returns:
         `[M]` log-probs and `[M]` entropies in nats (or None), in float32 or the hidden states' own type if that is wider.
     """
-    logprobs, entropies = _ChosenLogProbs.apply(  # type: ignore[no-untyped-call]
-        hidden, weight, bias, targets, temperature, entropy, softcap, scale
-    )
+    apply: Callable[..., tuple[Tensor, Tensor]] = _ChosenLogProbs.apply
+    logprobs, entropies = apply(hidden, weight, bias, targets, temperature, entropy, softcap, scale)
     return logprobs, entropies if entropy else None
 
 
@@ -56,10 +56,24 @@ def _logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature: fl
     return raw if temperature == 1.0 else raw / temperature
 
 
+class _Context(Protocol):
+    """Autograd's context, with the values that the forward pass leaves in it for the backward pass."""
+
+    settings: tuple[float, bool, float | None, float, int]
+    """Temperature, entropy, softcap, scale and positions per chunk."""
+    precision: dict[str, Any]
+    """Arguments of `torch.autocast`."""
+    saved_tensors: tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor]
+    needs_input_grad: tuple[bool, ...]
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None: ...
+    def mark_non_differentiable(self, *tensors: Tensor) -> None: ...
+
+
 class _ChosenLogProbs(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
+        ctx: _Context,
         hidden: Tensor,
         weight: Tensor,
         bias: Tensor | None,
@@ -90,13 +104,13 @@ class _ChosenLogProbs(torch.autograd.Function):
         return logprobs, entropies
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: _Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
         # the logits must come out as they did in the forward pass, whatever precision surrounds the backward pass
         with torch.autocast(**ctx.precision):
             return (*_gradients(ctx, *grads), None, None, None, None, None)
 
 
-def _gradients(ctx: Any, grad_logprobs: Tensor, grad_entropies: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+def _gradients(ctx: _Context, grad_logprobs: Tensor, grad_entropies: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     hidden, weight, bias, targets, normaliser, entropies = ctx.saved_tensors
     temperature, entropy, softcap, scale, chunk = ctx.settings
     wants_hidden, wants_weight, wants_bias = ctx.needs_input_grad[:3]
@@ -128,5 +142,5 @@ def _gradients(ctx: Any, grad_logprobs: Tensor, grad_entropies: Tensor) -> tuple
     return (
         d_hidden,
         None if d_weight is None else d_weight.to(weight.dtype),
-        None if d_bias is None else d_bias.to(bias.dtype),
+        None if d_bias is None or bias is None else d_bias.to(bias.dtype),
     )

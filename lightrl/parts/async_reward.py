@@ -51,10 +51,10 @@ class AsyncReward(RowReward):
         self.concurrency, self.retries, self.requests_per_minute = concurrency, retries, requests_per_minute
 
     @abstractmethod
-    async def score(self, prompt: Prompt, completion: str, **columns: Any) -> RowScore:  # type: ignore[override]
+    async def score(self, prompt: Prompt, completion: str, **columns: Any) -> RowScore:
         """As `RowReward.score`, awaited. It must not block the loop: no `time.sleep`, no synchronous client."""
 
-    def requests(self, prompt: Prompt, completion: str, **columns: Any) -> int:
+    def requests(self, prompt: Prompt, completion: str, **columns: object) -> int:
         """How many requests `score` sends for these arguments, for `requests_per_minute`: one."""
         return 1
 

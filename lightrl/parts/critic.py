@@ -116,7 +116,22 @@ class ValueHead(ClippedCritic):
         self.detach = detach
 
     def build(self, policy: nn.Module) -> nn.Module:
-        return _SharedTrunk(policy.hidden_size, self.detach).to(next(policy.parameters()))  # type: ignore[arg-type]
+        return _SharedTrunk(hidden_size(policy), self.detach).to(next(policy.parameters()))
+
+
+def hidden_size(policy: nn.Module) -> int:
+    """The width of a policy's hidden states.
+
+    Args:
+        policy: with a number `hidden_size`, as `lightrl.Policy` has.
+
+    Raises:
+        TypeError: the module has no such number.
+    """
+    size = getattr(policy, "hidden_size", None)
+    if not isinstance(size, int):
+        raise TypeError(f"a critic reads hidden states, and {type(policy).__name__} does not say how wide they are: hidden_size is {size}")
+    return size
 
 
 def value_head(hidden_size: int) -> nn.Linear:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from lightrl.parts.reward import RowReward
 from lightrl.prompt import Prompt
 
@@ -13,7 +11,7 @@ class ExactMatch(RowReward):
 
     runs = "inline"
 
-    def score(self, prompt: Prompt, completion: str, *, answer: Any) -> float:  # type: ignore[override]
+    def score(self, prompt: Prompt, completion: str, *, answer: object) -> float:  # type: ignore[override]
         if answer is None:
             raise ValueError(f"prompt {prompt.id!r} has no answer to compare with")
         return float(completion.strip() == str(answer).strip())

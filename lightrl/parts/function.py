@@ -33,21 +33,21 @@ class Function(RowReward):
         self._function = _imported(path)
         self.accepts = accepted_names(self._function)
 
-    def score(self, prompt: Prompt, completion: str, **columns: Any) -> RowScore:
-        given = {"prompt": prompt, "completion": completion, **columns}
+    def score(self, prompt: Prompt, completion: str, **columns: object) -> RowScore:
+        given: dict[str, object] = {"prompt": prompt, "completion": completion, **columns}
         if self.accepts is not None:
             given = {name: value for name, value in given.items() if name in self.accepts}
-        return self._function(**given)  # type: ignore[no-any-return]
+        return self._function(**given)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name != "_function"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
         self._function = _imported(self.path)
 
 
-def accepted_names(function: Callable[..., Any]) -> dict[str, bool] | None:
+def accepted_names(function: Callable[..., object]) -> dict[str, bool] | None:
     """The arguments a function takes by name, each with whether it must be given; None if it takes any."""
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
@@ -55,7 +55,7 @@ def accepted_names(function: Callable[..., Any]) -> dict[str, bool] | None:
     return {p.name: p.default is p.empty for p in parameters if p.name != "self" and p.kind is not p.VAR_POSITIONAL}
 
 
-def _imported(path: str) -> Callable[..., Any]:
+def _imported(path: str) -> Callable[..., RowScore]:
     module_name, _, name = path.rpartition(".")
     if not module_name:
         raise ValueError(f"a reward function is named by its import path, package.module.function; got {path!r}")
@@ -63,10 +63,10 @@ def _imported(path: str) -> Callable[..., Any]:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise ValueError(f"the reward function {path!r} cannot be imported: {error}. Is its folder on PYTHONPATH?") from error
-    function = getattr(module, name, None)
+    function: Callable[..., RowScore] | None = getattr(module, name, None)
     if not callable(function):
         known = sorted(n for n, v in vars(module).items() if inspect.isfunction(v) and not n.startswith("_"))
         raise ValueError(f"module {module_name!r} has no function {name!r}; it has: {', '.join(known) or 'none'}")
     if inspect.iscoroutinefunction(function):
         raise ValueError(f"the reward function {path!r} is async: write a subclass of lightrl.AsyncReward with it as `score`")
-    return function  # type: ignore[no-any-return]
+    return function

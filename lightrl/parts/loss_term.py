@@ -57,8 +57,7 @@ class EntropyBonus(LossTerm):
         return experience.token_weight
 
     def loss(self, experience: Experience, output: PolicyOutput) -> Tensor:
-        assert output.entropy is not None
-        return -output.entropy
+        return -output.needed("entropy")
 
 
 class PositiveNLL(LossTerm):

@@ -54,7 +54,7 @@ class MixedObjective(PairObjective):
     def reward(self, completions: Likelihood) -> Tensor:
         return next(iter(self.objectives.values())).reward(completions)
 
-    def loss(self, chosen: Likelihood, rejected: Likelihood) -> Tensor:
+    def loss(self, chosen: Likelihood, rejected: Likelihood) -> WithStatistics:
         parts: dict[str, Tensor] = {}
         statistics: dict[str, Tensor | Statistic] = {}
         for name, objective in self.objectives.items():
@@ -62,7 +62,7 @@ class MixedObjective(PairObjective):
                 parts[name], of_part = unpack(objective.loss(chosen, rejected))
                 statistics |= {**of_part, f"loss/{name}": parts[name].detach()}
         total = torch.stack([self.weights[name] * part for name, part in parts.items()]).sum(0)
-        return WithStatistics(total, statistics)  # type: ignore[return-value]
+        return WithStatistics(total, statistics)
 
     def state_dict(self) -> dict[str, JSON]:
         states: dict[str, Any] = {name: part.state_dict() for name, part in self.objectives.items()}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from lightrl.parts.base import Part
+from lightrl.statistic import WithStatistics
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class PairObjective(Objective):
     """Learns from a better and a worse completion of each prompt."""
 
     @abstractmethod
-    def loss(self, chosen: Likelihood, rejected: Likelihood) -> Tensor:
+    def loss(self, chosen: Likelihood, rejected: Likelihood) -> Tensor | WithStatistics:
         """`[n]` to be minimised, one value per pair, which depends on no other pair.
 
         Args:
@@ -80,7 +81,7 @@ class LabelledObjective(Objective):
         raise NotImplementedError(f"{type(self).__name__} says needs_mismatched and has no prepare()")
 
     @abstractmethod
-    def loss(self, completions: Likelihood, good: Tensor, prepared: Mapping[str, Tensor]) -> Tensor:
+    def loss(self, completions: Likelihood, good: Tensor, prepared: Mapping[str, Tensor]) -> Tensor | WithStatistics:
         """`[n]` to be minimised, one value per completion, which depends on no other row but through `prepared`.
 
         Args:

@@ -77,7 +77,7 @@ class FrozenReference(Reference):
                 "its base. Take BaseReference for the base with the adapters off, or merge the adapters first: lightrl export"
             )
         if not self._is_base:
-            self._anchor = copy.deepcopy(policy).requires_grad_(False).eval()
+            self._anchor = _frozen_copy(policy)
 
     @contextmanager
     def anchor(self, policy: nn.Module) -> Iterator[nn.Module]:
@@ -112,24 +112,27 @@ class BaseReference(Reference):
         Raises:
             ValueError: the policy has no adapters.
         """
+        self._adapted(policy)
+
+    @contextmanager
+    def anchor(self, policy: nn.Module) -> Iterator[nn.Module]:
+        with self._adapted(policy).base() as base:
+            yield base
+
+    def _adapted(self, policy: nn.Module) -> Adapted:
         if not isinstance(policy, Adapted):
             raise ValueError(
                 "algorithm.reference: BaseReference turns the adapters of a policy off, and this policy has none: take FrozenReference, "
                 "or LoraPolicy as model.policy"
             )
-
-    @contextmanager
-    def anchor(self, policy: nn.Module) -> Iterator[nn.Module]:
-        assert isinstance(policy, Adapted)
-        with policy.base() as base:
-            yield base
+        return policy
 
 
 class StoredReference(FrozenReference):
     """A reference that moves, hence its weights travel in the checkpoint; adapters are copied together with their base."""
 
     def build(self, policy: nn.Module) -> None:
-        self._anchor = copy.deepcopy(policy).requires_grad_(False).eval()
+        self._anchor = _frozen_copy(policy)
 
     def state_dict(self) -> dict[str, Any]:
         return {} if self._anchor is None else {"weights": self._anchor.state_dict()}
@@ -195,9 +198,7 @@ class MovingAverageReference(StoredReference):
 
     @torch.no_grad()
     def build(self, policy: nn.Module) -> None:
-        super().build(policy)
-        assert self._anchor is not None
-        self._anchor.float()
+        self._anchor = _frozen_copy(policy).float()
 
     def _placed(self, anchor: nn.Module, like: nn.Parameter) -> nn.Module:
         return anchor.to(like.device)
@@ -211,3 +212,7 @@ class MovingAverageReference(StoredReference):
             return
         for mine, new in zip(self._anchor.parameters(), policy.parameters(), strict=True):
             mine.lerp_(new.to(mine), self.mixture)
+
+
+def _frozen_copy(policy: nn.Module) -> nn.Module:
+    return copy.deepcopy(policy).requires_grad_(False).eval()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from lightrl.parts.base import Part
@@ -134,7 +134,7 @@ class RowReward(Reward):
         self.cache = cache
 
     @abstractmethod
-    def score(self, prompt: Prompt, completion: str, **columns: Any) -> RowScore:
+    def score(self, prompt: Prompt, completion: str, **columns: Any) -> RowScore | Awaitable[RowScore]:
         """How good this completion is.
 
         Args:

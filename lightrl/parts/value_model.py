@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lightrl.ops.dropout import without_dropout
-from lightrl.parts.critic import ClippedCritic, predictions, value_head
+from lightrl.parts.critic import ClippedCritic, hidden_size, predictions, value_head
 
 
 class ValueModel(ClippedCritic):
@@ -44,7 +44,7 @@ class ValueModel(ClippedCritic):
         model: Any = policy.model
         like = next(policy.parameters())
         if self.path is None:
-            trunk, head = _plain_copy(policy).base_model, value_head(policy.hidden_size)  # type: ignore[arg-type]
+            trunk, head = _plain_copy(policy).base_model, value_head(hidden_size(policy))
         else:
             trunk, head = _from_folder(self.path, model.config.get_text_config().vocab_size)
         return _OwnTrunk(without_dropout(trunk).requires_grad_(), head).to(like)
@@ -61,9 +61,10 @@ class _OwnTrunk(nn.Module):
         return predictions(self.head, self.trunk(input_ids=input_ids, use_cache=False).last_hidden_state)
 
 
-def _plain_copy(policy: Any) -> Any:
+def _plain_copy(policy: nn.Module) -> Any:
     """A copy of the policy's model, adapters that it may have in its weights."""
-    return copy.deepcopy(policy).merged().model
+    own: Any = copy.deepcopy(policy)
+    return own.merged().model
 
 
 def _from_folder(path: str, vocabulary: int) -> tuple[nn.Module, nn.Linear]:
