@@ -1,4 +1,4 @@
-# Everything a fresh checkout needs is Python 3.11, make and a C++ compiler. `make help` lists what there is.
+# A fresh checkout needs Python 3.11, make and a C++ compiler. `make help` lists the commands.
 
 VENV ?= .venv
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -19,10 +19,10 @@ export TOKENIZERS_PARALLELISM ?= false
 .PHONY: help install test fast thorough check format wheels docs site demo learn alarms preferences parity killtest counts clean
 .DEFAULT_GOAL := help
 
-help:  ## what there is
+help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-install: $(STAMP)  ## a virtual environment in .venv with the core and every plugin, editable
+install: $(STAMP)  ## make a virtual environment in .venv with the core and every plugin, editable
 
 $(STAMP): constraints.txt $(PROJECTS)
 	@test -n "$(PYTHON)" || { echo "no python3.11 and no python3 on the path: make install PYTHON=/path/to/python3.11"; exit 1; }
@@ -31,56 +31,56 @@ $(STAMP): constraints.txt $(PROJECTS)
 	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]' $(PLUGINS)
 	touch $@
 
-test: $(STAMP)  ## all tests, of the core and of every plugin
+test: $(STAMP)  ## run the tests of the core and of every plugin
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-fast: $(STAMP)  ## the tests that take less than ten seconds each
+fast: $(STAMP)  ## run the tests that take less than ten seconds each
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m 'not slow and not thorough'
 
 thorough: $(STAMP)  ## what make test leaves out: checkpoints and exports under every further strategy
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m thorough
 
-check: $(STAMP)  ## style, types and import layers
+check: $(STAMP)  ## check style, types and import layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-counts:  ## asserts, ignores of the type checker and arguments of type Any, with the most that there may be
+counts:  ## count asserts, type: ignore and arguments of type Any, with the limit of each
 	$(PYTHON) .ci/counts.py
 
 format: $(STAMP)  ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-wheels: $(STAMP)  ## wheels of the core and of every plugin in dist/
+wheels: $(STAMP)  ## build wheels of the core and of every plugin in dist/
 	$(BIN)/python -m pip wheel --disable-pip-version-check --no-deps --wheel-dir dist . $(patsubst -e,,$(PLUGINS))
 
-docs: $(STAMP)  ## compute the numbers and tables in docs/ anew
+docs: $(STAMP)  ## compute the numbers and tables in docs/ again
 	$(BIN)/python docs/refresh.py
 
-site: $(STAMP)  ## the documentation as a site in site/
+site: $(STAMP)  ## build the documentation as a site in site/
 	$(BIN)/mkdocs build --strict
 
-demo: $(STAMP)  ## a small policy learns to sort digits (SEED=0)
+demo: $(STAMP)  ## train a small policy to sort digits (SEED=0)
 	$(BIN)/python examples/sort_demo.py --seed $(SEED)
 
-learn: $(STAMP)  ## every online algorithm learns to sort digits (LEARN="--only grpo --seeds 0")
+learn: $(STAMP)  ## train every online algorithm to sort digits (LEARN="--only grpo --seeds 0")
 	$(BIN)/python benchmarks/learn.py $(LEARN)
 
-preferences: $(STAMP)  ## objectives on given answers, beside PPO and GRPO (PREFERENCES="--only dpo ppo --seeds 0 1 2 3 4")
+preferences: $(STAMP)  ## compare objectives on given answers with PPO and GRPO (PREFERENCES="--only dpo ppo --seeds 0 1 2 3 4")
 	$(BIN)/python benchmarks/preferences.py $(PREFERENCES)
 
-alarms: $(STAMP)  ## ten runs with a planted fault raise their alarm, ten healthy ones none
+alarms: $(STAMP)  ## test that ten runs with a fault raise their alarm, and ten healthy runs none
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/alarms.py
 
-parity: $(STAMP)  ## every strategy trains to the weights of one process
+parity: $(STAMP)  ## test that every strategy gives the weights of one process
 	$(BIN)/python benchmarks/parity.py
 
-killtest: $(STAMP)  ## a run that is killed at random moments and resumed ends where an uninterrupted one does
+killtest: $(STAMP)  ## test that a run that is killed and resumed ends like an uninterrupted one
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/killtest.py
 
-clean:  ## remove the environment and everything that tools left behind
+clean:  ## remove the environment and the files of all tools
 	rm -rf $(VENV) build dist site runs lightning_logs .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 	find . -name '*.egg-info' -prune -exec rm -rf {} +

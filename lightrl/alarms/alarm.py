@@ -1,4 +1,4 @@
-"""What an alarm is: a rule over logged numbers that says what it saw, why that matters and what to try."""
+"""The base class of alarms: rules over logged numbers, each with a reason and advice."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ WINDOW = 5
 
 
 class Alarm(ABC):
-    """One thing that goes wrong in a run and shows in its numbers."""
+    """A fault of a run that shows in its logged numbers."""
 
     name: ClassVar[str]
-    """Under which it is logged and can be switched off."""
+    """Its name in the log and in the argument `only` of `Alarms`."""
     why: ClassVar[str]
-    """Why it matters, in a sentence."""
+    """The reason why it matters, in a sentence."""
     advice: ClassVar[str]
-    """What to try, in a sentence."""
+    """Advice, in a sentence."""
 
     def advice_for(self, history: History) -> str:
-        """`advice`, in the words of this run and with the names of numbers that it has.
+        """The advice for this run, with the names of the numbers that it logs.
 
         Args:
             history: as in `seen`.
@@ -31,7 +31,7 @@ class Alarm(ABC):
 
     @abstractmethod
     def seen(self, history: History) -> str | None:
-        """What is wrong after the last rollout (or step), with numbers; None: nothing.
+        """The fault after the last rollout (or step), with numbers; None if there is none.
 
         Args:
             history: of the run, its last rollout included.

@@ -1,4 +1,4 @@
-"""One reward drowns another."""
+"""One reward decides almost everything, so that another has no influence."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ class Dominance(Alarm):
     """One reward decides almost alone which completions are better, while another one still varies.
 
     `rewards/{name}/share`, mean over the last 5 rollouts, > limit; another reward with a weight whose raw scores have a standard
-    deviation of a quarter of their mean or more would have had something to say. A reward that is always earned has not.
+    deviation of a quarter of their mean or more could have had an influence. A reward that every completion earns could not.
     """
 
     name = "reward_dominance"
-    why = "The advantage follows one reward alone, so the policy is free to give up what the other one asks for."
+    why = "The advantage depends on one reward alone, so the policy may get worse at the other one without noticing."
     advice = "Bring the rewards to one scale: change `weight`, or set `normalize: group` on both; `lightrl reward test` shows their spread."
     VARIES = 0.25
 
     def __init__(self, limit: float = 0.95) -> None:
         """
         Args:
-            limit: share of what tells the rows of a group apart, in [0, 1].
+            limit: share of the variance of the reward within groups, in [0, 1].
         """
         self.limit = limit
 
@@ -35,7 +35,7 @@ class Dominance(Alarm):
             drowned = [other for other in weighted if other != name and self._varies(history, other)]
             if share is not None and share > self.limit and drowned:
                 return (
-                    f"{share:.0%} of what tells the completions of a group apart came from `{name}` in the last {WINDOW} rollouts (limit "
+                    f"{share:.0%} of the variance of the reward within groups came from `{name}` in the last {WINDOW} rollouts (limit "
                     f"{self.limit:.0%}), though {' and '.join(f'`{other}`' for other in drowned)} varied too."
                 )
         return None

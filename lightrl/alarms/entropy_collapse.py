@@ -1,4 +1,4 @@
-"""The policy says the same thing again and again without having become better."""
+"""The policy repeats itself without having become better."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from lightrl.alarms.history import BEGINNING, History
 
 
 class EntropyCollapse(Alarm):
-    """The entropy has fallen to a small share of what it was, and the reward has not risen to show for it.
+    """The entropy has fallen to a small share of its first values, and the reward has not risen.
 
     Mean over the last 5 rollouts against the mean over the first 5, of `entropy` where it is logged, else of `entropy_estimate`. A
-    policy that has become good may be certain: it is no collapse if the reward has risen by the standard deviation that it had
-    inside groups at the start.
+    policy that has become good may be certain, so there is no alarm if the reward has risen by its standard deviation within groups
+    at the start.
     """
 
     name = "entropy_collapse"
-    why = "A policy that no longer varies finds no better completions, and its groups have no differences left to learn from."
+    why = "A policy whose completions no longer vary finds no better ones, and groups with zero variance teach it nothing."
     advice = (
-        "Lower the learning rate, raise the upper clip bound (DecoupledClip), add an EntropyBonus or a KL penalty, or look whether one "
+        "Lower the learning rate, raise the upper clip bound (DecoupledClip), add an EntropyBonus or a KL penalty, or check whether one "
         "phrase earns the reward."
     )
 
@@ -39,5 +39,5 @@ class EntropyCollapse(Alarm):
             return None
         return (
             f"`{name}` fell from {before:.3g} in the first {BEGINNING} rollouts to {now:.3g} nats per token (limit {self.limit:.0%} of it) "
-            f"while the reward moved by {gain:+.3g} (it differed by {spread:.3g} inside a group)."
+            f"while the reward changed by {gain:+.3g} (its standard deviation within groups was {spread:.3g})."
         )

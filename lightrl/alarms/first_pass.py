@@ -1,4 +1,4 @@
-"""Engine and trainer disagree about the same weights."""
+"""Engine and trainer compute different log-probs from the same weights."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class FirstPass(Alarm):
 
     name = "first_pass_ratio"
     why = (
-        "The policy that sampled is the one that is trained, so every ratio is 1 until the first step; what is off here is off in every "
-        "clip and gradient."
+        "Before the first step the policy that sampled is the policy that is trained, so every ratio must be 1; a deviation is also in "
+        "every clip and gradient."
     )
     advice = (
-        "If it grows with the rollouts, the engine does not get the new weights: look at its `sync`. If it is there from the start, "
+        "If it grows with the rollouts, the engine does not get the new weights: check its `sync`. If it is there from the start, "
         "compare precisions and temperature, and set algorithm.old_logprobs to recompute."
     )
 

@@ -9,19 +9,17 @@ from lightrl.alarms.alarm import Alarm
 from lightrl.alarms.history import History
 
 SIGNS = ("rewards/margins", "margin", "score/std")
-"""Numbers of runs without rollouts in which a leap of the gradient shows, beside the loss and the learning rate that all of them log."""
+"""Numbers of runs without rollouts that explain a jump of the gradient, beside the loss and the learning rate, which all of them log."""
 
 
 class Gradient(Alarm):
-    """A gradient is not finite, or its norm leaps: `grad_norm` > limit x its median over the rollouts before, at least ten of them.
+    """A gradient is not finite, or its norm jumps: `grad_norm` > limit x its median over the rollouts before, at least ten of them.
 
     In a run without rollouts: over the steps before.
     """
 
     name = "gradient"
-    why = (
-        "One such step can undo a run: clipping bounds its length and not its direction, and a number that is not finite ends every weight."
-    )
+    why = "One such step can ruin a run: clipping limits its length, not its direction, and a value that is not finite spoils all weights."
     OF_ROLLOUT = "`ratio/max`, `advantages/max` and `completions` of this rollout"
     advice = (
         f"Lower the learning rate, warm it up, set model.max_grad_norm, and look at {OF_ROLLOUT}; "
@@ -39,7 +37,7 @@ class Gradient(Alarm):
     def advice_for(self, history: History) -> str:
         if history.unit == "rollout":
             return self.advice
-        # a number that is not finite in this step is not remembered of it
+        # the history has no numbers of this step that are not finite
         logged = [f"`{name}`" for name in SIGNS if any(name in numbers for numbers in history.latest)]
         return self.advice.replace(self.OF_ROLLOUT, f"{', '.join(['`lr`', *logged])} and `loss` of this step")
 

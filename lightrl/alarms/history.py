@@ -1,4 +1,4 @@
-"""What a run has logged: its beginning, its last rollouts (or steps, where there are none), its validations."""
+"""The logged numbers of a run: of its beginning, its last rollouts (or steps, if it has none) and its validations."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ VALIDATIONS = 10
 """Validations that are remembered."""
 
 TRAINING = "reward"
-"""In a validation's numbers: the mean training reward of the rollouts before it; not there before the first ones."""
+"""Name, among the numbers of a validation, of the mean training reward of the rollouts before it; absent before the first rollouts."""
 
 Unit = Literal["rollout", "step"]
-"""What a run's numbers are logged for: in one that learns from given completions or answers, each optimizer step."""
+"""The unit of the logged numbers: a run that learns from given completions logs each optimizer step."""
 
 Numbers = dict[str, float]
 
@@ -28,7 +28,7 @@ class History:
     def __init__(self, unit: Unit = "rollout") -> None:
         """
         Args:
-            unit: what is counted.
+            unit: what the run counts.
         """
         self.unit: Unit = unit
         self.count = 0
@@ -53,11 +53,11 @@ class History:
         return self.latest[-1].get(name) if self.latest else None
 
     def mean(self, name: str, rollouts: int) -> float | None:
-        """Mean of a number over the last so many rollouts; None if there are fewer, or one has it not."""
+        """Mean of a number over the last so many rollouts; None if there are fewer, or one lacks it."""
         return _mean(name, list(self.latest)[-rollouts:], rollouts)
 
     def mean_at_start(self, name: str) -> float | None:
-        """Mean of a number over the first `BEGINNING` rollouts; None before they are over, or if one has it not."""
+        """Mean of a number over the first `BEGINNING` rollouts; None before they are over, or if one lacks it."""
         return _mean(name, self.beginning, BEGINNING)
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The policy runs away, from its reference or within one rollout."""
+"""The policy moves too far from its reference, or within one rollout."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from lightrl.alarms.alarm import WINDOW, Alarm
 from lightrl.alarms.history import History
 
 LEAP = 10.0
-"""A single rollout this many times beyond the limit needs no others to be believed: after it there may be nothing left to measure."""
+"""A single rollout this many times above the limit raises the alarm alone, because the run may fail before there are more."""
 
 
 class KLBlowUp(Alarm):
-    """The KL divergence is beyond what a working run shows.
+    """The KL divergence is larger than in a healthy run.
 
     Mean over the last 5 rollouts > limit, or ten times the limit in a single one, in nats per token: of `kl` (or `kl_sequence` over the
     mean length) against the reference, and of `approx_kl` between the policies before and after the steps of a rollout. Of runs with
@@ -19,8 +19,8 @@ class KLBlowUp(Alarm):
 
     name = "kl_blow_up"
     why = (
-        "So far from where it started, a policy has usually left the language that its reward was made for; and steps this large go beyond "
-        "what the samples can tell."
+        "A policy this far from its start usually no longer writes the language that its reward was made for, and its samples say little "
+        "about steps this large."
     )
     advice = (
         "Lower the learning rate, the epochs or the minibatches per rollout, set algorithm.stop_kl, or raise the coefficient of the KL "

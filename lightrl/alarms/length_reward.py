@@ -1,4 +1,4 @@
-"""Reward for length."""
+"""The reward follows the length of completions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ WINDOW = 10
 
 
 class LengthReward(Alarm):
-    """Within groups, reward goes with length: |`completions/length_reward_correlation`|, mean over the last 10 rollouts, > limit."""
+    """Reward and length correlate within groups: |`completions/length_reward_correlation`|, mean over the last 10 rollouts, > limit."""
 
     name = "length_reward"
-    why = "What the policy learns first is then how long to be: it grows, or it shrinks, whatever it says."
+    why = "The policy then learns first how long to be: its completions grow or shrink, whatever they say."
     advice = (
-        "Look at `completions`, and at `completions/mean_length_right` beside `_wrong`. If length is not what you reward, change the "
-        "reward, or take an aggregation that is neutral to length (ConstantLength)."
+        "Look at `completions`, and at `completions/mean_length_right` beside `_wrong`. If you do not mean to reward length, change the "
+        "reward, or use an aggregation that is neutral to length (ConstantLength)."
     )
 
     def __init__(self, limit: float = 0.8) -> None:

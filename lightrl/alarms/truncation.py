@@ -10,10 +10,10 @@ class Truncation(Alarm):
     """Too many completions reach the limit on new tokens: `completions/clipped_ratio`, mean over the last 5 rollouts, > limit."""
 
     name = "truncation"
-    why = "A completion that is cut off mostly counts as wrong, so the policy learns to be short where it should learn to be right."
+    why = "A completion that is cut off mostly counts as wrong, so the policy learns to be short and not to be right."
     advice = (
-        "Raise model.engine.max_new_tokens, mask truncated rows (token_weight: MaskTruncated), or look at `completions` whether the policy "
-        "repeats itself or has no end token in its template."
+        "Raise model.engine.max_new_tokens, mask truncated rows (token_weight: MaskTruncated), or check in `completions` whether the "
+        "policy repeats itself or has no end token in its template."
     )
 
     def __init__(self, limit: float = 0.25) -> None:

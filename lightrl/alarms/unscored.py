@@ -1,4 +1,4 @@
-"""Completions that no reward could judge."""
+"""Completions without a score."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ class Unscored(Alarm):
     """
 
     name = "unscored"
-    why = "Rows without a score leave the loss, so the policy learns from the others alone, and what makes a reward fail goes unpunished."
+    why = (
+        "Rows without a score are left out of the loss, so the policy learns from the others alone, and completions that make a reward "
+        "fail have no disadvantage."
+    )
     advice = (
         "Read the warnings of the reward on the terminal, run `lightrl reward test` on such completions, and raise timeout_s if the "
         "failures are time-outs (`rewards/{name}/timeout`)."

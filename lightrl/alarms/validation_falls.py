@@ -1,4 +1,4 @@
-"""What is trained on rises while what is wanted falls."""
+"""The training reward rises while the validation scores fall."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ FALLS = 2
 class ValidationFalls(Alarm):
     """The training reward has risen since the best validation, and the validations have become worse.
 
-    The score is the share of right completions (`val/avg@n`) or the reward (`val/reward`), each of them by itself. Since its best
+    A score is the share of right completions (`val/avg@n`) or the reward (`val/reward`); each is tested alone. Since its best
     value among the last ten validations it has fallen by more than the limit, relative to that value and twice in a row, and
     the mean training reward of the five rollouts before each validation has risen by more than the same limit.
     """
 
     name = "validation_falls"
     why = (
-        "The policy gets better at its reward on the training prompts and worse at what was wanted: it has found a gap in the reward, or "
-        "learns the prompts by heart."
+        "The policy gets better at the training reward and worse on held-out prompts: it exploits a mistake in the reward, or learns the "
+        "prompts by heart."
     )
-    advice = "Read `completions` for what earns the reward now, close the gap, add a KL penalty, or stop at the best validation."
+    advice = "Read `completions` to see what earns the reward now, correct the reward, add a KL penalty, or stop at the best validation."
 
     def __init__(self, limit: float = 0.1) -> None:
         """

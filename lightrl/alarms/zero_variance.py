@@ -1,4 +1,4 @@
-"""All completions of a prompt are worth the same."""
+"""All completions of a prompt have the same reward."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from lightrl.alarms.history import History
 
 
 class ZeroVariance(Alarm):
-    """Nearly every group has equal rewards.
+    """Nearly every group has zero variance.
 
-    Of all groups that were drawn, dropped ones included, the share without a difference, mean over the last 5 rollouts, >= limit.
+    Of all groups that were drawn, dropped ones included, the share with equal rewards, mean over the last 5 rollouts, >= limit.
     """
 
     name = "zero_variance"
-    why = "Where all completions of a prompt are worth the same, group-relative advantages are 0 and there is nothing to learn from."
+    why = "If all completions of a prompt have the same reward, group-relative advantages are 0 and there is nothing to learn from."
     advice = (
-        "If `reward` is high, the prompts are solved: take harder ones. If it is low, take easier ones, a warmer start or larger groups. "
-        "If it never moves, look at `completions` and run `lightrl reward test`: the reward may not see what differs."
+        "If `reward` is high, the prompts are solved: take harder ones. If it is low, take easier ones, more supervised fine-tuning or "
+        "larger groups. If it never changes, look at `completions` and run `lightrl reward test`: the reward may not tell completions apart."
     )
 
     def __init__(self, limit: float = 0.95) -> None:
