@@ -5,7 +5,8 @@ The text between one of these marks and `<!-- end -->` is replaced as well:
 
     <!-- $ COMMAND -->             the output of a `lightrl` command
     <!-- contract of KIND -->      the checks in the contract of a kind
-    <!-- every kind -->            a section for each kind: its question, its place in a config, its contract and its base class
+
+The folder `kinds` has a page for each kind, which is written as a whole from its row in `lightrl/kinds.py` and from its contract.
 """
 
 from __future__ import annotations
@@ -16,23 +17,22 @@ import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from lightrl.kinds import KINDS, Kind
 from lightrl.testing import contracts  # noqa: F401 - importing them is what finds their checks
 from lightrl.testing.checks.check import CHECKS
 
-PAGES = Path(__file__).parent.glob("*.md")
+HERE = Path(__file__).parent
 _BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:(?P<gap>\n*)```text\n(?P<printed>.*?)```\n)?", re.DOTALL)
-_MARKED = re.compile(r"<!-- (?P<mark>\$ lightrl [^>]*?|contract of [^>]*?|every kind) -->\n.*?<!-- end -->", re.DOTALL)
+_MARKED = re.compile(r"<!-- (?P<mark>\$ lightrl [^>]*?|contract of [^>]*?) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def refreshed(text: str) -> str:
     """A page with everything that is computed in it computed anew."""
-    namespace: dict[str, Any] = {}
+    namespace: dict[str, object] = {}
 
     def run_block(match: re.Match[str]) -> str:
-        printed = output_of(lambda: exec(match["code"], namespace))
+        printed = output_of(lambda: exec(compile(match["code"], "page", "exec", dont_inherit=True), namespace))
         if match["printed"] is None:
             if printed:
                 raise ValueError(f"a block prints, and no ```text block stands below it:\n{match['code']}")
@@ -51,9 +51,7 @@ def computed(mark: str) -> str:
         from lightrl.cli import main
 
         return output_of(lambda: main(shlex.split(mark.removeprefix("$ lightrl "))))
-    if mark.startswith("contract of "):
-        return contract(mark.removeprefix("contract of "))
-    return "\n\n".join(map(section, KINDS.values()))
+    return contract(mark.removeprefix("contract of "))
 
 
 def contract(kind: str) -> str:
@@ -61,19 +59,21 @@ def contract(kind: str) -> str:
     return "\n".join(f"* {check.title}" for check in CHECKS if check.kind == kind)
 
 
-def section(kind: Kind) -> str:
-    """The section of a kind on the page of all kinds."""
+def kind_page(kind: Kind) -> str:
+    """The page of a kind: its question, its places in a config, its contract and its base class."""
     places = " or ".join(f"`{place}`" for place in kind.places)
-    return f"""## {kind.title[0].upper()}{kind.title[1:]}
+    return f"""# {kind.title[0].upper()}{kind.title[1:]}
 
 {kind.question}
 
-A config names one at {places}. The hook is [`{kind.hook}`](hooks.md#lightrl.hookspecs.{kind.hook}).
-`lightrl plugins new NAME --kind {kind.slug}` writes a package with one. The contract:
+A config names one at {places}. The hook is [`{kind.hook}`](../hooks.md#lightrl.hookspecs.{kind.hook}).
+`lightrl plugins new NAME --kind {kind.slug}` writes a package with one. It must pass these checks, and
+those of [every part](../parts.md):
 
 {contract(kind.title)}
 
-::: {kind.base.replace(":", ".")}"""
+::: {kind.base.replace(":", ".")}
+"""
 
 
 def output_of(call: Callable[[], object]) -> str:
@@ -84,5 +84,7 @@ def output_of(call: Callable[[], object]) -> str:
 
 
 if __name__ == "__main__":
-    for page in PAGES:
+    for page in HERE.glob("*.md"):
         page.write_text(refreshed(page.read_text()))
+    for kind in KINDS.values():
+        (HERE / "kinds" / f"{kind.slug}.md").write_text(kind_page(kind))

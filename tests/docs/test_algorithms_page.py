@@ -9,10 +9,12 @@ import pytest
 import torch
 
 from lightrl.config.algorithm_choice import registered
+from lightrl.kinds import KINDS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
-refreshed = runpy.run_path(str(DOCS / "refresh.py"))["refreshed"]
+REFRESH = runpy.run_path(str(DOCS / "refresh.py"))
+refreshed = REFRESH["refreshed"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -20,6 +22,11 @@ def test_numbers_and_tables_are_current(page: Path) -> None:
     torch.manual_seed(0)
     text = page.read_text()
     assert refreshed(text) == text, "run: make docs"
+
+
+def test_the_pages_of_kinds_are_current() -> None:
+    pages = {page.stem: page.read_text() for page in (DOCS / "kinds").iterdir()}
+    assert pages == {kind.slug: REFRESH["kind_page"](kind) for kind in KINDS.values()}, "run: make docs"
 
 
 def test_the_page_on_algorithms_speaks_of_every_one() -> None:

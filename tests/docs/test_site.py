@@ -16,7 +16,7 @@ from lightrl.kinds import KINDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-SHOWN = {name for page in DOCS.glob("*.md") for name in re.findall(r"^::: (\S+)", page.read_text(), re.MULTILINE)}
+SHOWN = {name for page in DOCS.rglob("*.md") for name in re.findall(r"^::: (\S+)", page.read_text(), re.MULTILINE)}
 
 
 def test_every_public_name_is_in_the_reference() -> None:
@@ -48,6 +48,8 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     built = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=280)
     assert built.returncode == 0, built.stderr
     assert "generalised_advantages" in (tmp_path / "reference" / "index.html").read_text()
-    hooks, parts = ((tmp_path / page / "index.html").read_text() for page in ("hooks", "parts"))
+    hooks = (tmp_path / "hooks" / "index.html").read_text()
     assert [kind.hook for kind in KINDS.values()] == re.findall(r'id="lightrl\.hookspecs\.(\w+)"', hooks)
-    assert not [kind.base for kind in KINDS.values() if f'id="{kind.base.replace(":", ".")}"' not in parts]
+    for kind in KINDS.values():
+        assert f'href="../kinds/{kind.slug}/"' in hooks
+        assert f'id="{kind.base.replace(":", ".")}"' in (tmp_path / "kinds" / kind.slug / "index.html").read_text()
