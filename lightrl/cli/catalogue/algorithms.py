@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from lightrl.algorithms.algorithm import Algorithm
     from lightrl.cli.catalogue.comparison import Facts
 
-WIDE = 180
-"""Columns of a terminal from which on the comparison has one row per algorithm."""
-
 
 def algorithms(words: list[str]) -> int:
     """Carry out `lightrl algorithms`.
@@ -35,7 +32,7 @@ def algorithms(words: list[str]) -> int:
         sys.stdout.write(json.dumps([asdict(f) for f in facts], indent=2) + "\n")
     elif options.markdown:
         sys.stdout.write(markdown(facts))
-    else:
+    elif facts:
         _print_comparison(facts)
     sys.stderr.writelines(f"{line}\n" for line in refused)
     return 0
@@ -106,19 +103,14 @@ def _compared(chosen: list[type[Algorithm]]) -> tuple[list[Facts], list[str]]:
 def _print_comparison(facts: list[Facts]) -> None:
     from rich.console import Console
 
-    from lightrl.cli.catalogue.comparison import QUESTIONS
+    from lightrl.cli.catalogue.comparison_table import print_comparison
 
-    if Console().width >= WIDE:
-        table = _table("algorithm", *QUESTIONS.values(), title="algorithms compared")
-        table.show_lines = True
-        for f in facts:
-            table.add_row(f.algorithm, *(getattr(f, name) for name in QUESTIONS))
-    else:
-        table = _table("algorithm", "", "", title="algorithms compared")
-        for f in facts:
-            for i, (name, question) in enumerate(QUESTIONS.items()):
-                table.add_row("" if i else f.algorithm, question, getattr(f, name), end_section=i == len(QUESTIONS) - 1)
-    _print(table, "Which arguments differ: lightrl diff NAME NAME.")
+    console = Console(markup=False, highlight=False)
+    print_comparison(facts, console)
+    console.print(
+        "\nWhat each is best for stands in the table of a wide terminal, and with --markdown and --json. "
+        "Which arguments differ: lightrl diff NAME NAME."
+    )
 
 
 def _table(*columns: str, title: str) -> Table:
