@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from gsm8k_solutions import MODELS, Row, evaluated_trainer, lines, options, prepared
 from lightning.pytorch import Callback, Trainer
 from lightrl_preference import DPO
-from reward_model import MODELS, Row, lines, make_policy, questions, split
 
 from lightrl import JsonLines, PreferenceOptimization, PretrainedPolicy, PromptData
-from lightrl.testing import quiet_trainer
 
 NAMES = ("loss", "rewards/margins", "rewards/accuracies", "logps/chosen", "logps/rejected")
 
@@ -43,18 +42,10 @@ class Evaluations(Callback):
 
 def main() -> None:
     """Prepare, train, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path, help="example_model_solutions.jsonl")
-    parser.add_argument("--out", type=Path, default=Path("runs/gsm8k-pairs"), help="folder for data, policy and results")
-    parser.add_argument("--train", type=int, default=600, help="pairs to learn from")
-    parser.add_argument("--epochs", type=int, default=3, help="passes over them")
+    parser = options(__doc__, Path("runs/gsm8k-pairs"), epochs=3)
     parser.add_argument("--beta", type=float, default=0.1, help="of DPO")
-    parser.add_argument("--size", default="2m", help="of the policy, as in examples/make_tiny_qwen.py")
-    parser.add_argument("--seed", type=int, default=0, help="of the split, the choice of answers, the weights and the order")
     arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    learnt, held_out = split(questions(arguments.file), arguments.train, arguments.seed)
-    policy = make_policy(learnt, arguments.size, arguments.seed, arguments.out)
+    policy, learnt, held_out = prepared(arguments)
     started = time.perf_counter()
     rows = train(policy, learnt, held_out, arguments)
     seconds, first, last = time.perf_counter() - started, rows[0], rows[-1]
@@ -80,13 +71,7 @@ def train(policy: Path, learnt: list[Row], held_out: list[Row], arguments: argpa
     files = {name: lines(arguments.out / f"{name}_pairs.jsonl", [pair(row, chance) for row in rows]) for name, rows in kinds.items()}
     ours, theirs = (JsonLines(str(file), prompt="question", answer=None) for file in files.values())
     evaluations = Evaluations()
-    trainer = quiet_trainer(
-        max_steps=steps,
-        val_check_interval=max(1, steps // 6),
-        check_val_every_n_epoch=None,
-        num_sanity_val_steps=0,
-        callbacks=[evaluations],
-    )
+    trainer = evaluated_trainer(steps, evaluations)
     print(f"{'step':>6}  " + "  ".join(NAMES))
     data = PromptData(train=ours, validation=theirs, seed=arguments.seed)
     trainer.validate(module, datamodule=data, verbose=False)

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+from logged_process import run_logged
 
 from lightrl.config.resolve import resolve
 from lightrl.config.settings import read_words
@@ -169,19 +168,9 @@ def fit(words: list[object], folder: Path) -> Path:
     """Run `lightrl fit` on one thread with its output in a file; the folder of the run. Ends everything if it fails."""
     logger = "lightning.pytorch.loggers.TensorBoardLogger"
     logged = ["--trainer.logger", logger, "--trainer.logger.save_dir", folder.parent, "--trainer.logger.name", folder.name]
-    command = [sys.executable, "-m", "lightrl", "fit", *map(str, words), *map(str, logged), "--trainer.enable_progress_bar", "false"]
     folder.mkdir(parents=True, exist_ok=True)
-    log = folder / "output.txt"
-    with log.open("w") as output:
-        status = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=os.environ | {"OMP_NUM_THREADS": "1"}, check=False)
-    if status.returncode:
-        sys.exit(f"{' '.join(command[2:])}\nfailed with status {status.returncode}; its last lines:\n{tail(log)}")
+    run_logged(["-m", "lightrl", "fit", *words, *logged, "--trainer.enable_progress_bar", "false"], folder / "output.txt")
     return max(folder.glob("version_*"), key=lambda version: int(version.name.split("_")[1]))
-
-
-def tail(log: Path) -> str:
-    """The last lines of a file."""
-    return "\n".join(log.read_text().splitlines()[-15:])
 
 
 def events(run: Path, tag: str) -> list[tuple[float, float]]:

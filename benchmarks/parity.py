@@ -10,8 +10,6 @@ twice as large makes the same step and a wrong scale cannot be seen.
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,6 +20,7 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, Trainer
 from lightrl_dcpo import DCPO
+from logged_process import run_logged
 
 from lightrl import (
     ActorCritic,
@@ -164,14 +163,8 @@ def main() -> int:
 
 def trained(case: str, strategy: str, folder: Path) -> tuple[dict[str, Any], float]:
     """What a run wrote, and its seconds."""
-    file, log, started = folder / f"{strategy}.pt", folder / f"{strategy}.txt", time.perf_counter()
-    with log.open("w") as output:
-        command = [sys.executable, __file__, "--run", case, strategy, str(file)]
-        status = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=os.environ | {"OMP_NUM_THREADS": "1"}, check=False)
-    if status.returncode or not file.exists():
-        sys.exit(
-            f"{case}, {strategy}: failed with status {status.returncode}; its last lines:\n" + "\n".join(log.read_text().splitlines()[-30:])
-        )
+    file, started = folder / f"{strategy}.pt", time.perf_counter()
+    run_logged([__file__, "--run", case, strategy, file], folder / f"{strategy}.txt")
     return torch.load(file, weights_only=True), time.perf_counter() - started
 
 

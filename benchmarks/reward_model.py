@@ -11,27 +11,18 @@ the answer of the model that is right more often on the questions learnt from. T
 # ruff: noqa: T201
 from __future__ import annotations
 
-import argparse
-import json
-import random
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from gsm8k_solutions import MODELS, Row, evaluated_trainer, lines, options, prepared
 from lightning.pytorch import Callback, Trainer
 
 from lightrl import JsonLines, PretrainedPolicy, PromptData, RewardModeling
 from lightrl.callbacks.export_reward_model import ExportRewardModel
-from lightrl.testing import quiet_trainer
-
-MODELS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
-MAKE_POLICY = Path(__file__).resolve().parent.parent / "examples" / "make_tiny_qwen.py"
-Row = dict[str, Any]
 
 
 class Curve(Callback):
@@ -54,17 +45,8 @@ class Curve(Callback):
 
 def main() -> None:
     """Prepare, train, print, draw."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path, help="example_model_solutions.jsonl")
-    parser.add_argument("--out", type=Path, default=Path("runs/reward-model-gsm8k"), help="folder for data, models and the curve")
-    parser.add_argument("--train", type=int, default=600, help="questions to learn from")
-    parser.add_argument("--epochs", type=int, default=2, help="passes over them")
-    parser.add_argument("--size", default="2m", help="of the policy whose trunk is taken, as in examples/make_tiny_qwen.py")
-    parser.add_argument("--seed", type=int, default=0, help="of the split, the weights and the order")
-    arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    learnt, held_out = split(questions(arguments.file), arguments.train, arguments.seed)
-    policy = make_policy(learnt, arguments.size, arguments.seed, arguments.out)
+    arguments = options(__doc__, Path("runs/reward-model-gsm8k"), epochs=2).parse_args()
+    policy, learnt, held_out = prepared(arguments)
     started = time.perf_counter()
     curve, scored = train(policy, learnt, held_out, arguments.epochs, arguments.seed, arguments.out)
     seconds = time.perf_counter() - started
@@ -75,33 +57,6 @@ def main() -> None:
     print(f"  the better model's       {accuracy(held_out, lambda row, name: rights[name])}")
     draw(curve, len(held_out), arguments.out / "loss.png")
     print(f"Curve: {arguments.out / 'loss.png'}   Reward model: {arguments.out / 'reward_model'}")
-
-
-def questions(file: Path) -> list[Row]:
-    """Those with right and wrong answers: question, the four answers by their model, and which are right."""
-    rows = []
-    for line in file.read_text(encoding="utf-8").splitlines():
-        raw = json.loads(line)
-        right = {name: bool(raw[name]["is_correct"]) for name in MODELS}
-        if len(set(right.values())) == 2:
-            rows.append({"question": raw["question"], "right": right, **{name: raw[name]["solution"] for name in MODELS}})
-    return rows
-
-
-def split(rows: list[Row], count: int, seed: int) -> tuple[list[Row], list[Row]]:
-    """Questions to learn from, and the rest."""
-    if not 1 <= count < len(rows):
-        sys.exit(f"--train is {count}, and the file has {len(rows)} questions with right and wrong answers")
-    rows = random.Random(seed).sample(rows, len(rows))
-    return rows[:count], rows[count:]
-
-
-def make_policy(rows: list[Row], size: str, seed: int, out: Path) -> Path:
-    """A policy with random weights, whose vocabulary is made of what is learnt from."""
-    corpus = lines(out / "corpus.jsonl", [{"text": text} for row in rows for text in (row["question"], *(row[name] for name in MODELS))])
-    command = [sys.executable, MAKE_POLICY, out / "policy", "--text", corpus, "--field", "text", "--size", size, "--seed", seed]
-    subprocess.run(list(map(str, command)), check=True)
-    return out / "policy"
 
 
 def train(
@@ -121,13 +76,7 @@ def train(
     files = [lines(out / f"{name}.jsonl", [ranked(row) for row in rows]) for name, rows in (("train", learnt), ("held_out", held_out))]
     ours, theirs = (JsonLines(str(file), prompt="question", answer=None) for file in files)
     curve = Curve()
-    trainer = quiet_trainer(
-        max_steps=steps,
-        val_check_interval=max(1, steps // 6),
-        check_val_every_n_epoch=None,
-        num_sanity_val_steps=0,
-        callbacks=[curve, ExportRewardModel(str(out / "reward_model"))],
-    )
+    trainer = evaluated_trainer(steps, curve, ExportRewardModel(str(out / "reward_model")))
     print(f"{'step':>6}{'training loss':>16}  loss  accuracy  margin  calibration/error")
     data = PromptData(train=ours, validation=theirs, test=theirs, seed=seed, too_long="raise")
     trainer.fit(module, datamodule=data)
@@ -138,12 +87,6 @@ def train(
 def ranked(row: Row) -> Row:
     """As `RankingColumns` has it."""
     return {"question": row["question"], "completions": [row[n] for n in MODELS], "scores": [int(row["right"][n]) for n in MODELS]}
-
-
-def lines(file: Path, rows: list[Row]) -> Path:
-    """Write rows as JSON lines."""
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return file
 
 
 def accuracy(rows: list[Row], score: Callable[[Row, str], float]) -> str:
