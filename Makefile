@@ -37,7 +37,7 @@ test: $(STAMP)  ## run the tests of the core and of every plugin
 fast: $(STAMP)  ## run the tests that take less than ten seconds each
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m 'not slow and not thorough'
 
-thorough: $(STAMP)  ## what make test leaves out: checkpoints and exports under every further strategy
+thorough: $(STAMP)  ## what make test leaves out: packaging, further strategies, ends of runs
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m thorough
 
 check: $(STAMP)  ## check style, types and import layers

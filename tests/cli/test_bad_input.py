@@ -100,20 +100,24 @@ def test_a_plugin_that_raises_on_import_is_named_only_when_its_part_is_wanted(tm
     (info / "entry_points.txt").write_text("[lightrl.v1]\nbroken = broken_plugin\n")
     (tmp_path / "broken_plugin.py").write_text("import a_module_that_nobody_has\n")
 
-    def check(clip: str) -> subprocess.CompletedProcess[str]:
+    for clip in ("DecoupledClip", "BrokenClip"):
         config["model"]["algorithm"]["init_args"]["clip"] = clip
-        (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))
-        return subprocess.run(
-            [sys.executable, "-m", "lightrl", "check", "--config", "c.yaml"], cwd=tmp_path, capture_output=True, text=True, check=False,
-            env={**os.environ, "PYTHONPATH": str(tmp_path)}, timeout=120,
-        )  # fmt: skip
-
-    fine, wanted = check("DecoupledClip"), check("BrokenClip")
-    assert fine.returncode == 0, fine.stderr
-    assert wanted.returncode == 2
-    assert "no clip scheme is named 'BrokenClip'" in wanted.stderr
-    assert "Plugin 'broken' (broken-plugin 1.0) did not load: ModuleNotFoundError" in wanted.stderr
-    assert len(wanted.stderr.strip().splitlines()) <= 3
+        (tmp_path / f"{clip}.yaml").write_text(yaml.safe_dump(config))
+    script = (
+        "import sys; from lightrl.cli import main\n"
+        "assert main(['check', '--config', 'DecoupledClip.yaml']) == 0\n"
+        "print('WANTED', file=sys.stderr)\n"
+        "assert main(['check', '--config', 'BrokenClip.yaml']) == 2\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)}, timeout=400,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    wanted = done.stderr.partition("WANTED\n")[2]
+    assert "no clip scheme is named 'BrokenClip'" in wanted
+    assert "Plugin 'broken' (broken-plugin 1.0) did not load: ModuleNotFoundError" in wanted
+    assert len(wanted.strip().splitlines()) <= 3
 
 
 def test_a_reward_of_the_wrong_shape_stops_the_run_and_names_the_row(
@@ -121,6 +125,6 @@ def test_a_reward_of_the_wrong_shape_stops_the_run_and_names_the_row(
 ) -> None:
     write("own_reward.py", "def pair(completion: str) -> list[float]:\n    return [1.0] * 99\n")
     config["model"]["rewards"] = {"mine": "own_reward.pair"}
-    with pytest.raises(ValueError, match=r"reward 'mine', row 0 \(prompt 'sort6:\d+'\): got a list of 99 values, expected \d, one per"):
+    with pytest.raises(ValueError, match=r"'mine', row 0 \(prompt 'sort6:\d+'\): .* 99 .* \d"):
         lightrl("fit", "--config", str(write("bad.yaml", config)))
     assert not list(tmp_path.rglob("*.ckpt"))

@@ -125,8 +125,7 @@ def start(write: Callable[..., Path], config: dict[str, Any], tmp_path: Path) ->
             run.process.wait()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.thorough), pytest.param(2, marks=pytest.mark.slow)])
 def test_sigterm_ends_all_ranks_after_the_rollout_with_a_checkpoint_and_143(start: Callable[..., Run], ranks: int) -> None:
     # only every thousandth rollout is saved otherwise
     saver = {"class_path": "ModelCheckpoint", "init_args": {"every_n_epochs": 1000}}
@@ -140,7 +139,7 @@ def test_sigterm_ends_all_ranks_after_the_rollout_with_a_checkpoint_and_143(star
     assert run.all_gone()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_second_sigterm_ends_at_once(start: Callable[..., Run]) -> None:
     run = start("slow", "--model.prompts_per_rollout", "4000")
     run.wait_for((run.folder / "scoring").exists)
@@ -151,7 +150,7 @@ def test_a_second_sigterm_ends_at_once(start: Callable[..., Run]) -> None:
     assert not run.checkpoints()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_sigterm_before_the_signal_is_taken_over_ends_before_the_first_rollout(start: Callable[..., Run]) -> None:
     run = start("slow", callbacks=[{"class_path": "luck.EarlySignal"}])
     assert run.process.wait(60) == 143, run.said
@@ -162,7 +161,7 @@ def test_a_sigterm_before_the_signal_is_taken_over_ends_before_the_first_rollout
     ("strategy", "failing"),
     [
         pytest.param("ddp", "second", marks=pytest.mark.slow),
-        pytest.param("deepspeed_stage_2", "first", marks=pytest.mark.slow),
+        pytest.param("deepspeed_stage_2", "first", marks=pytest.mark.thorough),
         pytest.param("ddp", "first", marks=pytest.mark.thorough),
         pytest.param("deepspeed_stage_2", "second", marks=pytest.mark.thorough),
     ],
@@ -177,7 +176,7 @@ def test_a_rank_that_fails_ends_all_with_its_message(start: Callable[..., Run], 
         time.sleep(0.2)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_rank_that_hangs_is_given_up_after_the_strategys_timeout(start: Callable[..., Run]) -> None:
     run = start("hangs_on_second", devices=2, strategy={"class_path": "DDPStrategy", "init_args": {"timeout": "0:00:40"}})
     run.wait_for(run.checkpoints)

@@ -143,21 +143,15 @@ def test_what_cannot_be_exported_is_said_and_nothing_is_written(
     assert not list(tmp_path.glob("*.partial-*"))
 
 
-SLOW = [("deepspeed_stage_3", LORA["init_args"]["base"])]
-THOROUGH = [
+STRATEGIES = [
+    ("deepspeed_stage_3", LORA["init_args"]["base"]),
     *(("ddp", LORA), ("deepspeed_stage_1", LORA), ("deepspeed_stage_2", LORA), ("deepspeed_stage_3", LORA)),
     *(("fsdp2", policy) for policy in (LORA, LORA["init_args"]["base"])),
 ]
 
 
-@pytest.mark.parametrize(
-    ("strategy", "policy"),
-    [
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW),
-        *(pytest.param(*case, marks=pytest.mark.thorough) for case in THOROUGH),
-    ],
-    ids=[f"{strategy}, {policy['class_path']}" for strategy, policy in SLOW + THOROUGH],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize(("strategy", "policy"), STRATEGIES, ids=[f"{strategy}, {policy['class_path']}" for strategy, policy in STRATEGIES])
 def test_from_every_strategys_checkpoint(
     strategy: str, policy: dict[str, Any], write: Callable[..., Path], config: dict[str, Any], tmp_path: Path
 ) -> None:

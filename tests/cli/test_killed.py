@@ -12,7 +12,7 @@ import pytest
 KILLTEST = Path(__file__).parents[2] / "benchmarks" / "killtest.py"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_three_kills_change_nothing() -> None:
     words = [sys.executable, str(KILLTEST), "--cases", "dcpo", "--kills", "3"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=400, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)

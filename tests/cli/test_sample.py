@@ -189,7 +189,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_drawn(sample: Callable[.
     assert not Path("x").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_policy_learns_from_its_own_best_answers(lightrl: Callable[..., Any], write: Callable[..., Path], config: dict[str, Any]) -> None:
     """From a third of the answers right to more than two thirds."""
 

@@ -23,7 +23,7 @@ def fails_on_one_rank(completion):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_failures_beyond_the_budget_on_one_rank_stop_all(write: Callable[..., Path], config: dict[str, Any], tmp_path: Path) -> None:
     write("unlucky.py", REWARD)
     reward = {"path": "unlucky.fails_on_one_rank", "runs": "inline", "error_window": 12}

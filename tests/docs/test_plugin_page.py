@@ -30,7 +30,7 @@ def install(folder: Path, package: str) -> None:
     run(folder, "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--upgrade", "--target", "site", f"./{package}")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_every_step_can_be_done_as_written(tmp_path: Path) -> None:
     TinyPolicy(hidden=16, layers=1, heads=2).build().save(tmp_path / "policy")
     short = ["--rollouts", "1", "--trainer.logger", "false", "--trainer.enable_checkpointing", "false", "--data.validation_size", "4"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 import re
@@ -41,7 +42,20 @@ def test_every_page_is_in_the_contents() -> None:
     assert not [page.name for page in DOCS.glob("*.md") if page.name not in contents]
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(SHOWN))
+def test_what_a_page_shows_is_there(name: str) -> None:
+    module, found = name, None
+    while found is None:
+        try:
+            found = importlib.import_module(module)
+        except ModuleNotFoundError:
+            module = module.rpartition(".")[0]
+            assert module, f"nothing is named {name}"
+    for part in name.removeprefix(module).split(".")[1:]:
+        found = getattr(found, part)
+
+
+@pytest.mark.thorough
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     words = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path)]

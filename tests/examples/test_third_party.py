@@ -23,7 +23,7 @@ def run(folder: Path, *words: str) -> str:
     return ran.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_package_installs_and_is_checked(tmp_path: Path) -> None:
     source = tmp_path / "source"
     shutil.copytree(PACKAGE, source, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))

@@ -1,9 +1,8 @@
-"""`lightrl plugins check` and `show` of really installed packages that break one thing each."""
+"""`lightrl plugins check` and `show` of packages that lie where pip puts them and that break one thing each."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -135,13 +134,10 @@ def package(folder: Path, name: str, group: str, code: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, new_environment) -> Any:
+def site(tmp_path_factory: pytest.TempPathFactory, new_site: Any) -> Any:
     folder = tmp_path_factory.mktemp("broken")
     made = [package(folder, name, group, code) for name, (group, code, _) in BROKEN.items()]
-    least = shutil.copytree(LEAST, folder / "least")
-    out = new_environment(folder / "venv", True)
-    out.pip("install", "--no-build-isolation", *map(str, [*made, least]))
-    return out
+    return new_site(folder / "site", [*made, LEAST])
 
 
 @pytest.fixture(scope="module")
@@ -163,26 +159,6 @@ def test_its_status_is_1(checked: subprocess.CompletedProcess[str]) -> None:
     assert checked.returncode == 1, checked.stderr
 
 
-IN_TURN = """
-import contextlib, io, json, sys
-from lightrl.cli import main
-answers = []
-for words in json.loads(sys.argv[1]):
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        status = main(words)
-    answers.append([status, out.getvalue(), err.getvalue()])
-print("ANSWERS" + json.dumps(answers))
-"""
-"""Several commands in one process, which loads the plugins once."""
-
-
-def in_turn(site: Any, *commands: list[str], **settings: str) -> list[list[Any]]:
-    done = site.run("-c", IN_TURN, json.dumps(commands), COLUMNS="200", **settings)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.partition("ANSWERS")[2])
-
-
 @pytest.mark.slow
 def test_arguments_make_a_class_checkable(site: Any) -> None:
     done = site.lightrl("plugins", "check", "lacking", "--arguments", "{Wanting: {length: 9}}")
@@ -199,8 +175,8 @@ def test_arguments_that_nothing_reads_are_refused(site: Any) -> None:
 @pytest.mark.slow
 def test_a_broken_plugin_is_shown_isolated_and_fatal_only_when_it_is_named(site: Any) -> None:
     words = ["fit", "--config", "grpo_sort", "--model.policy", "TinyPolicy", "--print_config", "--model.algorithm.clip"]
-    listed, shown, good, ambiguous, decided, missing = in_turn(
-        site, ["plugins", "list"], ["plugins", "show", "newer"], [*words, "DecoupledClip"], [*words, "Same"], [*words, "twin:Same"],
+    listed, shown, good, ambiguous, decided, missing = site.in_turn(
+        ["plugins", "list"], ["plugins", "show", "newer"], [*words, "DecoupledClip"], [*words, "Same"], [*words, "twin:Same"],
         [*words, "OfNewer"],
     )  # fmt: skip
     assert listed[0] == 0
@@ -216,7 +192,7 @@ def test_a_broken_plugin_is_shown_isolated_and_fatal_only_when_it_is_named(site:
 
 @pytest.mark.slow
 def test_the_environment_leaves_none_but_the_core(site: Any) -> None:
-    (listed,) = in_turn(site, ["plugins", "list", "--json"], LIGHTRL_PLUGINS="")
+    (listed,) = site.in_turn(["plugins", "list", "--json"], LIGHTRL_PLUGINS="")
     assert [record["name"] for record in json.loads(listed[1])] == ["lightrl"]
 
 

@@ -1,12 +1,15 @@
 """Real throwaway packages, installed into a folder: whatever one of them does, the others still load."""
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from lightrl.registry.classes import Registry, UnknownName
+from lightrl.registry.loader import load_plugins
 
 GOOD = """
 from lightrl import DecoupledClip, hookimpl
@@ -19,29 +22,9 @@ def lightrl_clip_schemes():
     return [Gentle]
 """
 
-REPORT = """
-import json, os
-from lightrl.registry.loader import load_plugins
-from lightrl.registry.classes import Registry, UnknownName
-
-registry = Registry(load_plugins())
-answers = {}
-for name in json.loads(os.environ["ASK"]):
-    try:
-        found = registry.resolve("clip scheme", name, key="model.algorithm.clip")
-        answers[name] = f"{found.__module__}.{found.__name__}"
-    except UnknownName as error:
-        answers[name] = str(error)
-records = {r.name: {
-    "distribution": r.distribution, "version": r.version, "location": r.location, "error": r.error, "traceback": r.traceback,
-    "classes": {kind: [c.__name__ for c in classes] for kind, classes in r.classes.items()},
-} for r in registry.records}
-print("REPORT" + json.dumps({"records": records, "order": [r.name for r in registry.records], "answers": answers}))
-"""
-
 
 class Site:
-    """A folder of installed distributions and a fresh process that looks at them."""
+    """A folder of installed distributions, which are loaded for one look at them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -54,11 +37,26 @@ class Site:
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(f"[lightrl.v1]\n{name} = {value or module}\n")
 
-    def report(self, *ask: str, **environment: str) -> dict:
-        settings = {**os.environ, "PYTHONPATH": str(self.folder), "ASK": json.dumps(ask), **environment}
-        done = subprocess.run([sys.executable, "-c", REPORT], capture_output=True, text=True, env=settings, check=False)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.partition("REPORT")[2])
+    def report(self, *ask: str, limit: str | None = None) -> dict[str, Any]:
+        """What is found with this folder on the path, and which clip schemes these names mean."""
+        before = set(sys.modules)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(str(self.folder))
+            patch.delenv("LIGHTRL_PLUGINS", raising=False) if limit is None else patch.setenv("LIGHTRL_PLUGINS", limit)
+            found = Registry(load_plugins())
+            answers = {name: answer(found, name) for name in ask}
+            for name in {name for name in sys.modules if (self.folder / f"{name}.py").is_file()} - before:
+                del sys.modules[name]
+        records = {record.name: record for record in found.records}
+        return {"records": records, "order": list(records), "answers": answers}
+
+
+def answer(found: Registry, name: str) -> str:
+    try:
+        cls = found.resolve("clip scheme", name, key="model.algorithm.clip")
+    except UnknownName as error:
+        return str(error)
+    return f"{cls.__module__}.{cls.__name__}"
 
 
 @pytest.fixture
@@ -119,7 +117,7 @@ BROKEN = {
 
 
 @pytest.fixture(scope="module")
-def with_broken(tmp_path_factory: pytest.TempPathFactory) -> dict:
+def with_broken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What is found where every broken plugin is installed beside two good ones."""
     site = Site(tmp_path_factory.mktemp("site"))
     site.install("aaa-good", GOOD)
@@ -130,41 +128,41 @@ def with_broken(tmp_path_factory: pytest.TempPathFactory) -> dict:
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_a_broken_plugin_is_a_record(with_broken: dict, what: str) -> None:
+def test_a_broken_plugin_is_a_record(with_broken: dict[str, Any], what: str) -> None:
     name = what.replace(" ", "-")
     broken = with_broken["records"][name]
-    assert BROKEN[what][1] in broken["error"]
-    assert (broken["distribution"], broken["version"]) == (name, "1.0")
+    assert BROKEN[what][1] in broken.error
+    assert (broken.distribution, broken.version) == (name, "1.0")
     assert f"Plugin '{name}' ({name} 1.0) did not load: " in with_broken["answers"]["Missing"]
 
 
-def test_the_others_still_load(with_broken: dict) -> None:
+def test_the_others_still_load(with_broken: dict[str, Any]) -> None:
     assert with_broken["answers"]["Gentle"] == "aaa_good.Gentle"
     assert with_broken["answers"]["Soft"] == "zzz_good.Soft"
     assert with_broken["answers"]["DecoupledClip"] == "lightrl.parts.clip.DecoupledClip"
     assert with_broken["order"][0] == "lightrl"
 
 
-def test_a_traceback_says_where_a_plugin_failed(with_broken: dict) -> None:
-    traceback = with_broken["records"]["hook-raises"]["traceback"]
+def test_a_traceback_says_where_a_plugin_failed(with_broken: dict[str, Any]) -> None:
+    traceback = with_broken["records"]["hook-raises"].traceback
     assert "hook_raises.py" in traceback
     assert "line 4, in lightrl_rewards" in traceback
 
 
 def test_what_a_good_plugin_registers_and_where_it_comes_from(site: Site) -> None:
     good = site.report()["records"]["aaa-good"]
-    assert good["error"] is None
-    assert good["classes"] == {"clip scheme": ["Gentle"]}
-    assert good["location"] == str(site.folder / "aaa_good.py")
+    assert good.error is None
+    assert {kind: [cls.__name__ for cls in classes] for kind, classes in good.classes.items()} == {"clip scheme": ["Gentle"]}
+    assert good.location == str(site.folder / "aaa_good.py")
 
 
 def test_an_object_inside_a_module_can_be_the_plugin(site: Site) -> None:
     code = GOOD.replace("@hookimpl\ndef", "class Plugin:\n    @hookimpl\n    def").replace("():\n    return", "(self):\n        return")
     site.install("mmm-object", code + "\nplugin = Plugin()\n", value="mmm_object:plugin")
     found = site.report()["records"]["mmm-object"]
-    assert found["error"] is None
-    assert found["classes"] == {"clip scheme": ["Gentle"]}
-    assert found["location"].endswith("mmm_object.py")
+    assert found.error is None
+    assert {kind: [cls.__name__ for cls in classes] for kind, classes in found.classes.items()} == {"clip scheme": ["Gentle"]}
+    assert found.location.endswith("mmm_object.py")
 
 
 def test_a_name_that_two_plugins_register_is_refused_and_the_distribution_decides(site: Site) -> None:
@@ -183,19 +181,19 @@ def test_a_name_that_two_plugins_register_is_refused_and_the_distribution_decide
     [("", {"lightrl"}), ("zzz-good", {"lightrl", "zzz-good"}), (" aaa-good , zzz-good", {"lightrl", "aaa-good", "zzz-good"})],
 )
 def test_the_environment_limits_which_plugins_load(site: Site, limit: str, loaded: set[str]) -> None:
-    found = site.report("Gentle", LIGHTRL_PLUGINS=limit)
+    found = site.report("Gentle", limit=limit)
     assert set(found["records"]) == loaded
     assert ("no clip scheme is named 'Gentle'" in found["answers"]["Gentle"]) == ("aaa-good" not in loaded)
 
 
 def test_a_plugin_that_is_not_wanted_is_not_even_imported(site: Site) -> None:
     site.install("mmm-broken", "raise SystemExit('imported')")
-    assert "mmm-broken" not in site.report(LIGHTRL_PLUGINS="aaa-good")["records"]
+    assert "mmm-broken" not in site.report(limit="aaa-good")["records"]
 
 
 def test_a_wanted_plugin_that_is_not_installed_is_told_of(site: Site) -> None:
-    found = site.report("Gentle", LIGHTRL_PLUGINS="aaa-god")
-    assert "no installed plugin has this name, which LIGHTRL_PLUGINS gives; there are:" in found["records"]["aaa-god"]["error"]
+    found = site.report("Gentle", limit="aaa-god")
+    assert "no installed plugin has this name, which LIGHTRL_PLUGINS gives; there are:" in found["records"]["aaa-god"].error
     assert "Plugin 'aaa-god' (not installed) did not load: no installed plugin" in found["answers"]["Gentle"]
 
 

@@ -36,11 +36,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def packages(made: Path, tmp_path_factory: pytest.TempPathFactory, new_environment) -> Any:
-    """An environment in which all of them are installed."""
-    out = new_environment(tmp_path_factory.mktemp("new") / "venv", True)
-    out.pip("install", "--no-build-isolation", *(word for kind in KIND_NAMES for word in ("-e", str(made / kind))))
-    return out
+def packages(made: Path, tmp_path_factory: pytest.TempPathFactory, new_site: Any) -> Any:
+    """A folder in which all of them are found."""
+    return new_site(tmp_path_factory.mktemp("new") / "site", [made / kind for kind in KIND_NAMES])
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +61,16 @@ def test_the_status_of_the_check_is_0(checked: subprocess.CompletedProcess[str])
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
+def test_pip_installs_each_in_editable_form(made: Path, tmp_path: Path, new_environment: Any) -> None:
+    environment = new_environment(tmp_path / "venv", True)
+    environment.pip("install", "--no-build-isolation", *(word for kind in KIND_NAMES for word in ("-e", str(made / kind))))
+    listed = {record["distribution"]: record for record in json.loads(environment.lightrl("plugins", "list", "--json").stdout)}
+    assert all(listed[f"try-{kind}"]["error"] is None for kind in KIND_NAMES)
+    assert all(listed[f"try-{kind}"]["location"] == str(made / kind / module(kind) / "__init__.py") for kind in KIND_NAMES)
+
+
+@pytest.mark.thorough
 def test_a_run_with_each_config(packages: Any, tmp_path: Path) -> None:
     words = {module(kind): [*QUIET, "--rollouts", "1"] for kind in KIND_NAMES}
     words["try_objective"] = [*QUIET, "--trainer.max_steps", "1"]

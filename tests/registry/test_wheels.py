@@ -47,7 +47,7 @@ def empty(wheels: Path, tmp_path_factory: pytest.TempPathFactory, new_environmen
     return made
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_each_wheel_has_its_configs_and_no_tests(wheels: Path) -> None:
     brought: list[str] = []
     for wheel in wheels.glob("*.whl"):
@@ -58,7 +58,7 @@ def test_each_wheel_has_its_configs_and_no_tests(wheels: Path) -> None:
     assert sorted(brought) == sorted([*wanted, "others_idea.yaml"])
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_what_is_installed_is_found_outside_the_checkout(empty: Any) -> None:
     done = empty.lightrl("plugins", "list", "--json")
     records = {record["distribution"]: record for record in json.loads(done.stdout)}
@@ -68,14 +68,14 @@ def test_what_is_installed_is_found_outside_the_checkout(empty: Any) -> None:
     assert all(str(empty.folder) in record["location"] for record in records.values())
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_config_by_name_trains_with_a_part_of_a_third_party(empty: Any) -> None:
     done = empty.lightrl(*RUN)
     assert done.returncode == 0, done.stderr
     assert "others_idea.OthersIdea" in next((empty.folder / "runs" / "grpo_sort").rglob("config.yaml")).read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_templates_travel_too(empty: Any) -> None:
     done = empty.lightrl("plugins", "new", "mine", "--kind", "clip-scheme")
     assert done.returncode == 0, done.stderr

@@ -95,7 +95,7 @@ def wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
     raise AssertionError(f"transformers serve did not start: {log.read_text()[-2000:]}")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_scores_come_back_from_a_real_model(served: str, models: dict[str, str], scored: Any, caplog: Any) -> None:
     arguments: dict[str, Any] = {"base_url": served, "api_key_env": None, "system": "", "max_tokens": 24, "timeout_s": 60}
     learnt = JudgeScore(models["learnt"], template="{completion}", **arguments)

@@ -54,13 +54,12 @@ def same_weights(one: Path, two: Path) -> None:
         assert float((found[name] - weight).abs().max()) <= 1e-6, name
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "strategy",
     [
-        "ddp",
+        pytest.param("ddp", marks=pytest.mark.thorough),
         pytest.param("deepspeed_stage_2", marks=pytest.mark.thorough),
-        "deepspeed_stage_3",
+        pytest.param("deepspeed_stage_3", marks=pytest.mark.slow),
         pytest.param("fsdp2", marks=pytest.mark.thorough),
     ],
 )
