@@ -115,7 +115,7 @@ def test_a_bundle_may_add_a_slot() -> None:
     assert list(slots_of(WithTwoTerms)) == [*slots_of(Algorithm), "undecided"]
     assert bundle.undecided is not WithTwoTerms().undecided
     assert list(WithTwoTerms(undecided=None).loss_terms) == []
-    with pytest.raises(ValueError, match=r"WithTwoTerms.undecided wants a LossTerm, got KLPenalty"):
+    with pytest.raises(ValueError, match=r"WithTwoTerms\.undecided .*LossTerm.*KLPenalty"):
         WithTwoTerms(undecided=KLPenalty())
 
 
@@ -129,7 +129,7 @@ def test_state_survives_a_restart_the_controller_included() -> None:
 
 
 def test_state_of_another_algorithm_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"state for \['kl'\], which GroupRelative leaves empty: was it another algorithm"):
+    with pytest.raises(ValueError, match=r"\['kl'\], .*GroupRelative"):
         GroupRelative().load_state_dict(Deep().state_dict())
 
 

@@ -192,5 +192,5 @@ def test_an_alarm_that_comes_back_is_told_again(capfd: pytest.CaptureFixture[str
 def test_alarms_are_chosen_by_name(tmp_path: Path) -> None:
     assert [alarm.name for alarm in Alarms(only=["truncation"]).alarms] == ["truncation"]
     assert Alarms(only=[]).alarms == []
-    with pytest.raises(ValueError, match=r"Alarms has no alarm 'truncated'. There are: zero_variance, entropy_collapse"):
+    with pytest.raises(ValueError, match=r"'truncated'.*zero_variance, entropy_collapse"):
         Alarms(only=["truncated"])

@@ -47,11 +47,11 @@ def test_a_datasets_folder_and_what_save_to_disk_wrote(tmp_path: Path, monkeypat
     assert DatasetPrompts(str(folder), split="train[:2]").size == 2
     assert DatasetPrompts(str(saved)).prompt(3).answer == "4"
     assert DatasetPrompts(str(several), split="test").size == 4
-    with pytest.raises(ValueError, match="no split 'train'; it has: test"):
+    with pytest.raises(ValueError, match=r"'train'.*test"):
         DatasetPrompts(str(several))
-    with pytest.raises(ValueError, match="cannot be loaded"):
+    with pytest.raises(ValueError, match="load"):
         DatasetPrompts(str(folder), split="dev")
-    with pytest.raises(ValueError, match=r"there is no folder .* Did you mean .*/saved'"):
+    with pytest.raises(ValueError, match="/saved'"):
         DatasetPrompts(str(tmp_path / "savd"))
 
 
@@ -59,7 +59,7 @@ def test_a_data_set_with_a_script_is_refused_and_never_run(tmp_path: Path) -> No
     folder, mark = tmp_path / "evil", tmp_path / "ran"
     folder.mkdir()
     (folder / "evil.py").write_text(f"open({str(mark)!r}, 'w')\n")
-    with pytest.raises(ValueError, match="cannot be loaded"):
+    with pytest.raises(ValueError, match="load"):
         DatasetPrompts(str(folder))
     assert not mark.exists()
 
@@ -78,7 +78,7 @@ def test_a_conversation_is_kept_as_it_is(tmp_path: Path) -> None:
     source = JsonLines(written(tmp_path / "a.jsonl", [{"prompt": turns}]), answer=None)
     assert source.prompt(0).messages == tuple(turns)
     own = written(tmp_path / "b.jsonl", [{"prompt": [{"role": "system", "content": "s"}, *turns]}])
-    with pytest.raises(ValueError, match=r"b.jsonl:1: .*system message of its own"):
+    with pytest.raises(ValueError, match=r"b\.jsonl:1: .*system"):
         JsonLines(own, answer=None, system="Be brief.")
 
 
@@ -99,7 +99,7 @@ def test_ids_come_from_the_content_and_duplicates_are_numbered(tmp_path: Path) -
 
 def test_given_ids_must_be_unique(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", [*ROWS, {**ROWS[0], "level": 2}])
-    with pytest.raises(ValueError, match=r"a.jsonl:5: the id '2' of column 'level' stands already in a.jsonl:3"):
+    with pytest.raises(ValueError, match=r"a\.jsonl:5: .*'2'.*'level'.*a\.jsonl:3"):
         JsonLines(path, id="level")
     assert JsonLines(path, id="level", limit=4).prompt(2).id == "2"
 
@@ -107,7 +107,7 @@ def test_given_ids_must_be_unique(tmp_path: Path) -> None:
 def test_only_the_wanted_columns_are_kept(tmp_path: Path) -> None:
     rows = [{"prompt": "a", "when": datetime.date(2024, 1, 1), "level": 1}]
     parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match=r"a.parquet row 1: column 'when' holds a date, .*Name the columns to keep in `columns`"):
+    with pytest.raises(ValueError, match=r"a\.parquet row 1: .*'when'.*`columns`"):
         Parquet(str(tmp_path / "a.parquet"), answer=None)
     assert Parquet(str(tmp_path / "a.parquet"), answer=None, columns=["level"]).prompt(0).columns == {"level": 1}
 
@@ -143,12 +143,12 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, content: str, argu
 
 def test_files_that_are_not_there_or_not_what_they_say(tmp_path: Path) -> None:
     written(tmp_path / "train.jsonl", ROWS)
-    with pytest.raises(ValueError, match=r"there is no file .*Did you mean '.*/train.jsonl'\? .* holds: train.jsonl"):
+    with pytest.raises(ValueError, match=r"/train\.jsonl'\?.*: train\.jsonl"):
         JsonLines(str(tmp_path / "trian.jsonl"))
-    with pytest.raises(ValueError, match="There is no folder"):
+    with pytest.raises(ValueError, match="folder"):
         JsonLines(str(tmp_path / "nowhere" / "train.jsonl"))
-    with pytest.raises(ValueError, match="cannot be read as Parquet"):
+    with pytest.raises(ValueError, match="Parquet"):
         Parquet(str(tmp_path / "train.jsonl"))
     (tmp_path / "fake.jsonl.gz").write_text("{}")
-    with pytest.raises(ValueError, match="cannot be read as text"):
+    with pytest.raises(ValueError, match="text"):
         JsonLines(str(tmp_path / "fake.jsonl.gz"))

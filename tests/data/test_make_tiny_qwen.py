@@ -48,5 +48,5 @@ def test_the_standard_size_is_about_fifteen_million(example: ModuleType) -> None
 
 def test_a_missing_field_is_named(example: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "text.jsonl").write_text('{"answer": "a"}\n')
-    with pytest.raises(SystemExit, match="has no field 'question'; it has: answer"):
+    with pytest.raises(SystemExit, match=r"'question'.*answer"):
         example.main([str(tmp_path / "out"), "--text", str(tmp_path / "text.jsonl"), "--field", "question", "--size", "test"])

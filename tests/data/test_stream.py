@@ -71,11 +71,11 @@ def test_an_endless_source_just_counts(draws: list[int], ranks: int) -> None:
 
 
 def test_impossible_streams_are_refused() -> None:
-    with pytest.raises(ValueError, match="no prompt"):
+    with pytest.raises(ValueError, match="prompt"):
         PromptStream(0)
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with pytest.raises(ValueError, match="0 and 1"):
         PromptStream(4, rank=2, world_size=2)
-    with pytest.raises(ValueError, match="cannot draw -1"):
+    with pytest.raises(ValueError, match="-1"):
         PromptStream(4).draw(-1)
-    with pytest.raises(ValueError, match="2 numbers for 1 ranks"):
+    with pytest.raises(ValueError, match=r"2 .* 1 ranks"):
         PromptStream(4).draw([1, 2])

@@ -157,7 +157,7 @@ def test_one_scorable_row_has_nothing_to_be_compared_with(part: Any) -> None:
 
 
 def test_a_group_of_one_is_refused_when_built() -> None:
-    with pytest.raises(ValueError, match=r"group_size must be 2 or more"):
+    with pytest.raises(ValueError, match="group_size"):
         GroupRelative(sampler=GroupSampler(1))
 
 

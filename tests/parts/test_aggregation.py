@@ -104,7 +104,7 @@ def test_an_empty_micro_batch(part: Aggregation) -> None:
 
 @pytest.mark.parametrize("length", [0, -3])
 def test_a_constant_length_must_be_positive(length: int) -> None:
-    with pytest.raises(ValueError, match=f"length > 0, got {length}"):
+    with pytest.raises(ValueError, match=rf"length .*{length}"):
         ConstantLength(length)
 
 

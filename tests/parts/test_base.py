@@ -82,7 +82,7 @@ def test_a_lazy_default_becomes_a_new_part_with_its_arguments() -> None:
 def test_a_part_without_state_refuses_some() -> None:
     part = DecoupledClip()
     part.load_state_dict(part.state_dict())
-    with pytest.raises(ValueError, match=r"DecoupledClip keeps no state, but the checkpoint has \['x'\]"):
+    with pytest.raises(ValueError, match=r"DecoupledClip .*\['x'\]"):
         part.load_state_dict({"x": 1})
 
 

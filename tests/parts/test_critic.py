@@ -63,11 +63,11 @@ def test_it_reports_how_often_the_clip_decided() -> None:
 
 @pytest.mark.parametrize("arguments", [{"warmup_rollouts": -1}, {"extra_epochs": -1}])
 def test_negative_numbers_of_passes_are_refused(arguments: dict) -> None:
-    with pytest.raises(ValueError, match="warmup_rollouts >= 0 and extra_epochs >= 0"):
+    with pytest.raises(ValueError, match=r"warmup_rollouts .*extra_epochs"):
         ValueHead(**arguments)
 
 
 @pytest.mark.parametrize("arguments", [{"coefficient": -0.1}, {"clip": 0}, {"clip": -1.0}])
 def test_impossible_settings_are_refused(arguments: dict) -> None:
-    with pytest.raises(ValueError, match="ValueHead needs coefficient >= 0 and clip > 0"):
+    with pytest.raises(ValueError, match=r"ValueHead .*coefficient .*clip"):
         ValueHead(**arguments)

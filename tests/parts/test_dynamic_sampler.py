@@ -216,9 +216,9 @@ def test_what_decides_is_a_raw_reward_never_a_sum() -> None:
     bench = Bench([RIGHT, MIXED, MIXED, MIXED, MIXED], rewards=rewards)
     assert ids(bench.collect(DynamicSampler(group_size=3, metric="correct"))) == ["1", "2", "3", "4"]
     assert ids(Bench([RIGHT] * 4, rewards=rewards).collect(DynamicSampler(group_size=3, metric="length"))) == ["0", "1", "2", "3"]
-    with pytest.raises(ValueError, match=r"metric is null, and there are several rewards: correct, length\. Name"):
+    with pytest.raises(ValueError, match=r"metric .*correct, length"):
         Bench([RIGHT], rewards=rewards).collect(DynamicSampler(group_size=3))
-    with pytest.raises(ValueError, match=r"metric is 'acc', but no reward is named so; there are: correct, length"):
+    with pytest.raises(ValueError, match=r"metric .*'acc'.*correct, length"):
         Bench([RIGHT], rewards=rewards).collect(DynamicSampler(group_size=3, metric="acc"))
 
 

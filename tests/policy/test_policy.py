@@ -96,7 +96,7 @@ def test_a_head_that_does_more_falls_back_to_full_logits_and_says_so() -> None:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(5)
-    with pytest.warns(UserWarning, match="does more to its logits than a linear head"):
+    with pytest.warns(UserWarning, match="logits"):
         policy = Policy(model, character_tokenizer(ALPHABET, 64))
     ids = torch.tensor([[3, 4, 5]])
     logq = policy.model(ids).logits.log_softmax(-1)
@@ -114,7 +114,7 @@ def test_padding_on_the_right_changes_nothing() -> None:
 
 def test_the_first_token_of_a_row_has_no_log_prob() -> None:
     policy = TinyPolicy(hidden=16, layers=1, heads=2).build()
-    with pytest.raises(ValueError, match="first token of a row has no predictor"):
+    with pytest.raises(ValueError, match="predictor"):
         policy(torch.tensor([[3, 4]]), torch.tensor([[True, True]]))
 
 
@@ -145,7 +145,7 @@ def test_a_character_outside_the_alphabet_is_an_error() -> None:
 
 def test_messages_need_a_chat_template() -> None:
     policy = TinyPolicy(hidden=16, layers=1, heads=2).build()
-    with pytest.raises(ValueError, match=r"'a' is a conversation, but the tokenizer has no chat template"):
+    with pytest.raises(ValueError, match=r"'a'.* chat template"):
         policy.encode(Prompt(id="a", messages=({"role": "user", "content": "1"},)))
     policy.tokenizer.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}={% endif %}"
     assert policy.decode(policy.encode(Prompt(id="a", messages=({"role": "user", "content": "12"},)))) == "12="
@@ -156,7 +156,7 @@ def test_a_tokenizer_without_eos_is_refused() -> None:
     model.generation_config.eos_token_id = None
     tokenizer = character_tokenizer(ALPHABET, 64)
     tokenizer.eos_token = None
-    with pytest.raises(ValueError, match=r"no completion could ever end: set eos_token in tokenizer_config\.json"):
+    with pytest.raises(ValueError, match="eos_token"):
         Policy(model, tokenizer)
 
 
@@ -168,7 +168,7 @@ def test_several_eos_ids_are_all_known() -> None:
 
 @pytest.mark.parametrize("build", [lambda p: p.build(), lambda p: p.parameters()])
 def test_a_missing_folder_is_named(tmp_path: Path, build: Any) -> None:
-    with pytest.raises(ValueError, match=r"there is no folder '\./nowhere'"):
+    with pytest.raises(ValueError, match=r"'\./nowhere'"):
         build(PretrainedPolicy("./nowhere"))
-    with pytest.raises(ValueError, match=r"holds no policy: there is no config\.json in it"):
+    with pytest.raises(ValueError, match=r"config\.json"):
         build(PretrainedPolicy(str(tmp_path)))

@@ -63,21 +63,21 @@ def test_a_template_without_eos_gets_one_at_its_end() -> None:
 def test_a_template_that_changes_earlier_turns_is_refused_unless_they_are_not_wanted() -> None:
     messages = talk("1", "22", "3", "44")
     assert written(FORGETFUL, messages, 3) == ["44<eos>"]
-    with pytest.raises(ValueError, match=r"not prefix-stable, so the tokens of message 2 .*'\.<eos>.*'22<eos>.*\{% generation %\}"):
+    with pytest.raises(ValueError, match=r"message 2 .*'\.<eos>.*'22<eos>"):
         written(FORGETFUL, messages, 1, 3)
 
 
 def test_marks_must_belong_to_messages() -> None:
     only_last = MARKED.replace("m.role == 'assistant'", "loop.last")
-    with pytest.raises(ValueError, match=r"writes 1 \{% generation %\} blocks for 2 messages"):
+    with pytest.raises(ValueError, match=r"\{% generation %\}"):
         written(only_last, talk("1", "2", "3", "4"), 3)
 
 
 def test_who_answers_nothing_and_who_has_no_template() -> None:
-    with pytest.raises(ValueError, match="begins with a message of the assistant"):
+    with pytest.raises(ValueError, match="assistant"):
         written(PLAIN, talk("1", "2", "3", first="assistant"), 0, 2)
     assert written(PLAIN, talk("1", "2", "3", first="assistant"), 2) == ["3<eos>"]
-    with pytest.raises(ValueError, match=r"no chat template: give model\.policy a chat_template"):
+    with pytest.raises(ValueError, match=r"model\.policy"):
         tokenize_turns(tokenizer(None), talk("1", "2"), [1], {EOS}, EOS)
 
 

@@ -112,7 +112,7 @@ def test_normalised_by_group_by_hand(texts: Any) -> None:
     assert numbers["rewards/a/contribution"].nan_to_num(-9).tolist() == pytest.approx([-2, 0, 2, -9, 0, 0, 0, -9])
     steps = RewardSet({"a": TellsAll(tokens=True, normalize="group")})
     of_tokens = steps.score(texts(["1"]))
-    with pytest.raises(ValueError, match="reward 'a' scores tokens"):
+    with pytest.raises(ValueError, match="'a'"):
         steps.token_rewards(of_tokens)
 
 
@@ -158,7 +158,7 @@ def test_a_schedule_moves_the_weight_with_the_rollouts_and_survives() -> None:
     again.load_state_dict({**one.state_dict(), "rollouts": 3})
     assert again.weights == {"a": 0.25, "b": 1.0}
     assert one.state_dict() == {"rollouts": 6, "rewards": {}}
-    with pytest.raises(ValueError, match=r"every reward .* has weight 0"):
+    with pytest.raises(ValueError, match="weight 0"):
         RewardSet({"a": Tells(schedule=LinearWeight(0, 0, 1))})
     with pytest.raises(ValueError, match="rollouts >= 1"):
         LinearWeight(0, 1, 0)

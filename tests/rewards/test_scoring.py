@@ -229,7 +229,7 @@ def test_a_reward_is_given_what_it_names() -> None:
 def test_columns_are_checked_before_the_run() -> None:
     rewards = RewardSet({"strict": Strict(), "f": Function(f"{__name__}.level_of"), "any": Wants()})
     rewards.check({"level"})
-    with pytest.raises(ValueError, match=r"reward 'strict' \(Strict\) wants the argument 'level', .*Columns: difficulty, topic"):
+    with pytest.raises(ValueError, match=r"'strict' .*'level', .*difficulty, topic"):
         rewards.check({"topic", "difficulty"})
 
 
@@ -271,7 +271,7 @@ def test_state_of_rewards_survives() -> None:
     assert rewards.state_dict() == {"rollouts": 0, "rewards": {"count": {"calls": 2}}}
     again.load_state_dict(rewards.state_dict())
     assert again.state_dict() == rewards.state_dict()
-    with pytest.raises(ValueError, match=r"state for the rewards \['gone'\], but these are: count, plain"):
+    with pytest.raises(ValueError, match=r"\['gone'\].*count, plain"):
         again.load_state_dict({"rollouts": 0, "rewards": {"gone": {}}})
 
 

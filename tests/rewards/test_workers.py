@@ -39,7 +39,7 @@ def test_every_kind_of_answer_comes_back(reward_set: Any, texts: Any) -> None:
     assert scored.outcomes["it"].tolist() == [V, A, E, V, V]
     assert scored.reward_parts["it"][0].tolist()[1:] == [1.0, 2.0]
     assert scored.reward_parts["it"][3, 2] == 0.25
-    with pytest.raises(ValueError, match=r"row 0 \(prompt 'p0'\): got str 'good', expected a number"):
+    with pytest.raises(ValueError, match=r"row 0 .*'p0'.*'good'"):
         reward_set({"it": bad("Detached")()}).score(texts(["word"]))
 
 
@@ -98,7 +98,7 @@ def test_a_server_that_was_killed_is_replaced(reward_set: Any, texts: Any) -> No
 def test_a_reward_that_is_never_loaded_does_not_hang_the_run(reward_set: Any, texts: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(worker, "LOAD_S", 0.5)
     monkeypatch.setattr(worker, "PATIENCE", 0.2)
-    with pytest.raises(RuntimeError, match=r"Endless cannot be loaded in a worker process:\nnot done after 0.5 s"):
+    with pytest.raises(RuntimeError, match=r"Endless (.|\n)*0.5 s"):
         reward_set({"it": bad("Endless")()}).score(texts(["a"]))
 
 
@@ -140,13 +140,13 @@ class Stateful(RowReward):
 
 
 def test_what_cannot_run_in_a_process_is_refused_with_a_way_out(reward_set: Any, texts: Any) -> None:
-    with pytest.raises(RuntimeError, match=r"Local cannot be sent to a worker process .*set runs: inline"):
+    with pytest.raises(RuntimeError, match=r"Local .*runs: inline"):
         reward_set({"it": Local()}).score(texts(["a"]))
-    with pytest.raises(RuntimeError, match=r"Unloadable cannot be loaded in a worker process:\n(.|\n)*no model file"):
+    with pytest.raises(RuntimeError, match=r"Unloadable (.|\n)*no model file"):
         reward_set({"it": bad("Unloadable")()}).score(texts(["a"]))
-    with pytest.raises(ValueError, match=r"reward 'it' \(Stateful\) keeps state, .*runs: inline"):
+    with pytest.raises(ValueError, match=r"'it' .*Stateful.*runs: inline"):
         reward_set({"it": Stateful()})
-    with pytest.raises(ValueError, match="Function runs inline, where timeout_s would limit nothing"):
+    with pytest.raises(ValueError, match="timeout_s"):
         Function("bad_rewards.letters", runs="inline", timeout_s=1.0)
     assert Function("bad_rewards.letters", runs="inline").runs == "inline"
 

@@ -158,7 +158,7 @@ def test_what_a_finished_row_goes_on_to_say_counts_for_nothing(
 
 def test_a_prompt_that_fills_the_model_is_an_error_with_its_name(policy: Policy, engine_for: EngineFor) -> None:
     prompts = [Prompt(id="fits", text="1="), Prompt(id="too-long", text="1" * 96)]
-    with pytest.raises(ValueError, match="prompt 'too-long' has 96 tokens and the policy takes rows of at most 96"):
+    with pytest.raises(ValueError, match=r"'too-long' .* 96 "):
         engine_for(policy).generate(prompts, 2)
 
 
@@ -219,7 +219,7 @@ def test_an_argument_outside_its_range_is_an_error(settings: dict[str, Any], mes
 
 def test_generate_needs_sync_and_samples(policy: Policy, even: list[Prompt]) -> None:
     engine = TransformersEngine()
-    with pytest.raises(RuntimeError, match="before sync"):
+    with pytest.raises(RuntimeError, match="sync"):
         engine.generate(even, 1)
     engine.sync(policy, 0)
     with pytest.raises(ValueError, match="n >= 1"):
@@ -227,5 +227,5 @@ def test_generate_needs_sync_and_samples(policy: Policy, even: list[Prompt]) -> 
 
 
 def test_a_model_without_a_key_value_cache_is_refused(policy_of: Callable[..., Policy], engine_for: EngineFor, even: list[Prompt]) -> None:
-    with pytest.raises(ValueError, match=r"MambaForCausalLM.forward takes no past_key_values"):
+    with pytest.raises(ValueError, match="past_key_values"):
         engine_for(policy_of("mamba")).generate(even, 1)

@@ -61,7 +61,7 @@ def test_a_cache_that_stays_empty_is_an_error(policy: Policy, engine_for: Engine
     policy.model.model.register_forward_pre_hook(
         lambda _, args, inputs: (args, {**inputs, "use_cache": False, "past_key_values": None}), with_kwargs=True
     )
-    with pytest.raises(RuntimeError, match="left its key-value cache at 0 positions after a prompt of 4"):
+    with pytest.raises(RuntimeError, match="key-value cache"):
         engine_for(policy).generate(even, 1)
 
 
@@ -103,5 +103,5 @@ def test_temperature_zero_is_what_generate_does(
 def test_nan_weights_are_an_error_that_names_a_prompt(policy: Policy, engine_for: EngineFor, even: list[Prompt]) -> None:
     with torch.no_grad():
         policy.model.lm_head.weight[3] = torch.nan
-    with pytest.raises(FloatingPointError, match=r"NaN logits for 8 of 8 rows .*'even-0'"):
+    with pytest.raises(FloatingPointError, match=r"NaN .* 8 of 8 .*'even-0'"):
         engine_for(policy).generate(even, 2)

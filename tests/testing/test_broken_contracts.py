@@ -70,14 +70,14 @@ class Valued(ChosenLikelihood):
 
 def test_what_parts_of_another_kind_are_given_is_refused_first_and_as_the_algorithm_does(tmp_path: Path) -> None:
     first = class_cases("token weight", Certain)[0]
-    with pytest.raises(BrokenContract, match="it needs the policy's entropy") as found:
+    with pytest.raises(BrokenContract, match="entropy") as found:
         first.run(tmp_path)
-    with pytest.raises(ValueError, match="Certain needs the policy's entropy") as refused:
+    with pytest.raises(ValueError, match=r"Certain .*entropy") as refused:
         GroupRelative(token_weight=Certain())
     assert str(found.value).splitlines()[1].partition(" needs ")[2] == str(refused.value).partition(" needs ")[2]
     class_cases("loss term", EntropyBonus)[0].run(tmp_path)
     class_cases("algorithm", Undecided)[0].run(tmp_path)
-    with pytest.raises(BrokenContract, match=r"it needs \['values'\], and an objective is given"):
+    with pytest.raises(BrokenContract, match=r"\['values'\], .*objective"):
         class_cases("objective", Valued)[0].run(tmp_path)
 
 
@@ -90,11 +90,11 @@ class Undecided(GroupRelative):
 def test_required_arguments_are_asked_for(tmp_path: Path) -> None:
     from lightrl import ConstantLength
 
-    with pytest.raises(BrokenContract, match=r"ConstantLength cannot be built without length: contract_tests\(..., arguments="):
+    with pytest.raises(BrokenContract, match=r"ConstantLength .*length"):
         class_cases("aggregation", ConstantLength)[0].run(tmp_path)
 
 
 def test_a_class_of_another_kind_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"TokenMean is no KL: it is no subclass of lightrl\.parts\.kl:KL"):
+    with pytest.raises(ValueError, match=r"TokenMean .*lightrl\.parts\.kl:KL"):
         class_cases("KL", TokenMean)
     assert issubclass(KLPenalty, KL)

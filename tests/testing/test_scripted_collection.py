@@ -41,5 +41,5 @@ def test_by_default_completions_score_0_and_1_in_turn_and_dead_prompts_1() -> No
 
 @pytest.mark.parametrize(("scores", "zero_variance"), [([], []), ([[]], []), ([[1.0]], [0])])
 def test_a_script_that_says_nothing_or_two_things_is_refused(scores: list[list[float]], zero_variance: list[int]) -> None:
-    with pytest.raises(ValueError, match="scores must have a score for each of its prompts, and no zero_variance beside it"):
+    with pytest.raises(ValueError, match=r"scores .*zero_variance"):
         ScriptedCollection(2, zero_variance=zero_variance, scores=scores)

@@ -39,7 +39,7 @@ def test_max_min_and_sum() -> None:
 def test_one_name_has_one_reduction() -> None:
     ledger = StatisticsLedger()
     ledger.add("x", 1.0)
-    with pytest.raises(ValueError, match="'x' is reduced by mean in one place and by max"):
+    with pytest.raises(ValueError, match=r"'x' .*mean .*max"):
         ledger.add("x", 1.0, reduce="max")
 
 
@@ -57,11 +57,11 @@ def test_a_part_does_not_report_under_a_name_of_the_core() -> None:
 
     ledger, step = StatisticsLedger(), StatisticsLedger()
     ledger.add("reward", 1.0)
-    with pytest.raises(ValueError, match=r"Mine reports a statistic named 'reward', .* such as mine/reward"):
+    with pytest.raises(ValueError, match=r"Mine .*'reward', .*mine/reward"):
         ledger.add_all({"reward": torch.tensor([0.5])}, torch.ones(1, 1), Mine())
     step.add_all({"loss": torch.tensor([0.5])}, torch.ones(1, 1), Mine())
     ledger.add("loss", 1.0)
-    with pytest.raises(ValueError, match="Mine reports a statistic named 'loss'"):
+    with pytest.raises(ValueError, match=r"Mine .*'loss'"):
         ledger.merge(step)
     ledger.add_all({"mine/loss": torch.tensor([0.5])}, torch.ones(1, 1), Mine())
     assert ledger.reduce(alone) == {"loss": 1.0, "mine/loss": 0.5, "reward": 1.0}

@@ -120,16 +120,16 @@ def test_repeated_requests_and_second_questions_count(server: Any, scored: Any, 
     subject = judge(server, retries=1)
     assert scored(subject, ["a"]).outcomes["judge"].tolist() == [V]
     assert subject.counts() == {"requests": 3, "tokens": 20}
-    with pytest.raises(ValueError, match="must be 1 or more"):
+    with pytest.raises(ValueError, match="1 or more"):
         Budget(max_tokens_total=0)
 
 
 def test_a_missing_key_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
-    with pytest.raises(ValueError, match=r"export OPENAI_API_KEY=<your key>, or set api_key_env: null"):
+    with pytest.raises(ValueError, match=r"OPENAI_API_KEY.*api_key_env"):
         JudgeScore("m")
     monkeypatch.setenv("MY_KEY", " ")
-    with pytest.raises(ValueError, match="variable MY_KEY"):
+    with pytest.raises(ValueError, match="MY_KEY"):
         JudgeScore("m", api_key_env="MY_KEY")
 
 

@@ -106,7 +106,7 @@ def test_no_completion_speaks_for_the_judge(text: str, injection: str, server: A
 def test_the_form_reads_what_it_renders(score: float) -> None:
     form = JudgeScore("m", api_key_env=None, score_range=(-20, 20))._form
     assert form.parse(form.render(score)) == score
-    with pytest.raises(UnreadableError, match="from -20 to 20"):
+    with pytest.raises(UnreadableError, match="-20 to 20"):
         form.parse(form.render(score + 41))
 
 
@@ -133,7 +133,7 @@ def test_a_column_that_the_data_lack_is_named_before_the_run(server: Any) -> Non
     from lightrl.rewards.reward_set import RewardSet
 
     rewards = RewardSet({"judge": JudgeScore("m", base_url=server.url, template="{prompt} {rubrik} {completion}")})
-    with pytest.raises(ValueError, match=r"reward 'judge' \(JudgeScore\) wants the argument 'rubrik'.*Columns: level, rubric"):
+    with pytest.raises(ValueError, match=r"'judge' .*'rubrik'.*level, rubric"):
         rewards.check({"rubric", "level"})
     RewardSet({"judge": JudgeScore("m", base_url=server.url, template="{prompt} {rubric} {answer} {completion}")}).check(
         {"rubric", "level"}

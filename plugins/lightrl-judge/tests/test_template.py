@@ -46,5 +46,5 @@ def test_prompts_and_columns_as_text() -> None:
     assert conversation(Prompt(id="p", messages=({"role": "system", "content": "Add."}, user))) == "system: Add.\n\nuser: 1+1?"
     prompt = Prompt(id="p", text="?")
     assert [column_text(prompt, "c", value) for value in ("{x}", 2, ["é", None], 0)] == ["{x}", "2", '["é", null]', "0"]
-    with pytest.raises(ValueError, match="prompt 'p' has nothing in 'c'"):
+    with pytest.raises(ValueError, match=r"'p' .*'c'"):
         column_text(prompt, "c", None)

@@ -48,13 +48,13 @@ def test_any_way_of_choosing(letter: str, way: str) -> None:
 
 @pytest.mark.parametrize("answer", [None, "", "K", "AB", 10, -1, True, 2.0])
 def test_an_answer_that_is_no_option_is_an_error(answer: object) -> None:
-    with pytest.raises(ValueError, match="expected one of A, B"):
+    with pytest.raises(ValueError, match="A, B"):
         MultipleChoice().score(PROMPT, "A", answer=answer)
 
 
 @pytest.mark.parametrize("options", ["", "A", "AA", "Aa", "A1"])
 def test_options_are_two_or_more_letters(options: str) -> None:
-    with pytest.raises(ValueError, match="two or more different letters"):
+    with pytest.raises(ValueError, match="letters"):
         MultipleChoice(options=options)
 
 
@@ -81,7 +81,7 @@ def test_boxed(completion: str, answer: object, score: float) -> None:
 
 
 def test_boxed_without_an_answer_is_an_error() -> None:
-    with pytest.raises(ValueError, match="no answer"):
+    with pytest.raises(ValueError, match="answer"):
         Boxed().score(PROMPT, r"\boxed{None}", answer=None)
 
 

@@ -65,7 +65,7 @@ def test_no_answer_at_all(completion: str) -> None:
 
 @pytest.mark.parametrize("answer", [None, True, "", "   "])
 def test_a_reference_that_cannot_be_read_is_an_error_and_not_a_zero(answer: object) -> None:
-    with pytest.raises(ValueError, match="prompt 'p' cannot be read as mathematics"):
+    with pytest.raises(ValueError, match="'p'"):
         REWARD.score(PROMPT, "72", answer=answer)
 
 

@@ -89,16 +89,16 @@ def test_the_greedy_reward_is_the_baseline() -> None:
     rows = experience([1.0, 0.0], lengths=[2, 1])
     rows.extras = {"greedy_reward": torch.tensor([0.25, 1.0])}
     assert tokens(GreedyCentered(), rows) == [[0.75, 0.75], [-1]]
-    with pytest.raises(ValueError, match="set sampler to GreedyBaselineSampler"):
+    with pytest.raises(ValueError, match="GreedyBaselineSampler"):
         GreedyCentered().compute(experience([1.0]))
 
 
 @pytest.mark.parametrize("part", [BatchCentered, MovingAverageCentered, GreedyCentered, DiscountedReturn])
 def test_a_discount_above_1_is_refused(part: type[DiscountedReturn]) -> None:
-    with pytest.raises(ValueError, match=f"{part.__name__} needs gamma in"):
+    with pytest.raises(ValueError, match=rf"{part.__name__} .*gamma"):
         part(gamma=1.5)
 
 
 def test_a_decay_of_1_never_moves_and_is_refused() -> None:
-    with pytest.raises(ValueError, match="decay in"):
+    with pytest.raises(ValueError, match="decay"):
         MovingAverageCentered(decay=1.0)

@@ -50,5 +50,5 @@ def test_it_reports_what_the_floor_took() -> None:
 
 
 def test_a_cap_inside_the_clip_is_refused() -> None:
-    with pytest.raises(ValueError, match="cap > 1, got 1"):
+    with pytest.raises(ValueError, match="cap"):
         DualClip(cap=1)

@@ -72,5 +72,5 @@ def test_equal_rewards_teach_nothing(part: WhitenedReturn, rewards: list[float])
 
 @pytest.mark.parametrize("arguments", [{"over": "groups"}, {"baseline": "batch"}, {"eps": -1}])
 def test_impossible_settings_are_refused(arguments: dict) -> None:
-    with pytest.raises(ValueError, match="WhitenedReturn needs"):
+    with pytest.raises(ValueError, match="WhitenedReturn"):
         WhitenedReturn(**arguments)

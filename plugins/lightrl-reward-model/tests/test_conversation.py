@@ -49,7 +49,7 @@ def test_without_a_template_text_follows_text_after_one_bos(folder: Callable[...
         assert tokens.ids == [BOS, A, A + 1, A + 2, A + 3]
         assert tokens.response == 3
     assert read(Prompt(id="p", text="ab"), "").response == 2
-    with pytest.raises(ValueError, match="'p' is a conversation, but the reward model's tokenizer has no chat template"):
+    with pytest.raises(ValueError, match=r"'p' .*chat template"):
         read(Prompt(id="p", messages=TURNS), "c")
 
 
@@ -63,7 +63,7 @@ def test_a_template_of_the_config_replaces_the_tokenizers(folder: Callable[..., 
     for template in (file.read_text(), str(file)):
         found = RewardModel(str(path), chat_template=template).score(rollout(("a", "b")))
         assert found.value.tolist() == pytest.approx([expected], abs=1e-5)
-    with pytest.raises(ValueError, match=r"there is no file 'nothing\.jinja'"):
+    with pytest.raises(ValueError, match=r"'nothing\.jinja'"):
         RewardModel(str(path), chat_template="nothing.jinja").start()
 
 
@@ -82,7 +82,7 @@ def test_the_prompt_gives_way_from_its_beginning_after_bos(folder: Callable[...,
     assert (cut.response, cut.truncated) == (7, True)
     assert tokenizer(path, 4).encode(prompt, "ef").ids == [BOS, *WHOLE[12:]]
     assert not tokenizer(path, len(WHOLE)).encode(prompt, "ef").truncated
-    with pytest.raises(TooLongConversation, match="the answer to prompt 'p' has 4 tokens of the reward model, which takes 3"):
+    with pytest.raises(TooLongConversation, match=r"'p' .* 4 .* 3"):
         tokenizer(path, 3).encode(prompt, "ef")
 
 

@@ -102,9 +102,9 @@ def test_one_output_of_several_is_chosen_by_name_or_number(folder: Callable[...,
     expected = float(model(conversation(path, *ROWS[0])).logits[0, 1])
     assert scores(path, rollout(ROWS[0]), label="kind") == pytest.approx([expected], abs=1e-5)
     assert scores(path, rollout(ROWS[0]), label=1) == pytest.approx([expected], abs=1e-5)
-    with pytest.raises(ValueError, match=r"it has 3 outputs, .* set label to one of 0 \(rude\), 1 \(kind\), 2 \(true\)"):
+    with pytest.raises(ValueError, match=r"3 outputs, .*label .*0 \(rude\), 1 \(kind\), 2 \(true\)"):
         RewardModel(str(path)).start()
-    with pytest.raises(ValueError, match=r"no output 'good'; label can be one of 0 \(rude\)"):
+    with pytest.raises(ValueError, match=r"'good'.*label .*0 \(rude\)"):
         RewardModel(str(path), label="good").start()
 
 
@@ -112,21 +112,21 @@ def test_a_folder_whose_scores_would_be_random_is_refused(folder: Callable[..., 
     path = folder(name="lm")
     config = LlamaConfig(vocab_size=30, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2)
     LlamaForCausalLM(config).save_pretrained(path)
-    with pytest.raises(ValueError, match=r"\(LlamaForCausalLM\) has no weights for score\.weight, which would be random"):
+    with pytest.raises(ValueError, match=r"LlamaForCausalLM.*score\.weight"):
         RewardModel(str(path)).start()
 
 
 def test_folders_that_are_no_reward_model_are_refused(folder: Callable[..., Path], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"there is no folder '\./nothing'"):
+    with pytest.raises(ValueError, match=r"'\./nothing'"):
         RewardModel("./nothing").start()
-    with pytest.raises(ValueError, match=r"there is no config\.json in it"):
+    with pytest.raises(ValueError, match=r"config\.json"):
         RewardModel(str(tmp_path)).start()
     path = folder(name="bert")
     sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     BertForSequenceClassification(BertConfig(vocab_size=40, num_labels=1, **sizes)).save_pretrained(path)
-    with pytest.raises(ValueError, match="BertForSequenceClassification has no linear head `score`"):
+    with pytest.raises(ValueError, match=r"BertForSequenceClassification .*`score`"):
         RewardModel(str(path)).start()
-    with pytest.raises(ValueError, match="takes 64 tokens at most, and max_length is 65"):
+    with pytest.raises(ValueError, match=r"64 .*max_length .*65"):
         RewardModel(str(folder()), max_length=65).start()
 
 
@@ -135,7 +135,7 @@ def test_folders_that_are_no_reward_model_are_refused(folder: Callable[..., Path
     [{"clip": 0.0}, {"clip": (2.0, 1.0)}, {"max_length": 0}, {"batch_tokens": 0}, {"pooling": "first"}, {"weight": 1, "error_window": 0}],
 )
 def test_arguments_outside_their_range_are_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"RewardModel (needs|knows)"):
+    with pytest.raises(ValueError, match="RewardModel"):
         RewardModel("a/b", **arguments)
 
 

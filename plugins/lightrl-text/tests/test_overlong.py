@@ -51,7 +51,7 @@ def test_it_counts_sampled_tokens_whatever_the_text() -> None:
 
 @pytest.mark.parametrize(("max_length", "cache"), [(10, 0), (10, 11), (0, 1)])
 def test_impossible_lengths_are_refused(max_length: int, cache: int) -> None:
-    with pytest.raises(ValueError, match="0 < cache <= max_length"):
+    with pytest.raises(ValueError, match=r"cache .*max_length"):
         SoftOverlong(max_length, cache)
 
 

@@ -35,7 +35,7 @@ def test_where_a_pattern_must_match(where: Any, completion: str, matches: bool) 
 
 def test_a_pattern_without_end_is_given_up() -> None:
     start = time.monotonic()
-    with pytest.raises(TimeoutError, match=r"the pattern .* did not come to an end within 0.2 s"):
+    with pytest.raises(TimeoutError, match=r"0\.2 s"):
         RegularExpression(r"(a|aa)+$", where="match", limit_s=0.2).score(PROMPT, "a" * 50 + "b")
     assert time.monotonic() - start < 8.0
 
@@ -48,7 +48,7 @@ def test_a_text_matches_itself(text: str) -> None:
 
 
 def test_what_is_no_pattern() -> None:
-    with pytest.raises(ValueError, match=r"cannot read the pattern '\('"):
+    with pytest.raises(ValueError, match=r"pattern '\('"):
         RegularExpression("(")
     with pytest.raises(ValueError, match="limit_s > 0"):
         RegularExpression("a", limit_s=0.0)
@@ -90,15 +90,15 @@ def test_the_schema_of_the_prompt() -> None:
     for schema in (PERSON, json.dumps(PERSON)):
         assert JsonSchema().score(PROMPT, '{"name": "Ada"}', schema=schema) == 1.0
         assert JsonSchema().score(PROMPT, "{}", schema=schema) == 0.0
-    with pytest.raises(ValueError, match="column 'schema' of prompt 'p' is None"):
+    with pytest.raises(ValueError, match=r"'schema' .*'p' .*None"):
         JsonSchema().score(PROMPT, "{}")
-    with pytest.raises(ValueError, match="cannot use the schema"):
+    with pytest.raises(ValueError, match="schema"):
         JsonSchema().score(PROMPT, "{}", schema="{")
 
 
 @pytest.mark.parametrize("schema", [{"type": "text"}, {"properties": 3}])
 def test_what_is_no_schema(schema: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="cannot use the schema"):
+    with pytest.raises(ValueError, match="schema"):
         JsonSchema(schema=schema)
 
 
@@ -109,5 +109,5 @@ def test_no_reference_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("it tried to fetch a schema")
 
     monkeypatch.setattr(urllib.request, "urlopen", refuse)
-    with pytest.raises(Exception, match=r"Unresolvable: http://127\.0\.0\.1:9/other"):
+    with pytest.raises(Exception, match=r"http://127\.0\.0\.1:9/other"):
         JsonSchema(schema={"$ref": "http://127.0.0.1:9/other"}).score(PROMPT, "{}")

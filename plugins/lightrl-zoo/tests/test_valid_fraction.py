@@ -30,11 +30,11 @@ def test_after_the_last_round_the_batch_is_taken_as_it_is() -> None:
 
 
 def test_the_metric_must_be_a_reward() -> None:
-    with pytest.raises(ValueError, match="no reward is named 'accuracy'; name one of score"):
+    with pytest.raises(ValueError, match=r"'accuracy'.*score"):
         ValidFractionSampler(metric="accuracy").collect(ScriptedCollection(2))
 
 
 @pytest.mark.parametrize("wrong", [{"group_size": 1}, {"least": 0.0}, {"least": 1.5}, {"max_rounds": 0}])
 def test_impossible_settings_are_refused(wrong: dict) -> None:
-    with pytest.raises(ValueError, match="ValidFractionSampler needs group_size >= 2"):
+    with pytest.raises(ValueError, match="group_size"):
         ValidFractionSampler(**wrong)

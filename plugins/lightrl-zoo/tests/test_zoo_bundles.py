@@ -73,15 +73,15 @@ def test_vapo() -> None:
 
 @pytest.mark.parametrize("bundle", [CISPO, GMPO, GPG])
 def test_what_needs_token_ratios_says_so(bundle) -> None:
-    with pytest.raises(ValueError, match=r"needs the log-prob of each token, so ratio TokenRatio; got SequenceRatio"):
+    with pytest.raises(ValueError, match=r"TokenRatio.*SequenceRatio"):
         bundle(ratio=SequenceRatio(), aggregation=SequenceMean())
 
 
 def test_a_row_constant_is_not_counted_once_per_token() -> None:
-    with pytest.raises(ValueError, match="GeometricMeanClip gives a row one value, and TokenMean"):
+    with pytest.raises(ValueError, match=r"GeometricMeanClip .*TokenMean"):
         GMPO(aggregation=TokenMean())
 
 
 def test_gpg_is_on_policy() -> None:
-    with pytest.warns(UserWarning, match="PolicyGradient has no bound, and 2 optimizer steps per rollout"):
+    with pytest.warns(UserWarning, match=r"PolicyGradient .* 2 "):
         GPG(minibatches=2)

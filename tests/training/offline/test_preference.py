@@ -260,20 +260,20 @@ def test_a_damaged_cache_file_is_said_and_computed_anew(tmp_path: Path) -> None:
     fit(module(DPO(), cache=str(folder)), tmp_path)
     (file,) = folder.rglob("*.safetensors")
     file.write_bytes(file.read_bytes()[:-9])
-    with pytest.warns(UserWarning, match=r"is no file of reference log-probs .* delete it"):
+    with pytest.warns(UserWarning, match=r"reference log-probs .*delete"):
         run = fit(module(DPO(), cache=str(folder)), tmp_path)
     assert run.callback_metrics["reference/cached"] == 0
 
 
 def test_a_folder_that_cannot_hold_the_cache_is_refused_and_one_that_no_longer_can_ends_no_run(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(ValueError, match=r"model\.cache: .*file.* cannot be made .* or null"):
+    with pytest.raises(ValueError, match=r"model\.cache: .*null"):
         fit(module(DPO(), cache=str(tmp_path / "file")), tmp_path)
     cache = ReferenceCache(tmp_path / "cache", "reference")
     cache.put([(b"0" * 16, -1.0)])
     cache.folder.rmdir()
     cache.folder.write_text("not a folder any more")
-    with pytest.warns(UserWarning, match="1 reference log-probs cannot be kept in .*: the run goes on"):
+    with pytest.warns(UserWarning, match="1 reference log-probs"):
         cache.write()
     assert cache.get([b"0" * 16, b"1" * 16]) == [-1.0, None]
 
@@ -297,7 +297,7 @@ def test_a_moving_reference_moves_and_its_log_probs_are_not_kept(tmp_path: Path)
     fit(subject, tmp_path, max_steps=2)
     with subject.reference.anchor(subject.policy) as anchor:
         assert all(torch.equal(a, b) for a, b in zip(anchor.parameters(), subject.policy.parameters(), strict=True))
-    with pytest.raises(ValueError, match=r"PeriodicReference moves: set model.cache to null"):
+    with pytest.raises(ValueError, match=r"PeriodicReference .*model\.cache"):
         module(DPO(), reference=PeriodicReference(), cache=str(tmp_path))
 
 
@@ -312,11 +312,11 @@ def test_nothing_is_held_for_an_objective_without_a_reference(tmp_path: Path) ->
 def test_rows_that_are_too_long_are_dropped_and_counted(tmp_path: Path) -> None:
     long = Compared([*PAIRS.rows[:4], {"prompt": "77=", "chosen": "1" * 30, "rejected": "2"}])
     subject = module(DPO(), batch_size=2, max_length=12)
-    with pytest.warns(UserWarning, match=r"1 have more than 12 tokens \(the longest 34\), for example 'row4': they are dropped"):
+    with pytest.warns(UserWarning, match=r"1 .* 12 tokens .*34.*'row4'"):
         run = fit(subject, tmp_path, long)
     data: Any = run.datamodule  # type: ignore[attr-defined]
     assert data.sizes()["dropped_too_long"] == 1
-    with pytest.raises(ValueError, match=r"'row4'.*raise data.max_prompt_tokens or the policy's room"):
+    with pytest.raises(ValueError, match=r"'row4'.*data\.max_prompt_tokens"):
         fit(module(DPO(), max_length=12), tmp_path, long, data={"too_long": "raise"})
 
 
@@ -345,17 +345,17 @@ def test_what_does_not_fit_together_is_refused(tmp_path: Path) -> None:
     class Curious(DPO):
         needs = frozenset({"ref_logprobs", "values"})
 
-    with pytest.raises(ValueError, match="batch_size must be 1 or more"):
+    with pytest.raises(ValueError, match=r"batch_size .*1"):
         module(DPO(), batch_size=0)
-    with pytest.raises(ValueError, match="max_length 2 or more"):
+    with pytest.raises(ValueError, match="max_length"):
         module(DPO(), max_length=1)
-    with pytest.raises(ValueError, match="batch_size must be 2 or more: KTO looks at other"):
+    with pytest.raises(ValueError, match=r"batch_size .*KTO"):
         module(KTO(), batch_size=1)
-    with pytest.raises(ValueError, match="Neither is neither a PairObjective nor a LabelledObjective"):
+    with pytest.raises(ValueError, match=r"Neither .*PairObjective .*LabelledObjective"):
         module(Neither())
-    with pytest.raises(ValueError, match=r"Curious needs \['values'\], and an objective is given log-probs .* may need ref_logprobs"):
+    with pytest.raises(ValueError, match=r"Curious .*\['values'\], .*ref_logprobs"):
         module(Curious())
-    with pytest.raises(ValueError, match=r"max_prompt_tokens is about prompts alone.* set model.max_length"):
+    with pytest.raises(ValueError, match=r"max_prompt_tokens .*model\.max_length"):
         fit(module(DPO()), tmp_path, data={"max_prompt_tokens": 9})
 
 
@@ -376,5 +376,5 @@ def test_unpaired_takes_pairs_apart_and_keeps_other_columns() -> None:
         ("row0:good", {"n": 3, "completion": "1", "label": True}),
         ("row0:bad", {"n": 3, "completion": "2", "label": False}),
     ]
-    with pytest.raises(ValueError, match=r"'row0' has no column 'chosen'\. It has: good, bad, n"):
+    with pytest.raises(ValueError, match=r"'row0' .*'chosen'.*good, bad, n"):
         Unpaired(source.source).prompt(0)

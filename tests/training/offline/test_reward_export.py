@@ -140,7 +140,7 @@ def test_adapters_are_written_as_a_whole_model_and_training_goes_on_with_them(tm
 def test_an_architecture_without_a_classifier_is_refused(tmp_path: Path) -> None:
     config = CohereConfig(**SHAPE, **IDS, max_position_embeddings=64)
     Policy(CohereForCausalLM(config), character_tokenizer(ALPHABET, 64)).save(tmp_path / "policy")
-    with pytest.raises(ValueError, match="no sequence classifier with a linear head for CohereForCausalLM"):
+    with pytest.raises(ValueError, match="CohereForCausalLM"):
         fit(PretrainedPolicy(str(tmp_path / "policy")), tmp_path)
 
 

@@ -265,34 +265,34 @@ def test_a_row_that_cannot_be_compared_is_named_before_the_first_step(tmp_path: 
 
 @pytest.mark.parametrize("gap", [-1, "1", None, float("inf")], ids=str)
 def test_a_margin_is_a_number_of_0_or_more(tmp_path: Path, gap: Any) -> None:
-    with pytest.raises(ValueError, match=r"'q7'.*'gap' must hold a margin"):
+    with pytest.raises(ValueError, match=r"'q7'.*'gap'"):
         fit(tmp_path, module(), PromptData(train=Given(pair(chosen="1", rejected="2", gap=gap))))
-    with pytest.raises(ValueError, match=r"'q7'.*no such column; it has: chosen, rejected"):
+    with pytest.raises(ValueError, match=r"'q7'.*: chosen, rejected"):
         fit(tmp_path, module(), PromptData(train=Given(pair(chosen="1", rejected="2"))))
 
 
 def test_prompts_without_a_better_completion_are_counted_and_refused_if_there_are_no_others(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="of 5 prompts, 1 rank all their completions alike"):
+    with pytest.warns(UserWarning, match="of 5 prompts, 1 "):
         fit(tmp_path, module(), PromptData(train=Given(*MIXED)))
     twice = ranked("6", "7", "7", ranks=[1, 2], gap=0)
-    with pytest.raises(ValueError, match="none of 2 prompts has a completion that ranks above another"):
+    with pytest.raises(ValueError, match="none of 2 prompts"):
         fit(tmp_path, module(), PromptData(train=Given(MIXED[3], twice)))
 
 
 def test_a_prompt_is_as_long_as_its_longest_completion(tmp_path: Path) -> None:
     subject, data = module(batch_size=2), PromptData(train=Given(*MIXED), max_prompt_tokens=9)
-    with pytest.warns(UserWarning, match=r"of 5 train prompts, 1 have more than 9 tokens \(the longest 13\), for example '3'"):
+    with pytest.warns(UserWarning, match=r"of 5 train prompts, 1 .* 9 tokens .*13.*'3'"):
         fit(tmp_path, subject, data)
     assert data.sizes()["dropped_too_long"] == 1
     narrow = TinyPolicy(**TINY, max_positions=12)
-    with pytest.raises(ValueError, match="1 have more than 12 tokens"):
+    with pytest.raises(ValueError, match=r"1 .* 12 tokens"):
         fit(tmp_path, module(policy=narrow), PromptData(train=Given(*MIXED), too_long="raise"))
 
 
 def test_conversations_need_a_template() -> None:
     reader = RankingReader(RewardNetwork(TinyPolicy(**TINY).build()), RankingColumns())
     asked = Prompt(id="q7", messages=({"role": "user", "content": "1"},), columns={"chosen": "1", "rejected": "2"})
-    with pytest.raises(ValueError, match="'q7' is a conversation, but the tokenizer has no chat template"):
+    with pytest.raises(ValueError, match=r"'q7' .*chat template"):
         reader.encode([asked])
 
 

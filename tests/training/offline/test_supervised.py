@@ -173,7 +173,7 @@ def test_weights_are_those_of_the_messages() -> None:
     assert weights(False, None, 0.5, None, None) == "000" + "0hhh0" + "000" + "0110"
     assert weights(True) == "011" + "11111" + "111" + "1111"
     assert weights(True, None, 0.0, None, 0.5) == "011" + "10001" + "111" + "1hh1"
-    with pytest.raises(ValueError, match="'a' has no token with a weight"):
+    with pytest.raises(ValueError, match=r"'a' .*weight"):
         weights(False, None, 0.0, None, 0.0)
 
 
@@ -221,11 +221,11 @@ def test_a_bad_row_is_named_before_the_first_step(tmp_path: Path, bad: Prompt, w
 
 def test_rows_that_are_too_long_are_dropped_and_counted(tmp_path: Path) -> None:
     data = PromptData(train=Given(*GOOD, Prompt(id="long", text="123=", answer="123")))
-    with pytest.warns(UserWarning, match="1 have more than 5 tokens"):
+    with pytest.warns(UserWarning, match=r"1 .* 5 tokens"):
         trainer(tmp_path, max_steps=1).fit(module(batch_size=1, rewards=None, max_length=5), datamodule=data)
     assert data.sizes()["train"] == 3
     assert data.sizes()["dropped_too_long"] == 1
-    with pytest.raises(ValueError, match=r"max_prompt_tokens is about prompts alone.* set model.max_length"):
+    with pytest.raises(ValueError, match=r"max_prompt_tokens .*model\.max_length"):
         trainer(tmp_path, max_steps=1).fit(module(), datamodule=PromptData(train=Given(*GOOD), max_prompt_tokens=5))
 
 
@@ -239,7 +239,7 @@ def test_answers_end_with_eos_and_prompts_carry_no_loss() -> None:
 
 def test_a_prompt_without_an_answer_and_a_row_that_is_too_long_are_named() -> None:
     policy = TinyPolicy(hidden=16, layers=1, heads=2, max_positions=8).build()
-    with pytest.raises(ValueError, match="'a' has no answer to imitate"):
+    with pytest.raises(ValueError, match=r"'a' .*answer"):
         ExampleReader(policy).encode([Prompt(id="a", text="21=")])
-    with pytest.raises(ValueError, match="'b' and its completion take 10 tokens, and at most 8 are taken"):
+    with pytest.raises(ValueError, match=r"'b' .* 10 .* 8 "):
         ExampleReader(policy).encode([Prompt(id="b", text="2121=", answer="1122")])

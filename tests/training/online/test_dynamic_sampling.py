@@ -120,7 +120,7 @@ def test_what_one_rank_kept_is_not_dealt_out_to_others(tmp_path: Path) -> None:
     subject.on_save_checkpoint(checkpoint)
     state, kept = checkpoint["lightrl"], checkpoint["lightrl"]["algorithm_per_rank"]
     assert subject.rewards is not None
-    with pytest.raises(ValueError, match=r"each of 2 ranks kept for model.algorithm.sampler, and this run has 1"):
+    with pytest.raises(ValueError, match=r"2 ranks .*model\.algorithm\.sampler, .* 1"):
         load_learner_state(state | {"algorithm_per_rank": [*kept, {}]}, subject.algorithm, subject.rewards, rank=0, ranks=1)
     load_learner_state(state | {"algorithm_per_rank": [{}, {}, {}]}, subject.algorithm, subject.rewards, rank=0, ranks=1)
 
@@ -201,7 +201,7 @@ def test_two_ranks_fill_their_batches_where_only_one_has_groups_without_signal(t
     assert prompts == len(drawn)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_rank_without_a_single_group_takes_part_in_the_steps_of_the_other(tmp_path: Path) -> None:
     ranks = two_ranks(tmp_path, "partial")
     assert [len(groups) for groups in ranks[0]["trained"]] == [0] * 4

@@ -108,7 +108,7 @@ def test_on_the_first_pass_every_ratio_is_1_and_nobody_is_warned(tmp_path: Path)
 
 def test_an_engine_with_wrong_log_probs_is_reported_with_numbers(tmp_path: Path) -> None:
     rollout = random_rollout(TinyPolicy(hidden=16, layers=1, heads=2).build(), groups=8, off_policy=0.5)
-    with pytest.warns(UserWarning, match=r"deviates by up to [\d.]+ .*old_logprobs to recompute"):
+    with pytest.warns(UserWarning, match=r"by up to [\d.]+ .*old_logprobs"):
         trainer(tmp_path, 1).fit(
             module(rewards={"length": LengthOfText()}, engine=ReplayEngine(rollout), algorithm=algorithm(minibatches=1)), datamodule=data()
         )
@@ -153,7 +153,7 @@ def test_a_schedule_that_is_shorter_than_the_run_is_refused_before_the_first_rol
         run.fit(subject, datamodule=data())
         assert run.global_step == (24 if limit < 0 else 8)
         return
-    with pytest.raises(ValueError, match=r"total_steps is 23, and the run makes up to 24 .* --model.lr_scheduler.total_steps 24"):
+    with pytest.raises(ValueError, match=r"23, .* 24 .*--model\.lr_scheduler\.total_steps 24"):
         run.fit(subject, datamodule=data())
     assert run.global_step == 0
 
@@ -178,7 +178,7 @@ def test_tensorboard_shows_the_names_of_the_field_over_rollouts(tmp_path: Path) 
 
 
 def test_more_minibatches_than_prompts_is_refused_when_built() -> None:
-    with pytest.raises(ValueError, match=r"prompts_per_rollout is 2, but algorithm.minibatches is 4"):
+    with pytest.raises(ValueError, match=r"prompts_per_rollout .*2.*algorithm\.minibatches .*4"):
         module(prompts_per_rollout=2)
 
 
