@@ -1,4 +1,4 @@
-"""What benchmarks/alarms.py plants in runs that would go well without it."""
+"""The faults that benchmarks/alarms.py plants in runs that would go well without them."""
 
 from __future__ import annotations
 

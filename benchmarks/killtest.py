@@ -83,7 +83,7 @@ def config(case: str, rollouts: int) -> dict[str, Any]:
 
 
 CASES = {"dcpo": 20, "ppo": 8, "deepspeed_stage_2": 20}
-"""What is run and how often it is killed: per-prompt statistics and an adaptive KL penalty; a critic, and checkpoints after validation;
+"""The runs, and how often each is killed: per-prompt statistics and an adaptive KL penalty; a critic, and checkpoints after validation;
 two processes."""
 
 
@@ -119,7 +119,7 @@ class Runs:
         return ended(pid, lambda: clock and first.exists(), kill["event"] / 200 if kill else 0.0)
 
     def seen(self, name: str) -> dict[int, list[dict[str, Any]]]:
-        """What each rank saw of each finished rollout."""
+        """The witness of each rank about each finished rollout."""
         found: dict[int, list[dict[str, Any]]] = {}
         for file in sorted(self.folder.glob(f"{name}.rank*.jsonl")):
             for line in file.read_text().splitlines():
@@ -224,7 +224,7 @@ def span(seen: dict[int, Any]) -> str:
 
 
 def differences(runs: Runs, whole: dict[int, list[dict[str, Any]]], tolerance: float) -> Callable[[str], list[str]]:
-    """What to ask of each attempt: everything that is not as in the uninterrupted run."""
+    """The checks of each attempt: everything that is not as in the uninterrupted run."""
 
     def differs(name: str) -> list[str]:
         return [

@@ -1,4 +1,4 @@
-"""What a run of killtest.py brings along: a reward that varies, a witness, and what ends the run at a chosen event."""
+"""Parts of the runs of killtest.py: a reward that varies, a witness, and a callback that ends the run at a chosen event."""
 
 from __future__ import annotations
 

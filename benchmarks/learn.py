@@ -36,7 +36,7 @@ CAPPED: dict[str, str] = {"cispo": "cispo/capped"}
 
 @dataclass
 class Result:
-    """What came of one run."""
+    """The result of one run."""
 
     config: str
     algorithm: str

@@ -162,7 +162,7 @@ def main() -> int:
 
 
 def trained(case: str, strategy: str, folder: Path) -> tuple[dict[str, Any], float]:
-    """What a run wrote, and its seconds."""
+    """The file that a run wrote, and its seconds."""
     file, started = folder / f"{strategy}.pt", time.perf_counter()
     run_logged([__file__, "--run", case, strategy, file], folder / f"{strategy}.txt")
     return torch.load(file, weights_only=True), time.perf_counter() - started

@@ -40,7 +40,7 @@ JUDGE = CONFIGS / "reward_model_sort.yaml"
 
 @dataclass
 class Result:
-    """What came of one run."""
+    """The result of one run."""
 
     method: str
     seed: int
@@ -143,7 +143,7 @@ def completions(config: Path, run: Path) -> tuple[int, int]:
 
 
 def models(model: Any) -> list[str]:
-    """What a run holds: each is as large as the policy, but for a head."""
+    """The models that a run holds: each is as large as the policy, but for a head."""
     if "algorithm" not in model.takes:
         return ["policy", *(["reference"] if "ref_logprobs" in Builder().build(model.value("objective"), "model.objective").needs else [])]
     algorithm = model.value("algorithm")

@@ -1,4 +1,4 @@
-"""What the fabric around rewards costs: microseconds per row, by where a reward runs.
+"""The cost of the fabric around rewards: microseconds per row, by where a reward runs.
 
     python benchmarks/rewards.py [--rows 4096] [--rounds 5] [--rewards MathAnswer ...]
 

@@ -1,4 +1,4 @@
-"""What the README says can be typed, can be typed."""
+"""The commands of the README can be typed."""
 
 from __future__ import annotations
 
@@ -96,9 +96,13 @@ def test_the_algorithm_it_shows_is_one() -> None:
     namespace: dict[str, object] = {}
     exec(next(b for b in blocks("python") if "lightrl_algorithms" in b), namespace)
     higher = namespace["lightrl_algorithms"]()[0]  # type: ignore[operator]
-    bundle = higher()
-    assert isinstance(bundle, Algorithm)
-    assert (type(bundle.clip).__name__, bundle.clip.high, type(bundle.aggregation).__name__) == ("DecoupledClip", 0.28, "TokenMean")
+    algorithm = higher()
+    assert isinstance(algorithm, Algorithm)
+    assert (type(algorithm.clip).__name__, algorithm.clip.high, type(algorithm.aggregation).__name__) == (
+        "DecoupledClip",
+        0.28,
+        "TokenMean",
+    )
 
 
 def test_the_walk_it_shows_is_the_walk() -> None:

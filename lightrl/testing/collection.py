@@ -30,7 +30,7 @@ class Meeting:
         self._gone = [False] * ranks
 
     def exchange(self, rank: int, what: str, value: float = 0.0) -> list[float]:
-        """What every rank gave in its call of the same number.
+        """The value of every rank in its call of the same number.
 
         Raises:
             RuntimeError: the ranks called different things, or one did not call.

@@ -34,7 +34,7 @@ class Case:
     check: Check
     """One line of its contract."""
     arguments: Arguments
-    """What it is built with; arguments that are not named have their defaults."""
+    """The arguments that it is built with; those that are not named have their defaults."""
 
     def __str__(self) -> str:
         return f"{self.cls.__name__}: {self.check.title}"

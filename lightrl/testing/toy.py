@@ -26,7 +26,7 @@ def parity(completion: str) -> int:
 
 @dataclass(frozen=True)
 class Learnt:
-    """What one rollout did to a tiny policy."""
+    """The change that one rollout made to a tiny policy."""
 
     steps: int
     """Optimizer steps made."""

@@ -1,4 +1,4 @@
-"""What a bundle makes of its parts: own copies, the union of needs, and their state."""
+"""An algorithm has its own copies of its parts, the union of their needs, and their state."""
 
 from typing import Any
 
@@ -41,16 +41,16 @@ def all_parts(thing: Any) -> list[Part]:
     return [found for part in inside for found in (part, *all_parts(part))]
 
 
-@pytest.mark.parametrize("bundle", [GroupRelative, Deep, Higher])
-def test_two_bundles_share_no_part(bundle: type[Algorithm]) -> None:
-    first, second = bundle(), bundle()
+@pytest.mark.parametrize("algorithm", [GroupRelative, Deep, Higher])
+def test_two_algorithms_share_no_part(algorithm: type[Algorithm]) -> None:
+    first, second = algorithm(), algorithm()
     ours, theirs = all_parts(first), all_parts(second)
     assert [type(part) for part in ours] == [type(part) for part in theirs]
     assert not {id(part) for part in ours} & {id(part) for part in theirs}
     assert not any("Lazy" in type(part).__name__ for part in ours)
 
 
-def test_changing_one_bundle_leaves_the_other() -> None:
+def test_changing_one_algorithm_leaves_the_other() -> None:
     first, second = Higher(), Higher()
     first.clip.high = 0.9
     first.kl.observe(kl=100.0, rows=64)
@@ -63,10 +63,10 @@ def test_changing_one_bundle_leaves_the_other() -> None:
 
 
 def test_a_variant_inherits_what_it_does_not_state() -> None:
-    bundle = Higher()
-    assert (bundle.clip.low, bundle.clip.high) == (0.2, 0.3)
-    assert bundle.entropy.coefficient == 0.5
-    assert isinstance(bundle.aggregation, SequenceMean)
+    algorithm = Higher()
+    assert (algorithm.clip.low, algorithm.clip.high) == (0.2, 0.3)
+    assert algorithm.entropy.coefficient == 0.5
+    assert isinstance(algorithm.aggregation, SequenceMean)
     assert type(Deep().clip) is SymmetricClip
     assert Higher(kl=None).kl is None
 
@@ -97,23 +97,23 @@ def test_needs_are_the_union_over_parts(slots: dict, needs: set[str]) -> None:
 
 
 def test_only_terms_with_a_coefficient_are_in_the_loss() -> None:
-    bundle = GroupRelative(entropy=EntropyBonus(0), positive_nll=PositiveNLL(0.1))
-    assert list(bundle.loss_terms) == ["positive_nll"]
+    algorithm = GroupRelative(entropy=EntropyBonus(0), positive_nll=PositiveNLL(0.1))
+    assert list(algorithm.loss_terms) == ["positive_nll"]
 
 
 class WithTwoTerms(GroupRelative):
-    """A bundle with a slot of its own."""
+    """An algorithm with a slot of its own."""
 
     undecided: LossTerm | None = EntropyBonus(coefficient=0.3)
     """Keeps the policy undecided once more."""
 
 
-def test_a_bundle_may_add_a_slot() -> None:
-    bundle = WithTwoTerms(positive_nll=PositiveNLL(0.1))
-    assert list(bundle.loss_terms) == ["positive_nll", "undecided"]
-    assert bundle.needs == {"entropy"}
+def test_an_algorithm_may_add_a_slot() -> None:
+    algorithm = WithTwoTerms(positive_nll=PositiveNLL(0.1))
+    assert list(algorithm.loss_terms) == ["positive_nll", "undecided"]
+    assert algorithm.needs == {"entropy"}
     assert list(slots_of(WithTwoTerms)) == [*slots_of(Algorithm), "undecided"]
-    assert bundle.undecided is not WithTwoTerms().undecided
+    assert algorithm.undecided is not WithTwoTerms().undecided
     assert list(WithTwoTerms(undecided=None).loss_terms) == []
     with pytest.raises(ValueError, match=r"WithTwoTerms\.undecided .*LossTerm.*KLPenalty"):
         WithTwoTerms(undecided=KLPenalty())
@@ -137,5 +137,5 @@ def test_steps_per_rollout() -> None:
     assert GroupRelative(epochs=3, minibatches=4).steps_per_rollout == 12
 
 
-def test_a_bundle_shows_its_parts() -> None:
+def test_an_algorithm_shows_its_parts() -> None:
     assert "clip=SymmetricClip(low=0.2, high=0.2, epsilon=0.2)" in repr(GroupRelative())

@@ -1,4 +1,4 @@
-"""What a bundle refuses when it is built, and what it warns about."""
+"""Errors and warnings of an algorithm that is built."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""What a run shows: sizes at the start, a bar that counts rollouts, completions as text."""
+"""A run shows sizes at the start, a bar that counts rollouts, and completions as text."""
 
 from __future__ import annotations
 

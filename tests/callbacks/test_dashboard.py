@@ -1,4 +1,4 @@
-"""What TensorBoard is given beside the curves, and that other loggers do without."""
+"""TensorBoard gets text and images beside the curves, and other loggers do without."""
 
 from __future__ import annotations
 

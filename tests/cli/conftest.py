@@ -43,7 +43,7 @@ CONFIG: dict[str, Any] = {
 
 @dataclass
 class Answer:
-    """What a command gave."""
+    """The status and output of a command."""
 
     status: int
     out: str

@@ -1,4 +1,4 @@
-"""`lightrl algorithms`, `explain` and `diff`: generated from the bundles, without Lightning."""
+"""`lightrl algorithms`, `explain` and `diff`: generated from the algorithms, without Lightning."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from lightrl.parts.kl import KLPenalty
 from lightrl.registry.classes import registry
 from lightrl.testing.experience import experience
 
-BUNDLES = [cls for _, cls in registered()]
-EVERY = pytest.mark.parametrize("cls", BUNDLES, ids=lambda cls: cls.__name__)
+ALGORITHMS = [cls for _, cls in registered()]
+EVERY = pytest.mark.parametrize("cls", ALGORITHMS, ids=lambda cls: cls.__name__)
 
 
 def facts(name: str) -> Any:
@@ -44,9 +44,9 @@ def test_no_lightning_is_imported() -> None:
     assert "GRPO" in done.stdout
 
 
-def test_every_bundle_is_listed_with_its_package_sentence_and_source(lightrl: Callable[..., Any]) -> None:
+def test_every_algorithm_is_listed_with_its_package_sentence_and_source(lightrl: Callable[..., Any]) -> None:
     listed = json.loads(lightrl("algorithms", "--json").out)
-    assert [row["name"] for row in listed] == [cls.__name__ for cls in BUNDLES]
+    assert [row["name"] for row in listed] == [cls.__name__ for cls in ALGORITHMS]
     grpo = next(row for row in listed if row["name"] == "GRPO")
     assert grpo == {
         "name": "GRPO",
@@ -55,11 +55,11 @@ def test_every_bundle_is_listed_with_its_package_sentence_and_source(lightrl: Ca
         "source": "Shao et al. 2024, arXiv:2402.03300, section 4.1.",
     }
     table = lightrl("algorithms").out
-    assert all(cls.__name__ in table for cls in BUNDLES)
+    assert all(cls.__name__ in table for cls in ALGORITHMS)
 
 
 @EVERY
-def test_every_bundle_answers_every_question(cls: type[Any]) -> None:
+def test_every_algorithm_answers_every_question(cls: type[Any]) -> None:
     answers = facts_of(cls)
     assert all(getattr(answers, name).strip() for name in QUESTIONS)
     assert answers.best_for != "not stated", f"{cls.__name__}.best_for says when to choose it"
@@ -67,7 +67,7 @@ def test_every_bundle_answers_every_question(cls: type[Any]) -> None:
 
 
 @EVERY
-def test_every_bundle_has_a_sentence_and_a_source(cls: type[Any]) -> None:
+def test_every_algorithm_has_a_sentence_and_a_source(cls: type[Any]) -> None:
     assert documentation(cls).summary.endswith(".")
     assert documentation(cls).source, f"{cls.__name__} has a Source: paragraph"
 
@@ -83,7 +83,7 @@ def test_facts_follow_from_the_parts() -> None:
     assert dr.advantage == "GroupCentered, against its group"
 
 
-def test_facts_of_a_bundle_that_is_not_ours(throwaway: None) -> None:
+def test_facts_of_an_algorithm_that_is_not_ours(throwaway: None) -> None:
     wide = facts("Wide")
     assert wide.distribution == "unknown"
     assert wide.clip == "per token, DecoupledClip(low=0.5, high=0.6)"
@@ -109,7 +109,7 @@ def test_the_table_has_a_row_for_each_algorithm_and_only_columns_that_differ(
     headings, starts = zip(*((m[0], m.start()) for m in re.finditer(r"\S+(?: \S+)*", table[0])), strict=True)
     assert headings[0] == "algorithm"
     first = [i for i, line in enumerate(table) if line[:1].strip()][1:]
-    assert [table[i].split()[0] for i in first] == [cls.__name__ for cls in BUNDLES]
+    assert [table[i].split()[0] for i in first] == [cls.__name__ for cls in ALGORITHMS]
     assert max(b - a for a, b in itertools.pairwise([*first, len(table)])) <= (2 if "best for" in headings else 1)
     assert ("best for" in headings) == (width == 160)
     for start, end in zip(starts, [*starts[1:], width], strict=True):
@@ -129,7 +129,7 @@ def test_what_is_the_same_for_all_is_said_once(lightrl: Callable[..., Any], monk
     assert "SymmetricClip(epsilon=0.2)" in " ".join(lines[3:])
 
 
-def test_a_bundle_that_its_defaults_do_not_make_is_left_out_and_said(
+def test_an_algorithm_that_its_defaults_do_not_make_is_left_out_and_said(
     lightrl: Callable[..., Any], write: Callable[..., Any], throwaway: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wide = algorithm_named("Wide").cls

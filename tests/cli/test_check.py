@@ -12,7 +12,7 @@ import pytest
 from lightrl.cli.run.memory import estimate, in_words
 
 
-def test_check_shows_bundle_sizes_data_rewards_and_memory(lightrl: Callable[..., Any], tmp_path: Path) -> None:
+def test_check_shows_algorithm_sizes_data_rewards_and_memory(lightrl: Callable[..., Any], tmp_path: Path) -> None:
     answer = lightrl("check", "--config", "run.yaml", "--model.rewards.correct.weight", "0.5")
     assert answer.status == 0, answer.err
     out = re.sub(r"\s+", " ", answer.out)

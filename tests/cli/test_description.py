@@ -12,7 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from lightrl.callbacks.run_description import flat
 
 
-def test_config_and_bundle_stand_in_tensorboard_and_the_config_in_other_loggers(lightrl: Callable[..., Any], tmp_path: Path) -> None:
+def test_config_and_algorithm_stand_in_tensorboard_and_the_config_in_other_loggers(lightrl: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "loggers.yaml").write_text(
         yaml.safe_dump(
             {

@@ -16,7 +16,7 @@ def rows(out: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("│┃").replace("┃", "│").split("│")] for line in out.splitlines() if line[0] in "│┃"]
 
 
-def test_two_bundles_differ_in_arguments_alone(lightrl: Callable[..., Any]) -> None:
+def test_two_algorithms_differ_in_arguments_alone(lightrl: Callable[..., Any]) -> None:
     assert rows(lightrl("diff", "Narrow", "Wide").out) == [
         ["key", "Narrow", "Wide"],
         ["clip.low", "0.05", "0.5"],

@@ -155,7 +155,7 @@ STRATEGIES = [
 def test_from_every_strategys_checkpoint(
     strategy: str, policy: dict[str, Any], write: Callable[..., Path], config: dict[str, Any], tmp_path: Path
 ) -> None:
-    """What the run exported itself, from weights in memory, is what the export of its checkpoint gives."""
+    """The run's own export, from weights in memory, equals the export of its checkpoint."""
 
     def run(*words: str) -> None:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(tmp_path), "MASTER_ADDR": "127.0.0.1"}

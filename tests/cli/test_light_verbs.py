@@ -20,7 +20,7 @@ IMPORTED = "import sys; from lightrl.cli import main; status = main({words}); sy
 
 
 def fresh(*words: str) -> tuple[str, set[str]]:
-    """What a fresh process prints, and the modules it has imported."""
+    """The output of a fresh process, and the modules it has imported."""
     done = subprocess.run([sys.executable, "-c", IMPORTED.format(words=list(words))], capture_output=True, text=True, check=True)
     return done.stdout, set(done.stderr.split())
 

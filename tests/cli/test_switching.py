@@ -57,7 +57,7 @@ def test_there_and_back_leaves_the_defaults(resolved: Callable[..., Any]) -> Non
     assert answer.at("model.algorithm.clip.epsilon") == 0.2
 
 
-def test_an_argument_alone_changes_the_bundles_own_part(resolved: Callable[..., Any]) -> None:
+def test_an_argument_alone_changes_the_algorithms_own_part(resolved: Callable[..., Any]) -> None:
     answer = resolved("--model.algorithm", "Narrow", "--model.algorithm.clip.high", "0.3")
     assert (answer.at("model.algorithm.clip.low"), answer.at("model.algorithm.clip.high")) == (0.05, 0.3)
 
@@ -92,7 +92,7 @@ GRPO_CONFIG = str(Path(__file__).parents[2] / "configs" / "grpo.yaml")
 def test_the_papers_grpo_with_dapo_in_its_place_is_dapo_and_no_mixture(lightrl: Callable[..., Any]) -> None:
     switched = lightrl("fit", "--config", GRPO_CONFIG, "--model.algorithm", "DAPO", "--print_config")
     assert switched.status == 0, switched.err
-    # every part and argument is the bundle's own, as in a config that never spoke of GRPO
+    # every part and argument is the algorithm's own, as in a config that never spoke of GRPO
     plain = lightrl(
         "fit", "--model.algorithm", "DAPO", "--model.policy", "TinyPolicy", "--model.rewards.correct", "ExactMatch",
         "--data.train", "DigitSorting", "--rollouts", "1", "--print_config",

@@ -1,4 +1,4 @@
-"""What is kept of a prompt's completions."""
+"""The choice among a prompt's completions."""
 
 from __future__ import annotations
 

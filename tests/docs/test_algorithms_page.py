@@ -1,4 +1,4 @@
-"""What the pages in `docs/` print and tabulate is what the code gives today."""
+"""The numbers and tables in `docs/` are those that the code gives today."""
 
 from __future__ import annotations
 

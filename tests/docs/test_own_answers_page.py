@@ -27,7 +27,7 @@ SHORT = {
     "fit best.jsonl": [*QUIET, "--data.validation.examples", "8"],
     "fit pairs.jsonl": [*QUIET, "--data.validation.examples", "8"],
 }
-"""What makes a command short."""
+"""Options that make a command short."""
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ SHORT = {
     "ppo_reward_model_sort": ["--rollouts", "1", "--model.prompts_per_rollout", "8"],
     "dpo_sort": ["--trainer.max_steps", "1", "--model.batch_size", "8"],
 }
-"""What makes a step of the way short, by its config."""
+"""Options that make a step of the way short, by its config."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the examples define can be named in a config, and does what it says."""
+"""The classes of the examples can be named in a config, and do what they say."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from custom_reward import in_place  # noqa: E402
 
 
 class Package:
-    """What a package with the sampler would register."""
+    """A package that registers the sampler."""
 
     @staticmethod
     @hookimpl

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[2] / "examples" / "lightrl-opo"
 
 
 def run(folder: Path, *words: str) -> str:
-    """What a command prints in a process that sees the package."""
+    """The output of a command in a process that sees the package."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(folder / "site")}
     ran = subprocess.run(
         [sys.executable, "-m", *words], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=280

@@ -295,7 +295,7 @@ def test_returns_are_taken_before_whitening() -> None:
 
 
 class Replayed:
-    """What a run of two optimizer steps per rollout saw."""
+    """The numbers of a run of two optimizer steps per rollout."""
 
     def __init__(self, **settings: Any) -> None:
         self.module = PolicyOptimization(

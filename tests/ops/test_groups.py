@@ -28,14 +28,14 @@ def test_rows_that_do_not_count_leave_no_trace() -> None:
     assert found.std.tolist() == pytest.approx([4.358899] * 5, abs=1e-6)
 
 
-def test_a_group_without_valid_rows_is_dead_and_finite() -> None:
+def test_a_group_without_valid_rows_has_zero_variance_and_is_finite() -> None:
     values, valid = rows([torch.nan, torch.nan], [False, False])
     found = group_statistics(values, torch.tensor([1, 1]), valid)
     assert found.zero_variance.all()
     assert found.mean.tolist() == found.std.tolist() == found.count.tolist() == [0, 0]
 
 
-def test_a_single_row_is_dead() -> None:
+def test_a_single_row_has_zero_variance() -> None:
     values, valid = rows([3.0])
     assert group_statistics(values, torch.tensor([0]), valid, ddof=0).zero_variance.item()
 

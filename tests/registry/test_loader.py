@@ -38,7 +38,7 @@ class Site:
         (info / "entry_points.txt").write_text(f"[lightrl.v1]\n{name} = {value or module}\n")
 
     def report(self, *ask: str, limit: str | None = None) -> dict[str, Any]:
-        """What is found with this folder on the path, and which clip schemes these names mean."""
+        """The records that are found with this folder on the path, and the clip schemes that these names mean."""
         before = set(sys.modules)
         with pytest.MonkeyPatch.context() as patch:
             patch.syspath_prepend(str(self.folder))
@@ -118,7 +118,7 @@ BROKEN = {
 
 @pytest.fixture(scope="module")
 def with_broken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What is found where every broken plugin is installed beside two good ones."""
+    """The records where every broken plugin is installed beside two good ones."""
     site = Site(tmp_path_factory.mktemp("site"))
     site.install("aaa-good", GOOD)
     site.install("zzz-good", GOOD.replace("Gentle", "Soft"))

@@ -1,4 +1,4 @@
-"""What a row says does not depend on its neighbours, on slices, on order, or on how many rows there are."""
+"""A completion does not depend on its neighbours, on slices, on order, or on how many rows there are."""
 
 from collections.abc import Callable
 

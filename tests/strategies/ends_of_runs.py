@@ -1,4 +1,4 @@
-"""What runs of test_checkpoints.py bring along: a reward that differs from rank to rank, and a witness of every rollout."""
+"""The witness of every rollout in the runs of test_checkpoints.py."""
 
 from __future__ import annotations
 

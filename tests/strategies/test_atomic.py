@@ -1,4 +1,4 @@
-"""What is written appears whole or not at all: children kill themselves in the middle of it."""
+"""A file appears whole or not at all: children kill themselves in the middle of writing it."""
 
 from __future__ import annotations
 

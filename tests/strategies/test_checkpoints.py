@@ -98,7 +98,7 @@ class Canary:
 
 @pytest.fixture
 def refused(runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[Path], str]:
-    """What the command line says of a checkpoint that it must refuse."""
+    """The error of the command line about a checkpoint that it must refuse."""
     monkeypatch.chdir(runs.folder)
     monkeypatch.syspath_prepend(str(HERE))
 

@@ -1,4 +1,4 @@
-"""What a test of a part can put into rows made by hand."""
+"""Rows made by hand, for tests of parts."""
 
 import pytest
 import torch

@@ -33,7 +33,7 @@ def test_a_group_of_failures_is_replaced() -> None:
     assert [prompt.answer for prompt in scored.prompts] == [1, 1]
 
 
-def test_by_default_completions_score_0_and_1_in_turn_and_dead_prompts_1() -> None:
+def test_by_default_completions_score_0_and_1_in_turn_and_zero_variance_prompts_1() -> None:
     scored = GroupSampler(group_size=2).collect(ScriptedCollection(prompts=2, zero_variance=[1]))
     assert scored.reward_parts["score"].tolist() == [0, 1, 1, 1]
     assert scored.scorable.all()

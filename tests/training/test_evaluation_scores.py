@@ -63,7 +63,7 @@ def scored(scores: list[float] | None = None) -> Experience:
 
 
 def report(scores: list[float] | None = None, reward: RowReward | None = None, **settings: Any) -> dict[str, float]:
-    """What they report."""
+    """Their statistics."""
     ledger = StatisticsLedger()
     report_samples(ledger, scored(scores), Evaluation(samples=4, **settings), "score", reward or Said())
     return ledger.reduce(lambda mine: [mine])

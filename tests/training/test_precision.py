@@ -1,4 +1,4 @@
-"""What the layers compute in may be bfloat16; what is learnt from is float32."""
+"""Layers may compute in bfloat16; everything that is learnt from is float32."""
 
 from __future__ import annotations
 

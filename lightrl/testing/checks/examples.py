@@ -15,7 +15,7 @@ from lightrl.types import Experience, Outcome, TrainingBatch
 
 @dataclass(frozen=True)
 class Micro:
-    """What parts see of a micro-batch of n rows: per-token tensors `[n, L]` and a group number per row."""
+    """The fields of a micro-batch of n rows that parts see: per-token tensors `[n, L]` and a group number per row."""
 
     logprobs: Tensor
     """Under the current policy."""
@@ -32,7 +32,7 @@ class Micro:
     old_values: Tensor
     """Of the critic at rollout time."""
     returns: Tensor
-    """What the critic is fitted to."""
+    """The targets of the critic."""
     token_weight: Tensor
     """1 where there is a loss."""
     mask: Tensor
@@ -177,7 +177,7 @@ def shuffled(n: int, seed: int = 0) -> list[int]:
 
 
 def brief(rows: Experience | Micro) -> dict[str, Any]:
-    """What a message shows of an example."""
+    """The fields of an example that a message shows."""
     if isinstance(rows, Micro):
         return {"log_ratio": rows.log_ratio, "advantages": rows.advantages, "mask": rows.mask}
     return {"rewards": rows.rewards, "group": rows.group, "scorable": rows.scorable, "response_mask": rows.response_mask}

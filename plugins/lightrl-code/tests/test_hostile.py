@@ -159,7 +159,7 @@ PROGRAMS = {**RESOURCES, **WAYS_OUT, **FORGERIES}
 
 @dataclass
 class World:
-    """What is outside, and must stay as it is."""
+    """Files outside, which must stay as they are."""
 
     home: Path
     network: socket.socket

@@ -1,4 +1,4 @@
-"""What honest programs score; run with and without the sandbox, which must agree."""
+"""Scores of honest programs, with and without the sandbox, which must agree."""
 
 from typing import Any
 

@@ -36,7 +36,7 @@ def test_one_part_can_be_exchanged() -> None:
     assert dapo.clip.high == 0.28
 
 
-def test_two_bundles_share_nothing() -> None:
+def test_two_algorithms_share_nothing() -> None:
     first, second = DAPO(), DAPO()
     assert all(part is not second.parts[slot] for slot, part in first.parts.items())
 

@@ -56,7 +56,7 @@ def test_one_part_can_be_exchanged() -> None:
     assert grpo.kl.loss_coefficient == 0.04
 
 
-def test_two_bundles_share_nothing() -> None:
+def test_two_algorithms_share_nothing() -> None:
     first, second = GRPO(), GRPO()
     first.kl.loss_coefficient = 1.0
     assert second.kl.loss_coefficient == 0.04

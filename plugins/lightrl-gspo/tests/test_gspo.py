@@ -81,21 +81,21 @@ def test_the_defaults_are_the_papers() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         gspo, token = GSPO(), GSPOToken()
-    for bundle in (gspo, token):
-        assert (bundle.clip.low, bundle.clip.high) == (3e-4, 4e-4)
-        assert type(bundle.aggregation) is SequenceMean
-        assert type(bundle.advantage) is GroupNormalized
-        assert bundle.kl is None
-        assert bundle.steps_per_rollout == 4
-        assert bundle.needs == frozenset()
+    for algorithm in (gspo, token):
+        assert (algorithm.clip.low, algorithm.clip.high) == (3e-4, 4e-4)
+        assert type(algorithm.aggregation) is SequenceMean
+        assert type(algorithm.advantage) is GroupNormalized
+        assert algorithm.kl is None
+        assert algorithm.steps_per_rollout == 4
+        assert algorithm.needs == frozenset()
     assert type(gspo.ratio) is SequenceRatio
     assert type(token.ratio) is SequenceTokenRatio
 
 
-@pytest.mark.parametrize("bundle", [GSPO, GSPOToken])
-def test_an_aggregation_that_weighs_rows_by_their_length_is_refused(bundle: type[GSPO]) -> None:
+@pytest.mark.parametrize("algorithm", [GSPO, GSPOToken])
+def test_an_aggregation_that_weighs_rows_by_their_length_is_refused(algorithm: type[GSPO]) -> None:
     with pytest.raises(ValueError, match="TokenMean"):
-        bundle(aggregation=TokenMean())
+        algorithm(aggregation=TokenMean())
 
 
 @pytest.mark.parametrize(("kind", "cls"), [("algorithm", GSPO), ("algorithm", GSPOToken), ("importance ratio", SequenceTokenRatio)])

@@ -20,7 +20,7 @@ KEY = "sk-a-key-that-nobody-may-see-0123456789"
 
 @dataclass
 class Says:
-    """What the server answers to one request."""
+    """The answer of the server to one request."""
 
     text: str | None = ""
     finish_reason: str = "stop"

@@ -1,4 +1,4 @@
-"""What the README shows can be typed."""
+"""The commands of the README can be typed."""
 
 import re
 from pathlib import Path

@@ -25,7 +25,7 @@ QUESTIONS = {
     "right or wrong": '{"winner": "A"}',
     "wrong or right": '{"winner": "B"}',
 }
-"""What the judge is asked, and what it learns to say."""
+"""By question, the reply that the judge learns."""
 
 
 @pytest.fixture(scope="module")

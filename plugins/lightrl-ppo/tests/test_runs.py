@@ -44,7 +44,7 @@ def fit(subject: PolicyOptimization, folder: Path, rollouts: int, *callbacks: Ca
 
 
 def greedy(prompts: list[Prompt]) -> list[str]:
-    """What the untrained policy answers at temperature 0."""
+    """The answers of the untrained policy at temperature 0."""
     engine = TransformersEngine(max_new_tokens=6, temperature=0)
     engine.sync(TinyPolicy(hidden=16, layers=1, heads=2).build(), 0)
     return engine.generate(prompts, 1).completions

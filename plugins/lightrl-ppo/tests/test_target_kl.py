@@ -12,7 +12,7 @@ def test_the_papers_rule(kl: float, factor: float) -> None:
     assert TargetKL(target=0.01).factor(kl, rows=8) == factor
 
 
-def test_the_bundles_coefficient_moves_and_survives_a_restart() -> None:
+def test_the_algorithms_coefficient_moves_and_survives_a_restart() -> None:
     first, second = PPOPenalty(), PPOPenalty()
     for kl in (1.0, 1.0, 0.01, 0.0):
         first.kl.observe(kl, rows=4)

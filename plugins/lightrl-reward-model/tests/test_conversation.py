@@ -1,4 +1,4 @@
-"""What a reward model reads: its own template and tokens, one BOS, and what gives way where there is too much."""
+"""A reward model reads its own template and tokens and one BOS, and long prompts give way."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def test_a_folder_without_a_head_ends_the_run_before_its_first_rollout(folder: C
 
 
 def test_the_same_folder_can_start_a_critic(folder: Callable[..., Path], rollout: Callable[..., Any]) -> None:
-    """What the critic expects after the last token is what the reward model says there."""
+    """The critic's value after the last token is the reward model's score there."""
     path = folder("llama", template=None)
     policy = TinyPolicy(hidden=16, layers=1, heads=2, alphabet="abcdefghijklmnopqrstuvwxyz12").build()
     assert policy.model.config.vocab_size == json.loads((path / "config.json").read_text())["vocab_size"]

@@ -42,7 +42,7 @@ def conversation(path: Path, prompt: str, completion: str) -> torch.Tensor:
 
 @torch.no_grad()
 def one_by_one(path: Path) -> list[float]:
-    """What transformers says of each row alone, with nothing that it could take for padding."""
+    """The score that transformers gives each row alone, with nothing that it could take for padding."""
     model = AutoModelForSequenceClassification.from_pretrained(path).eval()
     model.config.pad_token_id = None
     return [float(model(conversation(path, *row)).logits) for row in ROWS]

@@ -75,7 +75,7 @@ def test_arguments_outside_their_range_are_refused(arguments: dict[str, float]) 
 
 
 def reduced(*results: Any) -> dict[str, float]:
-    """What the core makes of the statistics of several ranks."""
+    """The statistics of several ranks, joined as the core joins them."""
     numbers = {}
     for name, first in results[0].statistics.items():
         values = torch.cat([getattr(r.statistics[name], "value", r.statistics[name]) for r in results]).double()

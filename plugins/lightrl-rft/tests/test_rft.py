@@ -49,10 +49,12 @@ def test_the_gradient_is_that_of_dpo_on_best_against_worst() -> None:
     h = beta * ((policy[chosen] - reference[chosen]) - (policy[1] - reference[1]))
     (expected,) = torch.autograd.grad(-torch.nn.functional.logsigmoid(h), logprobs)
 
-    bundle = OnlineDPO(advantage=BestAgainstWorst(beta=beta))
-    weights = bundle.token_weight.weights(subject) * subject.response_mask
-    advantages = bundle.advantage.compute(subject)
-    surrogate = bundle.clip.surrogate(logprobs - subject.old_logprobs, advantages.advantages, subject.old_logprobs, subject.response_mask)
+    algorithm = OnlineDPO(advantage=BestAgainstWorst(beta=beta))
+    weights = algorithm.token_weight.weights(subject) * subject.response_mask
+    advantages = algorithm.advantage.compute(subject)
+    surrogate = algorithm.clip.surrogate(
+        logprobs - subject.old_logprobs, advantages.advantages, subject.old_logprobs, subject.response_mask
+    )
     # SequenceSum: the mean over the two rows that carry loss
     (found,) = torch.autograd.grad((surrogate.loss * weights).sum() / 2, logprobs)
     assert torch.allclose(found, expected, atol=1e-7)

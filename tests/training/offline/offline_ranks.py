@@ -1,4 +1,4 @@
-"""What learns from given completions, trained in one process or in two that share every step; started by test_offline_ranks.py, also as
+"""Modules that learn from given completions, trained in one process or in two that share every step; started by the tests, also as
 its own second process.
 
     python offline_ranks.py STRATEGY FOLDER
@@ -66,7 +66,7 @@ class Logged(Callback):
 
 
 def module(name: str, folder: Path) -> Any:
-    """What is trained: with micro-batches that a step has several of, and gradients that are clipped."""
+    """A module with several micro-batches per step and clipped gradients."""
     settings: dict[str, Any] = {
         "policy": TinyPolicy(hidden=16, layers=2, heads=2),
         # several of a step on every rank

@@ -1,4 +1,4 @@
-"""What a row of preference data says, in the forms people have it, and what is wrong with a row is said with its prompt."""
+"""Every form of preference data is read, and an error in a row names its prompt."""
 
 from __future__ import annotations
 

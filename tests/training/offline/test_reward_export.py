@@ -1,4 +1,4 @@
-"""What reward modelling writes is read by the reward, the critic and transformers alike, with the scores it had in training."""
+"""The folder that reward modelling writes is read by the reward, the critic and transformers, with the scores of training."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def test_every_completion_is_read_once(tmp_path: Path, monkeypatch: pytest.Monke
     assert all(rows * length <= 60 for rows, length in read)
 
 
-def test_a_head_of_zeros_has_a_loss_of_ln_2_and_tied_comparisons_are_half_right(tmp_path: Path) -> None:
+def test_a_head_of_zeros_has_a_loss_of_ln_2_and_equal_scores_are_half_right(tmp_path: Path) -> None:
     subject = module(columns=RankingColumns(), optimizer=lambda p: torch.optim.SGD(p, lr=0.0))
     data = PromptData(train=Given(*MIXED[:3]), validation=Given(*MIXED[4:]))
     build = subject.build_models

@@ -45,7 +45,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "PeriodicReference": {"every": 1},
     "MovingAverageReference": {"every": 1},
 }
-"""What a class is built with where its defaults do not do, or do nothing."""
+"""Arguments of classes whose defaults do not suffice, or do nothing."""
 
 SLOTS = slots_of(Algorithm)
 KIND_OF = {slot: next(title for title, kind in KINDS.items() if kind.base_class is base) for slot, base in SLOTS.items()}
@@ -66,7 +66,7 @@ def make(cls: type[Any]) -> Any:
 
 
 def bundle(chosen: dict[str, Any]) -> Algorithm:
-    """The pair in a bundle that gives each of the two what it needs, and is neutral otherwise."""
+    """The pair in an algorithm that gives each of the two what it needs, and is neutral otherwise."""
     slots: dict[str, Any] = dict(chosen)
     if "advantage" in chosen:
         wanted = chosen["advantage"].needs_extras
@@ -89,7 +89,7 @@ def bundle(chosen: dict[str, Any]) -> Algorithm:
 
 
 class Crossing(PolicyOptimization):
-    """One rollout with each of several bundles, all from the same weights."""
+    """One rollout with each of several algorithms, all from the same weights."""
 
     def __init__(self, bundles: dict[str, Algorithm], policy: PolicySource) -> None:
         self.bundles = bundles
@@ -114,7 +114,7 @@ class Crossing(PolicyOptimization):
         assert all(parameter.isfinite().all() for parameter in self.parameters()), f"{names}: weights are not finite"
 
     def adopt(self, algorithm: Algorithm) -> None:
-        """What building the module with another algorithm would have given, without the cost of a run for each."""
+        """The module as if it were built with another algorithm, without the cost of a run for each."""
         self.policy.load_state_dict(self.policy_source.build().state_dict())
         self.algorithm = algorithm
         self.critic = None if algorithm.critic is None else algorithm.critic.build(self.policy)
@@ -132,7 +132,7 @@ def take_steps(bundles: dict[str, Algorithm], policy: PolicySource) -> None:
 
 
 def built_or_refused(names: str, pair: dict[str, type[Any]]) -> Algorithm | None:
-    """The bundle, or None if it was refused with both named."""
+    """The algorithm, or None if it was refused with both named."""
     try:
         return bundle({slot: make(cls) for slot, cls in pair.items()})
     except ValueError as error:

@@ -44,7 +44,7 @@ class HalfOfThePrompts(CodePoints):
 
 
 class Witness(Callback):
-    """What every rollout trained on."""
+    """The prompts that every rollout trained on."""
 
     def __init__(self) -> None:
         self.prompts: list[list[str]] = []

@@ -46,7 +46,7 @@ AGGREGATIONS: list[Callable[[], Aggregation]] = [
 
 
 def gradient(algorithm: Algorithm, rollout: Rollout, dtype: str, budget: int | None) -> torch.Tensor:
-    """What one step of plain SGD moves the parameters by, in one vector."""
+    """The change of the parameters in one step of plain SGD, in one vector."""
     module = PolicyOptimization(
         policy=TinyPolicy(hidden=16, layers=1, heads=2, dtype=dtype),  # type: ignore[arg-type]
         algorithm=algorithm,

@@ -24,7 +24,7 @@ class Score(RowReward):
 
 
 def reported(rewards: list[float], group: list[int], kept: dict[str, list[torch.Tensor]] | None = None) -> dict[str, float]:
-    """What a rollout with these rewards reports."""
+    """The statistics of a rollout with these rewards."""
     ledger = StatisticsLedger(kept)
     report_experience(ledger, experience(rewards, group=group), RewardSet({"score": Score()}))
     return ledger.reduce(lambda mine: [mine])

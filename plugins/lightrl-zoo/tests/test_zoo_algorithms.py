@@ -1,4 +1,4 @@
-"""What each bundle is made of, and what it refuses."""
+"""The parts of each algorithm, and the settings that it refuses."""
 
 import warnings
 
@@ -29,7 +29,7 @@ from lightrl import (
     TokenRatio,
 )
 
-BUNDLES = [
+ALGORITHMS = [
     (CISPO, GroupNormalized, CappedImportance, TokenMean),
     (SAPO, GroupNormalized, SoftGate, SequenceMean),
     (GMPO, GroupNormalized, GeometricMeanClip, SequenceMean),
@@ -38,7 +38,7 @@ BUNDLES = [
 ]
 
 
-@pytest.mark.parametrize(("bundle", "advantage", "clip", "aggregation"), BUNDLES)
+@pytest.mark.parametrize(("bundle", "advantage", "clip", "aggregation"), ALGORITHMS)
 def test_parts(bundle, advantage, clip, aggregation) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

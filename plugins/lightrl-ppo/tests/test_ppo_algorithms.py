@@ -12,11 +12,11 @@ from lightrl.registry.classes import registry
 EVERY = [PPO, PPOPenalty, REINFORCE, ReMax, RLOO, ReinforcePlusPlus, ReinforcePlusPlusBaseline]
 
 
-@pytest.mark.parametrize("bundle", EVERY)
-def test_every_bundle_is_built_without_a_warning_and_shares_nothing(bundle: type[Algorithm]) -> None:
+@pytest.mark.parametrize("algorithm", EVERY)
+def test_every_algorithm_is_built_without_a_warning_and_shares_nothing(algorithm: type[Algorithm]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        first, second = bundle(), bundle()
+        first, second = algorithm(), algorithm()
     assert all(part is not second.parts[slot] for slot, part in first.parts.items())
 
 
