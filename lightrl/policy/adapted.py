@@ -7,12 +7,16 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from lightrl.policy.policy import Policy, save_tokenizer
+from lightrl.policy.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from peft import PeftModel
 
 SAMPLED = 64
 """Values of a parameter that enter the fingerprint."""
@@ -25,11 +29,14 @@ class AdaptedPolicy(Policy):
     it as any other. A state dict holds the adapters and a fingerprint of the base, which comes from its own source again.
     """
 
-    def __init__(self, peft_model: Any, tokenizer: Any) -> None:
+    base_fingerprint: Tensor
+    """`[16]` uint8, a hash of the frozen weights."""
+
+    def __init__(self, peft_model: PeftModel, tokenizer: Tokenizer) -> None:
         """
         Args:
-            peft_model: a `peft.PeftModel` around a causal LM, its adapters trainable.
-            tokenizer: a `transformers.PreTrainedTokenizerBase` that fits it.
+            peft_model: around a causal LM, its adapters trainable.
+            tokenizer: that fits it.
         """
         super().__init__(peft_model.get_base_model(), tokenizer)
         # in a tuple, or its parameters would be registered a second time
@@ -80,18 +87,18 @@ def fingerprint(parameters: Iterator[nn.Parameter]) -> Tensor:
     return torch.tensor(list(digest.digest()), dtype=torch.uint8)
 
 
-def _leave_out_base(policy: nn.Module, state: dict[str, Any], prefix: str, metadata: Any) -> None:
-    for name in policy._frozen:  # type: ignore[union-attr]
+def _leave_out_base(policy: AdaptedPolicy, state: dict[str, Tensor], prefix: str, metadata: object) -> None:
+    for name in policy._frozen:
         state.pop(prefix + name, None)
 
 
-def _take_base_from_here(policy: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+def _take_base_from_here(policy: AdaptedPolicy, state: dict[str, Tensor], prefix: str, *_: object) -> None:
     stored, own = state.get(prefix + "base_fingerprint"), policy.base_fingerprint
-    if stored is not None and not torch.equal(stored.to(own), own):  # type: ignore[arg-type]
+    if stored is not None and not torch.equal(stored.to(own), own):
         raise ValueError(
             "the checkpoint's adapters were trained on another base: weights, shapes or dtype of model.policy.base differ. "
             "Give the base that the run began with, in the same dtype"
         )
     for name, parameter in policy.named_parameters(remove_duplicate=False):
-        if name in policy._frozen:  # type: ignore[operator]
+        if name in policy._frozen:
             state.setdefault(prefix + name, parameter.detach())

@@ -16,10 +16,9 @@ class ScoringHead(nn.Linear):
     """
 
     @classmethod
-    def of(cls, head: nn.Linear) -> ScoringHead:
-        """The same module, able to score; its weights, name and place in the model stay."""
+    def take_over(cls, head: nn.Linear) -> None:
+        """Make a head able to score; its weights, name and place in the model stay."""
         head.__class__ = cls
-        return head  # type: ignore[return-value]
 
     def forward(self, hidden: Tensor, targets: Tensor | None = None, **scoring: Any) -> Any:  # type: ignore[override]
         """Logits `[..., V]` of hidden states `[..., H]`; or, given targets, what `chosen_logprobs` gives.

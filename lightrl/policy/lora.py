@@ -14,9 +14,11 @@ from torch import nn
 
 from lightrl.policy.adapted import AdaptedPolicy
 from lightrl.policy.source import PolicySource
+from lightrl.policy.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from peft import PeftConfig
+    from peft import PeftConfig, PeftModel
+    from transformers import PreTrainedModel
 
 
 class AdapterSource(PolicySource):
@@ -45,10 +47,10 @@ class AdapterSource(PolicySource):
         return AdaptedPolicy(adapted.train(), policy.tokenizer)
 
     @abstractmethod
-    def adapt(self, model: Any) -> Any:
-        """A `peft.PeftModel` with trainable adapters in the layers of a causal LM, which it changes."""
+    def adapt(self, model: PreTrainedModel) -> PeftModel:
+        """Put trainable adapters into the layers of a causal LM, which is changed."""
 
-    def tokenizer(self) -> Any:
+    def tokenizer(self) -> Tokenizer:
         return self.base.tokenizer()
 
     def outline(self) -> Any:
@@ -69,7 +71,7 @@ class PeftPolicy(AdapterSource):
         """
         self.base, self.config, self.seed = base, config, seed
 
-    def adapt(self, model: Any) -> Any:
+    def adapt(self, model: PreTrainedModel) -> PeftModel:
         return adapted(model, self.config())
 
 
@@ -109,12 +111,12 @@ class LoraPolicy(AdapterSource):
         self.base, self.r, self.alpha = base, r, alpha
         self.target_modules, self.rank_stabilised, self.seed = target_modules, rank_stabilised, seed
 
-    def adapt(self, model: Any) -> Any:
+    def adapt(self, model: PreTrainedModel) -> PeftModel:
         from peft import LoraConfig
 
         config = LoraConfig(
             r=self.r, lora_alpha=self.alpha, target_modules=self.target_modules, use_rslora=self.rank_stabilised, task_type="CAUSAL_LM"
-        )  # type: ignore[arg-type]
+        )
         return adapted(model, config)
 
 
@@ -138,7 +140,7 @@ class SavedAdapters(AdapterSource):
         with torch.device("meta"):
             return adapted(model, config).get_base_model()
 
-    def adapt(self, model: Any) -> Any:
+    def adapt(self, model: PreTrainedModel) -> PeftModel:
         """See `AdapterSource.adapt`.
 
         Raises:
@@ -163,7 +165,7 @@ class SavedAdapters(AdapterSource):
         return folder
 
 
-def adapted(model: Any, config: PeftConfig) -> Any:
+def adapted(model: PreTrainedModel, config: PeftConfig) -> PeftModel:
     """The model with new adapters in its layers.
 
     Raises:
@@ -189,7 +191,7 @@ def adapted(model: Any, config: PeftConfig) -> Any:
     return found
 
 
-def check_method(config: Any) -> None:
+def check_method(config: PeftConfig) -> None:
     """Refuse what would not be the base once its adapters are off, or would give another ratio than 1 in a second pass.
 
     Raises:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from lightrl.policy.encoding import render
+from lightrl.policy.tokenizer import Tokenizer
 
 ADDED = "<|pad|>"
 """The token that is added where no other will do, if the embedding has a row to spare."""
 
 
-def give_padding(tokenizer: Any, vocabulary: int) -> int | None:
+def give_padding(tokenizer: Tokenizer, vocabulary: int) -> int | None:
     """Set a padding token that no row ends with, and give its id.
 
     The classifiers of transformers score at the last token that is not the padding token: where EOS pads and also closes a turn, that
@@ -23,16 +24,16 @@ def give_padding(tokenizer: Any, vocabulary: int) -> int | None:
     for name in (tokenizer.pad_token, *special, tokenizer.unk_token):
         if name is not None and tokenizer.convert_tokens_to_ids(name) != closing:
             tokenizer.pad_token = name
-            return int(tokenizer.pad_token_id)
+            return tokenizer.pad_token_id
     if len(tokenizer) < vocabulary:
         tokenizer.add_special_tokens({"pad_token": ADDED})
-        return int(tokenizer.pad_token_id)
+        return tokenizer.pad_token_id
     tokenizer.pad_token = None
     return None
 
 
-def _closing(tokenizer: Any) -> int | None:
+def _closing(tokenizer: Tokenizer) -> int | None:
     """The token with which a conversation ends; None if the template closes with nothing."""
     turns = [{"role": "user", "content": ""}, {"role": "assistant", "content": ""}]
-    ids = tokenizer(str(tokenizer.apply_chat_template(turns, tokenize=False)), add_special_tokens=False)["input_ids"]
+    ids = tokenizer(render(tokenizer, turns), add_special_tokens=False)["input_ids"]
     return ids[-1] if ids else None

@@ -6,17 +6,21 @@ import json
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from lightrl.ops.dropout import without_dropout
 from lightrl.ops.shift import at_tokens, predictors
-from lightrl.policy.encoding import encode_prompt
+from lightrl.policy.encoding import EncodedCompletion, encode_prompt, encode_sampled
 from lightrl.policy.head import ScoringHead
 from lightrl.policy.standing_weights import standing_weights
+from lightrl.policy.tokenizer import Tokenizer
 from lightrl.types import PolicyOutput, Prompt
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 PROBE_TOLERANCE = 1e-3
 """Largest difference between our head and the model's own logits at which they are called the same."""
@@ -25,17 +29,17 @@ PROBE_TOLERANCE = 1e-3
 class Policy(nn.Module):
     """A causal LM and its tokenizer, with log-probs computed for sampled tokens only."""
 
-    def __init__(self, model: Any, tokenizer: Any) -> None:
+    def __init__(self, model: PreTrainedModel, tokenizer: Tokenizer) -> None:
         """
         Args:
-            model: a `transformers.PreTrainedModel` with a language-modelling head.
-            tokenizer: a `transformers.PreTrainedTokenizerBase` that fits it.
+            model: with a language-modelling head.
+            tokenizer: that fits it.
 
         Raises:
             ValueError: neither the tokenizer nor the model's generation config names an EOS token.
         """
         super().__init__()
-        self.model = without_dropout(model)
+        self.model: Any = without_dropout(model)
         self.tokenizer = tokenizer
         self.eos_token_ids = _eos_token_ids(model, tokenizer)
         config = model.config.get_text_config()
@@ -57,9 +61,23 @@ class Policy(nn.Module):
         """
         return encode_prompt(self.tokenizer, prompt)
 
+    def encode_completion(self, prompt: Prompt, completion: str) -> EncodedCompletion:
+        """Prompt, completion and EOS, as the policy would have sampled them; of any length.
+
+        Raises:
+            ValueError: the prompt cannot be encoded, see `encode`.
+        """
+        return encode_sampled(self.tokenizer, prompt, completion, self.eos_token_id)
+
+    @property
+    def eos_token_id(self) -> int:
+        """The EOS that ends a given completion: the tokenizer's, or the least of the model's."""
+        own = self.tokenizer.eos_token_id
+        return min(self.eos_token_ids) if own is None else own
+
     def decode(self, ids: Sequence[int]) -> str:
         """Text of the ids, special tokens left out."""
-        return self.tokenizer.decode(list(ids), skip_special_tokens=True)  # type: ignore[no-any-return]
+        return self.tokenizer.decode(list(ids), skip_special_tokens=True)
 
     def forward(
         self,
@@ -138,7 +156,7 @@ class Policy(nn.Module):
         mask = torch.ones_like(ids, dtype=torch.bool)
         mask[:, 0] = False
         self._chunked = True
-        ScoringHead.of(head)
+        ScoringHead.take_over(head)
         training = self.model.training
         self.model.eval()
         ours, theirs = self(ids, mask).logprobs, self._from_full_logits(ids, mask, 1.0, False, None).logprobs
@@ -155,7 +173,7 @@ class Policy(nn.Module):
         return False
 
 
-def save_tokenizer(tokenizer: Any, folder: str | Path) -> None:
+def save_tokenizer(tokenizer: Tokenizer, folder: str | Path) -> None:
     """Write the tokenizer with its chat template into a folder."""
     tokenizer.save_pretrained(folder)
     # transformers keeps a seen tokenizer_config without the class if it cannot name it: ours is always the plain fast one
@@ -170,7 +188,7 @@ def _values(critic: nn.Module, input_ids: Tensor, hidden: Tensor | None, mask: T
     return at_tokens(predictors(predicted[..., None], mask)[:, 0], mask)
 
 
-def _eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+def _eos_token_ids(model: PreTrainedModel, tokenizer: Tokenizer) -> frozenset[int]:
     generation = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     several = generation if isinstance(generation, (list, tuple)) else [generation]
     ids = frozenset(int(i) for i in (*several, tokenizer.eos_token_id) if i is not None)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from lightrl.policy.adapted import AdaptedPolicy
-from lightrl.policy.conversation import ConversationTokenizer
+from lightrl.policy.encoding import encode_conversation, must_be_fast, no_template
 from lightrl.policy.padding_token import give_padding
 from lightrl.policy.policy import Policy, save_tokenizer
 from lightrl.policy.standing_weights import standing_weights
+from lightrl.policy.tokenizer import Tokenizer
 from lightrl.types import Prompt
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel
 
 AS_TEXT = "{% for message in messages %}{{ message['content'] }}{% endfor %}{% if not add_generation_prompt %}{{ eos_token }}{% endif %}"
 """The template of a tokenizer that has none: prompt and completion as they are, and EOS."""
@@ -45,14 +49,14 @@ class RewardNetwork(nn.Module):
         super().__init__()
         # in a tuple, or its parameters would be registered a second time
         self._policy = (policy,)
-        self.model = classifier(policy.model)
+        self.model: Any = classifier(policy.model)
         self.tokenizer = copy.deepcopy(policy.tokenizer)
+        must_be_fast(self.tokenizer, "save a fast tokenizer (tokenizer.json) with the policy")
         self._takes_messages = bool(self.tokenizer.chat_template)
         if not self._takes_messages:
             self.tokenizer.chat_template = _begins_with_bos(self.tokenizer) * "{{ bos_token }}" + AS_TEXT
         text: Any = self.model.config.get_text_config()
         text.pad_token_id = give_padding(self.tokenizer, text.vocab_size)
-        self._read = ConversationTokenizer(self.tokenizer, max_length=None)
 
     @property
     def max_positions(self) -> int | None:
@@ -66,11 +70,8 @@ class RewardNetwork(nn.Module):
             ValueError: the prompt has messages and the policy's tokenizer no chat template.
         """
         if prompt.messages is not None and not self._takes_messages:
-            raise ValueError(
-                f"prompt {prompt.id!r} is a conversation, but the tokenizer has no chat template: give the prompt source chat: false, or "
-                "the policy a chat_template"
-            )
-        return self._read.encode(prompt, completion).ids
+            raise no_template(prompt, "the tokenizer", "give the prompt source chat: false, or the policy a chat_template")
+        return encode_conversation(self.tokenizer, prompt, completion).ids
 
     def forward(self, input_ids: Tensor, last: Tensor) -> Tensor:
         """`[R]` scores, float32 or better.
@@ -104,7 +105,7 @@ class RewardNetwork(nn.Module):
         return merged
 
 
-def classifier(model: Any) -> Any:
+def classifier(model: PreTrainedModel) -> PreTrainedModel:
     """The sequence classifier with one output around the trunk of a causal LM, its head near 0.
 
     The head begins as N(0, 1 / (H + 1)) with H the width of the trunk: Stiennon et al. 2020, arXiv:2009.01325, appendix B.1.
@@ -116,7 +117,7 @@ def classifier(model: Any) -> Any:
     config.num_labels = 1
     shell = _shell(config)
     trunk, prefix = model.base_model, getattr(shell, "base_model_prefix", "")
-    if not isinstance(getattr(shell, "score", None), nn.Linear) or type(getattr(shell, prefix, None)) is not type(trunk):
+    if shell is None or not isinstance(getattr(shell, "score", None), nn.Linear) or type(getattr(shell, prefix, None)) is not type(trunk):
         raise ValueError(
             f"model.policy: transformers has no sequence classifier with a linear head for {type(model).__name__}, so a reward model of "
             "it could not be saved or scored with: take a decoder that has one (Llama, Qwen2, Qwen3, Mistral, Gemma, GPT-2, ...)"
@@ -128,7 +129,7 @@ def classifier(model: Any) -> Any:
     return shell.train(model.training)
 
 
-def _shell(config: Any) -> Any:
+def _shell(config: PretrainedConfig) -> PreTrainedModel | None:
     from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
 
     if type(config) not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING:
@@ -137,5 +138,5 @@ def _shell(config: Any) -> Any:
         return MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[type(config)](config)
 
 
-def _begins_with_bos(tokenizer: Any) -> bool:
+def _begins_with_bos(tokenizer: Tokenizer) -> bool:
     return tokenizer.bos_token_id is not None and tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]

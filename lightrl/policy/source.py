@@ -12,6 +12,7 @@ import torch
 from lightrl.parts.base import Part
 from lightrl.policy.characters import ALPHABET, character_tokenizer
 from lightrl.policy.policy import Policy
+from lightrl.policy.tokenizer import Tokenizer
 
 Precision = Literal["float32", "bfloat16", "float16", "float64"]
 
@@ -27,7 +28,7 @@ class PolicySource(Part):
             ValueError: what is described cannot be had; the message says why.
         """
 
-    def tokenizer(self) -> Any:
+    def tokenizer(self) -> Tokenizer:
         """The policy's tokenizer alone, where it can be had without the weights.
 
         Raises:
@@ -83,12 +84,12 @@ class PretrainedPolicy(PolicySource):
             model.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
         return Policy(model.train(), tokenizer)
 
-    def tokenizer(self) -> Any:
+    def tokenizer(self) -> Tokenizer:
         from transformers import AutoTokenizer
 
         self._must_exist()
         try:
-            tokenizer = AutoTokenizer.from_pretrained(self.path)
+            tokenizer: Tokenizer = AutoTokenizer.from_pretrained(self.path)
         except (OSError, ValueError) as error:
             raise ValueError(f"the tokenizer of the policy {self.path!r} cannot be loaded: {_first_sentence(error)}") from error
         if self.chat_template is not None:
@@ -156,7 +157,7 @@ class TinyPolicy(PolicySource):
             model = LlamaForCausalLM(self._config()).to(getattr(torch, self.dtype))
         return Policy(model.train(), self.tokenizer())
 
-    def tokenizer(self) -> Any:
+    def tokenizer(self) -> Tokenizer:
         return character_tokenizer(self.alphabet, self.max_positions)
 
     def outline(self) -> Any:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from lightrl.policy.encoding import first_difference, must_be_fast, render, tokenize
+from lightrl.policy.tokenizer import Tokenizer
 from lightrl.types import Message
 
 _MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
@@ -22,7 +23,7 @@ class Turns:
     """Per message of the assistant: the positions of what it wrote, the EOS that ends it included."""
 
 
-def tokenize_turns(tokenizer: Any, messages: Sequence[Message], wanted: Collection[int], ends: Collection[int], eos: int) -> Turns:
+def tokenize_turns(tokenizer: Tokenizer, messages: Sequence[Message], wanted: Collection[int], ends: Collection[int], eos: int) -> Turns:
     """The tokens of a conversation, and which of them belong to some of its messages.
 
     A template that marks what the assistant writes with `{% generation %}` says it itself. Else a turn is what stands between the
@@ -40,9 +41,7 @@ def tokenize_turns(tokenizer: Any, messages: Sequence[Message], wanted: Collecti
     """
     _must_have_template(tokenizer)
     text, spans = _marked(tokenizer, messages) if _MARKED.search(tokenizer.get_chat_template()) else _between(tokenizer, messages, wanted)
-    # a template writes its special tokens itself
-    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, truncation=False, verbose=False)
-    ids, offsets = list(encoded["input_ids"]), list(encoded["offset_mapping"])
+    ids, offsets = tokenize(tokenizer, text, special=False)
     if not set(ids) & set(ends):
         ids.append(eos)
         offsets.append((len(text), len(text) + 1))
@@ -50,7 +49,7 @@ def tokenize_turns(tokenizer: Any, messages: Sequence[Message], wanted: Collecti
     return Turns(ids, {turn: _through_eos(_covered(offsets, *spans[turn]), ids, ends) for turn in wanted})
 
 
-def _marked(tokenizer: Any, messages: Sequence[Message]) -> tuple[str, dict[int, tuple[int, int]]]:
+def _marked(tokenizer: Tokenizer, messages: Sequence[Message]) -> tuple[str, dict[int, tuple[int, int]]]:
     from transformers.utils.chat_template_utils import render_jinja_template
 
     texts, found = render_jinja_template(
@@ -68,13 +67,13 @@ def _marked(tokenizer: Any, messages: Sequence[Message]) -> tuple[str, dict[int,
     return texts[0], dict(zip(turns, found[0], strict=True))
 
 
-def _between(tokenizer: Any, messages: Sequence[Message], wanted: Collection[int]) -> tuple[str, dict[int, tuple[int, int]]]:
-    whole = _render(tokenizer, messages)
+def _between(tokenizer: Tokenizer, messages: Sequence[Message], wanted: Collection[int]) -> tuple[str, dict[int, tuple[int, int]]]:
+    whole = render(tokenizer, messages)
     spans = {}
     for turn in wanted:
         if turn == 0:
             raise ValueError("the conversation begins with a message of the assistant, which answers nothing: give it train: false")
-        before, through = _render(tokenizer, messages[:turn], add_generation_prompt=True), _render(tokenizer, messages[: turn + 1])
+        before, through = render(tokenizer, messages[:turn], opened=True), render(tokenizer, messages[: turn + 1])
         for part in (before, through):
             if not whole.startswith(part):
                 raise _unstable(turn, whole, part)
@@ -83,7 +82,7 @@ def _between(tokenizer: Any, messages: Sequence[Message], wanted: Collection[int
 
 
 def _unstable(turn: int, whole: str, part: str) -> ValueError:
-    at = next((i for i, (a, b) in enumerate(zip(whole, part, strict=False)) if a != b), min(len(whole), len(part)))
+    at = first_difference(whole, part)
     return ValueError(
         f"the chat template is not prefix-stable, so the tokens of message {turn + 1} cannot be found: it writes "
         f"{whole[at : at + 30]!r} in the whole conversation and {part[at : at + 30]!r} when the conversation ends there. Give the policy a "
@@ -105,12 +104,7 @@ def _through_eos(tokens: range, ids: Sequence[int], ends: Collection[int]) -> ra
     return range(tokens.start, tokens.stop + 1) if tokens and tokens.stop < len(ids) and ids[tokens.stop] in ends else tokens
 
 
-def _render(tokenizer: Any, messages: Sequence[Message], **options: bool) -> str:
-    return str(tokenizer.apply_chat_template(list(messages), tokenize=False, **options))
-
-
-def _must_have_template(tokenizer: Any) -> None:
+def _must_have_template(tokenizer: Tokenizer) -> None:
     if not tokenizer.chat_template:
         raise ValueError("it is a conversation, and the tokenizer has no chat template: give model.policy a chat_template")
-    if not tokenizer.is_fast:
-        raise ValueError(f"{type(tokenizer).__name__} does not tell which characters a token stands for: save a fast one (tokenizer.json)")
+    must_be_fast(tokenizer, "save a fast one (tokenizer.json)")

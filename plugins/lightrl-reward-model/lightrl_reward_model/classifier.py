@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from lightrl import ConversationTokens
+from lightrl import EncodedCompletion
 
 Pooling = Literal["last", "mean"]
 
@@ -42,7 +42,7 @@ class Classifier:
         """Move it, if it is elsewhere."""
         self._model.to(device)
 
-    def scores(self, rows: Sequence[ConversationTokens], pooling: Pooling, batch_tokens: int | None) -> Tensor:
+    def scores(self, rows: Sequence[EncodedCompletion], pooling: Pooling, batch_tokens: int | None) -> Tensor:
         """`[N]` float64, on the CPU: the head's output at the last token, or its mean over the response's tokens.
 
         Args:
@@ -55,7 +55,7 @@ class Classifier:
             out[batch] = self._batch([rows[i] for i in batch], pooling)
         return out
 
-    def _batch(self, rows: list[ConversationTokens], pooling: Pooling) -> Tensor:
+    def _batch(self, rows: list[EncodedCompletion], pooling: Pooling) -> Tensor:
         device = self._head.weight.device
         lengths = [len(row.ids) for row in rows]
         ids = torch.zeros(len(rows), max(lengths), dtype=torch.long)

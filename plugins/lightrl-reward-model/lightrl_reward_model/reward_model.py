@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from lightrl import BatchReward, ConversationTokenizer, ConversationTokens, Rollout, Statistic, TooLongConversation, WithStatistics
+from lightrl import BatchReward, ConversationTokenizer, EncodedCompletion, Rollout, Statistic, TooLongConversation, WithStatistics
 from lightrl_reward_model.classifier import Classifier, Pooling
 from lightrl_reward_model.loading import load
 from lightrl_reward_model.whitening import Moments, RunningWhitening
@@ -133,9 +133,9 @@ class RewardModel(BatchReward):
             self._loaded = load(self.path, self.label, self.chat_template, self.max_length, self.dtype, self.attention)
         return self._loaded
 
-    def _tokens(self, tokenizer: ConversationTokenizer, rollout: Rollout) -> list[ConversationTokens | None]:
+    def _tokens(self, tokenizer: ConversationTokenizer, rollout: Rollout) -> list[EncodedCompletion | None]:
         """What the model reads of each row; None where the response alone is too long."""
-        rows: list[ConversationTokens | None] = []
+        rows: list[EncodedCompletion | None] = []
         refused: list[TooLongConversation] = []
         for prompt, completion in zip(rollout.prompts, rollout.completions, strict=True):
             try:
