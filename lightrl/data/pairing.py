@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from lightrl.data.completions import CompletionFile
+from lightrl.data.completion_file import CompletionFile
 from lightrl.types import Prompt
 
 

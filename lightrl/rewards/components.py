@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lightrl.ops.groups import group_statistics
 from lightrl.parts.reward import Reward
-from lightrl.rewards.values import on_last_token
+from lightrl.rewards.reward_scores import on_last_token
 from lightrl.types import ScoredRollout
 
 

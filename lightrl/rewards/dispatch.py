@@ -125,7 +125,7 @@ class Dispatcher:
             answer = self._answer(None, error)
         failed.batch.put(failed.place, answer)
 
-    def _answer(self, value: Any, failure: BaseException | None) -> Answer:
+    def _answer(self, value: object, failure: BaseException | None) -> Answer:
         if failure is None:
             return Answer(value)
         if isinstance(failure, TimeoutError):

@@ -33,21 +33,23 @@ class AsyncRunner:
 
     def start(self) -> None:
         """Start the loop."""
-        if self._loop is None:
-            self._loop = _Loop(self._reward)
-            weakref.finalize(self, self._loop.end)
+        self._started()
 
     def submit(self, calls: Sequence[Call]) -> _Waiting:
         """Put all calls into the loop."""
-        self.start()
-        assert self._loop is not None
-        return _Waiting(self, self._loop, calls)
+        return _Waiting(self, self._started(), calls)
 
     def close(self) -> None:
         """Let the reward close what it opened, and end the loop."""
         if self._loop is not None:
             self._loop.close()
             self._loop = None
+
+    def _started(self) -> _Loop:
+        if self._loop is None:
+            self._loop = _Loop(self._reward)
+            weakref.finalize(self, self._loop.end)
+        return self._loop
 
     def abandon(self, loop: _Loop) -> None:
         """Leave a loop that stands still to itself; the next calls get another."""

@@ -135,8 +135,8 @@ def _load_modules(modules: Mapping[str, str | None]) -> None:
 def _load_file(name: str, file: str) -> None:
     # the script that started the run must not start it again, so it is not called __main__ while it is loaded
     spec = importlib.util.spec_from_file_location("__mp_main__" if name == "__main__" else name, file)
-    assert spec is not None
-    assert spec.loader is not None
+    if spec is None or spec.loader is None:
+        raise ImportError(f"module {name!r} cannot be loaded from {file}: put the reward in a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = sys.modules[spec.name] = module
     spec.loader.exec_module(module)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lightrl.parts.reward import Reward
 from lightrl.rewards.calls import Answer
-from lightrl.rewards.values import Scored
+from lightrl.rewards.reward_scores import RewardScores
 from lightrl.types import Outcome
 
 
@@ -34,7 +34,7 @@ def stages(rewards: Mapping[str, Reward]) -> list[list[str]]:
     return order
 
 
-def behind(reward: Reward, gate: Scored) -> tuple[Tensor, list[Answer]]:
+def behind(reward: Reward, gate: RewardScores) -> tuple[Tensor, list[Answer]]:
     """Which rows a reward is asked about, and what stands for its answer in the others.
 
     Args:

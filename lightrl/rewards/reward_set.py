@@ -14,7 +14,7 @@ from lightrl.parts.reward import BatchReward, Reward, RowReward
 from lightrl.rewards.calls import RESERVED, named_arguments
 from lightrl.rewards.components import on_tokens, shares
 from lightrl.rewards.gates import row_values, stages
-from lightrl.rewards.guarded import GuardedReward
+from lightrl.rewards.guarded_reward import GuardedReward
 from lightrl.rewards.scoring import Scoring
 from lightrl.types import JSON, Rollout, ScoredRollout, Statistics
 
@@ -32,9 +32,8 @@ class RewardSet:
         """
         if not rewards:
             raise ValueError("there is no reward: name at least one, for example rewards: {correct: ExactMatch}")
+        self._guarded = {name: GuardedReward(name, reward) for name, reward in rewards.items()}
         for name, reward in rewards.items():
-            if not isinstance(reward, (RowReward, BatchReward)):
-                raise ValueError(f"reward {name!r} is a {type(reward).__name__}, expected a RowReward or a BatchReward")
             if not math.isfinite(reward.weight):
                 raise ValueError(f"reward {name!r} has the weight {reward.weight}, expected a finite number")
         if not any(map(_ever_counts, rewards.values())):
@@ -42,7 +41,6 @@ class RewardSet:
         self.rewards = dict(rewards)
         self.rollouts = 0
         self._stages = stages(rewards)
-        self._guarded = {name: GuardedReward(name, reward) for name, reward in rewards.items()}
 
     @property
     def weights(self) -> dict[str, float]:
@@ -76,12 +74,12 @@ class RewardSet:
     def start(self) -> None:
         """Start worker processes and event loops in the background, so that the first rollout does not wait for them."""
         for guarded in self._guarded.values():
-            guarded.start()
+            guarded.calls.start()
 
     def close(self) -> None:
         """End worker processes and event loops; `score` starts them again."""
         for guarded in self._guarded.values():
-            guarded.close()
+            guarded.calls.close()
 
     def submit(self, rollout: Rollout) -> Scoring:
         """Begin to score; rewards in other processes and in event loops work on while the caller does something else."""

@@ -9,8 +9,8 @@ from dataclasses import fields
 import torch
 from torch import Tensor
 
-from lightrl.rewards.guarded import GuardedReward, Question
-from lightrl.rewards.values import Scored
+from lightrl.rewards.guarded_reward import GuardedReward, PendingScores
+from lightrl.rewards.reward_scores import RewardScores
 from lightrl.types import Outcome, Rollout, ScoredRollout, Statistic, Statistics
 
 log = logging.getLogger(__name__)
@@ -35,9 +35,9 @@ class Scoring:
             rollout: N rows.
         """
         self._guarded, self._stages, self._weights, self._rollout = guarded, stages, weights, rollout
-        self._questions: dict[str, Question] = {}
-        self._results: dict[str, Scored] = {}
-        self._ask(stages[0])
+        self._pending: dict[str, PendingScores] = {}
+        self._results: dict[str, RewardScores] = {}
+        self._submit(stages[0])
 
     def result(self) -> ScoredRollout:
         """The rollout with each reward's raw values and outcomes.
@@ -50,10 +50,10 @@ class Scoring:
             RuntimeError: a reward cannot be loaded in its worker process.
         """
         for stage in self._stages:
-            self._ask([name for name in stage if name not in self._questions])
-            self._results |= {name: self._questions[name].result() for name in stage}
+            self._submit([name for name in stage if name not in self._pending])
+            self._results |= {name: self._pending[name].result() for name in stage}
         results = {name: self._results[name] for name in self._guarded}
-        self._tell(results)
+        self._log_failures(results)
         weighted = [results[name].outcome for name, weight in self._weights.items() if weight != 0]
         nothing = torch.zeros(len(self._rollout), dtype=torch.bool, device=self._rollout.group.device)
         answered = torch.stack([nothing, *(_is(outcome, ANSWERED) for outcome in weighted)]).any(0)
@@ -73,12 +73,12 @@ class Scoring:
     @property
     def seconds(self) -> dict[str, float]:
         """Per reward, what the run waited for it beyond those before it; after `result`."""
-        return {name: self._questions[name].waited for name in self._guarded}
+        return {name: self._pending[name].waited for name in self._guarded}
 
     @property
     def cached(self) -> dict[str, int]:
         """Per reward, how many scores were remembered; after `result`."""
-        return {name: self._questions[name].cached for name in self._guarded}
+        return {name: self._pending[name].cached for name in self._guarded}
 
     def statistics(self) -> Statistics:
         """What became of the rows, all of them, also those that a sampler will drop; after `result`.
@@ -90,22 +90,22 @@ class Scoring:
         for name, result in self._results.items():
             for what, kinds in COUNTED.items():
                 numbers[f"rewards/{name}/{what}"] = _is(result.outcome, kinds).float()
-            question = self._questions[name]
+            pending = self._pending[name]
             rows = len(result.outcome)
-            numbers[f"rewards/{name}/cached"] = torch.full((rows,), question.cached / max(rows, 1))
-            numbers[f"rewards/{name}/seconds"] = Statistic(torch.tensor([question.waited]), "sum")
+            numbers[f"rewards/{name}/cached"] = torch.full((rows,), pending.cached / max(rows, 1))
+            numbers[f"rewards/{name}/seconds"] = Statistic(torch.tensor([pending.waited]), "sum")
             for what, number in self._guarded[name].reward.counts().items():
                 numbers[f"rewards/{name}/{what}"] = Statistic(torch.tensor([float(number)]), "sum")
             numbers |= {f"rewards/{name}/{what}": statistic for what, statistic in result.statistics.items()}
         return numbers
 
-    def _ask(self, names: list[str]) -> None:
+    def _submit(self, names: list[str]) -> None:
         # those that work elsewhere begin first
         for name in sorted(names, key=lambda name: self._guarded[name].reward.runs == "inline"):
             gate = self._guarded[name].reward.gate
-            self._questions[name] = self._guarded[name].ask(self._rollout, None if gate is None else self._results[gate])
+            self._pending[name] = self._guarded[name].submit(self._rollout, None if gate is None else self._results[gate])
 
-    def _tell(self, results: Mapping[str, Scored]) -> None:
+    def _log_failures(self, results: Mapping[str, RewardScores]) -> None:
         for name, result in results.items():
             failures = [failure for failure in result.failures if failure is not None]
             if failures:

@@ -8,7 +8,7 @@ from typing import Any
 
 from lightrl.config.choice import Choice
 from lightrl.config.errors import ConfigError, closest
-from lightrl.data.completions import CompletionFile
+from lightrl.data.completion_file import CompletionFile
 from lightrl.data.files import table_rows
 from lightrl.data.records import Records
 

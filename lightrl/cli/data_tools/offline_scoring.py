@@ -15,12 +15,13 @@ from lightrl.cli.data_tools.reward_report import number
 from lightrl.config.building import Builder
 from lightrl.config.errors import ConfigError
 from lightrl.config.resolve import Resolved
-from lightrl.data.completions import CompletionFile
+from lightrl.data.completion_file import CompletionFile
 from lightrl.parts.reward import BatchReward
-from lightrl.policy.encoding import encode_prompt
-from lightrl.rewards.offline import Completions, Encode, Findings, score_completions
+from lightrl.policy.encoding import encode_sampled
+from lightrl.rewards.findings import Findings
+from lightrl.rewards.given_completions import Encode, GivenCompletions, score_completions
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.types import Outcome
+from lightrl.types import Outcome, Prompt
 
 
 def encode_with(rewards: RewardSet, resolved: Resolved, builder: Builder, wanted: bool) -> Encode | None:
@@ -46,9 +47,9 @@ def encode_with(rewards: RewardSet, resolved: Resolved, builder: Builder, wanted
         )
     tokenizer = builder.build(resolved.model.value("policy"), "model.policy").tokenizer()
 
-    def encode(prompt: Any, text: str, finish_reason: str) -> tuple[list[int], list[int]]:
-        end = [tokenizer.eos_token_id] if finish_reason == "stop" and tokenizer.eos_token_id is not None else []
-        return encode_prompt(tokenizer, prompt), [*tokenizer.encode(text, add_special_tokens=False, verbose=False), *end]
+    def encode(prompt: Prompt, text: str, finish_reason: str) -> tuple[list[int], int]:
+        encoded = encode_sampled(tokenizer, prompt, text, tokenizer.eos_token_id if finish_reason == "stop" else None)
+        return encoded.ids, encoded.response
 
     return encode
 
@@ -65,7 +66,7 @@ def scored(rewards: RewardSet, file: CompletionFile, encode: Encode | None, out:
     Raises:
         ConfigError: `out` is the file itself.
     """
-    completions = Completions([file.prompt(i) for i in range(file.size)], file.completions, file.finish_reasons)
+    completions = GivenCompletions([file.prompt(i) for i in range(file.size)], file.completions, file.finish_reasons)
     parts = []
     with _opened(out, file.path) as lines, Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("Scoring", total=file.size)

@@ -151,11 +151,11 @@ def _fill(rows: ResumableRows, judge: RewardSet, name: str, work: Sequence[Seque
 
 def _labelled(pairs: Sequence[Comparison], judge: RewardSet, name: str, found: Counter[str]) -> Iterator[dict[str, Any]]:
     """The rows of the pairs that are decided; all are counted."""
-    from lightrl.rewards.offline import Completions, score_completions
+    from lightrl.rewards.given_completions import GivenCompletions, score_completions
     from lightrl.types import Outcome
 
     asked = [dataclasses.replace(pair.prompt, columns={**pair.prompt.columns, OTHER: pair.other}) for pair in pairs]
-    completions = Completions(asked, [pair.one for pair in pairs], ["stop"] * len(pairs))
+    completions = GivenCompletions(asked, [pair.one for pair in pairs], ["stop"] * len(pairs))
     for part in score_completions(judge, completions) if pairs else ():
         found.update({what: int(count) for what, count in part.counts[name].items()})
         for i, row in enumerate(part.rows):

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from lightrl.data.completions import CompletionFile
+from lightrl.data.completion_file import CompletionFile
 from lightrl.rewards.components import shares
-from lightrl.rewards.offline import Findings
+from lightrl.rewards.findings import Findings
 from lightrl.rewards.outliers import Labels, from_labels, from_others, largest_outliers
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.types import Outcome, Prompt

@@ -15,7 +15,7 @@ from lightrl.config.errors import ConfigError, closest
 
 if TYPE_CHECKING:
     from lightrl.config.settings import Request
-    from lightrl.data.completions import CompletionFile
+    from lightrl.data.completion_file import CompletionFile
     from lightrl.rewards.reward_set import RewardSet
 
 EPILOG = """\

@@ -1,11 +1,10 @@
-"""From what a reward returned to a tensor and an outcome per row; a wrong shape is the author's mistake and stops the run."""
+"""The scores of one reward, checked: a tensor and an outcome per row. A wrong shape is the author's mistake and stops the run."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,19 +12,19 @@ from torch import Tensor
 from lightrl.ops.masked import last_position
 from lightrl.parts.base import unpack
 from lightrl.rewards.calls import Answer
-from lightrl.types import Outcome, Rollout, Statistic, Statistics
+from lightrl.types import Outcome, Rollout, Statistic, Statistics, WithStatistics
 
 LARGEST = torch.finfo(torch.float32).max
 """A score beyond it is infinite in the tensor that holds it."""
 REPORTED = frozenset(
     ("mean", "std", "weight", "contribution", "share", "failed", "timeout", "abstained", "gated", "cached", "seconds")
 )  # fmt: skip
-"""What the core itself reports of every reward."""
+"""Names of the numbers that the core itself reports of every reward."""
 
 
 @dataclass(frozen=True)
-class Scored:
-    """What one reward said of a rollout."""
+class RewardScores:
+    """The scores of one reward for the rows of a rollout."""
 
     part: Tensor
     """`[N]` or `[N, L]` f32; NaN where there is no score or no step ends."""
@@ -34,10 +33,10 @@ class Scored:
     failures: list[str | None]
     """N: of each row that failed, which prompt it has and why."""
     statistics: Statistics = field(default_factory=dict)
-    """What a batch reward reported of the rows that it was asked about; one-dimensional."""
+    """Numbers that a batch reward reports of the rows that it was asked about; one-dimensional."""
 
 
-def from_answers(name: str, answers: Sequence[Answer], rollout: Rollout) -> Scored:
+def from_answers(name: str, answers: Sequence[Answer], rollout: Rollout) -> RewardScores:
     """Part and outcomes of a row reward: `[N]` if every score is a number, `[N, L]` if one is a list.
 
     Raises:
@@ -56,17 +55,17 @@ def from_answers(name: str, answers: Sequence[Answer], rollout: Rollout) -> Scor
             if isinstance(score, list) and verdict[0] is Outcome.VALUE:
                 part[row, rollout.response_mask[row]] = torch.tensor(score, dtype=torch.float32, device=device)
     outcome = torch.tensor([int(verdict[0]) for verdict in verdicts], dtype=torch.long, device=device)
-    return Scored(part, outcome, _failures(outcome, rollout, [verdict[1] for verdict in verdicts]))
+    return RewardScores(part, outcome, _failures(outcome, rollout, [verdict[1] for verdict in verdicts]))
 
 
-def from_tensor(name: str, value: Any, rollout: Rollout) -> Scored:
+def from_tensor(name: str, returned: Tensor | WithStatistics, rollout: Rollout) -> RewardScores:
     """Part, outcomes and statistics of a batch reward.
 
     Raises:
         ValueError: it is no `[N]` or `[N, L]` tensor, scores a token outside the response, or has statistics of another shape or
             under a name of the core's.
     """
-    value, statistics = unpack(value)
+    value, statistics = unpack(returned)
     rows, width = rollout.input_ids.shape
     if not isinstance(value, Tensor) or tuple(value.shape) not in ((rows,), (rows, width)):
         got = f"a tensor of shape {list(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
@@ -84,18 +83,18 @@ def from_tensor(name: str, value: Any, rollout: Rollout) -> Scored:
         outcome = torch.where(part.isnan().all(1), int(Outcome.ABSTAINED), int(Outcome.VALUE)).masked_fill(failed, int(Outcome.ERROR))
     part[failed] = math.nan
     failures = _failures(outcome, rollout, ["it returned NaN or infinity"] * rows)
-    return Scored(part, outcome, failures, {what: _reported(name, what, number, rollout) for what, number in statistics.items()})
+    return RewardScores(part, outcome, failures, {what: _reported(name, what, number, rollout) for what, number in statistics.items()})
 
 
-def all_failed(reason: str, rollout: Rollout) -> Scored:
+def all_failed(reason: str, rollout: Rollout) -> RewardScores:
     """A batch reward that raised: no row has a score."""
     part = torch.full((len(rollout),), math.nan, device=rollout.group.device)
     outcome = torch.full((len(rollout),), int(Outcome.ERROR), device=rollout.group.device)
-    return Scored(part, outcome, _failures(outcome, rollout, [reason] * len(rollout)))
+    return RewardScores(part, outcome, _failures(outcome, rollout, [reason] * len(rollout)))
 
 
-def filled_in(own: Scored, rows: Tensor, rest: Scored, mask: Tensor) -> Scored:
-    """What a reward said of some rows, and what stands for its answer in the others, as one.
+def filled_in(own: RewardScores, rows: Tensor, rest: RewardScores, mask: Tensor) -> RewardScores:
+    """Join the scores of the rows that a reward was asked about with those of the other rows.
 
     Args:
         own: of n rows.
@@ -108,7 +107,7 @@ def filled_in(own: Scored, rows: Tensor, rest: Scored, mask: Tensor) -> Scored:
     for row, failure in zip(rows.tolist(), own.failures, strict=True):
         failures[row] = failure
     outcome = rest.outcome.index_copy(0, rows, own.outcome)
-    return Scored(part.index_copy(0, rows, own.part), outcome, failures, own.statistics)
+    return RewardScores(part.index_copy(0, rows, own.part), outcome, failures, own.statistics)
 
 
 def on_last_token(values: Tensor, mask: Tensor) -> Tensor:
@@ -133,9 +132,10 @@ def _reported(name: str, what: str, number: Tensor | Statistic, rollout: Rollout
     return statistic if len(shape) == 1 else replace(statistic, value=statistic.value[rollout.response_mask])
 
 
-def _score(name: str, score: Any, row: int, length: int, rollout: Rollout) -> float | list[float] | None:
+def _score(name: str, score: object, row: int, length: int, rollout: Rollout) -> float | list[float] | None:
     # numpy and torch values are welcome without this file importing numpy
-    plain = score.tolist() if hasattr(score, "tolist") else score
+    to_list = getattr(score, "tolist", None)
+    plain: object = score if to_list is None else to_list()
     if plain is None or isinstance(plain, (bool, int, float)):
         return None if plain is None else float(plain)
     where = f"reward {name!r}, row {row} (prompt {rollout.prompts[row].id!r})"

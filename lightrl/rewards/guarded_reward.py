@@ -1,0 +1,79 @@
+"""One reward with what keeps it from stopping or spoiling a run: its gate, its cache, where it runs, and how often it may fail."""
+
+from __future__ import annotations
+
+import time
+
+from lightrl.parts.base import Part
+from lightrl.parts.reward import BatchReward, Reward, RowReward
+from lightrl.rewards.budget import ErrorBudget
+from lightrl.rewards.gates import behind
+from lightrl.rewards.reward_calls import BatchCall, Begun, RowCalls
+from lightrl.rewards.reward_scores import RewardScores, filled_in, from_answers
+from lightrl.types import Rollout
+
+
+class GuardedReward:
+    """Has one reward score rows, such that it can neither hang nor poison a run."""
+
+    def __init__(self, name: str, reward: Reward) -> None:
+        """
+        Args:
+            name: under which it is logged.
+            reward: a row reward or a batch reward.
+
+        Raises:
+            ValueError: it is neither, or it runs in processes and keeps state, of which each process would have its own.
+        """
+        if not isinstance(reward, (RowReward, BatchReward)):
+            raise ValueError(f"reward {name!r} is a {type(reward).__name__}, expected a RowReward or a BatchReward")
+        if reward.runs == "process" and type(reward).state_dict is not Part.state_dict:
+            raise ValueError(
+                f"reward {name!r} ({type(reward).__name__}) keeps state, and each of its worker processes would have a copy of its own: "
+                'set runs = "inline" in the class if it is quick and always returns, or runs: inline in the config'
+            )
+        self.name, self.reward, self.budget = name, reward, ErrorBudget(reward)
+        self.calls = RowCalls(name, reward) if isinstance(reward, RowReward) else BatchCall(name, reward)
+
+    def submit(self, rollout: Rollout, gate: RewardScores | None) -> PendingScores:
+        """Begin to score a rollout.
+
+        Args:
+            rollout: N rows.
+            gate: the scores of the gate, if there is one.
+        """
+        return PendingScores(self, rollout, gate)
+
+
+class PendingScores:
+    """The scores of one reward, while the rollout waits for them."""
+
+    def __init__(self, guarded: GuardedReward, rollout: Rollout, gate: RewardScores | None) -> None:
+        """
+        Args:
+            guarded: the reward.
+            rollout: N rows.
+            gate: the scores of its gate, if it has one.
+        """
+        started = time.perf_counter()
+        self._guarded, self._rollout = guarded, rollout
+        self._gate = None if gate is None else behind(guarded.reward, gate)
+        asked = rollout if self._gate is None else rollout.select(self._gate[0])
+        # a reward that loads something on its first call need not do so for nothing
+        shut = self._gate is not None and not len(asked)
+        self._begun = Begun(lambda: from_answers(guarded.name, [], asked)) if shut else guarded.calls.begin(asked)
+        self.cached = self._begun.cached
+        """How many scores were in the cache."""
+        self.waited = time.perf_counter() - started
+        """Seconds that the run has waited so far."""
+
+    def result(self) -> RewardScores:
+        """Wait for the scores, and count them in the error budget."""
+        started = time.perf_counter()
+        own = self._begun.wait()
+        self.waited += time.perf_counter() - started
+        self._guarded.budget.add(own.failures)
+        if self._gate is None:
+            return own
+        rows, answers = self._gate
+        return filled_in(own, rows, from_answers(self._guarded.name, answers, self._rollout), self._rollout.response_mask)
