@@ -1,4 +1,4 @@
-"""What is reported of scores and of the comparisons between them."""
+"""Numbers that are reported of scores and of the comparisons between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SQUARE = "score/square"
 
 
 def report_scores(ledger: Reporting, scores: Tensor) -> None:
-    """Mean and what the standard deviation is made of, of `[R]` scores."""
+    """The mean of `[R]` scores, and of their squares, of which `finished` makes the standard deviation."""
     ledger.add("score/mean", scores)
     ledger.add(_SQUARE, scores.detach().double().square())
 

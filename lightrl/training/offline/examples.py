@@ -1,4 +1,4 @@
-"""What is imitated: rows of data as tokens, and the weight of each token in the loss."""
+"""Examples that are imitated: rows of data as tokens, and the weight of each token in the loss."""
 
 from __future__ import annotations
 
@@ -11,26 +11,22 @@ from torch import Tensor
 from lightrl.data.turn_weights import TURN_WEIGHTS
 from lightrl.policy.policy import Policy
 from lightrl.policy.turns import tokenize_turns
-from lightrl.training.offline.pairs import encode_completion, refuse_too_long
-from lightrl.types import Prompt, Rows
+from lightrl.training.offline.encoded_rows import padded, refuse_too_long
+from lightrl.training.offline.offline_rows import OfflineRows
+from lightrl.types import Prompt
 
 
 @dataclass(kw_only=True)
-class Examples(Rows):
+class Examples(OfflineRows):
     """Texts to be imitated."""
 
     input_ids: Tensor
     """`[N, L]` int64, prompt, answer and EOS, or a conversation, padded on the right."""
     token_weight: Tensor
     """`[N, L]` f32: what a token counts in the loss, 0 on what is not imitated, on padding and on the first token of a row."""
-    lengths: Tensor
-    """`[N]` int64, tokens of each row."""
-
-    def __len__(self) -> int:
-        return len(self.lengths)
 
     @classmethod
-    def nothing(cls) -> Examples:
+    def dummy(cls) -> Examples:
         """A row that weighs nothing, for a rank that has none of its own."""
         return cls(input_ids=torch.zeros(1, 1, dtype=torch.long), token_weight=torch.zeros(1, 1), lengths=torch.ones(1, dtype=torch.long))
 
@@ -81,8 +77,8 @@ class ExampleReader:
         if is_conversation(prompt):
             ids, weights = self._conversation(prompt)
         else:
-            ids, start = encode_completion(self.policy, prompt, "" if prompt.answer is None else str(prompt.answer))
-            weights = [float(self.everything)] * start + [1.0] * (len(ids) - start)
+            row = self.policy.encode_completion(prompt, "" if prompt.answer is None else str(prompt.answer))
+            ids, weights = row.ids, [float(self.everything)] * row.response + [1.0] * (len(row.ids) - row.response)
         if not any(weights[1:]):
             raise ValueError(f"prompt {prompt.id!r} has no token with a weight, so there is nothing to imitate: drop the row")
         return ids, [0.0, *weights[1:]]
@@ -96,12 +92,10 @@ class ExampleReader:
         rows = [self.read(prompt) for prompt in prompts]
         for prompt, (ids, _) in zip(prompts, rows, strict=True):
             refuse_too_long(self.policy, prompt, len(ids), self.max_length)
-        lengths = torch.tensor([len(ids) for ids, _ in rows], dtype=torch.long)
-        width = int(lengths.max()) if rows else 0
         return Examples(
-            input_ids=torch.tensor([[*ids, *[0] * (width - len(ids))] for ids, _ in rows], dtype=torch.long).view(-1, width),
-            token_weight=torch.tensor([[*w, *[0.0] * (width - len(w))] for _, w in rows], dtype=torch.float32).view(-1, width),
-            lengths=lengths,
+            input_ids=padded([ids for ids, _ in rows], torch.long),
+            token_weight=padded([weights for _, weights in rows], torch.float32),
+            lengths=torch.tensor([len(ids) for ids, _ in rows], dtype=torch.long),
         )
 
     def _conversation(self, prompt: Prompt) -> tuple[list[int], list[float]]:
@@ -110,10 +104,8 @@ class ExampleReader:
         own = {i: 1.0 if given[i] is None else given[i] for i, message in enumerate(messages) if message["role"] == "assistant"}
         # where a message weighs what surrounds it, nobody needs to know where it begins
         wanted = [i for i, weight in own.items() if weight != float(self.everything)]
-        tokenizer, ends = self.policy.tokenizer, self.policy.eos_token_ids
-        eos = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else min(ends)
         try:
-            turns = tokenize_turns(tokenizer, messages, wanted, ends, eos)
+            turns = tokenize_turns(self.policy.tokenizer, messages, wanted, self.policy.eos_token_ids, self.policy.eos_token_id)
         except ValueError as error:
             raise ValueError(f"prompt {prompt.id!r}: {error}") from error
         weights = [float(self.everything)] * len(turns.ids)
@@ -139,7 +131,7 @@ def is_conversation(prompt: Prompt) -> bool:
 
 
 def asked(prompt: Prompt) -> Prompt:
-    """What is to be answered: a conversation without its last message, which is the answer; any other prompt as it is."""
+    """The prompt to be answered: a conversation without its last message, which is the answer; any other prompt as it is."""
     if not is_conversation(prompt) or prompt.messages is None:
         return prompt
     return replace(prompt, messages=prompt.messages[:-1], answer=prompt.messages[-1]["content"], meta={})

@@ -1,12 +1,32 @@
-"""What a row of preference data says: the prompt, and the completions that stand in its columns."""
+"""The columns of preference data: where the prompt and its completions stand in a row."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lightrl.types import JSON, Message, Prompt
+
+
+@dataclass(frozen=True)
+class PreferenceColumns:
+    """Names of the columns."""
+
+    chosen: str
+    """The better completion of a pair."""
+    rejected: str
+    """The worse one."""
+    completion: str
+    """A completion with a label."""
+    label: str
+    """Whether it is good."""
+
+
+def shortened(value: JSON) -> str:
+    """A value as an error shows it, in at most 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def paired_texts(prompt: Prompt, chosen: str = "chosen", rejected: str = "rejected") -> tuple[Prompt, str, str]:
@@ -28,7 +48,7 @@ def paired_texts(prompt: Prompt, chosen: str = "chosen", rejected: str = "reject
     better, worse = (_completion(asked, name, value) for name, value in zip((chosen, rejected), values, strict=True))
     if better == worse:
         raise ValueError(
-            f"prompt {prompt.id!r}: columns {chosen!r} and {rejected!r} hold the same completion {_short(better)}; drop the row"
+            f"prompt {prompt.id!r}: columns {chosen!r} and {rejected!r} hold the same completion {shortened(better)}; drop the row"
         )
     return asked, better, worse
 
@@ -46,7 +66,7 @@ def labelled_text(prompt: Prompt, completion: str = "completion", label: str = "
     """
     text, good = _completion(prompt, completion, _column(prompt, completion)), _column(prompt, label)
     if not isinstance(good, bool):
-        raise ValueError(f"prompt {prompt.id!r}: column {label!r} must hold true or false, got {type(good).__name__} {_short(good)}")
+        raise ValueError(f"prompt {prompt.id!r}: column {label!r} must hold true or false, got {type(good).__name__} {shortened(good)}")
     return text, good
 
 
@@ -77,7 +97,7 @@ def _completion(prompt: Prompt, name: str, value: JSON) -> str:
     if not isinstance(text, str):
         raise ValueError(
             f"prompt {prompt.id!r}: column {name!r} must hold a text or a list of messages {{role, content}}, got {type(text).__name__} "
-            f"{_short(text)}"
+            f"{shortened(text)}"
         )
     if not text.strip():
         raise ValueError(f"prompt {prompt.id!r}: column {name!r} holds an empty completion; drop the row")
@@ -86,7 +106,7 @@ def _completion(prompt: Prompt, name: str, value: JSON) -> str:
 
 def _last_turn(prompt: Prompt, name: str, turns: list[JSON]) -> str:
     if not turns or not all(isinstance(t, dict) and isinstance(t.get("role"), str) and isinstance(t.get("content"), str) for t in turns):
-        raise ValueError(f"prompt {prompt.id!r}: column {name!r} must hold messages {{role, content}}, got {_short(turns)}")
+        raise ValueError(f"prompt {prompt.id!r}: column {name!r} must hold messages {{role, content}}, got {shortened(turns)}")
     if turns[-1]["role"] != "assistant":
         raise ValueError(f"prompt {prompt.id!r}: column {name!r} must end with the assistant's message, got {turns[-1]['role']!r}")
     if turns[:-1] and not _same(turns[:-1], prompt):
@@ -104,8 +124,3 @@ def _same(turns: list[Message], prompt: Prompt) -> bool:
     asked = [(turn["role"], turn["content"]) for turn in prompt.messages]
     given = [(turn["role"], turn["content"]) for turn in turns]
     return given == asked or (asked[0][0] == "system" and given == asked[1:])
-
-
-def _short(value: JSON) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

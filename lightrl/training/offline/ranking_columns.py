@@ -1,12 +1,11 @@
-"""What a row of comparison data says: a prompt, its completions, and which of them are better than which."""
+"""The columns of comparison data: a prompt, its completions, and which of them are better than which."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
-from lightrl.training.offline.preference_columns import paired_texts
+from lightrl.training.offline.preference_columns import paired_texts, shortened
 from lightrl.types import JSON, Prompt
 
 
@@ -33,7 +32,7 @@ class Ranking:
     """Completions of one prompt."""
 
     prompt: Prompt
-    """What they answer."""
+    """The prompt that they answer."""
     completions: list[str]
     """K texts."""
     pairs: list[tuple[int, int]]
@@ -43,7 +42,7 @@ class Ranking:
 
 
 def read_ranking(prompt: Prompt, columns: RankingColumns) -> Ranking:
-    """What the columns of a prompt say.
+    """Read the columns of a prompt.
 
     Raises:
         ValueError: columns are missing or contradict each other, or their values are of the wrong kind; the message names the prompt.
@@ -63,9 +62,9 @@ def read_ranking(prompt: Prompt, columns: RankingColumns) -> Ranking:
 
 
 def _texts(prompt: Prompt, name: str) -> list[str]:
-    value = prompt.columns[name]
+    value: JSON = prompt.columns[name]
     if not isinstance(value, list) or len(value) < 2 or not all(isinstance(text, str) and text.strip() for text in value):
-        raise ValueError(f"prompt {prompt.id!r}: column {name!r} must hold a list of two or more texts, none empty; got {_short(value)}")
+        raise ValueError(f"prompt {prompt.id!r}: column {name!r} must hold a list of two or more texts, none empty; got {shortened(value)}")
     return list(value)
 
 
@@ -81,7 +80,7 @@ def _order(prompt: Prompt, columns: RankingColumns, count: int) -> list[float]:
     if not isinstance(values, list) or len(values) != count or not all(map(_is_number, values)):
         raise ValueError(
             f"prompt {prompt.id!r}: column {given[0]!r} must hold one finite number for each of the {count} completions, got "
-            f"{_short(values)}"
+            f"{shortened(values)}"
         )
     return [-float(v) for v in values] if given[0] == columns.ranks else [float(v) for v in values]
 
@@ -94,17 +93,12 @@ def _pairs(texts: list[str], order: list[float]) -> list[tuple[int, int]]:
 def _margin(prompt: Prompt, columns: RankingColumns) -> float:
     if columns.margin is None:
         return 0.0
-    value: Any = prompt.columns.get(columns.margin)
+    value: JSON = prompt.columns.get(columns.margin)
     if not _is_number(value) or float(value) < 0:
-        got = _short(value) if columns.margin in prompt.columns else f"no such column; it has: {', '.join(prompt.columns)}"
+        got = shortened(value) if columns.margin in prompt.columns else f"no such column; it has: {', '.join(prompt.columns)}"
         raise ValueError(f"prompt {prompt.id!r}: column {columns.margin!r} must hold a margin, a finite number of 0 or more; got {got}")
     return float(value)
 
 
 def _is_number(value: JSON) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _short(value: JSON) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

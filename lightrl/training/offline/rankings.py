@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from lightrl.policy.reward_network import RewardNetwork
+from lightrl.training.offline.offline_rows import OfflineRows
 from lightrl.training.offline.ranking_columns import RankingColumns, read_ranking
-from lightrl.types import Prompt, Rows
+from lightrl.types import Prompt
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Comparisons:
 
 
 @dataclass(kw_only=True)
-class Rankings(Rows):
+class Rankings(OfflineRows):
     """Prompts with the completions that are compared."""
 
     conversations: list[list[list[int]]]
@@ -37,11 +38,6 @@ class Rankings(Rows):
     """For each of N prompts its comparisons: numbers of the better and of the worse completion."""
     margin: Tensor
     """`[N]` f64, of every comparison of the prompt."""
-    lengths: Tensor
-    """`[N]` int64: tokens of the prompt's longest conversation."""
-
-    def __len__(self) -> int:
-        return len(self.lengths)
 
     @property
     def sequences(self) -> int:
@@ -49,9 +45,9 @@ class Rankings(Rows):
         return max(map(len, self.conversations), default=1)
 
     @property
-    def informative(self) -> int:
-        """Prompts with something to compare."""
-        return sum(map(bool, self.pairs))
+    def zero_variance(self) -> int:
+        """How many prompts have completions that all rank alike."""
+        return sum(not pairs for pairs in self.pairs)
 
     def rows(self) -> tuple[Tensor, Tensor]:
         """`[R, L]` ids of all completions, padded on the right, and `[R]` the position of the last token of each."""
@@ -69,33 +65,19 @@ class Rankings(Rows):
         return Comparisons(better, worse, 1.0 / prompt.bincount(minlength=len(self)).double()[prompt], self.margin[prompt])
 
     @classmethod
-    def nothing(cls) -> Rankings:
+    def dummy(cls) -> Rankings:
         """One conversation of one token and no comparison, for a rank that has none in a step that other ranks make."""
         return cls(conversations=[[[0]]], pairs=[[]], margin=torch.zeros(1, dtype=torch.float64), lengths=torch.ones(1, dtype=torch.long))
 
 
+@dataclass(frozen=True)
 class RankingReader:
     """Encodes ranked completions with a reward network's tokens."""
 
-    def __init__(self, network: RewardNetwork, columns: RankingColumns) -> None:
-        """
-        Args:
-            network: whose tokens they are.
-            columns: where the completions stand.
-        """
-        self.network, self.columns = network, columns
-        self.seen = self.tied = 0
-        """Prompts that were measured, and how many of them have nothing to compare."""
-
-    def longest(self, prompt: Prompt) -> list[int]:
-        """The longest conversation of a prompt, by which it is measured.
-
-        Raises:
-            ValueError: its columns cannot be read.
-        """
-        ranking = read_ranking(prompt, self.columns)
-        self.seen, self.tied = self.seen + 1, self.tied + (not ranking.pairs)
-        return max((self.network.encode(ranking.prompt, text) for text in ranking.completions), key=len)
+    network: RewardNetwork
+    """Whose tokens they are."""
+    columns: RankingColumns
+    """Where the completions stand."""
 
     def encode(self, prompts: Sequence[Prompt]) -> Rankings:
         """A batch of prompts.
@@ -111,3 +93,26 @@ class RankingReader:
             margin=torch.tensor([one.margin for one in read], dtype=torch.float64),
             lengths=torch.tensor([max(map(len, ids)) for ids in conversations], dtype=torch.long),
         )
+
+
+class RankingMeasure:
+    """Gives the longest conversation of each prompt, and counts the prompts whose completions all rank alike."""
+
+    def __init__(self, reader: RankingReader) -> None:
+        """
+        Args:
+            reader: encodes the prompts.
+        """
+        self._reader = reader
+        self.prompts = self.zero_variance = 0
+        """Prompts that were measured, and how many of them have nothing to compare."""
+
+    def longest_sequence(self, prompt: Prompt) -> list[int]:
+        """The longest conversation of a prompt, by which it is measured.
+
+        Raises:
+            ValueError: its columns cannot be read.
+        """
+        rankings = self._reader.encode([prompt])
+        self.prompts, self.zero_variance = self.prompts + 1, self.zero_variance + rankings.zero_variance
+        return max(rankings.conversations[0], key=len)

@@ -32,7 +32,7 @@ from lightrl.config.building import Builder
 from lightrl.config.resolve import resolve
 from lightrl.config.settings import read_words
 from lightrl.testing import quiet_trainer
-from lightrl.training.offline.offline_batch import partners
+from lightrl.training.offline.mismatched import PlacedRow, partners
 from lightrl.training.offline.pairs import encode_pairs
 from lightrl.training.offline.reference_cache import ReferenceCache
 from lightrl.types import JSON
@@ -213,7 +213,7 @@ def test_kto_reports_its_reference_point_and_the_margin_between_labels(tmp_path:
 
 
 def test_a_partner_has_another_prompt_and_does_not_depend_on_the_ranks() -> None:
-    rows = [("c", "two", "y"), ("a", "one", "x"), ("b", "one", "z")]
+    rows = [PlacedRow("c", "two", "y"), PlacedRow("a", "one", "x"), PlacedRow("b", "one", "z")]
     assert partners(rows, rows) == ["x", "y", "y"]
     assert partners(rows[1:], rows[::-1]) == ["y", "y"]
     assert partners(rows[1:], rows[1:]) == [None, None]

@@ -1,0 +1,96 @@
+"""The rows of one step of preference optimisation, and the losses that an objective gives them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+from torch import Tensor
+
+from lightrl.parts.objective import Likelihood, Objective
+from lightrl.policy.policy import Policy
+from lightrl.statistic import Statistics
+from lightrl.training.offline.offline_rows import OfflineRows
+from lightrl.training.offline.preference_columns import PreferenceColumns
+from lightrl.training.offline.sequence_logprobs import TokenLogProbs
+from lightrl.types import Prompt
+
+R = TypeVar("R", bound=OfflineRows)
+O = TypeVar("O", bound=Objective)  # noqa: E741 - stands for objective
+
+
+class PolicyLogProbs(Protocol):
+    """The policy's log-probs of whole completions, without gradient; every rank calls it."""
+
+    def __call__(self, input_ids: Tensor, mask: Tensor) -> Tensor:
+        """`[N]` of `[N, L]` ids and masks."""
+
+
+class ReferenceLogProbs(Protocol):
+    """The reference's log-probs of whole completions; every rank calls it."""
+
+    def __call__(self, input_ids: Tensor, mask: Tensor, keep: bool = True) -> Tensor:
+        """`[N]` of `[N, L]` ids and masks; `keep=False` for rows that will not come again."""
+
+
+class ObjectiveBatch(ABC, Generic[R, O]):
+    """Rows of this rank and their objective."""
+
+    def __init__(self, policy: Policy, objective: O, prompts: list[Prompt], columns: PreferenceColumns, max_length: int | None) -> None:
+        """
+        Args:
+            policy: that is trained.
+            objective: gives the losses.
+            prompts: of this rank; may be none.
+            columns: which hold the completions.
+            max_length: most tokens of a row; None: as many as the policy takes.
+        """
+        self.policy, self.objective, self.max_length = policy, objective, max_length
+        self.rows = self.encode(prompts, columns)
+
+    @staticmethod
+    @abstractmethod
+    def sequences_of(prompt: Prompt, columns: PreferenceColumns, policy: Policy) -> list[list[int]]:
+        """The ids of each completion of one prompt, prompt included, of any length."""
+
+    @abstractmethod
+    def encode(self, prompts: list[Prompt], columns: PreferenceColumns) -> R:
+        """The rows of the prompts."""
+
+    @property
+    @abstractmethod
+    def prompts(self) -> list[Prompt]:
+        """The prompts that the completions answer, one per row."""
+
+    @abstractmethod
+    def tokens(self) -> int:
+        """Tokens of all completions."""
+
+    @abstractmethod
+    def prepare(self, policy: PolicyLogProbs, reference: ReferenceLogProbs | None, gather: Callable[[Any], list[Any]]) -> None:
+        """Compute what has no gradient; every rank calls it.
+
+        Args:
+            policy: log-probs under the policy as it is.
+            reference: log-probs under the reference; None: nothing needs them.
+            gather: gives what every rank passed to it.
+        """
+
+    @abstractmethod
+    def losses(self, micro: R, token_logprobs: TokenLogProbs) -> tuple[Tensor, Statistics]:
+        """`[n]` losses of a micro-batch, with statistics per row."""
+
+    @abstractmethod
+    def evaluate(self, policy: PolicyLogProbs) -> tuple[Tensor, Statistics]:
+        """`[N]` losses of all rows without gradient, with statistics per row; every rank calls it."""
+
+    @staticmethod
+    def with_differences(numbers: dict[str, float]) -> dict[str, float]:
+        """The reduced numbers, with those added that are differences of means."""
+        return numbers
+
+
+def likelihood(logprobs: Tensor, tokens: Tensor, reference: Tensor | None) -> Likelihood:
+    """Of n completions, in the type of the policy's log-probs."""
+    return Likelihood(logprobs, tokens.to(logprobs), None if reference is None else reference.to(logprobs))

@@ -1,0 +1,142 @@
+"""Training on given rows: steps, epochs, and the evaluation on held-out rows."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
+from torch import Tensor
+
+from lightrl.data.loaders import PromptBatch
+from lightrl.ops.batching import micro_batches, split_to
+from lightrl.parts.engine import RolloutEngine
+from lightrl.parts.reward import Reward
+from lightrl.policy.source import PolicySource
+from lightrl.training.evaluation import Evaluation
+from lightrl.training.offline.offline_rows import OfflineRows
+from lightrl.training.optimizer_step import MicroBatchLoss
+from lightrl.training.policy_module import PolicyModule
+from lightrl.types import Prompt
+
+R = TypeVar("R", bound=OfflineRows)
+
+Cut = Callable[[Tensor, int | None], list[Tensor]]
+"""Gives the rows of each micro-batch, from the lengths of all rows and the budget of tokens."""
+
+ENDLESS_EPOCH = 1000
+"""Steps in an epoch of a source without an end."""
+
+
+class OfflineModule(PolicyModule):
+    """Learns from given rows. One training step is one optimizer step on `batch_size` rows; an epoch passes over all rows once."""
+
+    def __init__(
+        self,
+        policy: PolicySource,
+        batch_size: int,
+        rewards: dict[str, Reward],
+        engine: RolloutEngine,
+        micro_batch_tokens: int | None,
+        optimizer: OptimizerCallable,
+        lr_scheduler: LRSchedulerCallable | None,
+        max_grad_norm: float | None,
+        evaluation: Evaluation,
+    ) -> None:
+        """
+        Args:
+            policy: which policy is trained.
+            batch_size: rows per optimizer step over all ranks; a multiple of their number.
+            rewards: how sampled completions of the validation prompts are scored, by name; none: nothing is sampled.
+            engine: who generates completions.
+            micro_batch_tokens: padded tokens per forward and backward pass; None: all at once.
+            optimizer: of all trainable parameters.
+            lr_scheduler: stepped after every optimizer step; None: a constant rate.
+            max_grad_norm: gradients are scaled down to this norm; None: never.
+            evaluation: how validation and test draw completions.
+
+        Raises:
+            ValueError: batch_size below 1.
+        """
+        super().__init__(policy, rewards, engine, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation)
+        if batch_size < 1:
+            raise ValueError(f"model.batch_size must be 1 or more, got {batch_size}")
+        self.batch_size = batch_size
+
+    @abstractmethod
+    def learn(self, prompts: list[Prompt]) -> None:
+        """Make one optimizer step on these rows of this rank, by `descend`, and report on it."""
+
+    @abstractmethod
+    def evaluate_rows(self, prompts: list[Prompt]) -> list[Prompt]:
+        """Report on held-out rows, and give the prompts that are to be completed if rewards score completions; every rank calls it."""
+
+    def derived(self, numbers: dict[str, float]) -> dict[str, float]:
+        """The reduced numbers of a step or an evaluation, with those that follow from them."""
+        return numbers
+
+    def configure_model(self) -> None:
+        """Build the models, once the batch is found to fit the ranks."""
+        ranks = self.adapter.world_size
+        if self.batch_size % ranks:
+            raise ValueError(f"model.batch_size is {self.batch_size}, which {ranks} ranks cannot share evenly: give a multiple of {ranks}")
+        super().configure_model()
+
+    def steps_per_epoch(self, prompts: int | None) -> int:
+        """Steps that pass over all rows once; an endless source has epochs of `ENDLESS_EPOCH` steps."""
+        return ENDLESS_EPOCH if prompts is None else math.ceil(prompts / self.batch_size)
+
+    def training_step(self, batch: object, batch_idx: int) -> None:
+        """Draw a batch of rows, and make one optimizer step on it."""
+        self.learn(self.prompt_data.draw(self.batch_size // self.adapter.world_size))
+        self.numbers = self.derived(self.reduced_ledger())
+        self.log_dict(self.numbers, on_step=True, on_epoch=False, batch_size=1)
+
+    def descend(self, rows: R, loss_of: Callable[[R], MicroBatchLoss], cut: Cut = micro_batches) -> None:
+        """Make one optimizer step on rows.
+
+        Args:
+            rows: of this rank.
+            loss_of: the share of a micro-batch in the sum over the step and all ranks, logged as `loss`, with statistics.
+            cut: which rows make a micro-batch.
+        """
+        with self.phase("optimize"):
+            self.step_on(rows, rows.lengths, loss_of, sequences=rows.sequences, cut=cut)
+
+    def passes(self, rows: R, dummy: R, cut: Cut = micro_batches) -> Iterator[tuple[list[int], R]]:
+        """Cut rows into micro-batches for an evaluation, as many on every rank, since all of them take part in each forward pass.
+
+        Args:
+            rows: of this rank; may be none.
+            dummy: a row for a rank that has none left.
+            cut: which rows make a micro-batch.
+
+        Returns:
+            The numbers of the rows, none for a dummy, and the rows themselves on the device.
+        """
+        budget = self.micro_batch_tokens
+        cuts = cut(rows.lengths, None if budget is None else budget // rows.sequences)
+        for index in split_to(cuts, self.adapter.largest(len(cuts))):
+            yield index.tolist(), (rows.select(index) if len(index) else dummy).to(self.device)
+
+    def validation_step(self, batch: PromptBatch, batch_idx: int) -> None:
+        """Evaluate one batch of held-out rows, and sampled completions of their prompts if rewards score them."""
+        asked = self._evaluated(batch.prompts)
+        if self.rewards is not None:
+            super().validation_step(PromptBatch(asked), batch_idx)
+
+    def test_step(self, batch: PromptBatch, batch_idx: int) -> None:
+        """Evaluate one batch of test rows, and sampled completions of their prompts if rewards score them."""
+        asked = self._evaluated(batch.prompts)
+        if self.rewards is not None:
+            super().test_step(PromptBatch(asked), batch_idx)
+
+    def _evaluated(self, prompts: list[Prompt]) -> list[Prompt]:
+        self.on_phase("evaluating")
+        return self.evaluate_rows(prompts)
+
+    def _log_evaluation(self, stage: str) -> None:
+        numbers = self.derived(self._evaluation_ledger.reduce(self.adapter.gather))
+        self.log_dict({f"{stage}/{name}": value for name, value in numbers.items()}, batch_size=1)
