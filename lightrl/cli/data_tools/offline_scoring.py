@@ -18,6 +18,7 @@ from lightrl.config.resolve import Resolved
 from lightrl.data.completion_file import CompletionFile
 from lightrl.parts.reward import BatchReward
 from lightrl.policy.encoding import encode_sampled
+from lightrl.policy.tokenizer import Tokenizer
 from lightrl.rewards.findings import Findings
 from lightrl.rewards.given_completions import Encode, GivenCompletions, score_completions
 from lightrl.rewards.reward_set import RewardSet
@@ -45,7 +46,11 @@ def encode_with(rewards: RewardSet, resolved: Resolved, builder: Builder, wanted
         raise ConfigError(
             "model.policy", f"not given, and its tokenizer is needed: {why}.", "Type for example: --model.policy PretrainedPolicy"
         )
-    tokenizer = builder.build(resolved.model.value("policy"), "model.policy").tokenizer()
+    return encoder_of(builder.build(resolved.model.value("policy"), "model.policy").tokenizer())
+
+
+def encoder_of(tokenizer: Tokenizer) -> Encode:
+    """Tokens as the policy of this tokenizer would have sampled them; a completion that was cut off has no EOS."""
 
     def encode(prompt: Prompt, text: str, finish_reason: str) -> tuple[list[int], int]:
         encoded = encode_sampled(tokenizer, prompt, text, tokenizer.eos_token_id if finish_reason == "stop" else None)

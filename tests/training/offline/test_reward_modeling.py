@@ -230,10 +230,10 @@ def test_prediction_scores_completions_in_their_order(tmp_path: Path) -> None:
 
 
 def test_a_rank_without_prompts_takes_part_with_a_row_that_is_compared_with_nothing() -> None:
-    nothing = Rankings.nothing()
-    assert nothing.informative == 0
-    assert len(nothing.comparisons().better) == 0
-    assert nothing.rows()[0].shape == (1, 1)
+    dummy = Rankings.dummy()
+    assert dummy.zero_variance == len(dummy) == 1
+    assert len(dummy.comparisons().better) == 0
+    assert dummy.rows()[0].shape == (1, 1)
 
 
 def pair(**columns: Any) -> Prompt:
@@ -305,7 +305,7 @@ def test_rows_of_a_file_are_read_as_they_are(tmp_path: Path) -> None:
     assert rankings.conversations == [[[3, 15, 3, 1], [3, 15, 4, 1]]]
 
 
-@pytest.mark.parametrize(("changes", "message"), [({"batch_size": 0}, "batch_size >= 1"), ({"centring": -0.1}, "centring >= 0")])
+@pytest.mark.parametrize(("changes", "message"), [({"batch_size": 0}, "model.batch_size"), ({"centring": -0.1}, "model.centring")])
 def test_settings_out_of_range_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         module(**changes)
