@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +137,7 @@ def json_lines(path: Path) -> Iterator[Record]:
                 yield f"{path.name}:{number}", _json_object(f"{path}:{number}", line)
 
 
-def _decoded(path: Path, lines: Any) -> Iterator[str]:
+def _decoded(path: Path, lines: Iterable[str]) -> Iterator[str]:
     try:
         yield from lines
     except (UnicodeDecodeError, gzip.BadGzipFile, EOFError) as error:

@@ -10,7 +10,7 @@ from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities import rank_zero_warn
 
 from lightrl.data.lengths import Encode, measure_source, refuse_too_long
-from lightrl.data.loaders import PromptBatches, StepNumbers
+from lightrl.data.loaders import PromptBatch, PromptBatches, StepNumbers
 from lightrl.data.order import ENDLESS_SAMPLE, must_be_the_same, order_of
 from lightrl.data.selection import Selection, hold_out, without
 from lightrl.data.stream import PromptStream
@@ -115,7 +115,9 @@ class PromptData(LightningDataModule):
 
     def train_dataloader(self) -> StepNumbers:
         """One tick per training step; the step draws its prompts itself."""
-        module: Any = self.trainer.lightning_module  # type: ignore[union-attr]
+        module = getattr(self.trainer, "lightning_module", None)
+        if module is None:
+            raise ValueError("the training prompts belong to a run: give the data module to trainer.fit")
         return StepNumbers(module.steps_per_epoch(self._sources["train"].size))
 
     def val_dataloader(self) -> PromptBatches | list[Any]:
@@ -130,7 +132,7 @@ class PromptData(LightningDataModule):
         """Batches of test prompts, or of validation prompts without them."""
         return self._batches("test" if "test" in self._sources else "validation")
 
-    def transfer_batch_to_device(self, batch: Any, device: Any, dataloader_idx: int) -> Any:
+    def transfer_batch_to_device(self, batch: PromptBatch, device: object, dataloader_idx: int) -> PromptBatch:
         """Prompts hold no tensors; Lightning would take their frozen dataclass apart."""
         return batch
 

@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from string import Formatter
-from typing import Any
 
 from lightrl.data.content import content_hash
 from lightrl.data.turn_weights import TURN_WEIGHTS, turn_weights
@@ -153,11 +152,11 @@ def _messages(place: str, column: str, value: JSON) -> tuple[Message, ...]:
     return tuple({"role": turn["role"], "content": turn["content"]} for turn in value)
 
 
-def _is_message(turn: Any) -> bool:
+def _is_message(turn: object) -> bool:
     return isinstance(turn, dict) and isinstance(turn.get("role"), str) and isinstance(turn.get("content"), str)
 
 
-def _json(place: str, column: str, value: Any) -> JSON:
+def _json(place: str, column: str, value: object) -> JSON:
     culprit = _not_json(value)
     if culprit is not None:
         raise ValueError(
@@ -167,7 +166,7 @@ def _json(place: str, column: str, value: Any) -> JSON:
     return value
 
 
-def _not_json(value: Any) -> str | None:
+def _not_json(value: object) -> str | None:
     if value is None or isinstance(value, (bool, int, float, str)):
         return None
     if isinstance(value, dict):
