@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lightrl.config.choice import Choice
-from lightrl.config.error_key import from_checkpoint, objects_at_work, refused_on_purpose
+from lightrl.config.error_key import from_checkpoint, objects_at_work, refusals_of_lightning, refused_on_purpose
 from lightrl.config.errors import ConfigError
 from lightrl.config.plain_values import as_object
 from lightrl.config.slots import Slot
@@ -65,15 +65,12 @@ class Builder:
         Raises:
             ConfigError: something was refused.
         """
-        from lightning.fabric.utilities.exceptions import MisconfigurationException
-        from lightning.fabric.utilities.rank_zero import rank_zero_only
-
         try:
             yield
-        except (ValueError, MisconfigurationException) as error:
-            if not refused_on_purpose(error):
+        except Exception as error:
+            if not isinstance(error, (ValueError, *refusals_of_lightning())) or not refused_on_purpose(error):
                 raise
-            if from_checkpoint(error) and getattr(rank_zero_only, "rank", None):
+            if from_checkpoint(error) and _rank():
                 # every rank reads the same and refuses it; one says so
                 raise SystemExit(2) from error
             stated = str(error).startswith(("model.", "data.", "trainer."))
@@ -83,3 +80,10 @@ class Builder:
         """The key of the innermost object of the config whose method was being called."""
         known = (self._built[id(thing)][0] for thing in objects_at_work(error) if id(thing) in self._built)
         return next(known, "")
+
+
+def _rank() -> int:
+    """Of this process; 0 before there are several."""
+    from lightning.fabric.utilities.rank_zero import rank_zero_only
+
+    return getattr(rank_zero_only, "rank", None) or 0

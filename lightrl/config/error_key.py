@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from types import TracebackType
 
@@ -15,9 +16,16 @@ LOADS = ("load_checkpoint", "on_load_checkpoint")
 
 def refused_on_purpose(error: Exception) -> bool:
     """Whether Lightning, lightrl or a plugin has refused something before the first step; anything else is a fault of the program."""
+    return not _came_out_of(error, STEPS) and (isinstance(error, refusals_of_lightning()) or _raised_by_ours(error))
+
+
+def refusals_of_lightning() -> tuple[type[Exception], ...]:
+    """The class of Lightning's own refusals; none where Lightning is not loaded, since loading it takes seconds."""
+    if "lightning.fabric" not in sys.modules:
+        return ()
     from lightning.fabric.utilities.exceptions import MisconfigurationException
 
-    return not _came_out_of(error, STEPS) and (isinstance(error, MisconfigurationException) or _raised_by_ours(error))
+    return (MisconfigurationException,)
 
 
 def from_checkpoint(error: Exception) -> bool:
