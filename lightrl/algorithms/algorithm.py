@@ -76,7 +76,7 @@ class Algorithm(Declared):
 
     @property
     def needs(self) -> frozenset[str]:
-        """What the parts together want the core to compute."""
+        """The numbers that the parts together want the core to compute."""
         return frozenset().union(*(part.needs for part in self.parts.values()))
 
     @property

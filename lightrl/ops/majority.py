@@ -1,4 +1,4 @@
-"""What the completions of a prompt agree on, and whether it is right."""
+"""Majority votes: the answer that most completions of a prompt give, and whether it is right."""
 
 from collections import Counter
 from collections.abc import Sequence

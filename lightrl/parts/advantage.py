@@ -18,7 +18,7 @@ from lightrl.types import Experience, Statistics
 
 @dataclass(frozen=True)
 class Advantages:
-    """What an advantage part returns for the rows of all ranks."""
+    """The result of an advantage part for the rows of all ranks."""
 
     advantages: Tensor
     """`[N, L]`, 0 outside the response and on rows that are not scorable."""
@@ -32,11 +32,11 @@ class Advantage(Part):
     """Turns the rewards of a rollout into an advantage per token."""
 
     baseline: Literal["group", "batch", "values", "none"] = "none"
-    """What the reward is compared with; `group` wants groups of two and more, `values` a critic."""
+    """The reward is compared with this; `group` wants groups of two and more, `values` a critic."""
     needs_extras: frozenset[str] = frozenset()
     """Names of what it reads in `experience.extras`, for a sampler to leave there."""
     against: str = ""
-    """What the reward is compared with in words, where `baseline` does not say it; for tables that compare algorithms."""
+    """The baseline in words, where `baseline` does not say it; for tables that compare algorithms."""
     imitates: bool = False
     """Every completion gets the same, and a token weight has to choose which ones are learnt from."""
     level: Literal["completion", "token"] = "completion"
@@ -131,7 +131,7 @@ class LeaveOneOut(Advantage):
 
 
 class DiscountedReturn(Advantage):
-    """What is still to come, compared with nothing.
+    """The discounted sum of the rewards that are still to come, compared with nothing.
 
     G_t = sum_{k >= t} gamma^(k - t) r_k over the response tokens; with gamma 1 and one reward at the end, A_t = R.
 

@@ -22,7 +22,7 @@ class Aggregation(Part):
     divides_by_row_length: bool = False
     """A row's tokens share one weight of the row: what row-constant surrogates need."""
     length_bias: str = "not stated"
-    """What a completion's length does to the weight of its tokens, in a few words, for tables that compare algorithms."""
+    """The effect of a completion's length on the weight of its tokens, in a few words, for tables that compare algorithms."""
 
     @abstractmethod
     def weights(self, token_weight: Tensor, group: Tensor, denominators: Denominators) -> Tensor:

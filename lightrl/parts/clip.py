@@ -14,7 +14,7 @@ from lightrl.types import Statistics
 
 @dataclass(frozen=True)
 class Surrogate:
-    """What a clip scheme returns for a micro-batch of n rows and L positions."""
+    """The result of a clip scheme for a micro-batch of n rows and L positions."""
 
     loss: Tensor
     """`[n, L]`, to be minimised, one value per token, not reduced; anything where the mask is False."""

@@ -21,7 +21,7 @@ class Critic(Part):
     learning_rate: float | None
     """Of the critic's own parameter group; None takes the policy's."""
     aggregation: Aggregation
-    """What a token weighs in the value loss."""
+    """The weight of a token in the value loss."""
     own_trunk: bool = False
     """It is a network beside the policy's, and not a head on it."""
     warmup_rollouts: int = 0

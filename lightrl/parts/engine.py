@@ -12,7 +12,7 @@ from lightrl.types import Prompt, Rollout
 
 
 class SampledPolicy(Protocol):
-    """What an engine asks of a policy; `lightrl.Policy` is one."""
+    """The members of a policy that an engine uses; `lightrl.Policy` has them."""
 
     model: Any
     """A causal LM as transformers has them."""
@@ -75,7 +75,7 @@ class RolloutEngine(Part):
         """Take the policy's present weights; called before `generate` whenever they may have changed.
 
         Args:
-            policy: with whole weights.
+            policy: with its weights gathered on this rank.
             version: optimizer steps behind them, to be stamped on the rows as `policy_version`.
         """
 

@@ -18,11 +18,11 @@ class KLController(Part):
     """Moves the KL coefficients between rollouts."""
 
     unit: Literal["row", "token"] = "row"
-    """What the KL is a mean over: rows (each the sum of its tokens), or tokens."""
+    """The KL is a mean over rows (each the sum of its tokens), or over tokens."""
 
     @abstractmethod
     def factor(self, kl: float, rows: int) -> float:
-        """What the coefficients are multiplied by after a rollout.
+        """The factor on the coefficients after a rollout.
 
         Args:
             kl: of the rollout in nats per `unit`.
@@ -68,7 +68,7 @@ class KL(Part):
 
     @property
     def unit(self) -> Literal["row", "token"]:
-        """What the KL that `observe` is told is a mean over."""
+        """The KL that `observe` is told is a mean over rows, or over tokens."""
         return "row"
 
     @property

@@ -14,7 +14,7 @@ from lightrl.statistic import WithStatistics
 
 @dataclass(frozen=True)
 class Likelihood:
-    """What the policy says of n completions, and what the reference says of them."""
+    """The log-probs of n completions, under the policy and under the reference."""
 
     logprob: Tensor
     """`[n]` log pi(y | x), summed over the tokens of the completion, EOS included; may carry the gradient."""
@@ -73,7 +73,7 @@ class LabelledObjective(Objective):
     """`prepare` is called before each step."""
 
     def prepare(self, mismatched: Likelihood) -> dict[str, Tensor]:
-        """What the losses of one optimizer step have in common, computed once without gradient.
+        """The numbers that all losses of one optimizer step share, computed once without gradient.
 
         Args:
             mismatched: of every prompt of the step and of all ranks, with the completion of the next prompt.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lightrl.types import Rollout, WithStatistics
 
 RowScore = float | int | bool | Sequence[float] | None
-"""What a row scores: a number for the row, one number per response token, or None to abstain."""
+"""The score of a row: a number for the row, one number per response token, or None to abstain."""
 Runs = Literal["inline", "process", "async"]
 """Where a reward runs: in the training process, in worker processes that can be killed, or in an event loop."""
 
@@ -26,7 +26,7 @@ TIMEOUT_S = 10.0
 WORKERS = 2
 """Worker processes of a reward where nothing else is said."""
 MEMORY_MB = 4096
-"""What a worker process may take beyond its start where nothing else is said."""
+"""Megabytes that a worker process may take beyond its start where nothing else is said."""
 
 
 class Reward(Part):

@@ -16,7 +16,7 @@ Reduction = Literal["mean", "sum", "max", "min"]
 
 
 class Collection(Protocol):
-    """What a sampler works with. The first three are collective: every rank calls them equally often."""
+    """The tools of a sampler. The first three methods are collective: every rank calls them equally often."""
 
     prompts: int
     """How many prompts (groups) this rank's batch should hold."""

@@ -27,7 +27,7 @@ class RewardShaping(Part):
 
 
 class OutcomeShaping(RewardShaping):
-    """What PPO's predecessors did to a row's score: a limit, a fine for answers without an end, and where it is paid.
+    """A limit on the score of a row, a fine for answers without an end, and the place where the score is paid.
 
     R' = clip(R, -limit, limit) - missing_eos_penalty [cut at the token limit], with R the sum of a row's rewards; paid on the last
     response token, or R' / L_i on each of the L_i response tokens.

@@ -41,7 +41,7 @@ class Task:
     entry_point: str | None = None
     """An expression for the candidate, such as `add` or `Solution().add`; None: the tests name what they use."""
     in_place: bool = False
-    """What the program changes in its arguments is seen by the tests."""
+    """The tests see the changes that the program makes to its arguments."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def _written(descriptor: int, left: memoryview) -> memoryview:
 
 
 def _read_verdicts(stream: Readable, seconds: float) -> bytes:
-    """What the examiner says, until it ends or the program's time is over, which begins when the examiner says so."""
+    """The messages of the examiner, until it ends or the program's time is over, which begins when the examiner says so."""
     said, deadline, started = bytearray(), time.monotonic() + START_S, False
     with selectors.DefaultSelector() as ready:
         ready.register(stream, selectors.EVENT_READ)

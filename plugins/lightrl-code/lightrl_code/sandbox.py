@@ -26,7 +26,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class Limits:
-    """What one run may use."""
+    """The limits of one run."""
 
     seconds: float = 10.0
     """Wall time of the program; a little more of processor time, in which its start is counted."""

@@ -1,4 +1,4 @@
-"""What a prompt's completions have scored over all its uses, in three numbers."""
+"""The scores of a prompt's completions over all its uses, in three numbers."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ import re
 
 NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 NO_KEY = "none"
-"""What a server that wants no key is sent: without any, the client would look for one in the environment."""
+"""The key sent to a server that wants none: without any, the client would look for one in the environment."""
 
 
 class ApiKey:
@@ -33,7 +33,7 @@ class ApiKey:
             )
 
     def value(self) -> str:
-        """What is sent."""
+        """The key that is sent."""
         return self._secret() or NO_KEY
 
     def redact(self, text: str) -> str:

@@ -19,7 +19,7 @@ class Form(Generic[T]):
     name: str
     """Of the field."""
     wanted: str
-    """What the judge is told to put there."""
+    """The content that the judge is told to put there."""
     schema: dict[str, Any]
     """JSON schema of the field."""
     read: Callable[[Any], T]
@@ -27,7 +27,7 @@ class Form(Generic[T]):
 
     @property
     def response_format(self) -> dict[str, Any]:
-        """What makes a server force replies into this form: first the reason, then the field."""
+        """The request that makes a server force replies into this form: first the reason, then the field."""
         schema = {
             "type": "object",
             "properties": {"reason": {"type": "string"}, self.name: self.schema},
@@ -37,7 +37,7 @@ class Form(Generic[T]):
         return {"type": "json_schema", "json_schema": {"name": self.name, "strict": True, "schema": schema}}
 
     def complaint(self, error: UnreadableError) -> str:
-        """What a judge is told whose reply could not be read."""
+        """The message to a judge whose reply could not be read."""
         return f'That reply cannot be read: {error}. Reply with nothing but the JSON object {{"{self.name}": {self.wanted}}}.'
 
     def parse(self, reply: str) -> T:

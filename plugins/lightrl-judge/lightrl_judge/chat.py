@@ -68,7 +68,7 @@ class Chat:
         importlib.import_module("openai")
 
     async def reply(self, messages: Messages, response_format: dict[str, Any] | None = None) -> str:
-        """What the model says to a conversation.
+        """The reply of the model to a conversation.
 
         Args:
             messages: the conversation.

@@ -1,4 +1,4 @@
-"""What all judges among the rewards share: the endpoint, its cost, and how often an unreadable reply is asked for again."""
+"""The base of all judges among the rewards: the endpoint, its cost, and how often an unreadable reply is asked for again."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ class Judge(AsyncReward):
         return self._budget.news()
 
     def state_dict(self) -> dict[str, Any]:
-        """What was used of the budget."""
+        """The part of the budget that was used."""
         return {"requests": self._budget.requests, "tokens": self._budget.tokens}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

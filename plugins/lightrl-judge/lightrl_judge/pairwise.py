@@ -19,12 +19,12 @@ TEMPLATE = "<question>\n{prompt}\n</question>\n\n<answer A>\n{a}\n</answer A>\n\
 
 Winner = Literal["a", "b", "tie"]
 PLACES = ("A", "B", "tie")
-"""What the judge may answer."""
+"""The answers that the judge may give."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a judge said of two completions a and b."""
+    """The verdict of a judge on two completions a and b."""
 
     forward: Winner
     """Asked with a in the first place."""

@@ -1,4 +1,4 @@
-"""What stands in a judge's reply."""
+"""Reads the reply of a judge."""
 
 import json
 import re

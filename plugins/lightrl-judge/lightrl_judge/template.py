@@ -48,7 +48,7 @@ class Template:
 
 
 def conversation(prompt: Prompt) -> str:
-    """What was asked, as text: a single message by itself, of several each with its role."""
+    """The prompt as text: a single message by itself, of several each with its role."""
     if prompt.text is not None:
         return prompt.text
     messages = prompt.messages or ()

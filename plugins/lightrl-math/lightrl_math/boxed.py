@@ -36,12 +36,12 @@ class Boxed(Verdict):
         return self.verdict(None if said is None else said == plain(expected if boxed is None else boxed))
 
     def answer_in(self, completion: str) -> str | None:
-        """What the last box holds, without what does not count; None without a closed box that holds something."""
+        """The content of the last box, without what does not count; None without a closed box that holds something."""
         return boxed_answer(completion)
 
 
 def boxed_answer(completion: str) -> str | None:
-    """What the last closed box of a completion holds, without what does not count; None if that is nothing."""
+    """The content of the last closed box of a completion, without what does not count; None if that is nothing."""
     found = last_box(completion)
     closed = found is not None and not completion.endswith(found)
     return (plain(found) or None) if closed and found is not None else None

@@ -4,7 +4,7 @@ BOX = r"\boxed{"
 
 
 def last_box(text: str) -> str | None:
-    r"""What stands in the last `\boxed{}`, to the end of the text if it is not closed; None if there is none."""
+    r"""The content of the last `\boxed{}`, to the end of the text if it is not closed; None if there is none."""
     start = text.rfind(BOX)
     if start < 0:
         return None

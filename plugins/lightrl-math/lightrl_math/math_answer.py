@@ -53,7 +53,7 @@ class MathAnswer(Verdict):
         return self.verdict(same(expected, found) if found else None)
 
     def answer_in(self, completion: str) -> str | None:
-        """What the last box holds, else the final number; compared as text, since reading mathematics may never end."""
+        """The content of the last box, else the final number; compared as text, since reading mathematics may never end."""
         boxed = boxed_answer(completion)
         if boxed is not None:
             return boxed
@@ -67,7 +67,7 @@ def same(expected: tuple[Any, ...], found: tuple[Any, ...]) -> bool:
 
 
 def parsed(text: str) -> tuple[Any, ...]:
-    """What math-verify finds in a text; a text that is nothing but an expression needs no delimiters."""
+    """The expressions that math-verify finds in a text; a text that is nothing but an expression needs no delimiters."""
     found = _parse(text)
     return found if found or not _is_bare(text.strip()) else _parse(f"${text.strip()}$")
 

@@ -1,4 +1,4 @@
-"""What a reward that compares answers returns: one value each for right, wrong and nothing to compare."""
+"""The scores of a reward that compares answers: one value each for right, wrong and nothing to compare."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What most objectives on pairs share: a loss of the difference between two implicit rewards."""
+"""The base of most objectives on pairs: a loss of the difference between two implicit rewards."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class RewardModel(BatchReward):
-    """What a sequence classifier says of prompt and completion.
+    """The score of prompt and completion by a sequence classifier.
 
     s = head(h_T) at the last token T, or the mean of head(h_t) over the response's tokens; then, each where it is asked for,
     s <- 1 / (1 + exp(-s)), s <- (s - mean) / std over earlier rollouts, and s <- min(max(s, low), high).
@@ -134,7 +134,7 @@ class RewardModel(BatchReward):
         return self._loaded
 
     def _tokens(self, tokenizer: ConversationTokenizer, rollout: Rollout) -> list[EncodedCompletion | None]:
-        """What the model reads of each row; None where the response alone is too long."""
+        """The tokens of each row that the model reads; None where the response alone is too long."""
         rows: list[EncodedCompletion | None] = []
         refused: list[TooLongConversation] = []
         for prompt, completion in zip(rollout.prompts, rollout.completions, strict=True):

@@ -43,11 +43,11 @@ class RunningWhitening:
     """
 
     mean: float = 0.0
-    """What is taken off in the first rollout, before which there is nothing."""
+    """The mean that is taken off in the first rollout, before which there is nothing."""
     std: float = 1.0
-    """What the first rollout is divided by; above 0."""
+    """The deviation that the first rollout is divided by; above 0."""
     decay: float | None = None
-    """What earlier rollouts keep of their weight with each new one, in (0, 1); null: every score weighs the same."""
+    """The share of their weight that earlier rollouts keep with each new one, in (0, 1); null: every score weighs the same."""
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.mean) or not 0 < self.std < math.inf or (self.decay is not None and not 0 < self.decay < 1):
@@ -69,7 +69,7 @@ class RunningWhitening:
         return (scores - mean) / std
 
     def after(self, so_far: Moments, rollout: Moments) -> Moments:
-        """What is known when a rollout of at least one row has been counted."""
+        """The moments after a rollout of at least one row."""
         if so_far.rows == 0:
             return rollout
         share = rollout.rows / (so_far.rows + rollout.rows) if self.decay is None else 1 - self.decay

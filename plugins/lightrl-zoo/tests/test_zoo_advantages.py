@@ -14,7 +14,7 @@ def per_row(rewards: list[float], **more) -> list[float]:
 
 
 def test_gpg_scales_by_rows_in_groups_with_a_signal() -> None:
-    """One of two groups is dead: alpha 2 on half a reward."""
+    """One of two groups has zero variance: alpha 2 on half a reward."""
     assert per_row([1.0, 0.0, 1.0, 1.0], group=[0, 0, 1, 1]) == pytest.approx([1, -1, 0, 0])
 
 

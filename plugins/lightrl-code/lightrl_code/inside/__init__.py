@@ -1,1 +1,1 @@
-"""What runs inside the sandboxes: plain scripts that import the standard library and nothing else."""
+"""Programs that run inside the sandboxes: plain scripts that import the standard library and nothing else."""

@@ -93,7 +93,7 @@ def compiled(task: dict[str, Any]) -> types.CodeType:
 
 
 def answer(work: Callable[[], Any], objects: Objects) -> dict[str, Any]:
-    """What a piece of work gives or raises, as a message."""
+    """The result of a piece of work, or its exception, as a message."""
     try:
         return {"value": wire.encode(work(), objects.refer)}
     except Exception as error:

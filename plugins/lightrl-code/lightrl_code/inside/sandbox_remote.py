@@ -95,7 +95,7 @@ class Session:
 
 
 class Names(dict[str, Any]):
-    """What a test may name: its own names, modules of the standard library, and the program's names that are allowed."""
+    """The names that a test may use: its own names, modules of the standard library, and the program's names that are allowed."""
 
     def __init__(self, modules: set[str]) -> None:
         super().__init__(__name__="tests", __builtins__=builtins)
