@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 from transformers.cache_utils import Cache, DummyLayer, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 ROOM = 64
 """Least number of positions by which a full buffer is enlarged."""
@@ -20,7 +23,7 @@ class GrowingLayer(DynamicLayer):
     _value_buffer: Tensor
     _room: int
 
-    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    def update(self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
             # a prefill is followed by `reorder_cache`, which makes the room
             self._room = 0
@@ -44,7 +47,7 @@ class GrowingLayer(DynamicLayer):
         self._value_buffer = _with_room(self.values, self._room)
 
 
-def growing_cache(config: Any) -> Cache:
+def growing_cache(config: PreTrainedConfig) -> Cache:
     """The cache that transformers would choose, with full-attention layers that grow in place.
 
     Args:

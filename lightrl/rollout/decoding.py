@@ -14,14 +14,14 @@ from lightrl.rollout.incremental import IncrementalModel
 from lightrl.rollout.stops import StopStrings
 
 COMPACTION_COST = 0.5
-"""What it costs to keep a row when others are dropped (its cache is copied), in forward passes of one row."""
+"""The cost of keeping a row when others are dropped (its cache is copied), in forward passes of one row."""
 UNIFORMS_AT_ONCE = 64
 """Random numbers made ahead for each row."""
 
 
 @dataclass
 class DecodedTokens:
-    """What was sampled for n rows."""
+    """The sampled tokens of n rows."""
 
     tokens: Tensor
     """`[n, T]` int64; anything where `mask` is False."""
@@ -51,7 +51,7 @@ class Decoding:
         """
         Args:
             model: the incremental model.
-            sampling: how tokens are drawn; its `max_new_tokens` is not looked at.
+            sampling: how tokens are drawn; its `max_new_tokens` is not read here.
             eos: `[E]` int64, the ids that end a completion.
             stops: watches for stop strings; None if there are none.
         """

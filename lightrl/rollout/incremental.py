@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicLayer
 
 from lightrl.rollout.cache import growing_cache, takes_padding
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 class IncrementalModel:
@@ -18,7 +22,7 @@ class IncrementalModel:
     Prompts of one length need no mask. Others are padded on the left, and the model is told by mask and position ids.
     """
 
-    def __init__(self, model: Any, max_positions: int | None) -> None:
+    def __init__(self, model: PreTrainedModel, max_positions: int | None) -> None:
         """
         Args:
             model: a `transformers` causal LM, in evaluation mode.
@@ -88,11 +92,10 @@ class IncrementalModel:
         if self._mask is not None and self._positions is not None:
             self._mask, self._positions = self._mask[rows], self._positions[rows]
 
-    def _logits(self, input_ids: Tensor, inputs: dict[str, Tensor]) -> Tensor:
-        if "logits_to_keep" in self._arguments:
-            inputs = {**inputs, "logits_to_keep": 1}  # type: ignore[dict-item]
-        out = self.model(input_ids=input_ids, past_key_values=self._cache, use_cache=True, **inputs)
-        return out.logits[:, -1]  # type: ignore[no-any-return]
+    def _logits(self, input_ids: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
+        last = {"logits_to_keep": 1} if "logits_to_keep" in self._arguments else {}
+        logits: Tensor = self.model(input_ids=input_ids, past_key_values=self._cache, use_cache=True, **inputs, **last).logits
+        return logits[:, -1]
 
     def _check_cache(self, length: int) -> None:
         attention = [layer for layer in self._cache.layers if isinstance(layer, DynamicLayer)]

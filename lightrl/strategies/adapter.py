@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.core.optimizer import LightningOptimizer
+from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor, nn
 
 T = TypeVar("T")
@@ -52,9 +54,8 @@ class StrategyAdapter:
             loss: this rank's share of the sum over all ranks; a scalar.
             last: no further micro-batch follows in this optimizer step.
         """
-        strategy: Any = self.trainer.strategy
-        later = hasattr(strategy, "block_backward_sync") and not last
-        with strategy.block_backward_sync() if later else nullcontext():
+        strategy = self.trainer.strategy
+        with strategy.block_backward_sync() if isinstance(strategy, DDPStrategy) and not last else nullcontext():
             # strategies average over ranks, and a share is to be added
             self.module.manual_backward(loss * self.world_size)
 
@@ -63,7 +64,7 @@ class StrategyAdapter:
         # DDP averages whole buckets, so every parameter takes part in its backward
         return 0.0 * torch.stack([p.sum() for p in parameters]).sum() if self.world_size > 1 else 0.0
 
-    def step(self, optimizer: Any, max_norm: float | None) -> float:
+    def step(self, optimizer: LightningOptimizer, max_norm: float | None) -> float:
         """Clip to `max_norm`, step, clear the gradients; returns the norm before clipping."""
         parameters = [p for p in self.module.parameters() if p.grad is not None]
         norm = torch.nn.utils.clip_grad_norm_(parameters, max_norm if max_norm is not None else torch.inf)
@@ -71,12 +72,12 @@ class StrategyAdapter:
         optimizer.zero_grad()
         return float(norm)
 
-    def discard(self, optimizer: Any) -> None:
+    def discard(self, optimizer: LightningOptimizer) -> None:
         """Forget the gradients added since the last step."""
         optimizer.zero_grad()
 
     @contextmanager
-    def frozen(self, optimizer: Any, groups: Iterable[int]) -> Iterator[None]:
+    def frozen(self, optimizer: LightningOptimizer, groups: Iterable[int]) -> Iterator[None]:
         """Within, a step leaves these parameter groups alone, and what the optimizer remembers of them.
 
         Args:
@@ -105,7 +106,8 @@ class StrategyAdapter:
         """Sums over ranks of a vector of numbers that every rank gives."""
         if self.world_size == 1:
             return values
-        return self.trainer.strategy.reduce(values.to(self.module.device), reduce_op="sum").to(values.device)  # type: ignore[union-attr]
+        summed: Tensor = self.trainer.strategy.reduce(values.to(self.module.device), reduce_op="sum")
+        return summed.to(values.device)
 
     def largest(self, value: int) -> int:
         """The maximum over ranks."""
@@ -115,19 +117,26 @@ class StrategyAdapter:
         """The values of all ranks, in the order of ranks."""
         if self.world_size == 1:
             return [value]
-        everyone: list[Any] = [None] * self.world_size
+        everyone = [value] * self.world_size
         torch.distributed.all_gather_object(everyone, value)
         return everyone
 
 
-def innermost(optimizer: Any) -> torch.optim.Optimizer:
-    """The optimizer that does the arithmetic, inside what Lightning and the strategy wrap around it."""
-    while hasattr(optimizer, "optimizer"):
-        optimizer = optimizer.optimizer
-    return optimizer  # type: ignore[no-any-return]
+def innermost(optimizer: LightningOptimizer) -> torch.optim.Optimizer:
+    """The optimizer that does the arithmetic, inside what Lightning and the strategy wrap around it.
+
+    Raises:
+        TypeError: it is none of torch's.
+    """
+    inner: object = optimizer
+    while hasattr(inner, "optimizer"):
+        inner = inner.optimizer
+    if not isinstance(inner, torch.optim.Optimizer):
+        raise TypeError(f"{type(inner).__name__} is no optimizer of torch, so it cannot leave a parameter group alone")
+    return inner
 
 
-def _forget_frozen(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+def _forget_frozen(optimizer: torch.optim.Optimizer, *_: object) -> None:
     for group in optimizer.param_groups:
         if group.get(FROZEN):
             for parameter in group["params"]:

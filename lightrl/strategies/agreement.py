@@ -1,4 +1,4 @@
-"""What one rank finds wrong with a checkpoint is raised on every rank, so that none waits for the others in vain."""
+"""An error that one rank finds in a checkpoint is raised on every rank, so that none waits for the others in vain."""
 
 from __future__ import annotations
 

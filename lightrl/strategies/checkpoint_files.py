@@ -1,4 +1,4 @@
-"""What a checkpoint consists of, and whether it is whole: one file, or DeepSpeed's folder of files with a list of them.
+"""The files of a checkpoint, and whether it is whole: one file, or DeepSpeed's folder of files with a list of them.
 
 Files are zip archives as `torch.save` writes them. `torch.load` does not compare their checksums; here they are compared.
 """
@@ -30,10 +30,10 @@ class CheckpointError(ValueError):
 
 @dataclass(frozen=True)
 class Written:
-    """Who wrote a checkpoint."""
+    """The writer of a checkpoint: ranks, ZeRO stage, format."""
 
     ranks: int
-    """How many ranks took part."""
+    """Ranks that took part."""
     zero_stage: int | None = None
     """DeepSpeed's stage; None: one file, which all other strategies share."""
     format: int = FORMAT
@@ -41,7 +41,7 @@ class Written:
 
     @property
     def strategy(self) -> str:
-        """What to type to have the same again."""
+        """The setting to type to have the same again."""
         name = f"deepspeed_stage_{self.zero_stage}" if self.zero_stage else "deepspeed"
         return f"--trainer.strategy {name} --trainer.devices {self.ranks}"
 
@@ -91,7 +91,7 @@ def others(path: Path) -> str:
 
 
 def written_by(path: Path) -> Written:
-    """Who wrote a checkpoint that is whole."""
+    """The writer of a checkpoint that is whole."""
     said: Any = json.loads((path / LIST).read_text()) if path.is_dir() else contents(path)[MARK]
     return Written(said["ranks"], said["zero_stage"], said["format"])
 
@@ -102,9 +102,10 @@ def states_in(folder: Path) -> list[Path]:
 
 
 def contents(file: Path) -> dict[str, Any]:
-    """What a file holds, its tensors without their numbers."""
+    """The content of a file, its tensors without their numbers."""
     with only_weights():
-        return torch.load(file, map_location="meta")  # type: ignore[no-any-return]
+        found: dict[str, Any] = torch.load(file, map_location="meta")
+    return found
 
 
 def _problem(path: Path, share: slice) -> str | None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 from lightning.fabric.plugins import CheckpointIO, TorchCheckpointIO
+from lightning.pytorch import LightningModule
 from lightning.pytorch.plugins.io.wrapper import _WrappingCheckpointIO
 from lightning.pytorch.strategies import Strategy
-from torch import nn
 
 from lightrl.strategies.agreement import check_together, ranks_now
 from lightrl.strategies.atomic import partial, publish, recover, remove
@@ -24,14 +24,14 @@ from lightrl.strategies.only_weights import only_weights, unsafe_names
 class WholeFileIO(TorchCheckpointIO):
     """Lightning's file of tensors and plain values; a path with `://` goes Lightning's own way, and is loaded as carefully."""
 
-    def __init__(self, module: nn.Module | None = None) -> None:
+    def __init__(self, module: LightningModule | None = None) -> None:
         """
         Args:
             module: whose weights a checkpoint must have to be loaded; None: any.
         """
         self._module, self._recovered = module, set[Path]()
 
-    def save_checkpoint(self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None) -> None:
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: object = None) -> None:
         """Write beside the path and rename.
 
         Raises:
@@ -53,7 +53,10 @@ class WholeFileIO(TorchCheckpointIO):
             remove(written)
 
     def load_checkpoint(
-        self, path: str | os.PathLike[str], map_location: Any = lambda storage, loc: storage, weights_only: bool | None = None
+        self,
+        path: str | os.PathLike[str],
+        map_location: Callable[..., object] | None = lambda storage, loc: storage,
+        weights_only: bool | None = None,
     ) -> dict[str, Any]:
         """Check the file and load what is in it; `weights_only=False` is refused.
 
@@ -94,11 +97,13 @@ class KeptIO(CheckpointIO):
         self.wrapper = wrapper
         wrapper.checkpoint_io = inner
 
-    def save_checkpoint(self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None) -> None:
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: object = None) -> None:
         """As the wrapper does."""
         self.wrapper.save_checkpoint(checkpoint, path, storage_options)
 
-    def load_checkpoint(self, path: str | os.PathLike[str], map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
+    def load_checkpoint(
+        self, path: str | os.PathLike[str], map_location: object = None, weights_only: bool | None = None
+    ) -> dict[str, Any]:
         """As the wrapper does."""
         return self.wrapper.load_checkpoint(path, weights_only=weights_only)
 
@@ -111,7 +116,7 @@ class KeptIO(CheckpointIO):
         self.wrapper.teardown()
 
 
-def guard(strategy: Strategy, module: nn.Module) -> None:
+def guard(strategy: Strategy, module: LightningModule) -> None:
     """Have a strategy write and load its checkpoints by these rules, unless it was given a `CheckpointIO` of the user's own.
 
     Args:
@@ -150,7 +155,7 @@ def refuse_unsafe(checkpoint: dict[str, Any], unsafe: list[str]) -> None:
         )
 
 
-def _places(value: Any, names: set[str], at: str) -> Iterator[str]:
+def _places(value: object, names: set[str], at: str) -> Iterator[str]:
     """Keys under which there is a class or function of these names, or something made of one."""
     for named in (value, type(value)):
         # a method is written as its class and the name in it

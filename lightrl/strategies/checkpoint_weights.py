@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
+from lightning.pytorch import LightningModule
 from torch import nn
 
 from lightrl.strategies.checkpoint_files import CheckpointError, contents, others, states_in
@@ -23,7 +23,7 @@ def shapes_in(path: Path) -> Shapes:
     return {name: tuple(weight.shape) for name, weight in held["module"].items()} | whole
 
 
-def refuse_shapes(path: Path, module: Any) -> None:
+def refuse_shapes(path: Path, module: LightningModule) -> None:
     """Compare the weights of a checkpoint with those of a module.
 
     A module whose `strict_loading` is off may leave weights of the checkpoint alone, and keep frozen weights that are not in it.

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from lightning.pytorch.accelerators import CPUAccelerator
+from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.strategies import DDPStrategy, DeepSpeedStrategy
 from torch import Tensor, nn
 
@@ -25,6 +26,7 @@ from lightrl.strategies.checkpoint_files import CheckpointError, Written, states
 from lightrl.strategies.checkpoint_io import WholeFileIO, refuse_execution, refuse_unsafe
 from lightrl.strategies.checkpoint_weights import refuse_shapes
 from lightrl.strategies.only_weights import only_weights, unsafe_names
+from lightrl.strategies.strategy_module import module_of
 
 T = TypeVar("T")
 Loss = TypeVar("Loss")
@@ -53,20 +55,20 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
         """Start the engine with the module's own bound on the gradient norm."""
         # ZeRO-3 says at every run that it sees no tensors in a dataclass; the modules that give one own no parameters
         logging.getLogger("DeepSpeed").addFilter(lambda record: "unknown inputs or outputs" not in record.getMessage())
-        assert isinstance(self.config, dict)
+        config = self._settings
         wanted = getattr(self.lightning_module, "max_grad_norm", None) or 0.0
-        given = self.config.get("gradient_clipping") or wanted
-        self.config["gradient_clipping"] = wanted
+        given = config.get("gradient_clipping") or wanted
+        config["gradient_clipping"] = wanted
         if given != wanted:
             raise ValueError(
                 f"the DeepSpeed config says gradient_clipping: {given}, and model.max_grad_norm is {wanted or 'null'}: "
                 "leave it out of the DeepSpeed config"
             )
-        if asked := sorted({"writer", "load_universal", "checkpoint_serialization"} & set(self.config.get("checkpoint", {}))):
+        if asked := sorted({"writer", "load_universal", "checkpoint_serialization"} & set(config.get("checkpoint", {}))):
             raise ValueError(f"the DeepSpeed config sets checkpoint.{asked[0]}, and there is one way to write and load: leave it out")
         super().init_deepspeed()
 
-    def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | os.PathLike[str], storage_options: Any = None) -> None:
+    def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | os.PathLike[str], storage_options: object = None) -> None:
         """As Lightning does, into a folder of another name, which gets its own when it is complete.
 
         Raises:
@@ -88,7 +90,7 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
         path = Path(self.broadcast(checkpoint_path))
         if not (self.load_full_weights and self.zero_stage_3):
             self._refuse_others(path, check_together(path))
-            refuse_shapes(path, self.lightning_module)
+            refuse_shapes(path, module_of(self))
         with only_weights():
             return super().load_checkpoint(path, weights_only=True)
 
@@ -107,9 +109,14 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
             )
 
     @property
+    def _settings(self) -> dict[str, Any]:
+        if not isinstance(self.config, dict):
+            raise RuntimeError("DeepSpeed's settings are read when the trainer begins, and it has not begun")
+        return self.config
+
+    @property
     def _stage(self) -> int:
-        assert isinstance(self.config, dict)
-        return int((self.config.get("zero_optimization") or {}).get("stage", 0))
+        return int((self._settings.get("zero_optimization") or {}).get("stage", 0))
 
     def _on_first_rank(self, act: Callable[[], object]) -> None:
         agreed(act if self.is_global_zero else lambda: None)
@@ -129,34 +136,31 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
         finally:
             remove(written)
 
-    def model_sharded_context(self) -> AbstractContextManager[None]:  # type: ignore[override]
+    @contextmanager
+    def model_sharded_context(self) -> Generator[None, None, None]:
         """Nothing: transformers initialises weights by their shapes, so a model is built whole on the CPU and cut by the engine."""
         self._init_config_if_needed()
-        return nullcontext()
+        yield
 
-    def training_step(self, *args: Any, **kwargs: Any) -> Any:
+    def training_step(self, *args: object, **kwargs: object) -> Any:
         """The module's step itself: its micro-batches go through the engine one by one."""
-        assert self.lightning_module is not None
         with self.precision_plugin.train_step_context():
-            return self.lightning_module.training_step(*args, **kwargs)
+            return module_of(self).training_step(*args, **kwargs)
 
-    def validation_step(self, *args: Any, **kwargs: Any) -> Any:
+    def validation_step(self, *args: object, **kwargs: object) -> Any:
         """The module's step itself."""
-        assert self.lightning_module is not None
         with self.precision_plugin.val_step_context():
-            return self.lightning_module.validation_step(*args, **kwargs)
+            return module_of(self).validation_step(*args, **kwargs)
 
-    def test_step(self, *args: Any, **kwargs: Any) -> Any:
+    def test_step(self, *args: object, **kwargs: object) -> Any:
         """The module's step itself."""
-        assert self.lightning_module is not None
         with self.precision_plugin.test_step_context():
-            return self.lightning_module.test_step(*args, **kwargs)
+            return module_of(self).test_step(*args, **kwargs)
 
-    def predict_step(self, *args: Any, **kwargs: Any) -> Any:
+    def predict_step(self, *args: object, **kwargs: object) -> Any:
         """The module's step itself."""
-        assert self.lightning_module is not None
         with self.precision_plugin.predict_step_context():
-            return self.lightning_module.predict_step(*args, **kwargs)
+            return module_of(self).predict_step(*args, **kwargs)
 
 
 class DeepSpeedAdapter(StrategyAdapter):
@@ -178,12 +182,12 @@ class DeepSpeedAdapter(StrategyAdapter):
     def zero_loss(self, parameters: Iterable[nn.Parameter]) -> Tensor | float:
         return 0.0
 
-    def step(self, optimizer: Any, max_norm: float | None) -> float:
+    def step(self, optimizer: LightningOptimizer, max_norm: float | None) -> float:
         optimizer.step()
         self._forget_gradients()
         return float(self.engine.get_global_grad_norm())
 
-    def discard(self, optimizer: Any) -> None:
+    def discard(self, optimizer: LightningOptimizer) -> None:
         # the gradients lie in buffers of the engine's own, which only a step empties
         with self.frozen(optimizer, range(len(optimizer.param_groups))):
             self.engine.step()

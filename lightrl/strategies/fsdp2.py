@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.strategies import ModelParallelStrategy
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
@@ -20,6 +21,7 @@ from lightrl.strategies.agreement import check_together
 from lightrl.strategies.checkpoint_io import refuse_execution, refuse_folder
 from lightrl.strategies.checkpoint_weights import refuse_shapes
 from lightrl.strategies.only_weights import only_weights
+from lightrl.strategies.strategy_module import module_of
 
 
 class FSDP2Strategy(ModelParallelStrategy):
@@ -31,7 +33,7 @@ class FSDP2Strategy(ModelParallelStrategy):
             process_group_backend: `nccl`, `gloo`, ...; null: what fits the device.
             timeout: after which a rank that waits for another one gives up.
         """
-        # one file with whole weights: it resumes on any number of ranks, and is loaded without executing anything in it
+        # one file with the gathered weights: it resumes on any number of ranks, and is loaded without executing anything in it
         super().__init__(
             tensor_parallel_size=1,
             save_distributed_checkpoint=False,
@@ -53,7 +55,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         refuse_execution(weights_only)
         path = Path(self.broadcast(checkpoint_path))
         refuse_folder(path, check_together(path))
-        refuse_shapes(path, self.lightning_module)
+        refuse_shapes(path, module_of(self))
         with only_weights():
             return super().load_checkpoint(path, weights_only=True)
 
@@ -62,7 +64,10 @@ class FSDP2Adapter(StrategyAdapter):
     """FSDP2: layers are gathered as they are used, and all of them at once for `gathered_weights`."""
 
     def shard(self, *modules: nn.Module | None) -> None:
-        mesh = self.trainer.strategy.device_mesh["data_parallel"]  # type: ignore[attr-defined]
+        strategy = self.trainer.strategy
+        if not isinstance(strategy, ModelParallelStrategy):
+            raise TypeError(f"FSDP2 cuts weights over the device mesh of its own strategy, and {type(strategy).__name__} has none")
+        mesh = strategy.device_mesh["data_parallel"]
         for module in modules:
             if module is None:
                 continue
@@ -81,7 +86,7 @@ class FSDP2Adapter(StrategyAdapter):
     def zero_loss(self, parameters: Iterable[nn.Parameter]) -> Tensor | float:
         return 0.0
 
-    def step(self, optimizer: Any, max_norm: float | None) -> float:
+    def step(self, optimizer: LightningOptimizer, max_norm: float | None) -> float:
         parameters = [p for p in self.module.parameters() if p.grad is not None]
         norm = torch.nn.utils.clip_grad_norm_(parameters, max_norm if max_norm is not None else torch.inf)
         optimizer.step()

@@ -1,4 +1,4 @@
-"""The whole weights in a checkpoint of any strategy, read on one process and without a run."""
+"""The weights in a checkpoint of any strategy, read whole on one process and without a run."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def trained_weights(path: Path) -> dict[str, Tensor]:
 
 
 def notes_in(path: Path) -> dict[str, Any]:
-    """What the run wrote beside the weights: counters and metrics."""
+    """The counters and metrics that the run wrote beside the weights."""
     return contents(next(f for f in states_in(path) if f.name.endswith("model_states.pt")) if path.is_dir() else path)

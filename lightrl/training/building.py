@@ -1,9 +1,11 @@
-"""Checks and settings of a policy that has just been built."""
+"""Checks and settings around a policy that has just been built, and the prompts that it is built for."""
 
 from __future__ import annotations
 
 import torch
+from lightning.pytorch import Trainer
 
+from lightrl.data.prompt_data import PromptData
 from lightrl.policy.policy import Policy
 
 ONE_THREAD_BELOW = 2_000_000
@@ -35,3 +37,15 @@ def choose_threads(policy: torch.nn.Module) -> str | None:
         return None
     torch.set_num_threads(1)
     return f"The policy has {size:,} parameters: using one CPU thread, which is faster at this size."
+
+
+def prompts_of(trainer: Trainer) -> PromptData:
+    """The prompts of a run.
+
+    Raises:
+        ValueError: there are none.
+    """
+    data: PromptData | None = getattr(trainer, "datamodule", None)
+    if data is None:
+        raise ValueError("there is no data: name a prompt source, for example data: {train: DigitSorting}")
+    return data

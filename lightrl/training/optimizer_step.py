@@ -5,17 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from lightning.pytorch.core.optimizer import LightningOptimizer
 from torch import Tensor
 
+from lightrl.ops.batching import split_to
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.training.statistics import Reported, StatisticsLedger
 from lightrl.types import Rows
 
 R = TypeVar("R", bound=Rows)
+Veto = Callable[[StatisticsLedger], bool]
+"""Whether a step is not to be made, given its statistics; the same answer on all ranks."""
+Cut = Callable[[Tensor, int | None], list[Tensor]]
+"""Which rows make a micro-batch, given their lengths and the budget."""
+
+
+def never(statistics: StatisticsLedger) -> bool:
+    """The veto of nobody."""
+    return False
 
 
 class MicroBatchLoss(NamedTuple):
@@ -29,6 +39,10 @@ class MicroBatchLoss(NamedTuple):
     """Numbers about the rows of the micro-batch."""
 
 
+LossOf = Callable[[R], MicroBatchLoss]
+"""Gives the loss of a micro-batch and changes nothing."""
+
+
 @dataclass(frozen=True)
 class Step:
     """The outcome of one optimizer step."""
@@ -39,59 +53,86 @@ class Step:
     """The numbers of its micro-batches, of this rank."""
 
 
+def one_optimizer(made: object) -> LightningOptimizer:
+    """The optimizer of a module, as `LightningModule.optimizers` gives it.
+
+    Raises:
+        TypeError: there are several, or it is not wrapped by Lightning.
+    """
+    if not isinstance(made, LightningOptimizer):
+        raise TypeError(f"a module has one optimizer, and Lightning gives {type(made).__name__}")
+    return made
+
+
 @dataclass(frozen=True)
-class Accumulated:
-    """Sums over the micro-batches of one optimizer step, of this rank."""
+class StepMaker:
+    """Makes optimizer steps of micro-batches."""
 
-    shares: dict[str, float]
-    """The loss of the step by terms."""
-    statistics: StatisticsLedger
-    """Numbers about its rows."""
+    adapter: StrategyAdapter
+    """Of the strategy."""
+    optimizer: LightningOptimizer
+    """Of all parameter groups."""
+    scheduler: Any
+    """Of the learning rate, stepped after every optimizer step; None: there is none."""
+    budget: int | None
+    """Padded tokens per forward and backward pass; None: all at once."""
+    max_grad_norm: float | None
+    """Gradients are scaled down to this norm; None: never."""
+    ledger: StatisticsLedger
+    """Receives the losses and the statistics."""
 
+    def make(
+        self,
+        batch: R,
+        lengths: Tensor,
+        loss_of: LossOf[R],
+        veto: Veto,
+        sequences: int,
+        cut: Cut,
+    ) -> Step:
+        """One optimizer step on a batch.
 
-def add_gradients(
-    adapter: StrategyAdapter,
-    batch: R,
-    lengths: Tensor,
-    cuts: Sequence[Tensor],
-    loss_of: Callable[[R], MicroBatchLoss],
-    statistics: StatisticsLedger,
-) -> Accumulated:
-    """Forward and backward of each micro-batch.
+        Args:
+            batch: rows of this rank.
+            lengths: `[N]` int64, tokens of each row that matter.
+            loss_of: the share of a micro-batch in the sum over the step and all ranks, and its statistics; it changes nothing else.
+            veto: asked after the last backward, given the step's statistics, with the same answer on all ranks; True drops the gradients.
+            sequences: rows of tokens in one row of the batch: a pair has two.
+            cut: which rows make a micro-batch, given their lengths and the budget.
 
-    Args:
-        adapter: of the strategy.
-        batch: rows of this rank.
-        lengths: `[N]` int64, tokens of each row that matter.
-        cuts: rows of each micro-batch, as many micro-batches as on every other rank.
-        loss_of: the loss of a micro-batch.
-        statistics: empty; receives those of the micro-batches.
-    """
-    shares: dict[str, float] = {}
-    for i, rows in enumerate(cuts):
-        # a rank with fewer micro-batches than the others takes part with a row that weighs nothing
-        chosen = rows if len(rows) else torch.zeros(1, dtype=torch.long)
-        micro = batch.select(chosen).padded(int(lengths[chosen].max())).to(adapter.module.device)
-        found = adapter.forward(loss_of, micro)
-        adapter.backward(found.loss if len(rows) else found.loss * 0.0, last=i == len(cuts) - 1)
-        statistics.add_report(found.statistics)
-        for name, share in found.shares.items():
-            shares[name] = shares.get(name, 0.0) + share
-    return Accumulated(shares, statistics)
+        Returns:
+            Whether the step was made, and its statistics, which the ledger has already.
+        """
+        cuts = cut(lengths.cpu(), None if self.budget is None else self.budget // sequences)
+        cuts = split_to(cuts, self.adapter.largest(len(cuts)))
+        shares, statistics = dict[str, float](), StatisticsLedger(self.ledger.kept)
+        for i, rows in enumerate(cuts):
+            # a rank with fewer micro-batches than the others takes part with a row that weighs nothing
+            chosen = rows if len(rows) else torch.zeros(1, dtype=torch.long)
+            micro = batch.select(chosen).padded(int(lengths[chosen].max())).to(self.adapter.module.device)
+            found = self.adapter.forward(loss_of, micro)
+            self.adapter.backward(found.loss if len(rows) else found.loss * 0.0, last=i == len(cuts) - 1)
+            statistics.add_report(found.statistics)
+            for name, share in found.shares.items():
+                shares[name] = shares.get(name, 0.0) + share
+        made = not veto(statistics)
+        if made:
+            self._take()
+        else:
+            self.adapter.discard(self.optimizer)
+        for name, share in shares.items():
+            self.ledger.add(name, share * self.adapter.world_size)
+        self.ledger.merge(statistics)
+        return Step(made, statistics)
 
-
-def take_step(adapter: StrategyAdapter, optimizer: LightningOptimizer, max_grad_norm: float | None, ledger: StatisticsLedger) -> None:
-    """Clip the gradients, step, and report the rate and the norm.
-
-    Args:
-        adapter: of the strategy.
-        optimizer: from `LightningModule.optimizers`.
-        max_grad_norm: gradients are scaled down to this norm; None: never.
-        ledger: receives the numbers.
-    """
-    ledger.add("lr", optimizer.param_groups[0]["lr"])
-    norm = adapter.step(optimizer, max_grad_norm)
-    ledger.add("grad_norm", norm)
-    if not math.isfinite(norm):
-        ledger.add("nonfinite_gradients", 1 / adapter.world_size, reduce="sum")
-    ledger.add("optimizer_steps", 1 / adapter.world_size, reduce="sum")
+    def _take(self) -> None:
+        """Clip the gradients, step, and move the learning rate on."""
+        world, ledger = self.adapter.world_size, self.ledger
+        ledger.add("lr", self.optimizer.param_groups[0]["lr"])
+        norm = self.adapter.step(self.optimizer, self.max_grad_norm)
+        ledger.add("grad_norm", norm)
+        if not math.isfinite(norm):
+            ledger.add("nonfinite_gradients", 1 / world, reduce="sum")
+        ledger.add("optimizer_steps", 1 / world, reduce="sum")
+        if self.scheduler is not None:
+            self.scheduler.step()

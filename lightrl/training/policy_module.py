@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
-import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Literal, TypeVar
 
 from lightning.pytorch import LightningModule
@@ -16,7 +14,7 @@ from torch import Tensor, nn
 
 from lightrl.data.loaders import PromptBatch
 from lightrl.data.prompt_data import PromptData
-from lightrl.ops.batching import micro_batches, split_to
+from lightrl.ops.batching import micro_batches
 from lightrl.parts.base import own
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.reward import Reward
@@ -26,11 +24,14 @@ from lightrl.rewards.reward_set import RewardSet
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.strategies.adapter_choice import adapter_for, register_strategies
 from lightrl.strategies.checkpoint_io import guard
-from lightrl.training.building import check_room, choose_threads
+from lightrl.training.before_training import evaluate_before_training
+from lightrl.training.building import check_room, choose_threads, prompts_of
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.evaluator import predictions, sample, score
-from lightrl.training.optimizer_step import MicroBatchLoss, Step, add_gradients, take_step
+from lightrl.training.optimizer_step import Cut, LossOf, MicroBatchLoss, Step, StepMaker, Veto, never, one_optimizer
+from lightrl.training.phases import PhaseTimer
 from lightrl.training.precision import check_precision
+from lightrl.training.run_state import run_state
 from lightrl.training.schedule import check_schedule, planned_steps
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import JSON, Prompt, Rollout, Rows, ScoredRollout
@@ -84,7 +85,7 @@ class PolicyModule(LightningModule):
         self._optimizer, self._lr_scheduler = optimizer, lr_scheduler
         self.ledger, self._evaluation_ledger = StatisticsLedger(), StatisticsLedger()
         self.numbers: dict[str, float] = {}
-        self._seconds: dict[str, float] = {}
+        self._timer = PhaseTimer()
         self.on_phase: Callable[[str], None] = lambda phase: None
         self.samples: Rollout | None = None
 
@@ -94,11 +95,7 @@ class PolicyModule(LightningModule):
 
     @classmethod
     def network(cls, policy: Policy) -> nn.Module:
-        """The network that is trained, and stored under the name `policy`.
-
-        Args:
-            policy: as its source has built it.
-        """
+        """The network that is trained, and stored under the name `policy`, made of the policy as its source has built it."""
         return policy
 
     @property
@@ -134,15 +131,8 @@ class PolicyModule(LightningModule):
 
     @property
     def prompt_data(self) -> PromptData:
-        """The prompts of this run.
-
-        Raises:
-            ValueError: there are none.
-        """
-        data: PromptData | None = getattr(self.trainer, "datamodule", None)
-        if data is None:
-            raise ValueError("there is no data: name a prompt source, for example data: {train: DigitSorting}")
-        return data
+        """The prompts of this run; an error that says what to type if there are none."""
+        return prompts_of(self.trainer)
 
     def measure_prompts(self, data: PromptData) -> None:
         """Have the data drop or refuse the prompts that leave no room for a completion."""
@@ -155,7 +145,7 @@ class PolicyModule(LightningModule):
 
     def optimizer_over(self, groups: list[dict[str, Any]]) -> Any:
         """The optimizer of these parameter groups, with its schedule if there is one, as Lightning takes it."""
-        optimizer = self._optimizer(groups)  # type: ignore[arg-type]
+        optimizer = self._optimizer(groups)
         if self._lr_scheduler is None:
             return optimizer
         return {"optimizer": optimizer, "lr_scheduler": self._lr_scheduler(optimizer)}
@@ -169,56 +159,21 @@ class PolicyModule(LightningModule):
         """Parameter groups for the optimizer."""
         return [{"params": [p for p in self.policy.parameters() if p.requires_grad]}]
 
-    def forward(self, loss_of: Callable[[R], MicroBatchLoss], micro: R) -> MicroBatchLoss:
+    def forward(self, loss_of: LossOf[R], micro: R) -> MicroBatchLoss:
         """The loss of a micro-batch: strategies that wrap the module have hooks around this call."""
         return loss_of(micro)
 
     def step_on(
-        self,
-        batch: R,
-        lengths: Tensor,
-        loss_of: Callable[[R], MicroBatchLoss],
-        veto: Callable[[StatisticsLedger], bool] = lambda statistics: False,
-        sequences: int = 1,
-        cut: Callable[[Tensor, int | None], list[Tensor]] = micro_batches,
+        self, batch: R, lengths: Tensor, loss_of: LossOf[R], veto: Veto = never, sequences: int = 1, cut: Cut = micro_batches
     ) -> Step:
-        """One optimizer step on a batch, whose gradient does not depend on how it is cut into micro-batches.
-
-        Args:
-            batch: rows of this rank.
-            lengths: `[N]` int64, tokens of each row that matter.
-            loss_of: the share of a micro-batch in the sum over the step and all ranks, and its statistics; it changes nothing else.
-            veto: asked after the last backward, given the step's statistics, with the same answer on all ranks; True drops the gradients.
-            sequences: rows of tokens in one row of the batch: a pair has two.
-            cut: which rows make a micro-batch, given their lengths and the budget.
-
-        Returns:
-            Whether the step was made, and its statistics, which the ledger has already.
-        """
-        budget, world = self.micro_batch_tokens, self.adapter.world_size
-        cuts = cut(lengths.cpu(), None if budget is None else budget // sequences)
-        cuts = split_to(cuts, self.adapter.largest(len(cuts)))
-        done = add_gradients(self.adapter, batch, lengths, cuts, loss_of, StatisticsLedger(self.ledger.kept))
-        made = not veto(done.statistics)
-        if made:
-            take_step(self.adapter, self.made_optimizer, self.max_grad_norm, self.ledger)
-            scheduler: Any = self.lr_schedulers()
-            if scheduler is not None:
-                scheduler.step()
-        else:
-            self.adapter.discard(self.made_optimizer)
-        for name, share in done.shares.items():
-            self.ledger.add(name, share * world)
-        self.ledger.merge(done.statistics)
-        return Step(made, done.statistics)
+        """One optimizer step on a batch, whose gradient does not depend on how it is cut into micro-batches; see `StepMaker.make`."""
+        maker = StepMaker(self.adapter, self.made_optimizer, self.lr_schedulers(), self.micro_batch_tokens, self.max_grad_norm, self.ledger)
+        return maker.make(batch, lengths, loss_of, veto, sequences, cut)
 
     @property
     def made_optimizer(self) -> LightningOptimizer:
         """The optimizer of all parameter groups, once the trainer has made it."""
-        optimizer = self.optimizers()
-        if not isinstance(optimizer, LightningOptimizer):
-            raise TypeError(f"a module has one optimizer, and Lightning gives {type(optimizer).__name__}")
-        return optimizer
+        return one_optimizer(self.optimizers())
 
     def log_ledger(self) -> dict[str, float]:
         """Log everything that was reported since the last time, reduced over ranks, and give it back."""
@@ -228,26 +183,17 @@ class PolicyModule(LightningModule):
 
     def reduced_ledger(self) -> dict[str, float]:
         """Everything that was reported since the last time, seconds in each phase included, reduced over ranks."""
-        for name, seconds in self._seconds.items():
-            self.ledger.add(f"perf/{name}_s", seconds, reduce="max")
-        self._seconds.clear()
+        self._timer.report(self.ledger)
         self.numbers = self.ledger.reduce(self.adapter.gather)
         return self.numbers
 
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
+    def phase(self, name: str) -> AbstractContextManager[None]:
         """Show which phase a long step is in, and log the seconds spent in it since the last log as `perf/{name}_s`."""
-        self.on_phase(name)
-        started = time.perf_counter()
-        yield
-        self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - started
+        return self._timer.phase(name, self.on_phase)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """How far the run has come, for those who look at the checkpoint without the run."""
-        metrics = {name: float(value) for name, value in self.trainer.callback_metrics.items()}
-        progress: Any = self.trainer.fit_loop.epoch_loop.batch_progress.total
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        checkpoint["run"] = {"metrics": metrics, "steps": progress.processed, "date": now}
+        checkpoint["run"] = run_state(self.trainer)
 
     def on_fit_start(self) -> None:
         """Let rewards that need processes of their own start them."""
@@ -267,12 +213,8 @@ class PolicyModule(LightningModule):
     def on_train_start(self) -> None:
         """Evaluate the policy before its first step, once the schedule has been found long enough."""
         check_schedule(self.lr_schedulers(), planned_steps(self.trainer, self.trainer.num_training_batches, self.steps_per_batch))
-        loop = self.trainer.fit_loop.epoch_loop
-        if self.evaluation.before_training and self.trainer.global_step == 0 and self.trainer.enable_validation:
-            self.trainer.validating = True
-            loop.val_loop.run()
-            self.trainer.training = True
-            self.made_optimizer.zero_grad()
+        if self.evaluation.before_training:
+            evaluate_before_training(self.trainer, self.made_optimizer)
 
     def evaluation_step(self, prompts: list[Prompt]) -> ScoredRollout:
         """Complete and score held-out prompts."""

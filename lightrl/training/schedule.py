@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+
+from lightning.pytorch import Trainer
 
 
-def planned_steps(trainer: Any, batches: float, per_batch: int) -> float:
+def planned_steps(trainer: Trainer, batches: float, per_batch: int) -> float:
     """Optimizer steps of a whole run at most; infinite if only a time or a hand ends it.
 
     Args:
@@ -19,12 +20,12 @@ def planned_steps(trainer: Any, batches: float, per_batch: int) -> float:
     return min(by_epochs, math.inf if steps < 0 else steps)
 
 
-def schedule_length(scheduler: Any) -> int | None:
+def schedule_length(scheduler: object) -> int | None:
     """Steps after which a schedule of torch has nothing left to say; None: there is none, or it has no end."""
     return getattr(scheduler, "total_steps", None)
 
 
-def check_schedule(scheduler: Any, steps: float) -> None:
+def check_schedule(scheduler: object, steps: float) -> None:
     """Refuse a schedule that would end, with an error, before the run does.
 
     Args:

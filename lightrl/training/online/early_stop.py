@@ -1,24 +1,27 @@
-"""Whether the policy has moved so far that the rest of a rollout is left."""
+"""The early stop: a minibatch makes no step, and the rest of its rollout is left, once the policy has moved too far."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
+from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.training.statistics import StatisticsLedger
 
 
-def moved_too_far(step: StatisticsLedger, stop_kl: float | None, total: Callable[[Tensor], Tensor]) -> bool:
-    """Whether a step's KL(old || new), mean over tokens of all ranks, exceeds 1.5 times the limit.
+@dataclass(frozen=True)
+class EarlyStop:
+    """Vetoes a step whose KL(old || new), mean over tokens of all ranks, exceeds 1.5 times a limit."""
 
-    Args:
-        step: statistics of this rank's micro-batches.
-        stop_kl: the limit in nats; None: never.
-        total: sums numbers over ranks.
-    """
-    if stop_kl is None:
-        return False
-    kl, count = total(torch.stack(step.local("approx_kl"))).tolist()
-    return bool(kl > 1.5 * stop_kl * count)
+    stop_kl: float | None
+    """The limit in nats; None: never."""
+    adapter: StrategyAdapter
+    """Sums numbers over ranks."""
+
+    def __call__(self, step: StatisticsLedger) -> bool:
+        """Whether the policy has moved too far, by the statistics of this rank's micro-batches."""
+        if self.stop_kl is None:
+            return False
+        kl, tokens = self.adapter.total(torch.stack(step.local("approx_kl"))).tolist()
+        return bool(kl > 1.5 * self.stop_kl * tokens)

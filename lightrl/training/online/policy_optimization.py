@@ -21,7 +21,7 @@ from lightrl.rollout.transformers_engine import TransformersEngine
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.online.collection import RunCollection
 from lightrl.training.online.critic_alone import CriticAlone
-from lightrl.training.online.early_stop import moved_too_far
+from lightrl.training.online.early_stop import EarlyStop
 from lightrl.training.online.experience import experience_of, with_advantages
 from lightrl.training.online.first_pass import FirstPassCheck, tolerance
 from lightrl.training.online.forwards import per_token
@@ -34,7 +34,6 @@ from lightrl.training.online.progress import Progress
 from lightrl.training.online.rollout_report import report_correction, report_experience
 from lightrl.training.policy_module import PolicyModule
 from lightrl.training.precision import compute_dtype
-from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
 
 
@@ -145,7 +144,9 @@ class PolicyOptimization(PolicyModule):
             return True
         rows = loss.rows_of(minibatch)
         fresh = bool((rows.policy_version == self.trainer.global_step).all())
-        step = self.step_on(rows, rows.lengths, loss, self._moved_too_far)
+        step = self.step_on(rows, rows.lengths, loss, EarlyStop(self.algorithm.stop_kl, self.adapter))
+        if not step.made:
+            self.ledger.add("stopped_early", 1 / self.adapter.world_size, reduce="sum")
         comparable = self.algorithm.old_logprobs == "rollout" and self.engine.exact_logprobs
         self._first_pass.check(step.statistics, self.ledger, fresh, comparable, compute_dtype(self.policy.model.dtype, self.device))
         if step.made and self.algorithm.reference.moves_at(self.trainer.global_step):
@@ -173,11 +174,7 @@ class PolicyOptimization(PolicyModule):
             now = None if unmoved else lambda: self._logprobs_now(batch)
             observe_kl(self.algorithm.kl, batch, now, self.adapter.total, self.ledger)
         tokens = float(batch.response_lengths.sum())
-        self.ledger.add("perf/completion_tokens", tokens, reduce="sum")
-        self.ledger.add("perf/tokens_per_second", tokens / seconds, reduce="sum")
-        self.ledger.add("perf/seconds", seconds, reduce="max")
-        everywhere = float(self.adapter.total(torch.tensor([tokens], dtype=torch.float64))[0])
-        self._progress.report(self.ledger, everywhere, seconds, self.trainer.global_step)
+        self._progress.report(self.ledger, tokens, seconds, self.trainer.global_step, self.adapter.total)
         self.experience = batch
         self.rewards.after_rollout()
         self.rewards.observe(self.log_ledger())
@@ -249,9 +246,3 @@ class PolicyOptimization(PolicyModule):
         """`[N, L]` log-probs of every sampled token under the present policy."""
         now = self._per_token(scored, lambda micro: {"now": self.outputs(micro, micro.response_mask).logprobs})
         return now.get("now", torch.zeros_like(scored.rollout_logprobs))
-
-    def _moved_too_far(self, step: StatisticsLedger) -> bool:
-        stopped = moved_too_far(step, self.algorithm.stop_kl, self.adapter.total)
-        if stopped:
-            self.ledger.add("stopped_early", 1 / self.adapter.world_size, reduce="sum")
-        return stopped
