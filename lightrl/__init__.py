@@ -20,7 +20,7 @@ from lightrl.kinds import KINDS
 __version__ = "0.1.0"
 
 _HOME = {
-    "lightrl.types": ["Denominators", "Experience", "Outcome", "PolicyOutput", "Rollout", "ScoredRollout"],
+    "lightrl.types": ["Denominators", "Experience", "Outcome", "PolicyOutput", "Rollout", "ScoredRollout", "TrainingBatch"],
     "lightrl.prompt": ["Prompt"],
     "lightrl.statistic": ["Statistic", "WithStatistics"],
     "lightrl.hookspecs": ["hookimpl"],

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lightrl.parts.aggregation import Aggregation, TokenMean
 from lightrl.parts.base import Part
-from lightrl.types import Experience, PolicyOutput
+from lightrl.types import Experience, PolicyOutput, TrainingBatch
 
 
 class LossTerm(Part):
@@ -25,11 +25,11 @@ class LossTerm(Part):
         self.aggregation: Aggregation = TokenMean() if aggregation is None else aggregation
 
     @abstractmethod
-    def weights(self, experience: Experience) -> Tensor:
+    def weights(self, experience: TrainingBatch) -> Tensor:
         """`[N, L]` weights of the tokens of this term, 0 = not part of it; they enter its own denominators."""
 
     @abstractmethod
-    def loss(self, experience: Experience, output: PolicyOutput) -> Tensor:
+    def loss(self, experience: TrainingBatch, output: PolicyOutput) -> Tensor:
         """`[n, L]` to be minimised, before the coefficient."""
 
 

@@ -14,12 +14,12 @@ from lightrl.testing.checks.check import BrokenContract, Make, contract_check, e
 from lightrl.testing.checks.examples import brief, experiences, poisoned, shuffled
 from lightrl.testing.checks.per_token import Numbers
 from lightrl.testing.checks.whole_batch import whole_batch_checks
-from lightrl.types import Experience, PolicyOutput
+from lightrl.types import PolicyOutput, TrainingBatch
 
 KIND = "loss term"
 
 
-def weights(part: LossTerm, rows: Experience) -> Numbers:
+def weights(part: LossTerm, rows: TrainingBatch) -> Numbers:
     """The weights of a rollout."""
     return part.weights(rows)
 
@@ -27,7 +27,7 @@ def weights(part: LossTerm, rows: Experience) -> Numbers:
 whole_batch_checks(KIND, weights, of="its weights: ")
 
 
-def outputs(rows: Experience, needs: frozenset[str]) -> PolicyOutput:
+def outputs(rows: TrainingBatch, needs: frozenset[str]) -> PolicyOutput:
     """A forward pass over the rows; entropy and values only if they are needed."""
     generator = torch.Generator().manual_seed(len(rows))
     noise = [torch.rand(rows.old_logprobs.shape, generator=generator) for _ in range(3)]
@@ -35,7 +35,7 @@ def outputs(rows: Experience, needs: frozenset[str]) -> PolicyOutput:
     return PolicyOutput((rows.old_logprobs - 0.3 * noise[0]).requires_grad_(), entropy, values)
 
 
-def loss(part: LossTerm, rows: Experience, output: PolicyOutput) -> Tensor:
+def loss(part: LossTerm, rows: TrainingBatch, output: PolicyOutput) -> Tensor:
     """The term's loss, of the expected shape."""
     found: Tensor
     found, _ = unpack(part.loss(rows, output))
