@@ -13,12 +13,12 @@ from lightrl.parts.base import unpack
 from lightrl.testing.checks.check import Make, contract_check, expect, expect_same, expect_shape, expect_statistics
 from lightrl.testing.checks.examples import brief, experiences, poisoned, shuffled
 from lightrl.testing.checks.per_token import Numbers
-from lightrl.types import Experience
+from lightrl.types import TrainingBatch
 
 T = TypeVar("T")
 
 
-def whole_batch_checks(kind: str, ask: Callable[[T, Experience], Numbers], signed: bool = False, of: str = "") -> None:
+def whole_batch_checks(kind: str, ask: Callable[[T, TrainingBatch], Numbers], signed: bool = False, of: str = "") -> None:
     """Make these checks part of the contract of a kind.
 
     Args:
@@ -28,7 +28,7 @@ def whole_batch_checks(kind: str, ask: Callable[[T, Experience], Numbers], signe
         of: begins each title, where a kind has another method with such checks.
     """
 
-    def value(make: Make[T], rows: Experience) -> Tensor:
+    def value(make: Make[T], rows: TrainingBatch) -> Tensor:
         found, statistics = unpack(ask(make(), rows))
         expect_shape(found, list(rows.response_mask.shape), "its value", **brief(rows))
         expect_statistics(statistics, *rows.response_mask.shape, **brief(rows))
