@@ -1,4 +1,4 @@
-"""What makes two prompts the same: what the policy sees of them."""
+"""The content of a prompt, which makes two prompts the same: its text or its messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which prompts fit the policy."""
+"""The lengths of prompts, and the ones that fit the policy."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Encode = Callable[[Prompt], list[int]]
 
 @dataclass(frozen=True)
 class Measured:
-    """How long the prompts of a source are."""
+    """The lengths of the prompts of a source."""
 
     fitting: list[int]
     """Indices of the prompts that are short enough."""
     too_long: int
-    """How many are not."""
+    """Number of the others."""
     longest: int
     """Tokens of the longest prompt."""
     bound: int | None
@@ -50,7 +50,7 @@ def measure_source(source: PromptSource, encode: Encode, bound: int | None) -> M
 
 
 def refuse_too_long(prompts: Sequence[Prompt], encode: Encode, bound: int) -> None:
-    """Prompts of an endless source cannot be measured beforehand, and dropping one would break the order over ranks.
+    """Refuse prompts of an endless source that are too long: they cannot be measured beforehand, and dropping one would break the order.
 
     Raises:
         ValueError: a prompt has more than `bound` tokens, or cannot be encoded.

@@ -1,4 +1,4 @@
-"""What Lightning iterates over: ticks while training, batches of prompts while evaluating."""
+"""The loaders that Lightning iterates over: numbers of steps while training, batches of prompts while evaluating."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lightrl.types import JSON, Prompt
 
 
 class StepNumbers:
-    """Marks the steps of an epoch; prompts are drawn by the step itself. Goes on in mid-epoch after a resume."""
+    """The numbers of the steps of an epoch; each step draws its prompts itself. Goes on in mid-epoch after a resume."""
 
     def __init__(self, count: int) -> None:
         """
@@ -23,22 +23,22 @@ class StepNumbers:
         return self.count
 
     def __iter__(self) -> Iterator[int]:
-        for tick in range(self._done, self.count):
-            # a reader that knows the length never asks for the end, so the last tick already begins the next epoch
-            self._done = (tick + 1) % self.count
-            yield tick
+        for step in range(self._done, self.count):
+            # a reader that knows the length never asks for the end, so the last step already begins the next epoch
+            self._done = (step + 1) % self.count
+            yield step
 
     def state_dict(self) -> dict[str, JSON]:
-        """How many ticks of the present epoch are over."""
+        """The number of steps of the present epoch that are over."""
         return {"done": self._done}
 
     def load_state_dict(self, state: dict[str, JSON]) -> None:
-        """Go on after that many ticks."""
+        """Go on after that many steps."""
         self._done = state["done"]
 
 
 class PromptBatch:
-    """Prompts to be evaluated together; a plain object, since Lightning converts what lists hold and refuses frozen dataclasses."""
+    """Prompts to be evaluated together; a plain object, since Lightning converts the members of lists and refuses frozen dataclasses."""
 
     def __init__(self, prompts: list[Prompt]) -> None:
         """

@@ -1,4 +1,4 @@
-"""What identifies an order of prompts, so that a resume with other data is refused."""
+"""The identity of an order of prompts, so that a resume with other data is refused."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from lightrl.parts.prompts import PromptSource
 from lightrl.types import JSON
 
 REPORTED = ("answers",)
-"""What may change without a position meaning another prompt."""
+"""Entries that may change without a position meaning another prompt."""
 ENDLESS_SAMPLE = 16
 """Prompts of an endless source that stand for the rest."""
 
 
 def order_of(source: PromptSource, shuffle: bool, seed: int) -> dict[str, JSON]:
-    """Number of prompts, fingerprints of their ids and contents in order and of their answers and columns, and how they are shuffled."""
+    """Number of prompts, hashes of their ids and contents in order and of their answers and columns, and how they are shuffled."""
     digest, answers = blake2b(digest_size=16), blake2b(digest_size=16)
     for index in range(ENDLESS_SAMPLE if source.size is None else source.size):
         prompt = source.prompt(index)
         digest.update(f"{prompt.id}\n{content_hash(prompt)}\n".encode())
         answers.update(json.dumps([prompt.answer, dict(prompt.columns)], sort_keys=True, default=str).encode())
-    found: dict[str, JSON] = {"prompts": source.size, "fingerprint": digest.hexdigest(), "answers": answers.hexdigest()}
+    found: dict[str, JSON] = {"prompts": source.size, "contents": digest.hexdigest(), "answers": answers.hexdigest()}
     return {**found, "shuffle": shuffle, "seed": seed}
 
 
@@ -38,7 +38,7 @@ def must_be_the_same(ours: Mapping[str, JSON], theirs: Mapping[str, JSON]) -> No
         return
     if "prompts" in differing:
         difference = f"it was trained on {theirs['prompts']} prompts and these are {ours['prompts']}"
-    elif "fingerprint" in differing:
+    elif "contents" in differing:
         difference = f"its {theirs['prompts']} training prompts had other ids or contents, or stood in another order"
     else:
         difference = ", ".join(f"its data.{name} was {theirs[name]} and is now {ours[name]}" for name in differing)

@@ -1,4 +1,4 @@
-"""Which completions of a prompt are compared with each other."""
+"""Pairs of completions of a prompt that are compared with each other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Comparison:
     """Two completions of a prompt."""
 
     prompt: Prompt
-    """What they answer."""
+    """The prompt that they answer."""
     one: str
     """A completion."""
     other: str

@@ -109,12 +109,12 @@ class PromptData(LightningDataModule):
         return set.intersection(*(set(prompt.columns) for prompt in prompts))
 
     def sizes(self) -> dict[str, int | None]:
-        """How many prompts there are to train on (None: endless), for validation and test, and how many were dropped and why."""
+        """Numbers of prompts to train on (None: endless), for validation and for test, and of those that were dropped, by the reason."""
         counts: dict[str, int | None] = {n: self._sources[n].size if n in self._sources else 0 for n in ("train", "validation", "test")}
         return counts | {f"dropped_{reason}": count for reason, count in self._dropped.items()}
 
     def train_dataloader(self) -> StepNumbers:
-        """One tick per training step; the step draws its prompts itself."""
+        """One number per training step; the step draws its prompts itself."""
         module = getattr(self.trainer, "lightning_module", None)
         if module is None:
             raise ValueError("the training prompts belong to a run: give the data module to trainer.fit")
@@ -137,7 +137,7 @@ class PromptData(LightningDataModule):
         return batch
 
     def state_dict(self) -> dict[str, JSON]:
-        """Where the order stands, and which prompts it is an order of."""
+        """The position in the order, and the identity of its prompts."""
         if self._stream is None and self._restored is not None:
             return self._restored
         stream = self._stream or self._open_stream()
@@ -204,7 +204,7 @@ class PromptData(LightningDataModule):
 
     def _batches(self, name: str) -> PromptBatches | list[Any]:
         if name not in self._sources:
-            # an evaluation without prompts is what was asked for
+            # no validation source was given, so there is nothing to warn about
             warnings.filterwarnings("ignore", "Total length of `list` across ranks is zero")
             return []
         return PromptBatches(self._sources[name], self.validation_batch_size, *self._place())

@@ -1,4 +1,4 @@
-"""How a row of a data set becomes a prompt."""
+"""Prompts from the rows of a data set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rejection sampling: which completions of a prompt become rows of a data set."""
+"""Rejection sampling: choosing the completions of a prompt that become rows of a data set."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Candidate:
     finish_reason: str
     """`length`: cut at the token limit."""
     columns: Mapping[str, JSON]
-    """What else is written of it."""
+    """Further columns that are written with it."""
 
     @property
     def usable(self) -> bool:
-        """Scored, finished and not blank: what may be imitated or compared."""
+        """Scored, finished and not blank, so that it may be imitated or compared."""
         return not math.isnan(self.reward) and self.finish_reason != "length" and bool(self.text.strip())
 
 
@@ -38,7 +38,7 @@ class Keep(ABC):
 
     @abstractmethod
     def rows(self, candidates: Sequence[Candidate]) -> list[Row]:
-        """What is written of a prompt, beside the prompt itself.
+        """The columns that are written for a prompt, beside the prompt itself.
 
         Args:
             candidates: all completions of the prompt.
@@ -91,7 +91,7 @@ class Pairs(Keep):
 
 
 def ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The usable ones without duplicates, by falling reward and then by falling log-prob."""
+    """The usable completions without duplicates, by falling reward and then by falling log-prob."""
     order = sorted((c for c in candidates if c.usable), key=lambda c: (-c.reward, -c.logprob))
     distinct: dict[str, Candidate] = {}
     for candidate in order:
@@ -100,7 +100,7 @@ def ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def rejection_counts(candidates: Sequence[Candidate], kept: int, right: float) -> dict[str, float]:
-    """What became of one prompt, to be summed over prompts.
+    """Counts of the completions of one prompt, to be summed over prompts.
 
     Args:
         candidates: all its completions.

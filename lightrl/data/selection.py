@@ -1,4 +1,4 @@
-"""Choosing among the prompts of a source: what is held out, and what training must not see."""
+"""Choosing among the prompts of a source: those that are held out, and those that training must not see."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Selection(PromptSource):
 
 
 def hold_out(source: PromptSource, count: int) -> tuple[Selection, Selection]:
-    """Split a sized source into what is trained on and `count` held-out prompts.
+    """Split a sized source into training prompts and `count` held-out ones.
 
     Prompts go by the order of their content's hash, so the choice does not depend on the order of the rows or on a seed,
     and prompts of equal content stay together.

@@ -60,7 +60,7 @@ class PromptStream:
         return indices
 
     def state_dict(self) -> dict[str, JSON]:
-        """Where the order stands: the data epoch and the global position in it; the same on all ranks."""
+        """The position in the order: the data epoch and the global position in it; the same on all ranks."""
         return {"epoch": self.epoch, "position": self.position}
 
     def load_state_dict(self, state: dict[str, JSON]) -> None:

@@ -1,4 +1,4 @@
-"""What the messages of a conversation say of their own part in a loss."""
+"""The weights in the loss that messages of a conversation give themselves."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def turn_weights(place: str, turns: Sequence[Mapping[str, Any]]) -> dict[str, JS
         turns: the messages as they stand in the data.
 
     Raises:
-        ValueError: a weight is no finite number of 0 or more, or another's message than the assistant's is to be learnt.
+        ValueError: a weight is no finite number of 0 or more, or a message of somebody else than the assistant is to be learnt.
     """
     found = [_weight(f"{place}: message {number}", turn) for number, turn in enumerate(turns, 1)]
     return {TURN_WEIGHTS: found} if any(weight is not None for weight in found) else {}
 
 
 def _weight(message: str, turn: Mapping[str, Any]) -> float | None:
-    # tables have every key in every row
+    # a table has every key in every row, null where a message does not have it
     train, weight = turn.get("train"), turn.get("weight")
     if train is None and weight is None:
         return None

@@ -1,4 +1,4 @@
-"""Pairs of completions taken apart, for objectives that judge each completion on its own."""
+"""Pairs of completions taken apart, for objectives on labelled completions."""
 
 from __future__ import annotations
 

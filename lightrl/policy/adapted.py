@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from peft import PeftModel
 
 SAMPLED = 64
-"""Values of a parameter that enter the fingerprint."""
+"""Values of a parameter that enter the hash."""
 
 
 class AdaptedPolicy(Policy):
     """A frozen base with trainable adapters in its layers.
 
     `model` is the base itself, with PEFT's layers in place of those that are adapted, so that log-probs, rollouts and strategies treat
-    it as any other. A state dict holds the adapters and a fingerprint of the base, which comes from its own source again.
+    it as any other. A state dict holds the adapters and a hash of the base, which comes from its own source again.
     """
 
-    base_fingerprint: Tensor
+    base_hash: Tensor
     """`[16]` uint8, a hash of the frozen weights."""
 
     def __init__(self, peft_model: PeftModel, tokenizer: Tokenizer) -> None:
@@ -43,7 +43,7 @@ class AdaptedPolicy(Policy):
         self._peft = (peft_model,)
         # under every name: a head that is tied to the embeddings has its own in a state dict
         self._frozen = frozenset(name for name, p in self.named_parameters(remove_duplicate=False) if not p.requires_grad)
-        self.register_buffer("base_fingerprint", fingerprint(p for _, p in sorted(self.named_parameters()) if not p.requires_grad))
+        self.register_buffer("base_hash", hash_of(p for _, p in sorted(self.named_parameters()) if not p.requires_grad))
         self.register_state_dict_post_hook(_leave_out_base)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_pre_hook(_take_base_from_here)  # type: ignore[no-untyped-call]
 
@@ -76,7 +76,7 @@ class AdaptedPolicy(Policy):
         save_tokenizer(self.tokenizer, folder)
 
 
-def fingerprint(parameters: Iterator[nn.Parameter]) -> Tensor:
+def hash_of(parameters: Iterator[nn.Parameter]) -> Tensor:
     """`[16]` uint8, a hash of shapes, dtypes and some values of parameters, in their order."""
     digest = hashlib.blake2b(digest_size=16)
     for parameter in parameters:
@@ -93,7 +93,7 @@ def _leave_out_base(policy: AdaptedPolicy, state: dict[str, Tensor], prefix: str
 
 
 def _take_base_from_here(policy: AdaptedPolicy, state: dict[str, Tensor], prefix: str, *_: object) -> None:
-    stored, own = state.get(prefix + "base_fingerprint"), policy.base_fingerprint
+    stored, own = state.get(prefix + "base_hash"), policy.base_hash
     if stored is not None and not torch.equal(stored.to(own), own):
         raise ValueError(
             "the checkpoint's adapters were trained on another base: weights, shapes or dtype of model.policy.base differ. "

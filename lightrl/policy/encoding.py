@@ -128,7 +128,7 @@ def tokenize(tokenizer: Tokenizer, text: str, special: bool) -> tuple[list[int],
 
 
 def first_difference(one: str, other: str) -> int:
-    """How many characters two texts both begin with."""
+    """The number of characters that two texts both begin with."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 

@@ -10,7 +10,7 @@ from lightrl.ops.logprobs import chosen_logprobs
 
 
 class ScoringHead(nn.Linear):
-    """A linear head whose forward gives log-probs where it is told the tokens, and logits elsewhere.
+    """A linear head whose forward gives log-probs if it is given the tokens, and logits otherwise.
 
     Strategies that shard weights gather a module's around its forward and its backward: so the weight is used here and nowhere else.
     """
@@ -21,7 +21,7 @@ class ScoringHead(nn.Linear):
         head.__class__ = cls
 
     def forward(self, hidden: Tensor, targets: Tensor | None = None, **scoring: Any) -> Any:  # type: ignore[override]
-        """Logits `[..., V]` of hidden states `[..., H]`; or, given targets, what `chosen_logprobs` gives.
+        """Logits `[..., V]` of hidden states `[..., H]`; or, given targets, the result of `chosen_logprobs`.
 
         Args:
             hidden: `[..., H]`, or `[M, H]` with targets.

@@ -27,11 +27,11 @@ class AdapterSource(PolicySource):
     base: PolicySource
     """Where the frozen weights come from, again on every resume."""
     seed: int = 0
-    """Of the adapters' first weights."""
+    """Seed of the adapters' first weights."""
 
     @property
     def dtype(self) -> str:
-        """Of the base's weights; adapters on 16-bit weights are kept in float32."""
+        """The type of the base's weights; adapters on 16-bit weights are kept in float32."""
         return getattr(self.base, "dtype", "float32")
 
     def build(self) -> AdaptedPolicy:
@@ -151,7 +151,7 @@ class SavedAdapters(AdapterSource):
         folder = self._must_exist()
         check_method(PeftConfig.from_pretrained(str(folder)))
         try:
-            with _words_of_yesterday():
+            with _renamed_in_transformers():
                 return PeftModel.from_pretrained(model, str(folder), is_trainable=True)
         except (RuntimeError, ValueError) as error:
             raise ValueError(f"SavedAdapters: the adapters in {self.path!r} do not fit the base: {str(error).splitlines()[0]}") from error
@@ -175,7 +175,7 @@ def adapted(model: PreTrainedModel, config: PeftConfig) -> PeftModel:
 
     check_method(config)
     try:
-        with _words_of_yesterday():
+        with _renamed_in_transformers():
             found = get_peft_model(model, config)
     except ValueError as error:
         names = sorted({name.rpartition(".")[2] for name, m in model.named_modules() if isinstance(m, nn.Linear)})
@@ -192,7 +192,7 @@ def adapted(model: PreTrainedModel, config: PeftConfig) -> PeftModel:
 
 
 def check_method(config: PeftConfig) -> None:
-    """Refuse what would not be the base once its adapters are off, or would give another ratio than 1 in a second pass.
+    """Refuse a method that is not the base once its adapters are off, or that gives another ratio than 1 in a second pass.
 
     Raises:
         ValueError: says which setting, and why.
@@ -215,8 +215,8 @@ def check_method(config: PeftConfig) -> None:
 
 
 @contextmanager
-def _words_of_yesterday() -> Iterator[None]:
-    """Within, PEFT may ask transformers for what has another name by now."""
+def _renamed_in_transformers() -> Iterator[None]:
+    """Within, PEFT may use a name that transformers has changed, without a warning."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.* is deprecated")
         yield

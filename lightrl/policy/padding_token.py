@@ -1,4 +1,4 @@
-"""Which token fills up the rows of an exported reward model."""
+"""The token that fills up the rows of an exported reward model."""
 
 from __future__ import annotations
 

@@ -88,10 +88,10 @@ class Policy(nn.Module):
         critic: nn.Module | None = None,
         position_ids: Tensor | None = None,
     ) -> PolicyOutput:
-        """Log-probs (and what else is asked for) of the selected tokens.
+        """Log-probs of the selected tokens, and entropy and values if they are asked for.
 
         Args:
-            input_ids: `[n, L]`, rows from position 0, padded on the right with any id: a causal model never looks there.
+            input_ids: `[n, L]`, rows from position 0, padded on the right with any id: a causal model never reads there.
             mask: `[n, L]` bool, tokens whose log-prob is wanted; not the first of a row.
             temperature: divides the logits; > 0.
             entropy: also give the entropy.

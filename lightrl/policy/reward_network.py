@@ -1,4 +1,4 @@
-"""The trunk of a causal LM with one score on top: what is trained to judge, in the form of a sequence classifier of transformers."""
+"""The trunk of a causal LM with one score on top, in the form of a sequence classifier of transformers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
 AS_TEXT = "{% for message in messages %}{{ message['content'] }}{% endfor %}{% if not add_generation_prompt %}{{ eos_token }}{% endif %}"
-"""The template of a tokenizer that has none: prompt and completion as they are, and EOS."""
+"""The template for a tokenizer without one: prompt and completion as they are, and EOS."""
 
 
 class ScoreHead(nn.Linear):
@@ -77,7 +77,7 @@ class RewardNetwork(nn.Module):
         """`[R]` scores, float32 or better.
 
         Args:
-            input_ids: `[R, L]`, rows from position 0, padded on the right with any id: a causal model never looks there.
+            input_ids: `[R, L]`, rows from position 0, padded on the right with any id: a causal model never reads there.
             last: `[R]` int64, position of each row's last token.
         """
         hidden = self.model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state

@@ -1,4 +1,4 @@
-"""Policy sources: where does the policy come from? Building is separate from describing, so that a config costs nothing."""
+"""Policy sources: the place a policy comes from. Building is separate from describing, so that a config costs nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PolicySource(Part):
         """The policy with its weights, on the CPU, in training mode.
 
         Raises:
-            ValueError: what is described cannot be had; the message says why.
+            ValueError: the policy cannot be had; the message says why.
         """
 
     def tokenizer(self) -> Tokenizer:
@@ -41,11 +41,11 @@ class PolicySource(Part):
         """The model on the meta device: its layers and sizes, with nothing read or allocated."""
 
     def parameters(self) -> int:
-        """How many parameters the policy will have, without reading or allocating its weights."""
+        """The number of parameters that the policy will have, without reading or allocating its weights."""
         return _count(self.outline().parameters())
 
     def trainable(self) -> int:
-        """How many of them will be trained."""
+        """The number of parameters that will be trained."""
         return _count(p for p in self.outline().parameters() if p.requires_grad)
 
 

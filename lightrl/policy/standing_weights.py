@@ -8,11 +8,11 @@ from torch import Tensor, nn
 def standing_weights(module: nn.Module) -> dict[str, Tensor]:
     """Parameters and persistent buffers by their names, as `state_dict` has them, without its hooks.
 
-    FSDP2 shards a module again in a hook of `state_dict`, also where whole weights were lent; and its ranks wait for each other there,
+    FSDP2 shards a module again in a hook of `state_dict`, also where weights are gathered already; and its ranks wait for each other there,
     so that one of them alone would never return.
 
     Args:
-        module: with whole weights.
+        module: with gathered weights.
     """
     return {
         f"{prefix}.{name}" if prefix else name: tensor.detach()

@@ -24,7 +24,7 @@ class Tokenizer(Protocol):
     is_fast: bool
     """It can tell which characters a token stands for."""
     chat_template: str | dict[str, str] | None
-    """How messages become one text, as Jinja; or several, by name."""
+    """The Jinja template that makes one text of messages; or several, by name."""
     bos_token_id: int | None
     eos_token_id: int | None
     pad_token_id: int | None

@@ -1,4 +1,4 @@
-"""Which tokens of a conversation the assistant wrote, read off the tokenizer's own chat template."""
+"""The tokens of a conversation that the assistant wrote, found by the tokenizer's own chat template."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Turns:
     ids: list[int]
     """All of them, as the template writes the conversation, and EOS at the end where it writes none."""
     written: dict[int, range]
-    """Per message of the assistant: the positions of what it wrote, the EOS that ends it included."""
+    """Per message of the assistant: the positions of its tokens, the EOS that ends it included."""
 
 
 def tokenize_turns(tokenizer: Tokenizer, messages: Sequence[Message], wanted: Collection[int], ends: Collection[int], eos: int) -> Turns:
     """The tokens of a conversation, and which of them belong to some of its messages.
 
-    A template that marks what the assistant writes with `{% generation %}` says it itself. Else a turn is what stands between the
+    A template may mark the assistant's words with `{% generation %}`. Otherwise a turn is the text between two renderings: the
     conversation before it, with the answer opened as for sampling, and the conversation through it.
 
     Args:
@@ -91,7 +91,7 @@ def _unstable(turn: int, whole: str, part: str) -> ValueError:
 
 
 def _covered(offsets: Sequence[tuple[int, int]], start: int, end: int) -> range:
-    """Tokens with a character of the span; one that reaches over its beginning could not have been sampled otherwise."""
+    """Tokens with a character of the span; a token that reaches over its beginning belongs to it, since it is sampled as a whole."""
     inside = [i for i, (first, last) in enumerate(offsets) if last > start and first < end]
     return range(inside[0], inside[-1] + 1) if inside else range(0)
 

@@ -1,4 +1,4 @@
-"""How many failures a run puts up with."""
+"""The number of failures that a run allows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lightrl.parts.reward import Reward
 from lightrl.prompt import JSON
 
 NAMED = 3
-"""Failed samples that the message names."""
+"""Number of failed samples that the message names."""
 
 
 class ErrorBudget:
@@ -24,11 +24,11 @@ class ErrorBudget:
         self._window: deque[str | None] = deque(maxlen=reward.error_window)
 
     def add(self, failures: Iterable[str | None]) -> None:
-        """Count completions: for each, what failed, the prompt's id first, or None."""
+        """Count completions: for each its failure, which begins with the prompt's id, or None."""
         self._window.extend(failures)
 
     def spent(self) -> str | None:
-        """What there is to say when more failed than `max_error_rate` x `error_window`; else None."""
+        """A complaint, if more failed than `max_error_rate` x `error_window`; else None."""
         failed = [failure for failure in self._window if failure is not None]
         if len(failed) <= self._most:
             return None
@@ -36,7 +36,7 @@ class ErrorBudget:
         return f"failed on {len(failed)} of the last {len(self._window)} completions (more than {self._most:g} are not allowed):{samples}"
 
     def state_dict(self) -> list[JSON]:
-        """For each of the completions looked back on, what failed, or None."""
+        """For each completion in the window, its failure or None."""
         return list(self._window)
 
     def load_state_dict(self, state: Iterable[str | None]) -> None:

@@ -41,7 +41,7 @@ class ScoreCache:
         return keys
 
     def get(self, key: str) -> Answer | None:
-        """What is remembered under a key, if anything."""
+        """The answer that is remembered under a key, if there is one."""
         if key in self._answers:
             self._answers.move_to_end(key)
         return self._answers.get(key)

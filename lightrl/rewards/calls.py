@@ -1,4 +1,4 @@
-"""One call of a row reward: what it is given, and what comes back, an exception being one of the answers."""
+"""One call of a row reward: its arguments and its answer, of which an exception is one."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from lightrl.prompt import Prompt
 BY_POSITION = 2
 """`RowReward.score` takes prompt and completion by position, whatever a subclass calls them."""
 RESERVED = frozenset({"prompt", "completion", "answer"})
-"""Names that a reward's argument has without a column."""
+"""Names of arguments that every reward may have without a column."""
 
 
 class Call(NamedTuple):
-    """What a reward is given of one row."""
+    """The arguments of a reward for one row."""
 
     prompt: Prompt
-    """What was asked."""
+    """The prompt."""
     completion: str
-    """What the policy said."""
+    """The policy's answer."""
     columns: dict[str, Any]
     """`answer` and the other columns that the reward names."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a reward said of one row."""
+    """A reward's answer about one row."""
 
     score: Any = None
-    """What it returned, if it returned."""
+    """The score, if there is one."""
     error: str | None = None
     """Why there is no score, in one line; None if it returned."""
     late: bool = False
@@ -95,7 +95,7 @@ def named_arguments(reward: RowReward) -> dict[str, bool] | None:
 
 
 def perform(reward: RowReward, call: Call) -> Answer:
-    """Make one call here and now."""
+    """Make one call in this process."""
     try:
         return Answer(reward.score(call.prompt, call.completion, **call.columns))
     except (Exception, SystemExit) as error:

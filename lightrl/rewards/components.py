@@ -1,4 +1,4 @@
-"""What each reward brings into the sum: its weight, its normalisation, its share of what tells rows of a group apart."""
+"""The part of each reward in the sum: its weight, its normalisation, its share of the differences within a group."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def z_scores(values: Tensor, group: Tensor, valid: Tensor) -> Tensor:
 
 
 def shares(weighted: dict[str, Tensor], group: Tensor, valid: Tensor) -> dict[str, float]:
-    """How much of what tells the rows of a group apart is due to each reward; over all rewards the shares add up to 1.
+    """The share of each reward in the differences between the rows of a group; over all rewards the shares add up to 1.
 
-    share_k = sum_i (c_ki - mean_g c_k) (R_i - mean_g R) / sum_i (R_i - mean_g R)^2, with c_ki what reward k brings into row i, R_i = sum_k
+    share_k = sum_i (c_ki - mean_g c_k) (R_i - mean_g R) / sum_i (R_i - mean_g R)^2, with c_ki the part of reward k in row i, R_i = sum_k
     c_ki, and mean_g over the valid rows of the row's group: the covariance of the part with the whole, within groups. It is below 0 for
     a reward that pulls against the others. NaN where no group has differing rows.
 

@@ -1,4 +1,4 @@
-"""Calls of an async reward: so many at a time, each with a time limit and further attempts."""
+"""Calls of an async reward: a limited number at a time, each with a time limit and further attempts."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Dispatcher:
             return await self._reward.score(call.prompt, call.completion, **call.columns)
 
     async def _try_again(self, failed: _Attempt, first: Exception) -> None:
-        """Further attempts after one that raised `first`; between them others have their turn."""
+        """Further attempts after one that raised `first`; other calls are made between them."""
         failures = [first]
 
         async def attempt() -> Any:

@@ -1,4 +1,4 @@
-"""Rewards that wait for somebody else: many calls at once in one event loop, each with a time limit, retries and a rate."""
+"""Rewards that wait for other services: many calls at once in one event loop, each with a time limit, retries and a rate."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lightrl.parts.async_reward import AsyncReward
 from lightrl.rewards.calls import Answer, Call
 from lightrl.rewards.dispatch import Dispatcher
 
-LOOK = 0.1
-"""Seconds between two looks at whether the loop still turns."""
+CHECK_S = 0.1
+"""Seconds between two checks that the loop still runs."""
 PATIENCE = 5.0
 """Seconds that a reward may take to close, and that a loop may stand still beyond a call's time limit."""
 
@@ -40,7 +40,7 @@ class AsyncRunner:
         return _Waiting(self, self._started(), calls)
 
     def close(self) -> None:
-        """Let the reward close what it opened, and end the loop."""
+        """Let the reward close its connections, and end the loop."""
         if self._loop is not None:
             self._loop.close()
             self._loop = None
@@ -52,7 +52,7 @@ class AsyncRunner:
         return self._loop
 
     def abandon(self, loop: _Loop) -> None:
-        """Leave a loop that stands still to itself; the next calls get another."""
+        """Give up a loop that stands still; the next calls get another one."""
         loop.end()
         if self._loop is loop:
             self._loop = None
@@ -70,7 +70,7 @@ class _Waiting:
         try:
             while not self._future.done():
                 try:
-                    self._future.result(LOOK)
+                    self._future.result(CHECK_S)
                 except TimeoutError:
                     if not self._future.done() and self._loop.still_for() > limit:
                         self._runner.abandon(self._loop)
@@ -83,19 +83,19 @@ class _Waiting:
 
 
 class _Loop:
-    """A thread that turns an event loop, and what all calls in it share."""
+    """A thread that runs an event loop, and the dispatcher that all its calls share."""
 
     def __init__(self, reward: AsyncReward) -> None:
         self.reward, self.loop = reward, asyncio.new_event_loop()
         self.dispatcher = Dispatcher(reward)
-        self._turned = time.monotonic()
-        self.loop.call_soon(self._turn)
+        self._ran_at = time.monotonic()
+        self.loop.call_soon(self._note)
         self._thread = threading.Thread(target=self.loop.run_forever, name="reward loop", daemon=True)
         self._thread.start()
 
     def still_for(self) -> float:
-        """Seconds since the loop was last seen turning."""
-        return time.monotonic() - self._turned
+        """Seconds since the loop was last seen running."""
+        return time.monotonic() - self._ran_at
 
     def close(self) -> None:
         """Close the reward and end the loop; one that stands still is not waited for long."""
@@ -105,7 +105,7 @@ class _Loop:
         self._thread.join(PATIENCE)
 
     def end(self) -> None:
-        """Cancel what is under way and stop turning, as soon as the loop turns."""
+        """Cancel the calls under way and stop the loop, as soon as it runs."""
         if self.loop.is_running():
             asyncio.run_coroutine_threadsafe(self._end(), self.loop)
 
@@ -117,6 +117,6 @@ class _Loop:
         await asyncio.gather(*others, return_exceptions=True)
         self.loop.call_soon(self.loop.stop)
 
-    def _turn(self) -> None:
-        self._turned = time.monotonic()
-        self.loop.call_later(LOOK, self._turn)
+    def _note(self) -> None:
+        self._ran_at = time.monotonic()
+        self.loop.call_later(CHECK_S, self._note)

@@ -23,21 +23,21 @@ class Findings:
     """Per reward `[n]`: its score, steps added up; NaN without one."""
     outcomes: dict[str, Tensor]
     """Per reward `[n]` int64: an `Outcome`."""
-    brought: dict[str, Tensor]
-    """Per reward `[n]`: what it brings into the total; NaN where the row is not scorable."""
+    contributions: dict[str, Tensor]
+    """Per reward `[n]`: its part of the total; NaN where the row is not scorable."""
     failures: dict[str, list[str | None]]
     """Per reward n: why there is no score, where it failed."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """Per reward, what scoring waited for it beyond those before it."""
+    """Per reward, the seconds that scoring waited for it, beyond those for the rewards before it."""
     cached: dict[str, int] = field(default_factory=dict)
-    """Per reward, how many scores were remembered."""
+    """Per reward, the number of scores that were remembered."""
     counts: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Per reward, what it counts itself, as tokens of a judge."""
+    """Per reward, the numbers that it counts itself, such as the tokens of a judge."""
 
     @property
     def total(self) -> Tensor:
         """`[n]`: the weighted sum of the rewards, NaN where the row is not scorable."""
-        return torch.stack(list(self.brought.values())).sum(0)
+        return torch.stack(list(self.contributions.values())).sum(0)
 
     @classmethod
     def concat(cls, parts: Sequence[Findings]) -> Findings:
@@ -49,7 +49,7 @@ class Findings:
             scorable=torch.cat([part.scorable for part in parts]),
             raw={name: torch.cat([part.raw[name] for part in parts]) for name in first.raw},
             outcomes={name: torch.cat([part.outcomes[name] for part in parts]) for name in first.raw},
-            brought={name: torch.cat([part.brought[name] for part in parts]) for name in first.raw},
+            contributions={name: torch.cat([part.contributions[name] for part in parts]) for name in first.raw},
             failures={name: [reason for part in parts for reason in part.failures[name]] for name in first.raw},
             seconds={name: sum(part.seconds[name] for part in parts) for name in first.raw},
             cached={name: sum(part.cached[name] for part in parts) for name in first.raw},

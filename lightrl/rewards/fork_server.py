@@ -25,13 +25,13 @@ from lightrl.parts.reward import RowReward
 from lightrl.rewards.calls import Answer, perform
 
 FORK, WAIT = b"F", b"W"
-"""Requests: a new worker, whose end of a socket follows; the exit status of a worker that has ended, whose number follows."""
+"""Requests: a new worker (its end of a socket follows), and the exit status of a worker that has ended (its process number follows)."""
 STATM = Path("/proc/self/statm")
 MEGABYTE = 1 << 20
 
 
 def serve(control: int) -> None:
-    """Load the reward, then fork and wait as told until nobody is there to tell.
+    """Load the reward, then answer requests to fork and to wait until the training process has ended.
 
     Args:
         control: file descriptor of a socket; first comes a pickled mapping with `modules`, `reward` and `memory_mb`, then requests.
@@ -118,7 +118,7 @@ def _limit_memory(memory_mb: int) -> None:
 
 
 def _load_modules(modules: Mapping[str, str | None]) -> None:
-    """Import the modules that the reward is made of, from their files where their names lead nowhere."""
+    """Import the modules of the reward, from their files where their names cannot be imported."""
     for name, file in modules.items():
         if name != "__main__":
             try:

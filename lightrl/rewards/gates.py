@@ -1,4 +1,4 @@
-"""Rewards that are asked only where another one has said something good."""
+"""Rewards that are asked only where the score of another reward, their gate, is high enough."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightrl.types import Outcome
 
 
 def stages(rewards: Mapping[str, Reward]) -> list[list[str]]:
-    """The names in the order in which they can be asked: a gate in an earlier stage than what it opens.
+    """The names in the order in which they can be asked: a gate stands in an earlier stage than the rewards behind it.
 
     Raises:
         ValueError: a gate is no reward of this set, or gates open each other in a circle.
@@ -35,7 +35,7 @@ def stages(rewards: Mapping[str, Reward]) -> list[list[str]]:
 
 
 def behind(reward: Reward, gate: RewardScores) -> tuple[Tensor, list[Answer]]:
-    """Which rows a reward is asked about, and what stands for its answer in the others.
+    """The rows that a reward is asked about, and the answers that take its place in the others.
 
     Args:
         reward: with its `gate` and `gate_above`.

@@ -1,4 +1,4 @@
-"""Completions that stand in a file, scored by the rewards of a run."""
+"""Given completions, scored by the rewards of a run."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def score_completions(rewards: RewardSet, completions: GivenCompletions, encode:
             scorable=scored.scorable,
             raw={name: row_values(part) for name, part in scored.reward_parts.items()},
             outcomes=scored.outcomes,
-            brought=rewards.contributions(scored),
+            contributions=rewards.contributions(scored),
             failures=scoring.failures,
             seconds=scoring.seconds,
             cached=scoring.cached,

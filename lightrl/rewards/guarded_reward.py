@@ -1,4 +1,4 @@
-"""One reward with what keeps it from stopping or spoiling a run: its gate, its cache, where it runs, and how often it may fail."""
+"""One reward, guarded so that it can neither stop nor spoil a run: by its gate, its cache, the place where it runs and its error budget."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightrl.types import Rollout
 
 
 class GuardedReward:
-    """Has one reward score rows, such that it can neither hang nor poison a run."""
+    """Lets one reward score rows, so that it can neither hang a run nor fail in silence."""
 
     def __init__(self, name: str, reward: Reward) -> None:
         """
@@ -63,7 +63,7 @@ class PendingScores:
         shut = self._gate is not None and not len(asked)
         self._begun = Begun(lambda: from_answers(guarded.name, [], asked)) if shut else guarded.calls.begin(asked)
         self.cached = self._begun.cached
-        """How many scores were in the cache."""
+        """Number of scores that were in the cache."""
         self.waited = time.perf_counter() - started
         """Seconds that the run has waited so far."""
 

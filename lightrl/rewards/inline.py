@@ -1,4 +1,4 @@
-"""Rewards that are called where they stand, in the training process."""
+"""Rewards that are called in the training process."""
 
 from __future__ import annotations
 

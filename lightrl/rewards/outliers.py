@@ -1,4 +1,4 @@
-"""Which scores a person should look at first: those that something else speaks against."""
+"""Outliers: the scores that a person should read first, since labels or other scores contradict them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLOSE = 1e-4
 
 @dataclass(frozen=True)
 class Labels:
-    """What scores are compared with."""
+    """Labels that scores are compared with."""
 
     scores: Tensor
     """`[n]`, NaN without one."""
@@ -42,7 +42,7 @@ class Labels:
 
     @property
     def correlation(self) -> float:
-        """Pearson's, over what is compared; NaN where either side is constant."""
+        """Pearson's, over the compared rows; NaN where either side is constant."""
         x, y = self.scores[self.compared].double(), self.expected[self.compared].double()
         if len(x) < 2 or x.std() == 0 or y.std() == 0:
             return math.nan
@@ -80,25 +80,25 @@ def from_others(total: Tensor, group: Tensor) -> Tensor:
     return torch.where(valid, (values - others).abs() / spread, 0.0)
 
 
-def disagreement(brought: dict[str, Tensor]) -> Tensor:
-    """`[n]`: the largest z-score of a reward less the smallest, over what each brings; 0 where fewer than two vary.
+def disagreement(contributions: dict[str, Tensor]) -> Tensor:
+    """`[n]`: the largest z-score of a reward less the smallest, over the part of each in the total; 0 where fewer than two vary.
 
     Args:
-        brought: per reward `[n]`, NaN without a score.
+        contributions: per reward `[n]`, NaN without a score.
     """
     z = []
-    for values in brought.values():
+    for values in contributions.values():
         known = values[~values.isnan()].double()
         if len(known) > 1 and known.std(correction=0) > 0:
             z.append((values.double() - known.mean()) / known.std(correction=0))
     if len(z) < 2:
-        return torch.zeros(len(next(iter(brought.values()))), dtype=torch.float64)
+        return torch.zeros(len(next(iter(contributions.values()))), dtype=torch.float64)
     stacked = torch.stack(z)
     return (stacked.amax(0) - stacked.amin(0)).nan_to_num(0.0)
 
 
-def largest_outliers(deviation: Tensor, brought: dict[str, Tensor], n: int) -> list[int]:
+def largest_outliers(deviation: Tensor, contributions: dict[str, Tensor], n: int) -> list[int]:
     """Indices of at most n rows with the largest deviation above 0; among equals, those whose rewards are furthest apart."""
-    tie = disagreement(brought).tolist()
+    tie = disagreement(contributions).tolist()
     rows = (deviation > 0).nonzero()[:, 0].tolist()
     return sorted(rows, key=lambda i: (-round(float(deviation[i]), 9), -tie[i], i))[:n]

@@ -21,7 +21,7 @@ class Begun:
     wait: Callable[[], RewardScores]
     """Waits for the scores."""
     cached: int = 0
-    """How many of them were in the cache."""
+    """Number of scores that were in the cache."""
 
 
 class RowCalls:

@@ -31,7 +31,7 @@ class RewardScores:
     outcome: Tensor
     """`[N]` int64: an `Outcome`."""
     failures: list[str | None]
-    """N: of each row that failed, which prompt it has and why."""
+    """N: for each row that failed, its prompt and the reason."""
     statistics: Statistics = field(default_factory=dict)
     """Numbers that a batch reward reports of the rows that it was asked about; one-dimensional."""
 

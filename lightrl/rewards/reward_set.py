@@ -1,4 +1,4 @@
-"""All rewards of a run together: scores, weights, and what became of each."""
+"""All rewards of a run together: scores, weights, and the outcome of each row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lightrl.types import JSON, Rollout, ScoredRollout, Statistics
 
 
 class RewardSet:
-    """Named rewards; their weighted sum is what the policy is trained on."""
+    """Named rewards; the policy is trained on their weighted sum."""
 
     def __init__(self, rewards: Mapping[str, Reward]) -> None:
         """
@@ -48,7 +48,7 @@ class RewardSet:
         return {name: _weight(reward, self.rollouts) for name, reward in self.rewards.items()}
 
     def check(self, columns: Set[str]) -> None:
-        """Whether the data have what the rewards want.
+        """Refuse data that lack a column that a reward wants.
 
         Args:
             columns: names that every prompt has.
@@ -90,7 +90,7 @@ class RewardSet:
         return self.submit(rollout).result()
 
     def spent(self) -> str | None:
-        """What there is to say if a reward with a weight has failed more often than its error budget allows."""
+        """A complaint, if a reward with a weight has failed more often than its error budget allows."""
         for name, weight in self.weights.items():
             complaint = self._guarded[name].budget.spent() if weight != 0 else None
             if complaint is not None:
@@ -98,11 +98,11 @@ class RewardSet:
         return None
 
     def after_rollout(self) -> None:
-        """A rollout has been learnt from: schedules go on."""
+        """Let the schedules go on, once a rollout has been learnt from."""
         self.rollouts += 1
 
     def observe(self, numbers: Mapping[str, float]) -> None:
-        """Tell each batch reward what its statistics came to.
+        """Tell each batch reward the reduced values of its statistics.
 
         Args:
             numbers: of one rollout, reduced over rows and ranks, by the names under which they are logged.
@@ -136,11 +136,12 @@ class RewardSet:
         return total, ends
 
     def statistics(self, scored: ScoredRollout, normalized: bool = True) -> Statistics:
-        """What each reward said and brought, per row, to be reduced by their means.
+        """Scores and contributions of each reward per row, to be reduced by their means.
 
         `rewards/{name}/mean`: the raw score (a row's steps added up), NaN without one. `std`: their population standard deviation
-        on this rank. `weight`. `contribution`: what the row's reward got from it; over all names they add up to the reward.
-        `share`: of what tells the rows of a group apart on this rank, and so of the advantage; over all names they add up to 1.
+        on this rank. `weight`. `contribution`: its part of the row's reward; over all names they add up to the reward.
+        `share`: its part of the differences between the rows of a group on this rank, and so of the advantage; over all names they add up
+        to 1.
 
         Args:
             scored: whole groups.
@@ -159,7 +160,7 @@ class RewardSet:
         return rows
 
     def contributions(self, scored: ScoredRollout, normalized: bool = True, rollouts: int | None = None) -> dict[str, Tensor]:
-        """`[N]` per reward: what it brings into the row's reward, gated, normalised and weighted; NaN where the row is not scorable.
+        """`[N]` per reward: its part of the row's reward, gated, normalised and weighted; NaN where the row is not scorable.
 
         Args:
             scored: whole groups.
@@ -174,10 +175,10 @@ class RewardSet:
         return brought
 
     def state_dict(self, per_rank: bool = False) -> dict[str, JSON]:
-        """How far the schedules are, and the state of every reward that keeps one.
+        """The progress of the schedules, and the state of every reward that keeps one.
 
         Args:
-            per_rank: what differs between ranks instead: the completions that each error budget looks back on.
+            per_rank: the state that differs between ranks instead: the completions that each error budget covers.
         """
         if per_rank:
             return {"budgets": {name: guarded.budget.state_dict() for name, guarded in self._guarded.items()}}

@@ -1,4 +1,4 @@
-"""A rollout on its way through all rewards: who is asked when, and what became of every row."""
+"""A rollout on its way through all rewards: the order in which they are asked, and the outcome of every row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 FAILED = (Outcome.ERROR, Outcome.TIMEOUT)
 ANSWERED = (Outcome.VALUE, Outcome.GATED)
 COUNTED = {"failed": FAILED, "timeout": (Outcome.TIMEOUT,), "abstained": (Outcome.ABSTAINED,), "gated": (Outcome.GATED,)}
-"""Shares of rows that are reported, by what became of them."""
+"""Shares of rows that are reported, by their outcomes."""
 
 
 class Scoring:
@@ -72,19 +72,19 @@ class Scoring:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Per reward, what the run waited for it beyond those before it; after `result`."""
+        """Per reward, the seconds that the run waited for it, beyond those for the rewards before it; after `result`."""
         return {name: self._pending[name].waited for name in self._guarded}
 
     @property
     def cached(self) -> dict[str, int]:
-        """Per reward, how many scores were remembered; after `result`."""
+        """Per reward, the number of scores that were remembered; after `result`."""
         return {name: self._pending[name].cached for name in self._guarded}
 
     def statistics(self) -> Statistics:
-        """What became of the rows, all of them, also those that a sampler will drop; after `result`.
+        """The outcomes of all rows, also of those that a sampler will drop; after `result`.
 
-        Of all rows, the share that `rewards/{name}/failed` (time-outs included), of them `timeout`, those that `abstained`, were
-        `gated` or `cached`; `seconds`, which the run waited for that reward beyond those before it; and what the reward itself counts.
+        Each `rewards/{name}/...` is a share of all rows: `failed` (time-outs included), `timeout`, `abstained`, `gated`, `cached`. Beside
+        them `seconds`, which the run waited for that reward beyond those before it, and the numbers that the reward itself counts.
         """
         numbers: dict[str, Tensor | Statistic] = {}
         for name, result in self._results.items():

@@ -124,7 +124,7 @@ class Worker:
         try:
             self._calls.send(calls)
         except OSError:
-            # it ended while it had nothing to do; no call is to blame
+            # it ended while it had nothing to do, so no call is at fault
             self.end()
             return []
         answers: list[Answer] = []
@@ -151,7 +151,7 @@ class Worker:
         return answers
 
     def end(self) -> int | None:
-        """Kill it if it still runs; its exit status, if there is still somebody who knows it."""
+        """Kill it if it still runs; its exit status, if its server still knows it."""
         self.alive = False
         kill(self.pid)
         self._calls.close()

@@ -27,7 +27,7 @@ class Chunks:
     """One per chunk, in order."""
 
     def result(self) -> list[Answer]:
-        """Wait for all of them; an interrupt takes back what no worker has begun with."""
+        """Wait for all of them; an interrupt cancels the chunks that no worker has begun with."""
         try:
             return [answer for future in self.futures for answer in future.result()]
         except BaseException:
@@ -68,7 +68,7 @@ class WorkerPool:
 
 
 class _WorkerPool:
-    """Threads that each look after one worker; they hold no reference to the pool, so that it can be collected."""
+    """Threads that each serve one worker; they hold no reference to the pool, so that it can be collected."""
 
     def __init__(self, reward: RowReward) -> None:
         self._reward = reward
@@ -79,7 +79,7 @@ class _WorkerPool:
         self._failure: RuntimeError | None = None
         # daemons, so that an interrupted program need not wait for a worker's time to be up
         for number in range(reward.workers):
-            threading.Thread(target=self._look_after, name=f"reward worker {number}", daemon=True).start()
+            threading.Thread(target=self._serve, name=f"reward worker {number}", daemon=True).start()
 
     def take(self, calls: list[Call]) -> Future[list[Answer]]:
         future: Future[list[Answer]] = Future()
@@ -94,7 +94,7 @@ class _WorkerPool:
             if self._server is not None:
                 self._server.close()
 
-    def _look_after(self) -> None:
+    def _serve(self) -> None:
         worker: Worker | None = None
         while (task := self._tasks.get()) is not None:
             calls, future = task
@@ -127,7 +127,7 @@ class _WorkerPool:
             raise
 
     def _standing(self, fallen: ForkServer | None) -> ForkServer:
-        """The server, a new one if there is none or this is the one that has fallen."""
+        """The server; a new one if there is none, or if the given one has fallen."""
         with self._lock:
             if self._closed:
                 raise RuntimeError("the reward's workers were closed")

@@ -102,7 +102,7 @@ def test_adapters_alone_and_another_dtype(
     checkpoint = trained(config, write, lightrl, policy=LORA)
     weights = sum(w.numel() for w in torch.load(checkpoint, weights_only=True)["state_dict"].values())
     source = Builder().build(resolve("predict", read_words(["--config", "train.yaml"])).model.value("policy"), "model.policy")
-    assert weights == source.trainable() + 16, "the checkpoint holds the adapters and the fingerprint of their base"
+    assert weights == source.trainable() + 16, "the checkpoint holds the adapters and the hash of their base"
     words = ("export", "--config", "train.yaml", "--ckpt_path", "last")
     assert lightrl(*words, "--out", "adapters", "--adapter_only").status == 0
     assert {p.name for p in Path("adapters").iterdir()} >= {"adapter_config.json", "adapter_model.safetensors", "tokenizer.json"}

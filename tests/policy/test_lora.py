@@ -112,7 +112,7 @@ def test_adapters_that_have_learnt_something_need_the_reference_to_be_named(tmp_
 def test_a_state_holds_adapters_and_fits_their_base_alone() -> None:
     policy = moved(lora().build())
     state = policy.state_dict()
-    assert set(state) == {"base_fingerprint"} | {name for name, p in policy.named_parameters() if p.requires_grad}
+    assert set(state) == {"base_hash"} | {name for name, p in policy.named_parameters() if p.requires_grad}
     again = lora(seed=5).build()
     again.load_state_dict(state)
     assert torch.equal(logprobs(again), logprobs(policy))

@@ -26,7 +26,7 @@ from lightrl.types import Outcome, Prompt
 
 
 def encode_with(rewards: RewardSet, resolved: Resolved, builder: Builder, wanted: bool) -> Encode | None:
-    """How prompts and completions become tokens, if a reward may look at them.
+    """A function that makes tokens of prompts and completions, if a reward may read them; else None.
 
     Args:
         rewards: of which those that are given whole rollouts may.
@@ -60,7 +60,7 @@ def encoder_of(tokenizer: Tokenizer) -> Encode:
 
 
 def scored(rewards: RewardSet, file: CompletionFile, encode: Encode | None, out: str | None) -> Findings:
-    """What the rewards say of every completion.
+    """Score every completion by all rewards.
 
     Args:
         rewards: all of them.
@@ -107,7 +107,7 @@ def _rows(part: Findings, file: CompletionFile) -> Iterator[dict[str, Any]]:
             "row": row + 1,
             "rewards": {name: number(raw[i]) for name, raw in part.raw.items()},
             "outcomes": outcomes,
-            "contributions": {name: number(brought[i]) for name, brought in part.brought.items()},
+            "contributions": {name: number(brought[i]) for name, brought in part.contributions.items()},
             "failures": {name: reasons[i] for name, reasons in part.failures.items() if reasons[i] is not None},
             "total": number(total[i]),
         }

@@ -49,7 +49,7 @@ class Report:
         self._label_of = "" if expected is None else f"{expected[1]!r} for {'the total' if expected[0] is None else repr(expected[0])}"
         deviation = from_others(self._total, findings.group) if self.labels is None else from_labels(self.labels)
         self._deviation = deviation
-        self._top = largest_outliers(deviation, findings.brought, top)
+        self._top = largest_outliers(deviation, findings.contributions, top)
 
     @property
     def contradicted(self) -> bool:
@@ -93,13 +93,13 @@ class Report:
 
     def _of_reward(self, name: str) -> dict[str, Any]:
         found = self._findings
-        share = shares(found.brought, found.group, found.scorable)[name]
+        share = shares(found.contributions, found.group, found.scorable)[name]
         outcomes = {what: int((found.outcomes[name] == int(kind)).sum()) for what, kind in MISSING.items()}
         return {
             "class": type(self._rewards.rewards[name]).__name__,
             "weight": self._rewards.weights[name],
             **_spread(found.raw[name]),
-            "contribution": number(found.brought[name].nanmean()),
+            "contribution": number(found.contributions[name].nanmean()),
             "share": number(share),
             **outcomes,
             "cached": found.cached[name],
@@ -123,7 +123,7 @@ class Report:
             "expected": None if self.labels is None else number(self.labels.expected[i]),
             "total": number(self._total[i]),
             "rewards": said,
-            "contributions": {name: number(brought[i]) for name, brought in found.brought.items()},
+            "contributions": {name: number(brought[i]) for name, brought in found.contributions.items()},
             "prompt": _asked(self._file.prompt(row)),
             "answer": self._file.prompt(row).answer,
             "completion": self._file.completions[row],

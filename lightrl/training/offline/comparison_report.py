@@ -30,7 +30,7 @@ def report_comparisons(ledger: Reporting, scores: Tensor, compared: Comparisons)
 
 
 def report_calibration(ledger: StatisticsLedger, scores: Tensor, compared: Comparisons) -> None:
-    """How often comparisons of about the same confidence are right, by bins of the confidence.
+    """The share of right comparisons among those of about the same confidence, by bins of the confidence.
 
     The confidence of a comparison is sigmoid(|r_1 - r_2|), the probability of the completion with the higher score.
     """
@@ -44,7 +44,7 @@ def report_calibration(ledger: StatisticsLedger, scores: Tensor, compared: Compa
 
 
 def finished(numbers: dict[str, float]) -> dict[str, float]:
-    """Reduced numbers with what follows from them: `score/std`, and with bins `calibration/error`.
+    """Reduced numbers with those that follow from them: `score/std`, and with bins `calibration/error`.
 
     error = sum over bins of share |accuracy - confidence|, the expected calibration error.
 

@@ -23,7 +23,7 @@ class Examples(OfflineRows):
     input_ids: Tensor
     """`[N, L]` int64, prompt, answer and EOS, or a conversation, padded on the right."""
     token_weight: Tensor
-    """`[N, L]` f32: what a token counts in the loss, 0 on what is not imitated, on padding and on the first token of a row."""
+    """`[N, L]` f32: the weight of a token in the loss; 0 on tokens that are not imitated, on padding and on the first token of a row."""
 
     @classmethod
     def dummy(cls) -> Examples:
@@ -35,9 +35,9 @@ class Examples(OfflineRows):
 class ExampleReader:
     """Makes a row of tokens and weights from a prompt with an answer, a whole conversation, or a plain text.
 
-    An answer and its EOS weigh 1. Of a conversation that ends with the assistant's message, what the assistant wrote weighs 1, or what
-    `train` and `weight` of the message say. What is left weighs 0, or 1 where everything is learnt from; then a text without an answer
-    is an example too.
+    An answer and its EOS weigh 1. In a conversation that ends with the assistant's message, each message of the assistant weighs 1, or
+    as much as its own `train` or `weight` says. All other tokens weigh 0, or 1 where everything is learnt from; then a text without an
+    answer is an example too.
     """
 
     policy: Policy
@@ -48,7 +48,7 @@ class ExampleReader:
     """Most tokens of a row; None: as many as the policy takes."""
 
     def shows(self, prompt: Prompt) -> bool:
-        """There is something to imitate in it.
+        """Whether the prompt has something to imitate.
 
         Raises:
             ValueError: two things contradict each other; the message names the prompt.
@@ -56,7 +56,7 @@ class ExampleReader:
         return is_conversation(prompt) or prompt.answer is not None or (self.everything and prompt.text is not None)
 
     def refuse_empty(self, prompt: Prompt) -> None:
-        """Refuse what shows nothing.
+        """Refuse a prompt without anything to imitate.
 
         Raises:
             ValueError: there is nothing to imitate; the message names the prompt.
@@ -102,7 +102,7 @@ class ExampleReader:
         messages = prompt.messages or ()
         given = prompt.meta.get(TURN_WEIGHTS) or [None] * len(messages)
         own = {i: 1.0 if given[i] is None else given[i] for i, message in enumerate(messages) if message["role"] == "assistant"}
-        # where a message weighs what surrounds it, nobody needs to know where it begins
+        # a message that weighs as much as the tokens around it need not be found
         wanted = [i for i, weight in own.items() if weight != float(self.everything)]
         try:
             turns = tokenize_turns(self.policy.tokenizer, messages, wanted, self.policy.eos_token_ids, self.policy.eos_token_id)
@@ -115,7 +115,7 @@ class ExampleReader:
 
 
 def is_conversation(prompt: Prompt) -> bool:
-    """The prompt is not to be answered: it holds the answer, as the assistant's last message.
+    """Whether the prompt holds its answer, as the assistant's last message.
 
     Raises:
         ValueError: it has an answer beside it.

@@ -18,7 +18,7 @@ def packed_logprobs(policy: Policy, input_ids: Tensor, mask: Tensor, lengths: Te
     a variable-length kernel) that keeps the texts apart.
 
     Args:
-        policy: of which `refuse_leaking` has nothing to say.
+        policy: that `refuse_leaking` does not refuse.
         input_ids: `[n, L]`, padded on the right.
         mask: `[n, L]` bool, tokens whose log-prob is wanted; not the first of a row.
         lengths: `[n]` int64, tokens of each row.
@@ -32,7 +32,7 @@ def packed_logprobs(policy: Policy, input_ids: Tensor, mask: Tensor, lengths: Te
 
 @torch.no_grad()
 def refuse_leaking(policy: Policy) -> None:
-    """TokenLogProbs whether a text's log-probs change with the text in front of it in the row.
+    """Refuse a model in which a text's log-probs change with the text in front of it in the row.
 
     Raises:
         ValueError: they do, or the model takes no position ids; the message names the model.

@@ -28,7 +28,7 @@ from lightrl.types import Prompt
 
 
 class PreferenceOptimization(OfflinePolicyModule):
-    """Trains a policy on completions that somebody compared or judged, without sampling any.
+    """Trains a policy on completions that somebody has compared or labelled, without sampling any.
 
     loss = (1 / N) sum over the rows of the step and of all ranks of the objective's loss; a row is a pair, or one labelled
     completion. One training step is one optimizer step; an epoch passes over all rows once.
@@ -190,7 +190,7 @@ class PreferenceOptimization(OfflinePolicyModule):
         if not pairs and not labelled:
             raise ValueError(f"model.objective: {name} is neither a PairObjective nor a LabelledObjective")
         if isinstance(self.objective, LabelledObjective) and self.objective.needs_mismatched and self.batch_size < 2:
-            raise ValueError(f"model.batch_size must be 2 or more: {name} looks at other prompts' completions")
+            raise ValueError(f"model.batch_size must be 2 or more: {name} needs the completions of other prompts")
         if needs:
             raise ValueError(
                 f"model.objective: {name} needs {needs}, and an objective is given log-probs of policy and reference alone: it may need "

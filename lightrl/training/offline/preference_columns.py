@@ -33,7 +33,7 @@ def paired_texts(prompt: Prompt, chosen: str = "chosen", rejected: str = "reject
     """The prompt, the better and the worse completion.
 
     A completion is a text, a list with the assistant's message, or a whole conversation that begins with the prompt. Where the
-    prompt is itself one of the two conversations, what both begin with is the prompt.
+    prompt is itself one of the two conversations, the messages that both begin with are the prompt.
 
     Args:
         prompt: whose columns hold the completions.
@@ -118,7 +118,7 @@ def _last_turn(prompt: Prompt, name: str, turns: list[JSON]) -> str:
 
 
 def _same(turns: list[Message], prompt: Prompt) -> bool:
-    """The source may have put a system prompt before what the conversations begin with."""
+    """Whether the turns are those of the prompt, before which the source may have put a system prompt."""
     if prompt.messages is None:
         return len(turns) == 1 and turns[0]["content"] == prompt.text
     asked = [(turn["role"], turn["content"]) for turn in prompt.messages]

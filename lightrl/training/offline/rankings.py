@@ -46,7 +46,7 @@ class Rankings(OfflineRows):
 
     @property
     def zero_variance(self) -> int:
-        """How many prompts have completions that all rank alike."""
+        """Number of prompts whose completions all rank alike."""
         return sum(not pairs for pairs in self.pairs)
 
     def rows(self) -> tuple[Tensor, Tensor]:

@@ -24,10 +24,10 @@ IGNORED = ("transformers_version", "_name_or_path", "use_cache", "_attn_implemen
 
 
 class ReferenceCache:
-    """The log-probs of completions under one reference, by what the reference reads.
+    """The log-probs of completions under one reference, by the tokens that the reference reads.
 
     A key is made of the token ids and the beginning of the completion: a row has another key as soon as its text, the tokenizer,
-    the chat template or its limits change what the reference reads. Each reference has a folder of its own, named after its weights.
+    the chat template or its limits change these tokens. Each reference has a folder of its own, named after its weights.
     """
 
     def __init__(self, folder: str | Path, key: str) -> None:
@@ -53,7 +53,7 @@ class ReferenceCache:
         return len(self._known)
 
     def get(self, keys: Sequence[bytes]) -> list[float | None]:
-        """What is known of each key."""
+        """The log-prob of each key, None where it is not known."""
         return [self._known.get(key) for key in keys]
 
     def put(self, logprobs: Iterable[tuple[bytes, float]]) -> None:
@@ -63,7 +63,7 @@ class ReferenceCache:
         self._known |= new
 
     def write(self) -> None:
-        """Write what is new as a file that appears whole or not at all; runs that share the folder do not meet."""
+        """Write the new log-probs as a file that appears whole or not at all; runs that share the folder do not disturb each other."""
         if not self._new:
             return
         keys = torch.tensor([list(key) for key in self._new], dtype=torch.uint8)
@@ -84,7 +84,7 @@ class ReferenceCache:
             rows = zip(map(bytes, held["keys"].tolist()), held["logprobs"].tolist(), strict=True)
             self._known |= dict(rows)
         except (SafetensorError, KeyError, ValueError) as error:
-            warnings.warn(f"{file} is no file of reference log-probs ({error}): what it held is computed anew; delete it", stacklevel=3)
+            warnings.warn(f"{file} is no file of reference log-probs ({error}): its log-probs are computed again; delete it", stacklevel=3)
 
 
 def cached_or_computed(
@@ -103,7 +103,7 @@ def cached_or_computed(
     known = cache.get(keys)
     missing = torch.tensor([i for i, value in enumerate(known) if value is None], dtype=torch.long)
     found = torch.tensor([math.nan if value is None else value for value in known], dtype=torch.float64)
-    # all ranks look, since some may have rows that are missing
+    # every rank takes part, since some may have rows that are missing
     if adapter.largest(len(missing)):
         found[missing] = compute(input_ids[missing], mask[missing])
         # the next epoch gives a row to another rank
