@@ -87,7 +87,7 @@ class FirstPolicyEngine(TransformersEngine):
 
 
 class Final(Callback):
-    """Writes the whole weights, what was logged and what the final policy answers."""
+    """Writes the gathered weights, the logged numbers and the answers of the final policy."""
 
     def __init__(self, file: Path) -> None:
         self.file, self.norms, self.answers = file, list[float](), list[str]()

@@ -16,7 +16,8 @@ class ZeroVariance(Alarm):
     why = "If all completions of a prompt have the same reward, group-relative advantages are 0 and there is nothing to learn from."
     advice = (
         "If `reward` is high, the prompts are solved: take harder ones. If it is low, take easier ones, more supervised fine-tuning or "
-        "larger groups. If it never changes, look at `completions` and run `lightrl reward test`: the reward may not tell completions apart."
+        "larger groups. If it never changes, look at `completions` and run `lightrl reward test`: the reward may not tell completions "
+        "apart."
     )
 
     def __init__(self, limit: float = 0.95) -> None:

@@ -1,4 +1,4 @@
-"""What a run is made of, in its log: the resolved config and the bundle, slot by slot."""
+"""The description of a run in its log: the resolved config and the algorithm, slot by slot."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class DescribeRun(Callback):
 
 
 def table_of(chosen: Choice) -> str:
-    """A bundle as a Markdown table: slot, part, arguments, formula, source."""
+    """An algorithm as a Markdown table: slot, part, arguments, formula, source."""
     lines = [f"**{chosen.cls.__name__}**", "", "slot | part | arguments | formula | source", "--- | --- | --- | --- | ---"]
     return "\n".join([*lines, *(" | ".join(_cell(cell) for cell in row) for row in rows(chosen))])
 

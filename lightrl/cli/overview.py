@@ -7,7 +7,7 @@ import sys
 from lightrl import __version__
 
 TEXT = """\
-lightrl trains language models with reinforcement learning; every algorithm is a bundle of parts.
+lightrl trains language models with reinforcement learning; every algorithm is a set of parts that can be exchanged.
 
   lightrl fit      --config dapo.yaml [--rollouts 300] [--KEY VALUE ...]   train
   lightrl fit      --config dapo.yaml --ckpt_path last                     resume from the newest checkpoint below runs/dapo, in its folder

@@ -1,4 +1,4 @@
-"""A bundle by its name, as a tree of choices: every slot with the part and the arguments in force, nothing built."""
+"""An algorithm by its name, as a tree of choices: every slot with the part and the arguments in force, nothing built."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ KIND = "algorithm"
 
 
 def registered() -> list[tuple[str, type[Algorithm]]]:
-    """Every registered bundle with the distribution that brought it, sorted by name."""
+    """Every registered algorithm with the distribution that brought it, sorted by name."""
     return registry().of_kind(KIND)
 
 
-def bundle(cls: type[Algorithm]) -> Choice:
-    """A bundle as its class states it."""
+def stated_by(cls: type[Algorithm]) -> Choice:
+    """An algorithm as its class states it."""
     return Choice(cls, Slot("part", Algorithm, Algorithm, KIND))
 
 
 def algorithm_named(name: str) -> Choice:
-    """The bundle that a name means, as in a config: `Name`, `distribution:Name` or an import path.
+    """The algorithm that a name means, as in a config: `Name`, `distribution:Name` or an import path.
 
     Raises:
-        ConfigError: nothing or more than one bundle has this name.
+        ConfigError: no algorithm, or more than one, has this name.
     """
     try:
-        return bundle(registry().resolve(KIND, name))
+        return stated_by(registry().resolve(KIND, name))
     except UnknownName as error:
         raise ConfigError("", str(error)) from error
 
 
 def part_named(name: str) -> tuple[str, type[Any]] | None:
-    """The kind and the class of a part that has this name; None if it is a bundle's, nobody's, or that of several kinds."""
+    """The kind and the class of a part that has this name; None if it is an algorithm's, nobody's, or that of several kinds."""
     found = []
     for kind in KINDS:
         with suppress(UnknownName):
@@ -55,7 +55,7 @@ def kind_named(name: str) -> Kind | None:
 
 
 def distribution_of(cls: type[Any]) -> str:
-    """The package that registers a bundle, or else the one it is defined in."""
+    """The package that registers an algorithm, or else the one it is defined in."""
     return next((d for d, other in registered() if other is cls), cls.__module__.partition(".")[0])
 
 

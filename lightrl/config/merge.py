@@ -117,7 +117,7 @@ class Merger:
 
 
 def carried(value: Any, key: str) -> list[str]:
-    """One line per key of a bundle that was given after the bundle had been switched, and is therefore in force."""
+    """One line per key of an algorithm that was given after the algorithm had been switched, and is therefore in force."""
     if not isinstance(value, Choice):
         return []
     lines = []

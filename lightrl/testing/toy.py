@@ -1,4 +1,4 @@
-"""A toy on which a bundle shows in one rollout whether it learns: digits below five are better."""
+"""A toy task that shows in one rollout whether an algorithm learns: digits below five are better."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def one_rollout(algorithm: Algorithm) -> Learnt:
     """Train a tiny policy on one rollout of its own, with AdamW at 1e-3.
 
     Args:
-        algorithm: the bundle; it gets 64 rows, and as many groups as its minibatches need.
+        algorithm: it gets 64 rows, and as many groups as its minibatches need.
     """
     from lightning.pytorch import Trainer
 

@@ -101,7 +101,7 @@ def test_labels_are_compared_and_the_exit_status_tells(lightrl: Callable[..., An
     write_rows(ROWS, right=inline("right"), breaks=inline("breaks", weight=0.0))
     seen = found(lightrl, "--expect", "right=good", status=1)
     assert (seen["expect"]["compared"], seen["expect"]["disagreeing"]) == (5, 1)
-    assert [(row["row"], row["expected"], row["total"]) for row in seen["surprising"]] == [(4, 0, 1)]
+    assert [(row["row"], row["expected"], row["total"]) for row in seen["outliers"]] == [(4, 0, 1)]
     shown = lightrl("reward", "test", "--config", "test.yaml", "--data", "rows.jsonl", "--expect", "good")
     assert "Labels 'good' for the total: 4 of 5 agree (80.00%)" in shown.out
     assert 'completion  "is 4"' in shown.out
@@ -116,11 +116,11 @@ def test_labels_are_compared_and_the_exit_status_tells(lightrl: Callable[..., An
     assert lightrl(*again, "--model.rewards.length", "mine.length").status == 1
 
 
-def test_the_odd_one_out_of_its_prompt_is_the_most_surprising(lightrl: Callable[..., Any], write_rows: Callable[..., Path]) -> None:
+def test_the_odd_one_out_of_its_prompt_is_the_largest_outlier(lightrl: Callable[..., Any], write_rows: Callable[..., Path]) -> None:
     a = [{"prompt": "a", "answer": "1", "completion": text} for text in ("1", "0", "0", "0")]
     b = [{"prompt": "b", "answer": "1", "completion": text} for text in ("1", "1", "0", "0")]
     write_rows([*a, *b])
-    seen = found(lightrl, "--top", "2")["surprising"]
+    seen = found(lightrl, "--top", "2")["outliers"]
     # the mean of the totals is 3/8, their variance 15/64
     assert seen[0]["row"] == 1
     assert seen[0]["deviation"] == pytest.approx(1 / (15 / 64) ** 0.5, abs=1e-5)

@@ -1,4 +1,4 @@
-"""`lightrl algorithms`: the bundles that are installed, and what sets them apart."""
+"""`lightrl algorithms`: the installed algorithms and their differences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def algorithms(words: list[str]) -> int:
     """Carry out `lightrl algorithms`.
 
     Raises:
-        ConfigError: a name that no bundle has.
+        ConfigError: a name that no algorithm has.
     """
     options = _read(words)
     from lightrl.config.algorithm_choice import algorithm_named, registered
@@ -87,7 +87,7 @@ def _list(chosen: list[type[Algorithm]], as_json: bool) -> int:
 
 
 def _compared(chosen: list[type[Algorithm]]) -> tuple[list[Facts], list[str]]:
-    """The facts of every bundle that its defaults suffice to build, and a line for each of the others."""
+    """The facts of every algorithm that its defaults suffice to build, and a line for each of the others."""
     from lightrl.cli.catalogue.comparison import facts_of
     from lightrl.config.errors import ConfigError
 

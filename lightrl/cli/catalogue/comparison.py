@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.config.algorithm_choice import bundle, distribution_of
+from lightrl.config.algorithm_choice import distribution_of, stated_by
 from lightrl.config.building import Builder
 from lightrl.config.choice import Choice
 from lightrl.parts.advantage import Advantage
@@ -31,7 +31,7 @@ class Facts:
     """How one algorithm answers each of the `QUESTIONS`."""
 
     algorithm: str
-    """The bundle's name."""
+    """The name of the algorithm."""
     distribution: str
     """The package that brought it."""
     models: str
@@ -53,18 +53,18 @@ class Facts:
     length_bias: str
     """As the aggregation states it."""
     best_for: str
-    """As the bundle states it."""
+    """As the algorithm states it."""
 
 
 def facts_of(cls: type[Algorithm]) -> Facts:
-    """The facts of a bundle with its own defaults.
+    """The facts of an algorithm with its own defaults.
 
     Raises:
         ConfigError: its defaults do not make an algorithm.
     """
-    stated = bundle(cls)
+    stated = stated_by(cls)
     with warnings.catch_warnings():
-        # what a bundle warns of concerns those who run it
+        # warnings of an algorithm concern those who run it
         warnings.simplefilter("ignore")
         algorithm: Algorithm = Builder().build(stated, "")
     return Facts(

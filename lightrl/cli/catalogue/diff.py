@@ -19,7 +19,7 @@ def diff(words: list[str]) -> int:
     """Carry out `lightrl diff`: two files are compared in everything, a name and a file in the file's algorithm.
 
     Raises:
-        ConfigError: no bundle has this name, or the file is no config.
+        ConfigError: no algorithm has this name, or the file is not a config.
     """
     parser = argparse.ArgumentParser(prog="lightrl diff", description=__doc__)
     for side in ("a", "b"):
@@ -69,7 +69,7 @@ def _is_installed_config(name: str) -> bool:
 
 
 def _algorithm(name: str) -> tuple[str, dict[str, str]]:
-    """A title, and every slot and argument of a bundle that is named or that a file names."""
+    """A title, and every slot and argument of an algorithm that is named or that a file names."""
     from lightrl.config.algorithm_choice import algorithm_named
     from lightrl.config.choice import Choice
     from lightrl.config.errors import ConfigError

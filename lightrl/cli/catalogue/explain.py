@@ -1,4 +1,4 @@
-"""`lightrl explain NAME`: a bundle slot by slot, with the formula and the source of every part; or one part with its arguments."""
+"""`lightrl explain NAME`: an algorithm slot by slot, with the formula and the source of every part; or one part with its arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def explain(words: list[str]) -> int:
     """Carry out `lightrl explain`.
 
     Raises:
-        ConfigError: no bundle, no part and no kind of part has this name.
+        ConfigError: no algorithm, no part and no kind of part has this name.
     """
     parser = argparse.ArgumentParser(prog="lightrl explain", description=__doc__)
     parser.add_argument("name", metavar="NAME", help="of an algorithm or of any part, as in a config, or of a kind of part")

@@ -21,7 +21,7 @@ from lightrl.types import Outcome, Prompt
 MISSING = {"error": Outcome.ERROR, "timeout": Outcome.TIMEOUT, "abstained": Outcome.ABSTAINED, "gated": Outcome.GATED}
 """What can become of a row beside a score."""
 PROMPT, COMPLETION = 160, 240
-"""Characters of a surprising row's prompt, from its start, and of its completion, up to its end."""
+"""Characters of an outlier's prompt, from its start, and of its completion, up to its end."""
 
 
 class Report:
@@ -41,7 +41,7 @@ class Report:
             file: that was scored.
             findings: of its rows.
             expected: the reward that labels are for (None: the total), their column, and the label of each row of the file.
-            top: how many surprising rows to show.
+            top: how many outliers to show.
         """
         self._rewards, self._file, self._findings = rewards, file, findings
         self._total = findings.total
@@ -75,7 +75,7 @@ class Report:
             "total": {**_spread(self._total), "unscorable": int((~self._findings.scorable).sum())},
             "error_budget": self._rewards.spent(),
             "expect": compared,
-            "surprising": [self._of_row(i) for i in self._top],
+            "outliers": [self._of_row(i) for i in self._top],
         }
 
     def print(self) -> None:
@@ -88,7 +88,7 @@ class Report:
         for line in self._notes(found):
             console.print(line)
         console.print(f"\n{self._heading()}")
-        for row in found["surprising"]:
+        for row in found["outliers"]:
             console.print(self._block(row))
 
     def _of_reward(self, name: str) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class Report:
         if not shown:
             return "All totals are equal: no row stands out."
         return (
-            f"The {shown} most surprising rows: totals furthest from the mean of the prompt's other completions (of all others, where a "
+            f"The {shown} largest outliers: totals furthest from the mean of the prompt's other completions (of all others, where a "
             "prompt has one), in standard deviations of all totals; among equals, those whose rewards differ most"
         )
 

@@ -24,7 +24,7 @@ Any key of the config can be given after it, as for fit: --model.rewards.short.w
 Columns: the prompt (text, or messages with role and content), the reference answer and the completion. Rows with the same prompt form
 a group, as its completions do in training. All other columns reach the rewards by their names.
 
-The most surprising rows come last. With --expect: those whose score and label differ most. Without: those whose total is furthest
+Outliers come last. With --expect: those whose score and label differ most. Without: those whose total is furthest
 from the mean of the prompt's other completions (of the whole file, where a prompt has one), in standard deviations of all totals;
 among equals, those whose rewards differ most from each other, each in its own standard deviations.
 
@@ -98,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
         "right; or the expected numbers; null: no label",
     )
     parser.add_argument("--limit", metavar="N", type=int, help="only the first N rows")
-    parser.add_argument("--top", metavar="N", type=int, default=10, help="how many surprising rows to show (10)")
+    parser.add_argument("--top", metavar="N", type=int, default=10, help="how many outliers to show (10)")
     parser.add_argument("--rollout", metavar="N", type=int, default=0, help="weights on a schedule are those after N rollouts (0)")
     parser.add_argument(
         "--tokens",

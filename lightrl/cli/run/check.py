@@ -55,7 +55,7 @@ def check(words: list[str]) -> int:
 
 def _sections(resolved: Resolved) -> list[Table]:
     model = resolved.model
-    tables = [_bundle(model.value("algorithm"))] if "algorithm" in model.takes else []
+    tables = [_algorithm_table(model.value("algorithm"))] if "algorithm" in model.takes else []
     rewards = model.value("rewards") if "rewards" in model.takes else None
     if rewards:
         tables.append(_table("rewards", {name: f"{choice}, weight {choice.value('weight'):g}" for name, choice in rewards.items()}))
@@ -63,7 +63,7 @@ def _sections(resolved: Resolved) -> list[Table]:
     return [*tables, _table(f"{model.cls.__name__}: other settings", rest)]
 
 
-def _bundle(algorithm: Choice) -> Table:
+def _algorithm_table(algorithm: Choice) -> Table:
     table = Table("slot", "part", "arguments", title=f"algorithm: {algorithm.cls.__name__}", title_justify="left")
     for name in algorithm.takes:
         part = algorithm.value(name)

@@ -63,7 +63,7 @@ class PolicyOptimization(PolicyModule):
         """
         Args:
             policy: which policy is trained.
-            algorithm: the bundle of parts that says how it learns.
+            algorithm: the parts that say how the policy learns.
             rewards: what a completion is worth, by name; a bare import path is shorthand for `Function`.
             engine: who generates the completions.
             prompts_per_rollout: prompts (groups) per rollout over all ranks; rows are this times the sampler's group size.
