@@ -29,9 +29,25 @@ ALLOWED = {
 }
 """Uses that are right, by file and word, with the reason."""
 
-AREAS = ["*.md", "Makefile", "mkdocs.yml", "docs/*.md", "configs/*.yaml", "plugins/*/README.md", "examples/**/*.md", "examples/**/*.yaml"]
-EXEMPT = {"CHANGELOG.md"}
-"""Names what was renamed."""
+AREAS = [
+    "*.md",
+    "Makefile",
+    "mkdocs.yml",
+    "docs/*.md",
+    "configs/*.yaml",
+    "plugins/*/README.md",
+    "examples/**/*.md",
+    "examples/**/*.yaml",
+    "lightrl/**/*.py",
+    "lightrl/**/*.tmpl",
+    "plugins/**/*.py",
+    "examples/**/*.py",
+    "benchmarks/*.py",
+    "pyproject.toml",
+    "plugins/*/pyproject.toml",
+]
+EXEMPT = {"CHANGELOG.md", "lightrl/training/offline/rankings.py", "lightrl/training/offline/reward_modeling.py"}
+"""The first names what was renamed."""
 
 FILES = sorted({file for area in AREAS for file in ROOT.glob(area)} - {ROOT / name for name in EXEMPT})
 

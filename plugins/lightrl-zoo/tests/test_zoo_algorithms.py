@@ -38,13 +38,13 @@ ALGORITHMS = [
 ]
 
 
-@pytest.mark.parametrize(("bundle", "advantage", "clip", "aggregation"), ALGORITHMS)
-def test_parts(bundle, advantage, clip, aggregation) -> None:
+@pytest.mark.parametrize(("cls", "advantage", "clip", "aggregation"), ALGORITHMS)
+def test_parts(cls, advantage, clip, aggregation) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        algorithm = bundle()
+        algorithm = cls()
     assert (type(algorithm.advantage), type(algorithm.clip), type(algorithm.aggregation)) == (advantage, clip, aggregation)
-    assert type(algorithm.sampler) is (ValidFractionSampler if bundle is GPG else GroupSampler)
+    assert type(algorithm.sampler) is (ValidFractionSampler if cls is GPG else GroupSampler)
     assert type(algorithm.ratio) is TokenRatio
     assert algorithm.kl is algorithm.critic is algorithm.token_weight is None
     assert algorithm.needs == frozenset()
@@ -71,10 +71,10 @@ def test_vapo() -> None:
     assert vapo.needs == {"values"}
 
 
-@pytest.mark.parametrize("bundle", [CISPO, GMPO, GPG])
-def test_what_needs_token_ratios_says_so(bundle) -> None:
+@pytest.mark.parametrize("cls", [CISPO, GMPO, GPG])
+def test_what_needs_token_ratios_says_so(cls) -> None:
     with pytest.raises(ValueError, match=r"TokenRatio.*SequenceRatio"):
-        bundle(ratio=SequenceRatio(), aggregation=SequenceMean())
+        cls(ratio=SequenceRatio(), aggregation=SequenceMean())
 
 
 def test_a_row_constant_is_not_counted_once_per_token() -> None:
