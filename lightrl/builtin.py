@@ -1,4 +1,4 @@
-"""The core's own parts, registered through the same door as everybody else's."""
+"""The parts of the core, registered by the same hooks as the parts of every plugin."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def user(tmp_path: Path) -> Path:
 
 
 FITS = [words for words in commands() if words[:2] in (["lightrl", "fit"], ["lightrl", "check"]) and "my_idea" not in words]
-"""Those of a package that the reader makes are run in tests/registry/test_new_packages.py."""
+"""Those of a package that the reader makes are run in tests/cli/plugin_tools/test_new.py."""
 
 
 @pytest.mark.filterwarnings("ignore")

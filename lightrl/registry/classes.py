@@ -1,4 +1,4 @@
-"""Names: a short name means what the hooks registered under it, and nothing else."""
+"""Registered classes by name: a short name means the class that a hook registered under it, and nothing else."""
 
 from __future__ import annotations
 

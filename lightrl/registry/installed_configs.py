@@ -1,4 +1,4 @@
-"""Installed configs: configs that travel in the packages of plugins and that `--config NAME` finds."""
+"""Installed configs: the configs in the packages of plugins, which `--config NAME` finds."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class InstalledConfig:
     """One config of an installed package."""
 
     name: str
-    """Its file's, without the ending."""
+    """The name of its file without the ending."""
     distribution: str
     """The installed package that brought it."""
     path: Path
-    """Where it stands."""
+    """The path of its file."""
 
     @property
     def summary(self) -> str:
-        """What the comment at its top says up to the first colon or full stop; empty if there is none."""
+        """The comment at its top up to the first colon or full stop; empty if there is none."""
         lines = []
         for line in self.path.read_text(encoding="utf-8").splitlines():
             if not line.startswith("#") or not line.removeprefix("#").strip():

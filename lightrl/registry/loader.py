@@ -1,4 +1,4 @@
-"""Loads every plugin by itself, so that a broken one is a record with a traceback and never an exception."""
+"""Loading of plugins, each by itself, so that a broken one is a record with a traceback and never an exception."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _ANY_API = re.compile(r"lightrl\.v(\d+)")
 
 @dataclass
 class PluginRecord:
-    """What became of one entry point."""
+    """The result of loading one entry point."""
 
     name: str
-    """Of the entry point."""
+    """The name of the entry point."""
     distribution: str
     """The installed package that brought it."""
     version: str
-    """Of that package."""
+    """The version of that package."""
     api: str = GROUP
     """The entry-point group it is registered in: the version of the plugin API that it was written for."""
     module: str = ""
@@ -45,13 +45,13 @@ class PluginRecord:
     location: str = ""
     """File of the plugin's module; empty if it was not imported."""
     classes: dict[str, list[type[Any]]] = field(default_factory=dict)
-    """What it registers, by kind."""
+    """The classes that it registers, by kind."""
     configs: list[Path] = field(default_factory=list)
     """YAML files in the folder `configs` of its package."""
     error: str | None = None
-    """One line that says why it did not load; None if it did."""
+    """The reason why it did not load, in one line; None if it did."""
     traceback: str | None = None
-    """Where it failed."""
+    """The traceback of the failure."""
 
     @property
     def origin(self) -> str:
@@ -79,7 +79,7 @@ def load_plugins() -> list[PluginRecord]:
 
 
 def load_plugin(entry: EntryPoint) -> PluginRecord:
-    """Import one entry point and ask each of its hooks; whatever goes wrong is kept in the record."""
+    """Import one entry point and ask each of its hooks; a failure is kept in the record."""
     distribution, version = _distribution(entry)
     record = PluginRecord(entry.name, distribution, version, entry.group, entry.module)
     if entry.group != GROUP:
@@ -97,7 +97,7 @@ def load_plugin(entry: EntryPoint) -> PluginRecord:
 
 
 def registered_classes(plugin: object) -> dict[str, list[type[Any]]]:
-    """What the hooks of a plugin's module register, by kind, each class checked."""
+    """The classes that the hooks of a plugin return, by kind, each of them checked."""
     manager = pluggy.PluginManager("lightrl")
     manager.add_hookspecs(hookspecs)
     manager.register(plugin)

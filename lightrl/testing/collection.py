@@ -1,4 +1,4 @@
-"""A sampler's surroundings without a model: prompts, completions and scores as told, on one rank or several."""
+"""A collection for tests of samplers, without a model: prompts, completions and scores are given, on one rank or several."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATIENCE = 10.0
 
 
 class Meeting:
-    """Where ranks, each a thread, meet at every collective call."""
+    """The collective calls of several ranks, each of them a thread: a rank waits here for the others."""
 
     def __init__(self, ranks: int) -> None:
         """
@@ -49,7 +49,7 @@ class Meeting:
         return [value for _, value in said]
 
     def leave(self, rank: int) -> None:
-        """This rank is done; whoever still waits for it would hang."""
+        """End this rank; a rank that still waits for it gets an error."""
         with self._news:
             self._gone[rank] = True
             self._news.notify_all()
@@ -62,7 +62,7 @@ class Meeting:
 
 
 class ScriptedCollection:
-    """A `Collection` whose completions score 0 and 1 in turn, those of `zero_variance` prompts always 1; or what `scores` says.
+    """A `Collection` whose completions score 0 and 1 in turn, those of `zero_variance` prompts always 1; or as `scores` gives them.
 
     Prompts are drawn without end, and their `answer` is their number: 0, 1, 2, ... A completion's text says how many the same prompt
     was given before it, in all rounds together.
@@ -118,7 +118,7 @@ class ScriptedCollection:
         return Rollout(**{name: getattr(rows, name) for name in Rollout.__dataclass_fields__})
 
     def score(self, rollout: Rollout) -> ScoredRollout:
-        """Each row as the script says; a failed one is not scorable."""
+        """The rows with their given scores; a failed row is not scorable."""
         self._meeting.exchange(self.rank, "score")
         rows = enumerate(zip(rollout.prompts, rollout.completions, strict=True))
         scores = torch.tensor([self._score(i, prompt, text) for i, (prompt, text) in rows], dtype=torch.float32)
@@ -143,7 +143,7 @@ class ScriptedCollection:
         return scored.reward_parts["score"]
 
     def report(self, name: str, value: Tensor | float, reduce: Reduction = "sum") -> None:
-        """Remembers what the sampler counted."""
+        """Keep the number that the sampler counted."""
         self.reports.setdefault(name, []).append(value)
 
     def _next(self, prompt: Prompt) -> str:

@@ -1,4 +1,4 @@
-"""Engines that answer as told."""
+"""Engines with prepared answers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from lightrl.types import Prompt, Rollout
 
 
 class ReplayEngine(RolloutEngine):
-    """Gives the same prepared rollout at every call, whatever the prompts: for tests of what happens after it."""
+    """Gives the same prepared rollout at every call, whatever the prompts, for tests of the steps after generation."""
 
     exact_logprobs = True
 
     def __init__(self, rollout: Rollout) -> None:
         """
         Args:
-            rollout: what every call returns; its own prompts stay with it.
+            rollout: returned by every call, with its own prompts.
         """
         self.rollout = rollout
         self.sampling = Sampling(max_new_tokens=16)

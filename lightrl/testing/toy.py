@@ -31,17 +31,17 @@ class Learnt:
     steps: int
     """Optimizer steps made."""
     weights: dict[str, Tensor]
-    """Of the policy afterwards."""
+    """The weights of the policy afterwards."""
     moved: float
     """The largest change of a weight."""
     rewards: Tensor
-    """`[N]` of the rollout."""
+    """`[N]`: the rewards of the rollout."""
     gain: Tensor
     """`[N]`: how much the mean log-prob of the row's tokens rose, in nats."""
     group: Tensor
     """`[N]`: rows with the same number are compared."""
     covariance: float
-    """Of reward and gain within groups, summed over rows."""
+    """The covariance of reward and gain within groups, summed over rows."""
 
 
 def one_rollout(algorithm: Algorithm) -> Learnt:

@@ -1,4 +1,4 @@
-"""A package outside plugins/, installed as a stranger installs it, is found, keeps its promises and passes its own tests."""
+"""A package outside plugins/, installed as a stranger installs it, is found, passes its contract and its own tests."""
 
 from __future__ import annotations
 

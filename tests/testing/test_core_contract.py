@@ -1,4 +1,4 @@
-"""The core's own parts keep what every class of a kind promises."""
+"""The parts of the core pass the contracts of their kinds."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""`lightrl configs`: the configs that installed packages bring, and a copy of one to be edited."""
+"""`lightrl configs`: the configs of installed packages; `copy` writes one of them into a file of yours."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def configs(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="lightrl configs", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print the list as JSON")
     verbs = parser.add_subparsers(dest="verb", metavar="copy")
-    copying = verbs.add_parser("copy", help="write one into this folder, to be edited")
+    copying = verbs.add_parser("copy", help="write one into this folder, so that you can edit it")
     copying.add_argument("name", metavar="NAME", help="as listed, or DISTRIBUTION:NAME")
-    copying.add_argument("--out", metavar="FILE", help="where to; by default NAME.yaml in the working directory")
+    copying.add_argument("--out", metavar="FILE", help="file to write; by default NAME.yaml in the working directory")
     options = parser.parse_args(words)
     return _copy(options.name, options.out) if options.verb else _list(options.json)
 
@@ -48,7 +48,7 @@ def _print(found: list[InstalledConfig]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("config", "from", "what it does", title="configs of installed packages", title_justify="left")
+    table = Table("config", "from", "summary", title="configs of installed packages", title_justify="left")
     table.columns[0].no_wrap = table.columns[1].no_wrap = True
     for config in found:
         table.add_row(config.name, config.distribution, Text(config.summary))
@@ -80,7 +80,7 @@ def _copy(name: str, out: str | None) -> int:
 
 
 def _at(target: str, config: InstalledConfig) -> str:
-    """Its text, whose comments name the copy where they name the place in the repository that it came from."""
+    """The text of the config; its comments name the copy in place of the file in the repository."""
     lines = config.path.read_text(encoding="utf-8").splitlines(keepends=True)
     home = f"configs/{config.path.name}"
     return "".join(line.replace(home, target) if line.startswith("#") else line for line in lines)

@@ -1,4 +1,4 @@
-"""`lightrl diff A B`: what differs between two algorithms, or two config files, down to the argument."""
+"""`lightrl diff A B`: the differences between two algorithms, or two config files, down to the argument."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ABSENT = "-"
 
 
 def diff(words: list[str]) -> int:
-    """Carry out `lightrl diff`: two files are compared in everything, a name and a file in the file's algorithm.
+    """Carry out `lightrl diff`: two files are compared key by key; of a name and a file, the algorithms are compared.
 
     Raises:
         ConfigError: no algorithm has this name, or the file is not a config.
@@ -41,7 +41,7 @@ def diff(words: list[str]) -> int:
 
 
 def differences(a: dict[str, str], b: dict[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Key and both values, for every key whose values differ; keys of the second alone stand beside their part."""
+    """Key and both values, for every key whose values differ; keys of the second alone follow the other keys of their part."""
     for key in _merged(list(a), list(b)):
         pair = a.get(key, ABSENT), b.get(key, ABSENT)
         if pair[0] != pair[1]:
@@ -49,7 +49,7 @@ def differences(a: dict[str, str], b: dict[str, str]) -> Iterator[tuple[str, str
 
 
 def _merged(a: list[str], b: list[str]) -> list[str]:
-    """All keys: each of the second's own after the one that precedes it there."""
+    """All keys; a key of the second alone follows the key before it there."""
     keys = list(a)
     for i, key in enumerate(b):
         if key not in a:

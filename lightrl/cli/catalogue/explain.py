@@ -1,4 +1,4 @@
-"""`lightrl explain NAME`: an algorithm slot by slot, with the formula and the source of every part; or one part with its arguments."""
+"""`lightrl explain NAME`: an algorithm slot by slot, with the formula and source of each part; one part; or a kind of part."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lightrl.kinds import Kind
 
 WIDE = 150
-"""Columns of a terminal from which on arguments, formula and source stand side by side."""
+"""In a terminal with at least as many columns, arguments, formula and source stand side by side."""
 
 
 def explain(words: list[str]) -> int:
@@ -21,7 +21,7 @@ def explain(words: list[str]) -> int:
         ConfigError: no algorithm, no part and no kind of part has this name.
     """
     parser = argparse.ArgumentParser(prog="lightrl explain", description=__doc__)
-    parser.add_argument("name", metavar="NAME", help="of an algorithm or of any part, as in a config, or of a kind of part")
+    parser.add_argument("name", metavar="NAME", help="an algorithm or a part by its name in configs, or a kind of part")
     options = parser.parse_args(words)
     from rich.console import Console
     from rich.table import Table

@@ -10,7 +10,7 @@ from lightrl.testing.checks.check import expect
 
 
 def check_documentation(cls: type[object]) -> None:
-    """Look at the docstrings and the signature of a class.
+    """Check the docstrings and the signature of a class.
 
     Raises:
         BrokenContract: one of them is missing; the message says which and what to write.

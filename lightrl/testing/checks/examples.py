@@ -1,4 +1,4 @@
-"""Examples of micro-batches and experiences, smallest first, and what must not matter to a part."""
+"""Examples of micro-batches and experiences, smallest first, and changes to them that must not change a result."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class Micro:
     """The fields of a micro-batch of n rows that parts see: per-token tensors `[n, L]` and a group number per row."""
 
     logprobs: Tensor
-    """Under the current policy."""
+    """Log-probs under the current policy."""
     old_logprobs: Tensor
-    """Under the policy that sampled."""
+    """Log-probs under the policy that sampled."""
     other_logprobs: Tensor
-    """Under another one: the reference, or the engine's."""
+    """Log-probs under another policy, such as the reference or the engine."""
     log_ratio: Tensor
-    """Current against old."""
+    """Log-ratio of current to old policy."""
     advantages: Tensor
     """One number per row here, so that row-constant schemes have what they need."""
     values: Tensor
-    """Of a critic, now."""
+    """Values of a critic now."""
     old_values: Tensor
-    """Of the critic at rollout time."""
+    """Values of the critic at rollout time."""
     returns: Tensor
     """The targets of the critic."""
     token_weight: Tensor

@@ -1,4 +1,4 @@
-"""Every hook is documented and has its template, and what is public says what it is: shapes, errors, sources."""
+"""Public names are documented, with shapes, errors and sources, and every kind has a template."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import pytest
 
 from lightrl.cli import main
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 LEFT_OUT = shutil.ignore_patterns(".*", "build", "dist", "runs", "*.egg-info", "__pycache__", "venv", "lightning_logs")
 RUN = [
     "fit", "--config", "grpo_sort", "--rollouts", "2", "--model.policy", "TinyPolicy", "--model.policy.hidden", "16",

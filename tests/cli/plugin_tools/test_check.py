@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LEAST = ROOT / "examples" / "least-advantage"
 PROJECT = """
 [build-system]
