@@ -1,7 +1,7 @@
-"""Ten runs with a planted fault each raise their alarm and ten healthy ones raise none: `python benchmarks/alarms.py`, or `make alarms`.
+"""Ten runs with one fault each must raise their alarm, and ten healthy runs none: `python benchmarks/alarms.py`, or `make alarms`.
 
-One policy is warm-started by configs/sft_sort.yaml. Each fault is a change to configs/grpo_sort.yaml; the healthy runs are
-the sorting configs of ten other algorithms, as they stand. The table is also written as results.json in the output folder.
+All runs start from one policy, which configs/sft_sort.yaml trains. Each fault is a change to configs/grpo_sort.yaml. The healthy runs are
+the unchanged sorting configs of ten other algorithms. The table is also written as results.json in the output folder.
 """
 
 # ruff: noqa: T201

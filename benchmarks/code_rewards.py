@@ -1,4 +1,4 @@
-"""Runs HumanEval's own solutions, and programs that do nothing, through `UnitTests`.
+"""Scores HumanEval's solutions, and programs that do nothing, with `UnitTests`.
 
     python benchmarks/code_rewards.py HumanEval.jsonl.gz
 

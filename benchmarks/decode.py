@@ -1,7 +1,7 @@
-"""Decoding speed against transformers' generate; run `OMP_NUM_THREADS=1 python benchmarks/decode.py`.
+"""Compares the decoding speed with that of transformers' generate: run `OMP_NUM_THREADS=1 python benchmarks/decode.py`.
 
-Real tokens (up to and including EOS) per second, the median of interleaved runs. Lengths are set by the bias of EOS: "skewed" draws
-EOS with a constant probability, so that lengths are geometric; "flat" never draws it.
+The numbers are tokens per second without padding (EOS included), the median of interleaved runs. The bias of EOS sets the lengths:
+"skewed" samples EOS with a constant probability, so that lengths are geometric; "flat" never samples it.
 """
 
 # ruff: noqa: T201

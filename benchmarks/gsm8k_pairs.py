@@ -1,10 +1,10 @@
-"""DPO from random weights on right and wrong answers to GSM8K questions: run
+"""Trains a random policy with DPO on right and wrong answers to GSM8K questions: run
 `OMP_NUM_THREADS=1 python benchmarks/gsm8k_pairs.py example_model_solutions.jsonl`.
 
 The file is that of https://github.com/openai/grade-school-math: 1319 test questions, each with the answers of four models and whether
-they are right. Of each of the 731 questions with answers of both kinds, one right answer is chosen and one wrong one rejected; 600 pairs
-are learnt from. What is shown is the margin between the implicit rewards of the other pairs, which is 0 where the policy is the reference,
-and how often it is positive. A policy of 2M random weights cannot calculate: like a reward model of its size
+they are right. For each of the 731 questions with answers of both kinds, one right answer is chosen and one wrong one rejected. The policy
+learns from 600 pairs. The table shows the margin between the implicit rewards of the other pairs, which is 0 at the start, and how often it
+is positive. A policy of 2M random weights cannot calculate: like a reward model of its size
 (benchmarks/reward_model.py), it learns what right answers look like. The numbers are also written as results.json.
 """
 

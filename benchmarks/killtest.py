@@ -1,4 +1,4 @@
-"""A run that is killed again and again ends where an uninterrupted one does: `python benchmarks/killtest.py`, or `make killtest`.
+"""Tests that a run that is killed and resumed ends like an uninterrupted one: `python benchmarks/killtest.py`, or `make killtest`.
 
 `lightrl fit` runs once to its end. Then it is killed at random moments (in the middle of a completion, between minibatches, between
 rollouts, while a checkpoint's files are opened, renamed, removed or half written, and by the clock) and resumed each time with

@@ -1,8 +1,8 @@
-"""Every online algorithm learns to sort digits: run `OMP_NUM_THREADS=1 python benchmarks/learn.py`, or `make learn`.
+"""Trains every online algorithm to sort digits: run `OMP_NUM_THREADS=1 python benchmarks/learn.py`, or `make learn`.
 
-One policy per seed is warm-started by configs/sft_sort.yaml; each configs/*_sort.yaml then trains it, with at least two
-optimizer steps per rollout so that ratios leave 1 and clips can act, until 0.85 of the held-out prompts are right when sampled
-at temperature 1, or the time is over. The table is also written as results.json in the output folder, beside a log of each run.
+configs/sft_sort.yaml trains one policy per seed. Each configs/*_sort.yaml then starts from it and trains until 0.85 of the held-out
+prompts are right when sampled at temperature 1, or the time is over. Every run has at least two optimizer steps per rollout, so that
+ratios differ from 1 and clips can act. The table is also written as results.json in the output folder, beside a log of each run.
 """
 
 # ruff: noqa: T201

@@ -1,9 +1,10 @@
-"""Holds the mathematical rewards against labelled answers.
+"""Compares the mathematical rewards with labelled answers.
 
     python benchmarks/math_rewards.py --gsm8k example_model_solutions.jsonl --math500 test.jsonl
 
 `--gsm8k`: https://github.com/openai/grade-school-math, example_model_solutions.jsonl: four models' solutions of every test question,
-each labelled as correct or not. Every label must be met. `--math500`: 500 rows with `solution` and `answer`: each solution must score
+each labelled as correct or not. The rewards must agree with every
+label. `--math500`: 500 rows with `solution` and `answer`: each solution must score
 1 against its own answer; where one scores 1 against the next row's too, both answers are shown.
 """
 
@@ -49,7 +50,7 @@ def math500(path: str, reward: RowReward) -> int:
 
 
 def others(path: str, reward: RowReward) -> int:
-    """How many solutions score 1 against the next row's answer, if that is written differently; each is shown, to be judged."""
+    """How many solutions score 1 against the next row's answer, if that is written differently; each is printed."""
     start, table = time.perf_counter(), rows(path)
     pairs = [(row, other) for row, other in itertools.pairwise(table) if row["answer"] != other["answer"]]
     fooled = [

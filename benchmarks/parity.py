@@ -1,9 +1,9 @@
-"""Every strategy trains to the same weights: run `OMP_NUM_THREADS=1 python benchmarks/parity.py`, or `make parity`.
+"""Tests that every strategy gives the same weights: run `OMP_NUM_THREADS=1 python benchmarks/parity.py`, or `make parity`.
 
 A small policy takes four optimizer steps, each of several micro-batches, with clipped ratios and gradients, on the same completions: with
 a critic, a KL penalty and an entropy bonus, with dynamic sampling, with DCPO's statistics per prompt, and with steps that stop_kl drops.
-Under plain AdamW in one process, then on two processes under each strategy. AdamW's eps is 1e-2: with a small one, a gradient that is
-twice as large makes the same step and a wrong scale cannot be seen.
+It does so with AdamW in one process, then on two processes under each strategy. AdamW's eps is 1e-2: with a small eps a gradient that is
+twice as large makes the same step, and a wrong scale would not be noticed.
 """
 
 # ruff: noqa: T201

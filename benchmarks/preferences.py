@@ -1,10 +1,10 @@
-"""Learning from given completions beside learning from sampled ones: run `OMP_NUM_THREADS=1 python benchmarks/preferences.py`, or
+"""Compares learning from given completions with learning from sampled ones: run `OMP_NUM_THREADS=1 python benchmarks/preferences.py`, or
 `make preferences`.
 
-One policy per seed is warm-started by configs/sft_sort.yaml. Then configs/{dpo,ipo,simpo,orpo,kto}_sort.yaml each train it on right and
-wrong answers that are given, and are to raise its accuracy on held-out prompts, sampled at temperature 1, by 0.15 within a minute;
-configs/grpo_sort.yaml and configs/ppo_sort.yaml train it on its own completions, rewarded by the task, and
-configs/ppo_reward_model_sort.yaml on its own completions, rewarded by a model that has learnt from the same comparisons. Every config
+configs/sft_sort.yaml trains one policy per seed, from which all runs start. configs/{dpo,ipo,simpo,orpo,kto}_sort.yaml train it on given
+right and wrong answers, and must raise its accuracy on held-out prompts, sampled at temperature 1, by 0.15 within a minute.
+configs/grpo_sort.yaml and configs/ppo_sort.yaml train it on its own completions with the reward of the task, and
+configs/ppo_reward_model_sort.yaml with the reward of a model that has learned from the same comparisons. Every config
 runs to its end. The table of all runs and the means over seeds are also written as results.json in the output folder, beside a log of
 each run.
 
@@ -35,7 +35,7 @@ from lightrl.config.building import Builder
 GAIN, WITHIN = 0.15, 60.0
 OFFLINE = ("dpo", "ipo", "simpo", "orpo", "kto")
 ONLINE = ("grpo", "ppo", "ppo_reward_model")
-JUDGE = CONFIGS / "reward_model_sort.yaml"
+REWARD_MODEL = CONFIGS / "reward_model_sort.yaml"
 
 
 @dataclass
@@ -109,7 +109,7 @@ def train(method: str, seed: int, policy: Path, out: Path) -> Result:
     model, before = resolved(config), list[Run]()
     words += ["--model.seed", seed] if "seed" in model.takes else []
     if method == "ppo_reward_model":
-        before.append(measured(["--config", JUDGE, "--seed_everything", seed, "--data.seed", seed], out / f"reward_model-{seed}"))
+        before.append(measured(["--config", REWARD_MODEL, "--seed_everything", seed, "--data.seed", seed], out / f"reward_model-{seed}"))
         folder = before[0].folder / "reward_model"
         words += ["--model.rewards.learned.path", folder, "--model.algorithm.critic.path", folder]
     run = measured(words, out / f"{method}-{seed}")
@@ -124,7 +124,7 @@ def train(method: str, seed: int, policy: Path, out: Path) -> Result:
         gained=gained[0] if gained else None,
         seconds=sum(each.seconds for each in [run, *before]),
         cpu_seconds=sum(each.cpu_seconds for each in [run, *before]),
-        given=given + sum(completions(JUDGE, each.folder)[0] for each in before),
+        given=given + sum(completions(REWARD_MODEL, each.folder)[0] for each in before),
         sampled=sampled,
         models=models(model),
         peak_mib=max(each.peak_mib for each in [run, *before]),

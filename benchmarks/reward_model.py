@@ -1,11 +1,11 @@
-"""A reward model from random weights on right and wrong answers to GSM8K questions: run
+"""Trains a reward model from random weights on right and wrong answers to GSM8K questions: run
 `OMP_NUM_THREADS=1 python benchmarks/reward_model.py example_model_solutions.jsonl`.
 
 The file is that of https://github.com/openai/grade-school-math: 1319 test questions, each with the answers of four models and whether
-they are right. The 731 questions with answers of both kinds are ranked, a right answer above every wrong one; 600 are learnt from, and
-the accuracy is that of the comparisons of the others. A 2M-parameter Qwen2 with random weights and a vocabulary of its own cannot
-calculate: what it finds is what right answers look like. Beside it stand two rules that do not read the question: the longer answer, and
-the answer of the model that is right more often on the questions learnt from. The curve is also drawn, as loss.png in the output folder.
+they are right. For the 731 questions with answers of both kinds, right answers rank above wrong ones. The model learns from 600 questions;
+the accuracy is that on the comparisons of the others. A Qwen2 of 2M parameters with random weights and a vocabulary of its own cannot
+calculate: it learns what right answers look like. It is compared with two rules that do not read the question: the longer answer, and the
+answer of the model that is right more often on the training questions. The curve is also drawn, as loss.png in the output folder.
 """
 
 # ruff: noqa: T201

@@ -2,8 +2,8 @@
 
     python benchmarks/rewards.py [--rows 4096] [--rounds 5] [--rewards MathAnswer ...]
 
-Each reward scores the same rows; the median over rounds counts, after one round that is not timed. `score` alone is the bare
-Python loop over the reward's own method. Further rewards are named by class, as in a config, and score answers to arithmetic.
+Each reward scores the same rows. The table has the median over rounds, after one round that is not timed. `score` alone is a plain
+Python loop over the method of the reward. Further rewards are named by class, as in a config, and score answers to arithmetic.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ Message = dict[str, str]
 
 @dataclass(frozen=True)
 class Prompt:
-    """What the policy is asked, and what a reward may need to judge the answer."""
+    """A text or conversation that the policy is to continue, and the data that a reward may need to score the answer."""
 
     id: str
     """Stable and unique in the data set: the same prompt has the same id in every epoch and after a resume."""

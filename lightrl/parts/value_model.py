@@ -16,8 +16,8 @@ from lightrl.parts.critic import ClippedCritic, hidden_size, predictions, value_
 class ValueModel(ClippedCritic):
     """A trunk and a linear head that share no parameter with the policy.
 
-    The trunk starts as a copy of the policy's, or comes with its head from a reward model: what judges whole answers is a
-    good first guess of what is expected of a beginning.
+    The trunk starts as a copy of the policy's, or comes with its head from a reward model: a model that scores whole answers
+    is a good start for one that predicts their scores from the beginning.
 
     Source: Stiennon et al. 2020, arXiv:2009.01325, section 3.4 (separate networks, value function started from the reward model).
     """

@@ -14,20 +14,20 @@ from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import ScoredRollout
 
 
-def report_samples(ledger: StatisticsLedger, scored: ScoredRollout, evaluation: Evaluation, judge: str, reward: Reward) -> None:
+def report_samples(ledger: StatisticsLedger, scored: ScoredRollout, evaluation: Evaluation, correct: str, reward: Reward) -> None:
     """Add the scores of every prompt; a mean over prompts is what is logged.
 
-    A completion that the judge abstained from or failed on is no sample: a prompt with fewer than k of them has no pass@k, and one
+    A completion without a score is not counted: a prompt with fewer than k of them has no pass@k, and one
     without any has no score.
 
     Args:
         ledger: receives the numbers.
         scored: whole groups, all completions of a prompt on this rank.
         evaluation: says what is right and what is reported.
-        judge: name of the reward that says what is right.
+        correct: name of the reward that decides what is right.
         reward: that reward.
     """
-    scores = prompt_scores(scored, evaluation, judge, reward)
+    scores = prompt_scores(scored, evaluation, correct, reward)
     categories = _categories(scored, evaluation.category)
     for name, values in scores.items():
         ledger.add(name, values)
@@ -39,9 +39,9 @@ def report_samples(ledger: StatisticsLedger, scored: ScoredRollout, evaluation: 
             ledger.add(f"categories/{category}/prompts", 1.0, reduce="sum")
 
 
-def prompt_scores(scored: ScoredRollout, evaluation: Evaluation, judge: str, reward: Reward) -> dict[str, Tensor]:
+def prompt_scores(scored: ScoredRollout, evaluation: Evaluation, correct: str, reward: Reward) -> dict[str, Tensor]:
     """`[P]` float64 per metric, one value per prompt in the order of group numbers, NaN without one."""
-    value = row_values(scored.reward_parts[judge]).cpu()
+    value = row_values(scored.reward_parts[correct]).cpu()
     sample = ~value.isnan()
     right = (sample & (value > evaluation.right_above)).double()
     groups, index = torch.unique(scored.group.cpu(), return_inverse=True)

@@ -46,8 +46,11 @@ AREAS = [
     "pyproject.toml",
     "plugins/*/pyproject.toml",
 ]
-EXEMPT = {"CHANGELOG.md", "lightrl/training/offline/rankings.py", "lightrl/training/offline/reward_modeling.py"}
-"""The first names what was renamed."""
+EXEMPT = {"CHANGELOG.md"}
+"""It names what was renamed."""
+
+JUDGES = {"overview.py", "reward.py", "reward_pairs.py", "async_reward.py", "findings.py"}
+"""Files of the core that speak of a language model as a judge."""
 
 FILES = sorted({file for area in AREAS for file in ROOT.glob(area)} - {ROOT / name for name in EXEMPT})
 
@@ -71,6 +74,12 @@ def wrong_words(file: str, text: str) -> list[str]:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_one_word_for_one_thing(file: Path) -> None:
     assert not wrong_words(str(file.relative_to(ROOT)), file.read_text())
+
+
+def test_only_a_language_model_is_a_judge() -> None:
+    others = {file for file in (ROOT / "lightrl").rglob("*.py") if file.name not in JUDGES}
+    assert len(others) > 200
+    assert not [str(file) for file in others if re.search(r"(?<![a-z])judg(es?|ed|ing)(?![a-z])", words_of(file.read_text()))]
 
 
 def test_a_wrong_word_is_noticed_within_a_name_as_well() -> None:
