@@ -5,13 +5,18 @@ from __future__ import annotations
 import logging
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.parts.function import Function
+from lightrl.testing.trainer import quiet_trainer
+from lightrl.types import TrainingBatch
+
+if TYPE_CHECKING:
+    from lightrl.policy.policy import Policy
 
 
 def small_digits(completion: str) -> float:
@@ -50,8 +55,6 @@ def one_rollout(algorithm: Algorithm) -> Learnt:
     Args:
         algorithm: it gets 64 rows, and as many groups as its minibatches need.
     """
-    from lightning.pytorch import Trainer
-
     from lightrl.data.prompt_data import PromptData
     from lightrl.data.tasks import DigitSorting
     from lightrl.policy.source import TinyPolicy
@@ -73,23 +76,24 @@ def one_rollout(algorithm: Algorithm) -> Learnt:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            trainer = Trainer(accelerator="cpu", devices=1, max_epochs=1, logger=False, enable_checkpointing=False,
-                              enable_progress_bar=False, enable_model_summary=False)  # fmt: skip
+            trainer = quiet_trainer(max_epochs=1)
             trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=2000)))
     finally:
         quiet.setLevel(level)
-    return _learnt(module, source.build(), trainer.global_step)
+    if module.experience is None:
+        raise RuntimeError(f"{type(algorithm).__name__} made no rollout")
+    grouped = algorithm.sampler.group_size > 1
+    return _learnt(module.experience, source.build(), module.policy, grouped, trainer.global_step)
 
 
 @torch.no_grad()
-def _learnt(module: Any, before: Any, steps: int) -> Learnt:
-    rows, after = module.experience, module.policy
+def _learnt(rows: TrainingBatch, before: Policy, after: Policy, grouped: bool, steps: int) -> Learnt:
     mask = rows.response_mask
     change = after(rows.input_ids, mask).logprobs - before(rows.input_ids, mask).logprobs
     gain = torch.where(mask, change, 0.0).sum(1) / mask.sum(1).clamp(min=1)
     scores = rows.reward_parts["small"]
     # rows of different prompts are compared where a prompt has only one
-    group = rows.group if module.algorithm.sampler.group_size > 1 else torch.zeros_like(rows.group)
+    group = rows.group if grouped else torch.zeros_like(rows.group)
     same = (group[:, None] == group[None]).float()
     centred = scores - same @ scores / same.sum(1)
     moved = max(float((a - b).abs().max()) for a, b in zip(after.parameters(), before.parameters(), strict=True))
