@@ -1,4 +1,4 @@
-"""How parts report numbers beside their values; free of torch, as is `lightrl.prompt`."""
+"""Numbers that parts report beside their values; free of torch, as is `lightrl.prompt`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Statistic:
     value: Tensor
     """`[n]` or `[n, L]`; NaN is left out. Per-token values count on response tokens only."""
     reduce: Literal["mean", "sum", "max", "min"] = "mean"
-    """How values meet, over rows, tokens, micro-batches, optimizer steps and ranks."""
+    """The reduction of the values, over rows, tokens, micro-batches, optimizer steps and ranks."""
 
 
 Statistics = Mapping[str, "Tensor | Statistic"]
@@ -29,6 +29,6 @@ class WithStatistics:
     """A part's value together with statistics about it; any part method may return this in place of the bare value."""
 
     value: Any
-    """What the contract of the method asks for."""
+    """The value that the contract of the method asks for."""
     statistics: Statistics
     """Numbers to be reduced and logged."""

@@ -109,7 +109,7 @@ class Rollout(Rows):
     group: Tensor
     """`[N]` int64: rows with the same number answer the same draw of a prompt."""
     finish_reason: list[str]
-    """N reasons: `stop` (EOS or a stop string), `length` (cut at the token limit), or what an environment says."""
+    """N reasons: `stop` (EOS or a stop string), `length` (cut at the token limit), or the word of an environment."""
     policy_version: Tensor
     """`[N]` int64: the number of optimizer steps behind the weights that sampled the row."""
     temperature: float

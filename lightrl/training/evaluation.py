@@ -1,4 +1,4 @@
-"""How the policy is evaluated on held-out prompts."""
+"""Settings of the evaluation on held-out prompts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an evaluation reports of the samples of each prompt: avg@n, pass@k, maj@n, in total and by category."""
+"""The scores of an evaluation, from the samples of each prompt: avg@n, pass@k, maj@n, in total and by category."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def report_samples(ledger: StatisticsLedger, scored: ScoredRollout, evaluation: 
     Args:
         ledger: receives the numbers.
         scored: whole groups, all completions of a prompt on this rank.
-        evaluation: says what is right and what is reported.
-        correct: name of the reward that decides what is right.
+        evaluation: from which score a completion is right, and which numbers are reported.
+        correct: name of the reward that says which completions are right.
         reward: that reward.
     """
     scores = prompt_scores(scored, evaluation, correct, reward)

@@ -45,7 +45,7 @@ def score(rollout: Rollout, rewards: RewardSet, evaluation: Evaluation, ledger: 
     Args:
         rollout: whole groups of this rank.
         rewards: that score them.
-        evaluation: says what is right and what is reported.
+        evaluation: which reward says what is right, and which numbers are reported.
         ledger: receives the numbers.
     """
     scoring = rewards.submit(rollout)

@@ -65,8 +65,8 @@ class PolicyModule(LightningModule):
         """
         Args:
             policy: which policy is trained.
-            rewards: what a completion is worth, by name.
-            engine: who generates completions.
+            rewards: the value of a completion, by name.
+            engine: generates completions.
             micro_batch_tokens: padded tokens per forward and backward pass; None: all at once.
             optimizer: of all trainable parameters.
             lr_scheduler: stepped after every optimizer step; None: a constant rate.
@@ -100,7 +100,7 @@ class PolicyModule(LightningModule):
 
     @property
     def adapter(self) -> StrategyAdapter:
-        """The strategy's way of doing what differs between strategies."""
+        """Forward, backward, step and sums over ranks, as the strategy does them."""
         if not hasattr(self, "_adapter"):
             self._adapter = adapter_for(self.trainer, self)
         return self._adapter
@@ -152,7 +152,7 @@ class PolicyModule(LightningModule):
 
     @property
     def group_count(self) -> int:
-        """How many `parameter_groups` there will be, known before anything is built."""
+        """The number of `parameter_groups` that there will be, known before anything is built."""
         return 1
 
     def parameter_groups(self) -> list[dict[str, Any]]:
@@ -192,7 +192,7 @@ class PolicyModule(LightningModule):
         return self._timer.phase(name, self.on_phase)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """How far the run has come, for those who look at the checkpoint without the run."""
+        """The state of the run, for those who read the checkpoint without the run."""
         checkpoint["run"] = run_state(self.trainer)
 
     def on_fit_start(self) -> None:
@@ -201,7 +201,7 @@ class PolicyModule(LightningModule):
             self.rewards.start()
 
     def teardown(self, stage: str) -> None:
-        """End what rewards have started."""
+        """End the processes that rewards have started."""
         if self.rewards is not None:
             self.rewards.close()
 

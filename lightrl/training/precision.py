@@ -1,4 +1,4 @@
-"""Two settings speak of precision, `trainer.precision` and the policy's `dtype`: what they may say together.
+"""Two settings decide the precision, `trainer.precision` and the policy's `dtype`; these pairs are allowed:
 
 | trainer.precision | model.policy.dtype | weights that the optimizer moves | arithmetic of the layers |
 |---|---|---|---|
@@ -46,7 +46,7 @@ def check_precision(precision: str, dtype: torch.dtype) -> None:
 
 
 def compute_dtype(weights: torch.dtype, device: torch.device) -> torch.dtype:
-    """What the layers compute in here: the dtype of the weights, or that of a surrounding autocast."""
+    """The dtype that the layers compute in here: that of the weights, or that of a surrounding autocast."""
     return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else weights
 
 

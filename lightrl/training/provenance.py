@@ -1,4 +1,4 @@
-"""What a run was made of: config, versions, plugins, ranks, prompts; compared when a checkpoint is resumed."""
+"""The origin of a run: config, versions, plugins, ranks, prompts; compared when a checkpoint is resumed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from lightrl.registry.classes import registry
 from lightrl.types import JSON
 
 PACKAGES = ("lightrl", "torch", "transformers", "lightning", "deepspeed", "peft")
-"""Whose versions may change what a run computes."""
+"""Packages whose versions may change the numbers of a run."""
 OF_THE_START = ("ckpt_path", "weights_only")
-"""Keys of the config that say how a run begins and not what it is."""
+"""Keys of the config about the beginning of a run, which change nothing else of it."""
 ABSENT = "-"
-"""Shown for what one side does not have."""
+"""Shown for a key that one side does not have."""
 
 
 def provenance_of(config: Mapping[str, Any] | None, ranks: int, order: Mapping[str, JSON] | None) -> dict[str, JSON]:

@@ -1,4 +1,4 @@
-"""Whether a learning-rate schedule is as long as the run."""
+"""The check that a learning-rate schedule is as long as the run."""
 
 from __future__ import annotations
 

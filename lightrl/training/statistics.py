@@ -1,4 +1,4 @@
-"""Adds up what parts and phases report, over rows, tokens, micro-batches, optimizer steps and ranks."""
+"""Adds up the numbers of parts and phases, over rows, tokens, micro-batches, optimizer steps and ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sampler works with during a run: prompts, completions, scores, and sums over ranks."""
+"""The surroundings of a sampler during a run: prompts, completions, scores, and sums over ranks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RunCollection:
             rewards: score the completions.
             adapter: of the strategy, for sums over ranks.
             phase: times and shows a phase.
-            ledger: receives what the sampler reports.
+            ledger: receives the numbers of the sampler.
         """
         self.prompts = prompts
         self._draw, self._ledger = draw, ledger
@@ -60,7 +60,7 @@ class RunCollection:
         return rollout
 
     def score(self, rollout: Rollout) -> ScoredRollout:
-        """The rollout with what each reward says of it."""
+        """The rollout with the answer of each reward."""
         return self._finished(self._begin(rollout))
 
     def rollout_and_score(self, prompts: Sequence[Prompt], n: int, slices: int = 1) -> ScoredRollout:

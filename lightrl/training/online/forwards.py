@@ -20,7 +20,7 @@ def per_token(
     compute: Callable[[ScoredRollout], dict[str, Tensor]],
     largest: Callable[[int], int],
 ) -> dict[str, Tensor]:
-    """What a forward pass says of every token, by name.
+    """The outputs of forward passes for every token, by name.
 
     Args:
         scored: N rows.

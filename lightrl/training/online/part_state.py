@@ -42,6 +42,6 @@ def load_learner_state(state: dict[str, Any], algorithm: Algorithm, rewards: Rew
             "resume with as many ranks, or start a new run from the checkpoint's weights"
         )
     algorithm.load_state_dict(state["algorithm"] | (states[rank] if slots else {}))
-    # a rank that is new looks back on what another has seen
+    # a new rank takes the history of another one
     of_ranks = state["rewards_per_rank"]
     rewards.load_state_dict(state["rewards"] | of_ranks[rank % len(of_ranks)])

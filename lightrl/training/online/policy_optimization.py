@@ -64,8 +64,8 @@ class PolicyOptimization(PolicyModule):
         Args:
             policy: which policy is trained.
             algorithm: the parts that say how the policy learns.
-            rewards: what a completion is worth, by name; a bare import path is shorthand for `Function`.
-            engine: who generates the completions.
+            rewards: the value of a completion, by name; a bare import path is shorthand for `Function`.
+            engine: generates the completions.
             prompts_per_rollout: prompts (groups) per rollout over all ranks; rows are this times the sampler's group size.
             micro_batch_tokens: padded tokens per forward and backward pass; no influence on the gradient. null: all at once.
             optimizer: of the policy and the critic.
@@ -93,7 +93,7 @@ class PolicyOptimization(PolicyModule):
         self._first_pass, self._progress = FirstPassCheck(), Progress()
 
     def training_step(self, batch: object, batch_idx: int) -> None:
-        """One rollout and what is learnt from it; the loader's batch only marks time."""
+        """One rollout and the optimizer steps on it; the loader's batch has no content."""
         started = time.perf_counter()
         rollout = self.rollout_phase()
         experience = self.reward_phase(rollout)
@@ -190,7 +190,7 @@ class PolicyOptimization(PolicyModule):
 
     @property
     def steps_per_batch(self) -> int:
-        """Of one rollout, the critic's own passes included."""
+        """Optimizer steps on one rollout at most, the critic's own passes included."""
         alone = 0 if self.algorithm.critic is None else self.algorithm.critic.extra_epochs
         return (self.algorithm.epochs + alone) * self.algorithm.minibatches
 

@@ -80,7 +80,7 @@ def report_advantages(ledger: StatisticsLedger, advantages: Tensor, mask: Tensor
 
 
 def report_correction(ledger: StatisticsLedger, correction: RolloutCorrection, experience: Experience) -> None:
-    """How far engine and trainer are apart on the same weights, and how much is left of the sample after the correction.
+    """The distance of engine and trainer on the same weights, and the share of the sample that the correction leaves.
 
     `correction/ess`: (sum w)^2 / (n sum w^2) over this rank's n tokens, averaged over ranks; 1 = all weights are equal.
     `correction/kl`: KL(engine || trainer), k3, mean over tokens in nats.
