@@ -94,7 +94,7 @@ class Alarms(Callback):
         tolerance = getattr(pl_module, "first_pass_tolerance", self._first_pass.limit)
         self._first_pass.limit = tolerance if self._chosen_limit is None else self._chosen_limit
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *arguments: Any) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *arguments: object) -> None:
         """Look at the numbers of a rollout (or step) that is over."""
         numbers: Mapping[str, float] = getattr(pl_module, "numbers", {})
         if numbers:

@@ -36,7 +36,7 @@ class CompletionsLog(Callback):
         experience = getattr(pl_module, "experience", None)
         if experience is None or not trainer.is_global_zero or trainer.current_epoch % self.every_n_rollouts:
             return
-        rewards: RewardSet = pl_module.rewards  # type: ignore[assignment]
+        rewards = _rewards_of(pl_module)
         # schedules have already gone on to the next rollout
         brought = rewards.contributions(experience, rollouts=rewards.rollouts - 1)
         add_text(trainer, "completions", completions_table(experience, self.rows, brought), trainer.current_epoch + 1)
@@ -47,9 +47,14 @@ class CompletionsLog(Callback):
         """Log some validation completions."""
         samples = getattr(pl_module, "samples", None)
         if samples is not None and trainer.is_global_zero:
-            rewards: RewardSet = pl_module.rewards  # type: ignore[assignment]
+            rewards = _rewards_of(pl_module)
             brought = rewards.contributions(samples, normalized=False)
             add_text(trainer, "val/completions", completions_table(samples, self.rows, brought), trainer.current_epoch + 1)
+
+
+def _rewards_of(module: Any) -> RewardSet:
+    rewards: RewardSet = module.rewards
+    return rewards
 
 
 def completions_table(rollout: Rollout, rows: int, brought: Mapping[str, Tensor] | None = None) -> str:
@@ -66,7 +71,7 @@ def completions_table(rollout: Rollout, rows: int, brought: Mapping[str, Tensor]
     lines = [" | ".join(heads), " | ".join("---" for _ in heads)]
     for i in range(min(rows, len(rollout))):
         cells = [_shown(prompt_text(rollout.prompts[i])), _shown(rollout.completions[i]), rollout.finish_reason[i]]
-        cells += [str(int(rollout.response_lengths[i])), *(score_text(rollout, name, i, brought) for name in names)]
+        cells += [str(int(rollout.response_lengths[i])), *scores(rollout, i, brought).values()]
         if isinstance(rollout, TrainingBatch):
             cells += [reward_text(rollout, i), advantage_text(rollout, i)]
         lines.append(" | ".join(cells))
@@ -81,10 +86,9 @@ def terminal_lines(rollout: Rollout, rows: int, brought: Mapping[str, Tensor] | 
         rows: how many to show.
         brought: as in `completions_table`.
     """
-    names = list(rollout.reward_parts) if isinstance(rollout, ScoredRollout) else []
     blocks = []
     for i in range(min(rows, len(rollout))):
-        said = [f"{name} {score_text(rollout, name, i, brought)}" for name in names]
+        said = [f"{name} {score}" for name, score in scores(rollout, i, brought).items()]
         if isinstance(rollout, TrainingBatch):
             said += [f"reward {reward_text(rollout, i)}", f"advantage {advantage_text(rollout, i)}"]
         blocks.append(
@@ -94,9 +98,15 @@ def terminal_lines(rollout: Rollout, rows: int, brought: Mapping[str, Tensor] | 
     return "First completions:\n" + "\n\n".join(blocks)
 
 
-def score_text(rollout: Rollout, name: str, row: int, brought: Mapping[str, Tensor] | None = None) -> str:
-    """What a reward said of a row, its steps added up, or why there is no score; and what that brings into the row's reward."""
-    assert isinstance(rollout, ScoredRollout)
+def scores(rollout: Rollout, row: int, brought: Mapping[str, Tensor] | None = None) -> dict[str, str]:
+    """The score of every reward for a row, by name; nothing where the rollout was not scored."""
+    if not isinstance(rollout, ScoredRollout):
+        return {}
+    return {name: score_text(rollout, name, row, brought) for name in rollout.reward_parts}
+
+
+def score_text(rollout: ScoredRollout, name: str, row: int, brought: Mapping[str, Tensor] | None = None) -> str:
+    """The score of one reward for a row, its steps added up, or the reason why there is none; and what it brings into the row's reward."""
     outcome = Outcome(int(rollout.outcomes[name][row]))
     said = f"{float(rollout.reward_parts[name][row].nansum()):.3g}" if outcome is Outcome.VALUE else outcome.name.lower()
     if brought is None or outcome in (Outcome.ABSTAINED, Outcome.ERROR, Outcome.TIMEOUT) or not rollout.scorable[row]:

@@ -74,7 +74,7 @@ class Dashboard(Callback):
         """A new run gets a layout of its own."""
         self._written = False
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *arguments: Any) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *arguments: object) -> None:
         """Write the layout once."""
         if self._written or not trainer.is_global_zero:
             return

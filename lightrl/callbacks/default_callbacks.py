@@ -32,7 +32,7 @@ def default_callbacks(paths: Iterable[str]) -> list[Callback]:
     return [getattr(importlib.import_module(module), name)() for module, _, name in classes]
 
 
-def beside(given: list[Callback], bar: bool, checkpoints: bool) -> list[Callback]:
+def defaults_beside(given: list[Callback], bar: bool, checkpoints: bool) -> list[Callback]:
     """The default callbacks that go with those of a config: none of a class that it names itself, one progress bar or none.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -11,6 +11,9 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightrl.policy.policy import Policy
 from lightrl.policy.standing_weights import standing_weights
 from lightrl.strategies.atomic import partial, publish
+
+if TYPE_CHECKING:
+    from lightrl.training.policy_module import PolicyModule
 
 
 class ExportPolicy(Callback):
@@ -56,11 +59,11 @@ def write_policy(policy: Policy, folder: Path, dtype: torch.dtype | None = None,
     publish(place, folder)
 
 
-def _to_export(module: Any) -> Policy:
+def _to_export(module: PolicyModule) -> Policy:
     """The policy itself, or a copy with its adapters merged: training may go on with those."""
     if not hasattr(module.policy, "base"):
-        return module.policy  # type: ignore[no-any-return]
+        return module.policy
     copy = module.policy_source.build()
     trained = standing_weights(module.policy)
     copy.load_state_dict({name: trained[name] for name in copy.state_dict()})
-    return copy.merged()  # type: ignore[no-any-return]
+    return copy.merged()

@@ -27,7 +27,7 @@ class ExportRewardModel(Callback):
             raise ValueError(f"ExportRewardModel needs every_n_steps >= 1 or null, got {every_n_steps}")
         self.folder, self.every_n_steps = folder, every_n_steps
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *args: Any) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *args: object) -> None:
         """Write the folder of this step, if it is one to be written."""
         if self.every_n_steps is not None and trainer.global_step % self.every_n_steps == 0:
             folder = self._folder(trainer)

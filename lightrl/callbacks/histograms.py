@@ -35,13 +35,13 @@ class Histograms(Callback):
             raise ValueError(f"Histograms needs every_n_rollouts >= 1, got {every_n_rollouts}")
         self.every_n_rollouts = every_n_rollouts
 
-    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *arguments: Any) -> None:
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *arguments: object) -> None:
         """Have the values of this rollout kept, if it is one of those."""
         module: Any = pl_module
         if hasattr(module, "algorithm") and trainer.current_epoch % self.every_n_rollouts == 0 and self._writers(trainer):
             module.ledger.kept.update({name: [] for name in SHOWN})
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *arguments: Any) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *arguments: object) -> None:
         """Draw what was kept."""
         module: Any = pl_module
         kept: dict[str, list[torch.Tensor]] = module.ledger.kept if hasattr(module, "algorithm") else {}

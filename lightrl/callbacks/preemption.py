@@ -39,13 +39,13 @@ class Preemption(Callback):
         if self._agreed:
             self._end(trainer)
 
-    def on_train_batch_end(self, trainer: Trainer, *arguments: Any) -> None:
+    def on_train_batch_end(self, trainer: Trainer, *arguments: object) -> None:
         """Agree on whether to stop; in the middle of an epoch this is a place to be resumed from."""
         self._agree(trainer)
         if self._agreed and not trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
             self.keep(trainer)
 
-    def on_train_batch_start(self, trainer: Trainer, *arguments: Any) -> None:
+    def on_train_batch_start(self, trainer: Trainer, *arguments: object) -> None:
         """End the run, if that was agreed on."""
         if self._agreed:
             self._end(trainer)

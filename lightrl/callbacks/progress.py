@@ -9,6 +9,7 @@ from typing import Any
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import TQDMProgressBar
 from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
+from lightning.pytorch.utilities.types import STEP_OUTPUT
 
 SECONDS_BETWEEN_LINES = 5.0
 """Where the bar is not on a terminal, it is shown at most this often."""
@@ -19,7 +20,7 @@ class ThrottledBar(Tqdm):
 
     _shown = -SECONDS_BETWEEN_LINES
 
-    def display(self, *args: Any, **kwargs: Any) -> None:
+    def display(self, *args: object, **kwargs: object) -> None:
         """Show it, if it is on a terminal, or over, or has not been shown for a while."""
         # tqdm disables a bar before it shows it for the last time
         if self.disable or self.fp.isatty() or time.monotonic() - self._shown > SECONDS_BETWEEN_LINES:
@@ -65,15 +66,15 @@ class RolloutProgress(TQDMProgressBar):
             self.train_progress_bar.n = trainer.current_epoch
             self.train_progress_bar.set_description(self._unit)
 
-    def on_train_epoch_start(self, trainer: Trainer, *args: Any) -> None:
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """A new epoch is no new bar where an epoch is a rollout."""
         if not self.counts_rollouts:
-            super().on_train_epoch_start(trainer, *args)
+            super().on_train_epoch_start(trainer, pl_module)
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *args: Any) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: STEP_OUTPUT, batch: object, batch_idx: int) -> None:
         """Move on by one where a batch is the unit."""
         if not self.counts_rollouts:
-            super().on_train_batch_end(trainer, pl_module, *args)
+            super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Move on by one rollout."""

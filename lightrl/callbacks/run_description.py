@@ -42,7 +42,7 @@ def table_of(chosen: Choice) -> str:
     return "\n".join([*lines, *(" | ".join(_cell(cell) for cell in row) for row in rows(chosen))])
 
 
-def flat(tree: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+def flat(tree: object, key: str = "") -> Iterator[tuple[str, Any]]:
     """Every value of nested mappings under its dotted key."""
     if not isinstance(tree, Mapping) or not tree:
         yield key, tree

@@ -48,7 +48,7 @@ class RunSummary(Callback):
         if trainer.is_global_zero:
             Console(stderr=True, soft_wrap=True).print(self.table(trainer, pl_module, folder))
 
-    def table(self, trainer: Trainer, module: Any, folder: str | None) -> Table:
+    def table(self, trainer: Trainer, module: LightningModule, folder: str | None) -> Table:
         """What is printed.
 
         Args:
@@ -58,8 +58,9 @@ class RunSummary(Callback):
         """
         done, seconds = f"{trainer.global_step:,} optimizer steps", f"{time.monotonic() - self._started:.0f} s"
         unit = "step"
-        if hasattr(module, "algorithm"):
-            done, unit = f"{type(module.algorithm).__name__}: {trainer.current_epoch:,} rollouts, {done}", "rollout"
+        algorithm = getattr(module, "algorithm", None)
+        if algorithm is not None:
+            done, unit = f"{type(algorithm).__name__}: {trainer.current_epoch:,} rollouts, {done}", "rollout"
         table = Table(title=f"{done}, {seconds}", title_justify="left", box=None, show_header=bool(self._evaluations))
         table.add_column("held out")
         shown = sorted({min(self._evaluations), max(self._evaluations)}) if self._evaluations else []

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 from rich.table import Table
 
 from lightrl.training.schedule import schedule_length
+
+if TYPE_CHECKING:
+    from lightrl.training.online.policy_optimization import PolicyOptimization
 
 
 class SizesTable(Callback):
@@ -21,7 +25,7 @@ class SizesTable(Callback):
             Console(stderr=True).print(sizes_table(module, trainer.max_epochs, trainer.world_size, schedule_length(module.lr_schedulers())))
 
 
-def sizes_table(module: Any, rollouts: int | None, ranks: int = 1, schedule: int | None = None) -> Table:
+def sizes_table(module: PolicyOptimization, rollouts: int | None, ranks: int = 1, schedule: int | None = None) -> Table:
     """What one rollout and the whole run consist of.
 
     Args:
@@ -33,7 +37,7 @@ def sizes_table(module: Any, rollouts: int | None, ranks: int = 1, schedule: int
     algorithm, prompts = module.algorithm, module.prompts_per_rollout
     group, steps = algorithm.sampler.group_size, algorithm.steps_per_rollout
     rows, new = prompts * group, module.engine.sampling.max_new_tokens
-    endless = rollouts is None or rollouts < 0
+    many = None if rollouts is None or rollouts < 0 else rollouts
     table = Table(title=f"{type(algorithm).__name__}: one rollout", title_justify="left", show_header=False, box=None)
     lines = {
         "prompts x group = rows": f"{prompts} x {group} = {rows}" + (f" ({rows // ranks} on each of {ranks} ranks)" if ranks > 1 else ""),
@@ -41,9 +45,9 @@ def sizes_table(module: Any, rollouts: int | None, ranks: int = 1, schedule: int
         "rows per optimizer step": f"{prompts // algorithm.minibatches * group}",
         "new tokens of these rows, at most": f"{rows} x {new} = {rows * new:,}",
         "padded tokens per micro-batch": "all at once" if module.micro_batch_tokens is None else f"{module.micro_batch_tokens:,}",
-        "rollouts": "until stopped" if endless else f"{rollouts} ({rollouts * steps:,} optimizer steps, {rollouts * rows:,} completions)",
+        "rollouts": "until stopped" if many is None else f"{many} ({many * steps:,} optimizer steps, {many * rows:,} completions)",
     }
-    planned = 0 if rollouts is None or rollouts < 0 else rollouts * module.steps_per_batch
+    planned = (many or 0) * module.steps_per_batch
     if schedule is not None and planned and schedule > planned:
         lines["learning-rate schedule"] = f"{schedule:,} steps, of which the run makes {planned:,}: the rate does not fall to its end"
     if hasattr(module, "policy"):
@@ -53,7 +57,7 @@ def sizes_table(module: Any, rollouts: int | None, ranks: int = 1, schedule: int
     return table
 
 
-def trained_of(policy: Any) -> str:
+def trained_of(policy: torch.nn.Module) -> str:
     """How many of a policy's parameters are trained, whole also where a strategy has cut them."""
     sizes = [(getattr(p, "ds_numel", p.numel()), p.requires_grad) for p in policy.parameters()]
     trained, total = sum(size for size, learns in sizes if learns), sum(size for size, _ in sizes)

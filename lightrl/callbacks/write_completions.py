@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
@@ -23,7 +23,13 @@ class WriteCompletions(Callback):
         self._file, self._rows = (folder / f"completions{rank}.jsonl").open("w"), 0
 
     def on_predict_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: list[dict[str, object]],
+        batch: object,
+        batch_idx: int,
+        dataloader_idx: int = 0,
     ) -> None:
         if self._file is not None:
             self._file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in outputs)

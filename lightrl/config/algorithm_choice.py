@@ -59,7 +59,7 @@ def distribution_of(cls: type[Any]) -> str:
     return next((d for d, other in registered() if other is cls), cls.__module__.partition(".")[0])
 
 
-def parts_in(value: Any, key: str) -> Iterator[tuple[str, Choice]]:
+def parts_in(value: object, key: str) -> Iterator[tuple[str, Choice]]:
     """A choice and every choice in its arguments, each with its key."""
     if isinstance(value, dict):
         for name, part in value.items():

@@ -22,7 +22,7 @@ class Merger:
         self.notes: list[str] = []
         """One line per key that a later setting made void."""
 
-    def arguments(self, choice: Choice, given: Any, key: str, source: str) -> None:
+    def arguments(self, choice: Choice, given: object, key: str, source: str) -> None:
         """Set arguments of a class that has been chosen.
 
         Args:
@@ -44,7 +44,7 @@ class Merger:
             choice.arguments[name] = self._merged(takes[name], choice.value(name), value, f"{key}.{name}", source)
             choice.sources[name] = source
 
-    def _merged(self, argument: Argument, old: Any, new: Any, key: str, source: str) -> Any:
+    def _merged(self, argument: Argument, old: Any, new: object, key: str, source: str) -> object:
         slot = argument.slot
         if slot.shape == "plain":
             return plain_value(slot.annotation, old, new, key, source)
@@ -53,7 +53,7 @@ class Merger:
             return self._parts(slot, old, new, key, source)
         return self._one(slot, old, new, key, source)
 
-    def _parts(self, slot: Slot, old: Any, new: Any, key: str, source: str) -> dict[str, Any] | None:
+    def _parts(self, slot: Slot, old: dict[str, Choice] | None, new: object, key: str, source: str) -> dict[str, Choice] | None:
         if new is None and slot.optional:
             return None
         if not isinstance(new, dict):
@@ -71,7 +71,7 @@ class Merger:
                 parts[name] = part
         return parts
 
-    def _one(self, slot: Slot, old: Choice | None, new: Any, key: str, source: str) -> Choice | None:
+    def _one(self, slot: Slot, old: Choice | None, new: object, key: str, source: str) -> Choice | None:
         if new is None:
             if not slot.optional:
                 raise ConfigError(key, f"cannot be null: it holds one of {known(slot)}.", f"Given in: {source}")
@@ -84,7 +84,7 @@ class Merger:
             self.arguments(choice, given, key, source)
         return choice
 
-    def _chosen(self, slot: Slot, old: Choice | None, name: Any, key: str, source: str) -> Choice:
+    def _chosen(self, slot: Slot, old: Choice | None, name: object, key: str, source: str) -> Choice:
         if slot.shape == "record" and slot.base is not None:
             if name is not None:
                 raise ConfigError(
@@ -116,7 +116,7 @@ class Merger:
             self.notes.append(f"dropped: {key}.{name} = {value} ({source}) was for {old.cls.__name__}; {new.cls.__name__} has replaced it")
 
 
-def carried(value: Any, key: str) -> list[str]:
+def carried(value: object, key: str) -> list[str]:
     """One line per key of an algorithm that was given after the algorithm had been switched, and is therefore in force."""
     if not isinstance(value, Choice):
         return []
@@ -127,7 +127,7 @@ def carried(value: Any, key: str) -> list[str]:
     return lines + [line for name, part in value.arguments.items() for line in carried(part, f"{key}.{name}")]
 
 
-def _split(new: Any, key: str, source: str) -> tuple[Any, dict[str, Any]]:
+def _split(new: object, key: str, source: str) -> tuple[object, dict[str, object]]:
     """A value as class name (None: the one in force) and arguments."""
     if not isinstance(new, dict):
         return new, {}
@@ -154,7 +154,7 @@ def _undotted(given: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _untyped(value: Any, key: str) -> Any:
+def _untyped(value: object, key: str) -> Any:
     """What was typed for a slot that holds classes: a name, null, or a mapping."""
     if isinstance(value, Item):
         raise ConfigError(key, "+= adds to a list, and this is none.")

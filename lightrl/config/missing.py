@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from lightrl.config.choice import Choice
 from lightrl.config.class_lookup import known
@@ -30,7 +29,7 @@ def refuse_missing(model: Choice, data: Choice, rollouts: Rollouts | None) -> No
     _refuse(missing, ["rollouts"] if rollouts_needed else [])
 
 
-def refuse_missing_below(value: Any, key: str) -> None:
+def refuse_missing_below(value: object, key: str) -> None:
     """Refuse a part of a config that leaves out a required argument.
 
     Args:
@@ -50,7 +49,7 @@ def _refuse(missing: list[tuple[str, Slot]], others: list[str]) -> None:
         raise ConfigError(key, f"not given, and there is no default.{_also(also)}", *_what_to_type(key, slot))
 
 
-def _missing(value: Any, key: str) -> Iterator[tuple[str, Slot]]:
+def _missing(value: object, key: str) -> Iterator[tuple[str, Slot]]:
     if isinstance(value, dict):
         for name, part in value.items():
             yield from _missing(part, f"{key}.{name}")

@@ -113,7 +113,7 @@ def _start(section: str, settings: list[Setting]) -> Choice:
     return Choice(cls, Slot("part", cls, cls))
 
 
-def _lay(merger: Merger, choice: Choice, section: str, given: Any, setting: Setting) -> None:
+def _lay(merger: Merger, choice: Choice, section: str, given: object, setting: Setting) -> None:
     given = _section(given, section)
     if isinstance(given, str):
         return
@@ -126,6 +126,6 @@ def _lay(merger: Merger, choice: Choice, section: str, given: Any, setting: Sett
         merger.arguments(choice, given, section, setting.source)
 
 
-def _section(given: Any, section: str) -> Any:
+def _section(given: object, section: str) -> Any:
     """A section typed on the command line: a class name, or a mapping in YAML."""
     return parsed(given, section)

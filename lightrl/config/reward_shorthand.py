@@ -11,7 +11,7 @@ from lightrl.config.slots import Slot
 from lightrl.parts.function import Function
 
 
-def reward_in_full(slot: Slot, old: Choice | None, new: Any, key: str) -> Any:
+def reward_in_full(slot: Slot, old: Choice | None, new: object, key: str) -> object:
     """The value with `Function` written out where the shorthand was used; anything else as it is.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 from lightning.pytorch import Callback
 
-from lightrl.callbacks.default_callbacks import beside
+from lightrl.callbacks.default_callbacks import defaults_beside
 from lightrl.callbacks.resolved_config import SaveResolvedConfig
 from lightrl.callbacks.resume_report import ResumeReport
 from lightrl.callbacks.run_description import DescribeRun
@@ -75,7 +75,7 @@ class Run:
         """
         given: list[Callback] = trainer["callbacks"]
         bar, checkpoints = trainer["enable_progress_bar"] is not False, trainer["enable_checkpointing"] is not False
-        callbacks = beside(given, bar=bar, checkpoints=checkpoints)
+        callbacks = defaults_beside(given, bar=bar, checkpoints=checkpoints)
         for callback in [*given, *callbacks]:
             if isinstance(callback, ResumeReport):
                 callback.config = yaml.safe_load(self.text)

@@ -12,7 +12,7 @@ from lightrl.config.plain_values import parsed
 from lightrl.config.slots import classes_in, members_of
 
 
-def refuse_unknown_class(annotation: Any, value: Any, key: str, source: str) -> None:
+def refuse_unknown_class(annotation: object, value: object, key: str, source: str) -> None:
     """Refuse a short name that no class of the argument's types has; import paths and other values are left alone.
 
     Args:
@@ -35,7 +35,7 @@ def refuse_unknown_class(annotation: Any, value: Any, key: str, source: str) -> 
             raise ConfigError(key, f"no {what} is named {name!r}.{closest(name, known)} Known: {', '.join(known)}.", f"Given in: {source}")
 
 
-def _names(value: Any) -> list[str]:
+def _names(value: object) -> list[str]:
     """The class names in a value: bare, as class_path, or in a list of either."""
     if isinstance(value, list):
         return [name for item in value for name in _names(item)]

@@ -6,7 +6,7 @@ import io
 import json
 import os
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ class ResumableRows:
         """What the last note said of those who do the work."""
         self.changed = ""
         """What differs in the rewards, whose limits may have been raised."""
-        self.counts: Counter[str] = Counter()
+        self.counts: defaultdict[str, float] = defaultdict(int)
         """Numbers summed over the steps that are over."""
         self._begin(out)
 
@@ -89,7 +89,7 @@ class ResumableRows:
         if self.changed:
             sys.stderr.write(f"The rewards are not those that the file was begun with: {self.changed}.\n")
 
-    def add(self, rows: Iterable[Mapping[str, Any]], steps: int, counts: Mapping[str, float], state: Any) -> None:
+    def add(self, rows: Iterable[Mapping[str, Any]], steps: int, counts: Mapping[str, float], state: Mapping[str, object]) -> None:
         """Write the rows of further steps, and note that they are there.
 
         Args:
@@ -102,7 +102,8 @@ class ResumableRows:
         self._file.flush()
         os.fsync(self._file.fileno())
         self.done, self.state = self.done + steps, state
-        self.counts.update(counts)  # type: ignore[arg-type]
+        for name, count in counts.items():
+            self.counts[name] += count
         content = io.BytesIO()
         torch.save(
             {"request": self.request, "done": self.done, "bytes": self._file.tell(), "counts": dict(self.counts), "state": state}, content
@@ -160,13 +161,13 @@ class ResumableRows:
         return f"To begin anew, delete {str(self.progress_path)!r} and {str(self.rows_path)!r}."
 
 
-def differing(old: Any, new: Any, key: str = "") -> str:
+def differing(old: object, new: object, key: str = "") -> str:
     """The first few keys at which two JSON values differ, with both values."""
     found = _differing(old, new, key)
     return ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
 
 
-def _differing(old: Any, new: Any, key: str) -> list[str]:
+def _differing(old: object, new: object, key: str) -> list[str]:
     if isinstance(old, dict) and isinstance(new, dict):
         names = sorted({*old, *new})
         return [d for name in names for d in _differing(old.get(name), new.get(name), f"{key}.{name}" if key else str(name))]

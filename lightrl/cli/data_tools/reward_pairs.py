@@ -10,7 +10,7 @@ import argparse
 import dataclasses
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -176,7 +176,7 @@ def _row(pair: Comparison, first: bool) -> dict[str, Any]:
     return {**prompt.columns, "prompt": asked, "answer": prompt.answer, "chosen": chosen, "rejected": rejected}
 
 
-def _print(counts: Counter[str]) -> None:
+def _print(counts: Mapping[str, float]) -> None:
     from rich.console import Console
     from rich.table import Table
 

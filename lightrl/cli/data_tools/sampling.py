@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -85,15 +85,16 @@ class SamplingSession:
                 rows.add(written, len(prompts), total, state)
                 progress.update(task, completed=rows.done)
 
-    def _chosen(self, prompts: list[Prompt], keep: Keep) -> tuple[list[dict[str, Any]], Counter[str]]:
+    def _chosen(self, prompts: list[Prompt], keep: Keep) -> tuple[list[dict[str, Any]], Mapping[str, float]]:
         scored = self.rewards.score(self.engine.generate(prompts, self.n))
         candidates = list(_candidates(self.rewards, scored))
         rows: list[dict[str, Any]] = []
-        total: Counter[str] = Counter()
+        total: defaultdict[str, float] = defaultdict(int)
         for prompt, (start, end) in zip(prompts, pairwise(range(0, len(candidates) + 1, self.n)), strict=True):
             kept = keep.rows(candidates[start:end])
             rows += [{**prompt.columns, "id": prompt.id, "prompt": _asked(prompt), "answer": prompt.answer, **row} for row in kept]
-            total.update(rejection_counts(candidates[start:end], len(kept), self.right))  # type: ignore[arg-type]
+            for name, count in rejection_counts(candidates[start:end], len(kept), self.right).items():
+                total[name] += count
         return rows, total
 
     def _refuse_failures(self, done: int) -> None:

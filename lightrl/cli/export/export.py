@@ -97,6 +97,4 @@ def _checkpoint_and_config(wanted: str, config: str | None, rest: list[str]) -> 
         raise ConfigError(
             "--config", f"there is no config.yaml beside {wanted!r} or above it.", "Give the run's: --config FILE, or its own config.yaml"
         )
-    path = path_given(found)
-    assert path is not None
-    return path, found
+    return path_given(found) or Path(wanted), found

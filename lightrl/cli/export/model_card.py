@@ -90,7 +90,7 @@ def _settings(resolved: Resolved, algorithm: Choice | None) -> Iterable[tuple[st
         yield f"data.{name}", _said(resolved.data.value(name))
 
 
-def _base(policy: Any) -> str | None:
+def _base(policy: object) -> str | None:
     """Where the policy's weights came from, if they have a name."""
     while isinstance(policy, Choice) and "base" in policy.takes:
         policy = policy.value("base")
@@ -98,7 +98,7 @@ def _base(policy: Any) -> str | None:
     return None if path is None else str(path)
 
 
-def _said(value: Any) -> str:
+def _said(value: object) -> str:
     return f"`{in_full(value) if isinstance(value, Choice) else shown(value)}`"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from rich.console import Console
@@ -22,6 +22,8 @@ from lightrl.training.schedule import check_schedule, planned_steps, schedule_le
 
 if TYPE_CHECKING:
     from lightrl.config.run import Run
+    from lightrl.data.prompt_data import PromptData
+    from lightrl.training.policy_module import PolicyModule
 
 
 def check(words: list[str]) -> int:
@@ -89,7 +91,7 @@ def _sizes(run: Run, resolved: Resolved, schedule: int | None) -> list[Table]:
     return [_table("length", rows)]
 
 
-def _data(data: Any) -> Table:
+def _data(data: PromptData) -> Table:
     counts = {name: "endless" if count is None else f"{count:,} prompts" for name, count in data.sizes().items()}
     return _table("data, before prompts are measured with the tokenizer", counts)
 
@@ -114,14 +116,14 @@ def _steps_per_epoch(run: Run) -> int:
     return min(steps, limit) if isinstance(limit, int) else int(steps * limit)
 
 
-def _memory(module: Any, resolved: Resolved) -> Table:
+def _memory(module: PolicyModule, resolved: Resolved) -> Table:
     source = module.policy_source
     parameters, trainable = source.parameters(), source.trainable()
     learns_by = getattr(module, "algorithm", getattr(module, "objective", None))
     reference = learns_by is not None and "ref_logprobs" in learns_by.needs
     if trainable < parameters and reference:
         # a base with its adapters off is a reference of its own
-        anchor = getattr(module, "reference", None) or module.algorithm.reference
+        anchor = getattr(module, "reference", None) or getattr(learns_by, "reference", None)
         reference = not isinstance(anchor, BaseReference) and type(anchor) is not FrozenReference
     optimizer: Choice = resolved.model.value("optimizer")
     momentum = float(optimizer.value("momentum") or 0) if "momentum" in optimizer.takes else 0.0
