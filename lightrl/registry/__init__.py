@@ -1,1 +1,1 @@
-"""Finding, loading and naming what installed packages register."""
+"""The classes and configs that installed packages register: finding, loading and naming them."""

@@ -1,4 +1,4 @@
-"""One step of a config on a CPU, with what needs files, models or time replaced."""
+"""One step of a config on a CPU; parts that need files, models or time are replaced by tiny ones."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Micro:
     log_ratio: Tensor
     """Log-ratio of current to old policy."""
     advantages: Tensor
-    """One number per row here, so that row-constant schemes have what they need."""
+    """The same number on all tokens of a row, since row-constant schemes need that."""
     values: Tensor
     """Values of a critic now."""
     old_values: Tensor
