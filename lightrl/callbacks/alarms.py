@@ -121,7 +121,7 @@ class Alarms(Callback):
                 self._log(trainer, alarm, 0.0)
 
     def state_dict(self) -> dict[str, Any]:
-        """What has been seen, for a resumed run."""
+        """The history and the alarms that are on, for a resumed run."""
         return {"history": self.history.state_dict(), "raised": self.raised}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

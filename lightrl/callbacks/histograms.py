@@ -1,4 +1,4 @@
-"""How advantages, ratios, rewards and lengths are spread, every so many rollouts."""
+"""Histograms of advantages, ratios, rewards and lengths, every so many rollouts."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
 from lightning.pytorch.utilities.types import STEP_OUTPUT
 
 SECONDS_BETWEEN_LINES = 5.0
-"""Where the bar is not on a terminal, it is shown at most this often."""
+"""Seconds between two lines of a bar that is not on a terminal, at least."""
 
 
 class ThrottledBar(Tqdm):
@@ -54,7 +54,7 @@ class RolloutProgress(TQDMProgressBar):
 
     @property
     def counts_rollouts(self) -> bool:
-        """Whether an epoch is one rollout, so that epochs are what is counted."""
+        """True if an epoch is one rollout, so that the bar counts epochs."""
         return hasattr(self.trainer.lightning_module, "algorithm")
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

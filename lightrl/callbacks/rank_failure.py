@@ -1,4 +1,4 @@
-"""What ends one rank ends all of them, and says which rank, where and why."""
+"""The failure of one rank ends all of them, with a message that names the rank, the phase and the reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightning.pytorch.strategies import ParallelStrategy
 PATIENCE = 5.0
 """Seconds that the other processes have to end themselves, with messages of their own, before they are killed."""
 LOST = ("timed out", "timeout", "connection closed", "connection reset", "broken pipe")
-"""What backends say, in any case of letters, when another rank did not answer."""
+"""Words in the errors of backends when another rank did not answer, in any case of letters."""
 
 
 class StopAllRanks(Callback):

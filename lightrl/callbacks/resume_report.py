@@ -57,7 +57,7 @@ class ResumeReport(Callback):
 
 
 def table_of(found: list[tuple[str, str, str]]) -> Table:
-    """What differs: key, then, now."""
+    """A row for each difference: key, then, now."""
     table = Table("key", "checkpoint", "now", title="Resumed with differences", title_justify="left", box=None)
     for row in found:
         table.add_row(*row)

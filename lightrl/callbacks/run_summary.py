@@ -1,4 +1,4 @@
-"""What a run came to, in a few lines at its end."""
+"""The outcome of a run, in a few lines at its end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RunSummary(Callback):
             Console(stderr=True, soft_wrap=True).print(self.table(trainer, pl_module, folder))
 
     def table(self, trainer: Trainer, module: LightningModule, folder: str | None) -> Table:
-        """What is printed.
+        """The table that is printed.
 
         Args:
             trainer: at the end of its run.

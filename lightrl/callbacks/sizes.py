@@ -1,4 +1,4 @@
-"""The table of sizes at the start of a run: what is multiplied with what."""
+"""The table of sizes at the start of a run: prompts, rows, steps and tokens."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SizesTable(Callback):
 
 
 def sizes_table(module: PolicyOptimization, rollouts: int | None, ranks: int = 1, schedule: int | None = None) -> Table:
-    """What one rollout and the whole run consist of.
+    """The sizes of one rollout and of the whole run.
 
     Args:
         module: a `PolicyOptimization`.
@@ -58,7 +58,7 @@ def sizes_table(module: PolicyOptimization, rollouts: int | None, ranks: int = 1
 
 
 def trained_of(policy: torch.nn.Module) -> str:
-    """How many of a policy's parameters are trained, whole also where a strategy has cut them."""
+    """The number of a policy's parameters that are trained, counted in full also where a strategy has cut them."""
     sizes = [(getattr(p, "ds_numel", p.numel()), p.requires_grad) for p in policy.parameters()]
     trained, total = sum(size for size, learns in sizes if learns), sum(size for size, _ in sizes)
     return f"{trained:,} of {total:,} ({100 * trained / total:.3g}%)"

@@ -57,7 +57,7 @@ class Builder:
 
     @contextmanager
     def refusals(self, key: str = "") -> Iterator[None]:
-        """Within, what is refused on purpose before the first step becomes a short error with the key of the part that was at work.
+        """Within, a refusal before the first step becomes a short error with the key of the part that was at work.
 
         Args:
             key: named where no part of the config was at work.

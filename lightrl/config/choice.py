@@ -19,15 +19,15 @@ class Choice:
     """A class that the config names (or that is the default) with the arguments that differ from its own defaults."""
 
     cls: type[Any]
-    """Which class."""
+    """The class."""
     slot: Slot
-    """Where it stands."""
+    """Its place in the config."""
     arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
     """By name: a `Choice`, a dictionary of them, or a plain value as YAML has it."""
     source: str | None = None
-    """Where the class was named; None if it is a default."""
+    """The file or the command line that named the class; None if it is a default."""
     sources: dict[str, str] = dataclasses.field(default_factory=dict)
-    """By argument: where it was last given; arguments that come with a default are not in it."""
+    """By argument: the file or the command line that gave it last; arguments that come with a default are not in it."""
     switched_from: str | None = None
     """The class that a later setting replaced here."""
 

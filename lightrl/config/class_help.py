@@ -1,4 +1,4 @@
-"""`--KEY.help [NAME]`: what a slot can hold, and the arguments of one class."""
+"""`--KEY.help [NAME]`: the classes that a slot takes, and the arguments of one of them."""
 
 from __future__ import annotations
 

@@ -18,10 +18,10 @@ MODULES = {
     "RewardModeling": "lightrl.training.offline.reward_modeling.RewardModeling",
     "SupervisedFineTuning": "lightrl.training.offline.supervised.SupervisedFineTuning",
 }
-"""What `model.class_path` may name in short; the first is the default."""
+"""The short names of `model.class_path`; the first is the default."""
 
 DATA = {"PromptData": "lightrl.data.prompt_data.PromptData"}
-"""What `data.class_path` may name in short; the first is the default."""
+"""The short names of `data.class_path`; the first is the default."""
 
 
 def class_named(slot: Slot, name: str, key: str) -> type[Any]:

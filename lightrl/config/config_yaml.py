@@ -1,4 +1,4 @@
-"""The resolved config as YAML, in the form that `--config` takes again: what `--print_config` shows and a run's folder keeps."""
+"""The resolved config as YAML, as `--print_config` shows it and a run's folder keeps it; `--config` takes it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a class says of itself: its first sentence, its formula and its source, read from the docstring."""
+"""The docstring of a class: its first sentence, formula and source, and the documentation of each argument."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import docstring_parser
 
 SOURCE = "Source:"
-"""How the paragraph with the publication starts."""
+"""The start of the paragraph with the publication."""
 _FORMULA = re.compile(r"\s(=|<-)\s")
 _SENTENCE_END = re.compile(r"(?<=\.)\s+(?=[A-Z])")
 
 
 @dataclass(frozen=True)
 class Documentation:
-    """The docstring of a class in its parts; what it does not have is empty."""
+    """The docstring of a class in its parts; a part that it does not have is empty."""
 
     summary: str
     """The first sentence."""

@@ -15,7 +15,7 @@ LOADS = ("load_checkpoint", "on_load_checkpoint")
 
 
 def refused_on_purpose(error: Exception) -> bool:
-    """Whether Lightning, lightrl or a plugin has refused something before the first step; anything else is a fault of the program."""
+    """True if Lightning, lightrl or a plugin has refused something before the first step; any other error is a fault of the program."""
     return not _came_out_of(error, STEPS) and (isinstance(error, refusals_of_lightning()) or _raised_by_ours(error))
 
 
@@ -29,7 +29,7 @@ def refusals_of_lightning() -> tuple[type[Exception], ...]:
 
 
 def from_checkpoint(error: Exception) -> bool:
-    """Whether the error came out of loading a checkpoint."""
+    """True if the error came out of loading a checkpoint."""
     return _came_out_of(error, LOADS)
 
 
@@ -41,7 +41,7 @@ def objects_at_work(error: Exception) -> Iterator[object]:
 
 
 def _raised_by_ours(error: Exception) -> bool:
-    """Whether the innermost frame belongs to lightrl or to a plugin."""
+    """True if the innermost frame belongs to lightrl or to a plugin."""
     module = next((str(frame.tb_frame.f_globals.get("__name__", "")) for frame in _innermost_first(error.__traceback__)), "")
     plugins = {cls.__module__.partition(".")[0] for r in registry().records for classes in r.classes.values() for cls in classes}
     return module.partition(".")[0] in {"lightrl", *plugins}

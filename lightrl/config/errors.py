@@ -1,4 +1,4 @@
-"""Errors of a request: what was wrong, at which key, what exists, what to type; three lines at most and no traceback."""
+"""Errors of a request: three lines at most and no traceback, with the key, the names that exist and an example to type."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 
 LINES = 3
-"""How many lines an error takes at most."""
+"""The most lines that an error takes."""
 
 
 class ConfigError(Exception):
@@ -16,15 +16,15 @@ class ConfigError(Exception):
     def __init__(self, key: str, problem: str, *hints: str) -> None:
         """
         Args:
-            key: where it stands, for example `model.algorithm.clip`; empty if the problem names it.
-            problem: what is wrong, what was expected, what exists.
-            *hints: further lines: where it was given, what to type.
+            key: its place, for example `model.algorithm.clip`; empty if the problem names it.
+            problem: the value that is wrong, the type that was expected, the names that exist.
+            *hints: further lines: the source of the value, an example to type.
         """
         self.key, self.problem, self.hints = key, problem, hints
         super().__init__("\n".join(self.lines()))
 
     def lines(self) -> list[str]:
-        """The message, cut to `LINES` lines; what does not fit is counted."""
+        """The message, cut to `LINES` lines; the others are counted."""
         first = f"{self.key}: {self.problem}" if self.key else self.problem
         lines = [line.strip() for text in (first, *self.hints) for line in text.splitlines() if line.strip()]
         if len(lines) <= LINES:

@@ -1,4 +1,4 @@
-"""Laying one setting over what was given before it: a later one wins, and what it makes void is said."""
+"""Laying one setting over the earlier ones: a later one wins, and every value that it drops is reported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lightrl.config.slots import Slot
 
 
 class Merger:
-    """Lays settings from one source after another over choices, and keeps notes of what a switch of classes dropped."""
+    """Lays settings from one source after another over choices, and keeps notes of the values that a switch of classes dropped."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -108,7 +108,7 @@ class Merger:
         return choice
 
     def _drop(self, old: Choice, new: Choice, key: str) -> None:
-        """Note what was given to a class that another one replaces."""
+        """Note the arguments of a class that another one replaces."""
         if old.sources:
             new.switched_from = old.cls.__name__
         for name, source in old.sources.items():
@@ -155,7 +155,7 @@ def _undotted(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _untyped(value: object, key: str) -> Any:
-    """What was typed for a slot that holds classes: a name, null, or a mapping."""
+    """The value typed for a slot that holds classes: a name, null, or a mapping."""
     if isinstance(value, Item):
         raise ConfigError(key, "+= adds to a list, and this is none.")
     if not isinstance(value, Text):

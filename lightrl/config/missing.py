@@ -1,4 +1,4 @@
-"""What a config must say and does not: all of it in one message, with what to type."""
+"""Required arguments that a config leaves out: all of them in one message, with an example to type."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def refuse_missing(model: Choice, data: Choice, rollouts: Rollouts | None) -> No
         rollouts: the length of the run, if the verb needs one.
 
     Raises:
-        ConfigError: names every missing key and, for the first, what exists and what to type.
+        ConfigError: names every missing key and, for the first, the classes that exist and an example to type.
     """
     missing = [*_missing(model, "model"), *_missing(data, "data")]
     rollouts_needed = rollouts is not None and not rollouts.given and "algorithm" in model.takes

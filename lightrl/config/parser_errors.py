@@ -1,4 +1,4 @@
-"""What jsonargparse reports, reduced to the key and the cause."""
+"""Errors of jsonargparse, reduced to the key and the cause."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CAUSES = (
     r"abstract|not allowed|unexpected|No action",
     r"Expected",
 )
-"""What states a cause, the most telling first: a report over a Union repeats what its other members expected."""
+"""Patterns of the line that states the cause, the most telling first: a report over a Union has a line for each member."""
 
 
 def reduced(message: str) -> ConfigError:

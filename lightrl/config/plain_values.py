@@ -1,6 +1,6 @@
 """Values that are no parts: each is checked against its declared type by itself, so that a message is one line.
 
-A config keeps them as YAML has them; what they stand for (a path, a set, an object of a library) is made when the config is built.
+A config keeps them as YAML has them. Paths, sets and objects of libraries are made from them when the config is built.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def plain_value(annotation: object, old: object, new: object, key: str, source: 
 
     Args:
         annotation: its declared type.
-        old: what was in force.
+        old: the value in force before.
         new: a value of a file, or a `Text` as typed; an `Item` is added to the list `old`.
         key: where it stands.
         source: where it was given.
@@ -66,7 +66,7 @@ def as_yaml(value: object, annotation: object) -> object:
 
 
 def as_object(value: object, annotation: object) -> object:
-    """What a checked value stands for: a path, a set, an object of a library; anything that YAML can say is a copy of itself."""
+    """The object that a checked value stands for: a path, a set, an object of a library; a value of YAML is a copy of itself."""
     if any(type(value) is member for member in members_of(annotation)) or _all_as_in_yaml(annotation):
         return copy.deepcopy(value)
     parser = _parser(annotation)

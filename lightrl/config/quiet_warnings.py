@@ -1,4 +1,4 @@
-"""Keeps from the terminal what no user of lightrl can act on."""
+"""Keeps warnings from the terminal that no user of lightrl can act on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def quiet_lightning() -> None:
         # raised by Lightning's own use of torch, and by DeepSpeed's, at every call
         r".*isinstance\(treespec, LeafSpec\).*",
         r".*`torch\.distributed\.(all_gather_into_tensor|reduce_scatter_tensor)` is deprecated.*",
-        # what lightrl logs is already reduced over the ranks, each number in its own way
+        # lightrl has already reduced its numbers over the ranks, each in its own way
         r".*It is recommended to use `self\.log\(.*sync_dist=True.*",
     ):
         warnings.filterwarnings("ignore", message=message)

@@ -27,7 +27,7 @@ SECTIONS = {"model": MODULES, "data": DATA}
 
 @dataclass
 class Resolved:
-    """What a run is made of."""
+    """The config of a run, every setting laid over the earlier ones."""
 
     name: str
     """Of the run: the config file's."""
@@ -38,11 +38,11 @@ class Resolved:
     data: Choice
     """The LightningDataModule with every part."""
     rollouts: Rollouts
-    """How long the run is."""
+    """The length of the run."""
     trainer_words: list[str]
     """The settings of the Trainer and of the verb, in order, as words for its parser."""
     notes: list[str]
-    """What was dropped and carried by switches of classes."""
+    """One line for each value that a switch of classes dropped or carried."""
 
 
 def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
@@ -50,8 +50,8 @@ def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
 
     Args:
         verb: of Lightning's Trainer, for the keys that it takes.
-        request: what was asked for.
-        complete: refuse a config that leaves out what is required.
+        request: the settings of the command.
+        complete: refuse a config that leaves out a required argument.
 
     Raises:
         ConfigError: at the first thing that cannot be carried out.
@@ -85,7 +85,7 @@ def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
 
 
 def print_notes(notes: list[str]) -> None:
-    """Print what switches of classes dropped and carried, once for all processes of a run."""
+    """Print the values that switches of classes dropped and carried, once for all processes of a run."""
     if os.environ.get("LOCAL_RANK", "0") == "0":
         sys.stderr.writelines(f"{note}\n" for note in notes)
 

@@ -16,7 +16,7 @@ def reward_in_full(slot: Slot, old: Choice | None, new: object, key: str) -> obj
 
     Args:
         slot: of the reward.
-        old: what was chosen under this name before.
+        old: the reward chosen under this name before.
         new: a class name, an import path, or a mapping.
         key: where it stands.
     """

@@ -64,7 +64,7 @@ class Run:
             getattr(self.trainer, self.verb)(model=self.model, datamodule=self.data, **arguments)
 
     def refusals(self) -> Any:
-        """Within, what is refused on purpose becomes a short error with its key; for what is asked of model and data from outside."""
+        """Within, a refusal becomes a short error with its key; for callers that ask model and data something themselves."""
         return self._builder.refusals()
 
     def _callbacks(self, trainer: dict[str, Any]) -> list[Callback]:

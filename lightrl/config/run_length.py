@@ -1,4 +1,4 @@
-"""How long a run is: `rollouts` is `trainer.max_epochs`, since one epoch of policy optimisation is one rollout."""
+"""The length of a run: `rollouts` is `trainer.max_epochs`, since one epoch of policy optimisation is one rollout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIMITS = ("max_epochs", "max_steps", "max_time", "fast_dev_run")
 
 @dataclass
 class Rollouts:
-    """What was given about the length of the run."""
+    """The settings that decide the length of the run."""
 
     number: int | None = None
     """`rollouts`, the last that was given."""
@@ -49,7 +49,7 @@ class Rollouts:
         """Refuse a number of rollouts where there are none.
 
         Args:
-            module: class name of what learns from given rows.
+            module: class name of a module that learns from given rows.
 
         Raises:
             ConfigError: a number was given.

@@ -10,12 +10,12 @@ from lightrl.config.errors import ConfigError
 from lightrl.config.yaml_files import find_config, read_config
 
 FOLDER = "runs"
-"""Where runs are logged unless the config says otherwise, below the working directory."""
+"""The folder of runs unless the config names another one, below the working directory."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """A value as it was typed; what it means depends on the type that the key has."""
+    """A value as it was typed; the type of its key decides how it is read."""
 
     text: str
 
@@ -26,14 +26,14 @@ class Item(Text):
 
 @dataclass(frozen=True)
 class Setting:
-    """One thing that was asked for."""
+    """One file or one key that was given."""
 
     path: tuple[str, ...]
     """The key, split at its dots; empty for a whole file."""
     value: Any
     """A `Text` from the command line, or the mapping of a file."""
     source: str
-    """Where it was given: the file, or `command line`."""
+    """The file that gave it, or `command line`."""
 
     @property
     def word(self) -> str:
@@ -43,20 +43,20 @@ class Setting:
 
 @dataclass
 class Request:
-    """What a command asks for."""
+    """The settings of a command, and whether it asks for help or for its config."""
 
     settings: list[Setting] = field(default_factory=list)
     """In order; a later one wins."""
     help: bool = False
     """`--help`: show every key."""
     help_for: list[tuple[tuple[str, ...], str | None]] = field(default_factory=list)
-    """`--KEY.help [NAME]`: show what a slot can hold, or the arguments of one class."""
+    """`--KEY.help [NAME]`: show the classes that a slot takes, or the arguments of one class."""
     print_config: bool = False
     """`--print_config`: show the resolved config and do nothing."""
 
     @property
     def name(self) -> str:
-        """What the run is called: the first config file's name without its ending."""
+        """The name of the run: that of the first config file, without its ending."""
         files = [s.source for s in self.settings if not s.path]
         return Path(files[0]).stem if files else "default"
 
@@ -66,7 +66,7 @@ class Request:
         return str(self.last("trainer", "default_root_dir") or FOLDER)
 
     def last(self, *path: str) -> Any:
-        """What was last said at a key, as typed or as the file has it; None if nothing was."""
+        """The last value given at a key, as typed or as the file has it; None if there is none."""
         found = None
         for setting in self.settings:
             value = setting.value

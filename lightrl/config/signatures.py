@@ -21,7 +21,7 @@ class Argument:
     name: str
     """As in the signature."""
     slot: Slot
-    """What it may hold."""
+    """The values that it takes."""
     default: Any
     """`inspect.Parameter.empty` if it must be given."""
 

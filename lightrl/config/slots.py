@@ -1,4 +1,4 @@
-"""What an argument may hold, read from its type: a part, several parts by name, a factory, a record, or a plain value."""
+"""The slot of an argument, read from its type: it holds a part, several parts by name, a factory, a record, or a plain value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Shape = Literal["part", "parts", "factory", "record", "plain"]
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
-    """The place of an argument, with all that may stand in it."""
+    """The place of an argument, and the values that it takes."""
 
     shape: Shape
     """`part`: one class with its arguments; `parts`: a dictionary of them; `factory`: a class that is given its first
@@ -24,7 +24,7 @@ class Slot:
     annotation: object
     """The type as declared."""
     base: type[Any] | None = None
-    """What a class named here must be a subclass of; of a record, the dataclass."""
+    """The base class of every class that may be named here; of a record, the dataclass."""
     kind: str | None = None
     """The title of the kind in `KINDS`, if plugins register such classes."""
     optional: bool = False

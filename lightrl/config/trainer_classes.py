@@ -1,4 +1,4 @@
-"""Short names of Lightning's own classes: loggers, callbacks, strategies; a misspelt one is answered with what exists."""
+"""Short names of Lightning's own classes: loggers, callbacks, strategies; the error for a misspelt one lists the names that exist."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class TrainerSection:
 
     @property
     def verb_arguments(self) -> dict[str, Any]:
-        """What the Trainer's method for this verb is called with, beside model and data."""
+        """The arguments of the Trainer's method for this verb, beside model and data."""
         return {name: self._values[name] for name in verb_keys(self.verb) if name != "seed_everything"}
 
 

@@ -1,4 +1,4 @@
-"""Which columns of a file hold prompts, answers and completions: as the config's training data have them, or by their usual names."""
+"""The columns of a file with prompts, answers and completions: those of the config's training data, or their usual names."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from lightrl.rewards.reward_set import RewardSet
 
 @contextmanager
 def refused(builder: Builder) -> Iterator[None]:
-    """Within, what a reward refuses becomes a short error with its key.
+    """Within, a reward's refusal becomes a short error with its key.
 
     Args:
         builder: that has built the rewards.

@@ -98,7 +98,7 @@ def _opened(out: str | None, data: str) -> Iterator[IO[str] | None]:
 
 
 def _rows(part: Findings, file: CompletionFile) -> Iterator[dict[str, Any]]:
-    """The rows of the file with what the rewards said; rows of one prompt stand together."""
+    """The rows of the file with their scores; rows of one prompt stand together."""
     total = part.total
     for i, row in enumerate(part.rows):
         outcomes = {name: Outcome(int(outcome[i])).name.lower() for name, outcome in part.outcomes.items()}

@@ -41,9 +41,9 @@ class ResumableRows:
         self.done = 0
         """Steps of the work that are over."""
         self.state: Any = None
-        """What the last note said of those who do the work."""
+        """The state of engine and rewards in the last note."""
         self.changed = ""
-        """What differs in the rewards, whose limits may have been raised."""
+        """The keys at which the rewards differ from the note's, whose limits may have been raised; empty if none."""
         self.counts: defaultdict[str, float] = defaultdict(int)
         """Numbers summed over the steps that are over."""
         self._begin(out)
@@ -53,10 +53,10 @@ class ResumableRows:
 
         Args:
             work: goes on from `done` prompts, and adds rows.
-            report: prints what came of it.
+            report: prints the counts at the end.
             kept: which of the counts is that of the rows.
-            rows: what they are called.
-            nothing: what is said if there is none.
+            rows: the word for the rows.
+            nothing: the sentence if there are none.
 
         Returns:
             The exit status: 0; 1 if there is no row, and no file; 130 if it was interrupted, and can go on.

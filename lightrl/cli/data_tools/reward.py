@@ -7,7 +7,7 @@ import sys
 from lightrl.config.errors import ConfigError, closest
 
 VERBS = ("test", "pairs")
-"""What can follow `lightrl reward`."""
+"""The words that can follow `lightrl reward`."""
 
 TEXT = """\
 lightrl reward works with the rewards of a config; nothing is trained and no policy is loaded.

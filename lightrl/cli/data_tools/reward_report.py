@@ -1,4 +1,4 @@
-"""What `lightrl reward test` prints: a table of the rewards, and the rows that a person should look at."""
+"""The answer of `lightrl reward test`: a table of the rewards, and the rows that a person should look at."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lightrl.rewards.reward_set import RewardSet
 from lightrl.types import Outcome, Prompt
 
 MISSING = {"error": Outcome.ERROR, "timeout": Outcome.TIMEOUT, "abstained": Outcome.ABSTAINED, "gated": Outcome.GATED}
-"""What can become of a row beside a score."""
+"""The outcomes of a row that has no score."""
 PROMPT, COMPLETION = 160, 240
 """Characters of an outlier's prompt, from its start, and of its completion, up to its end."""
 
@@ -204,7 +204,7 @@ def _labels(findings: Findings, total: Tensor, expected: tuple[str | None, str, 
 
 
 def _spread(values: Tensor) -> dict[str, float | None]:
-    """Mean, population standard deviation and extremes of what is a number."""
+    """Mean, population standard deviation and extremes of the values that are numbers."""
     known = values[~values.isnan()].double()
     if not len(known):
         return dict.fromkeys(("mean", "std", "min", "max"))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 KEEPS = ("best", "threshold", "pairs", "all")
 TAKES = {"best": ("per_prompt", "at_least"), "threshold": ("per_prompt", "at_least"), "pairs": ("per_prompt", "margin"), "all": ()}
-"""Which options each way to keep has a use for."""
+"""The options that each way to keep reads."""
 EPILOG = """\
 Any key of the config can be given after it, as for fit: --model.engine.temperature 0.8, --model.engine.seed 1 for other completions.
 
@@ -139,7 +139,7 @@ def _run(options: argparse.Namespace, resolved: Resolved, builder: Builder, keep
 
 
 def _described(resolved: Resolved) -> dict[str, Any]:
-    """What the completions and their rewards depend on, for the note of progress."""
+    """The settings that completions and rewards depend on, for the note of progress."""
     model = resolved.model.as_config()["init_args"]
     parts = {name: model.get(name) for name in ("policy", "engine")}
     return {"model": parts, "rewards": model.get("rewards"), "data": resolved.data.as_config()["init_args"]}

@@ -1,4 +1,4 @@
-"""What became of the completions that were sampled, in one table."""
+"""The outcomes of the completions that were sampled, in one table."""
 
 from __future__ import annotations
 

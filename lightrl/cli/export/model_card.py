@@ -91,7 +91,7 @@ def _settings(resolved: Resolved, algorithm: Choice | None) -> Iterable[tuple[st
 
 
 def _base(policy: object) -> str | None:
-    """Where the policy's weights came from, if they have a name."""
+    """The model that the policy's weights came from, if it has a name."""
     while isinstance(policy, Choice) and "base" in policy.takes:
         policy = policy.value("base")
     path = policy.value("path") if isinstance(policy, Choice) and "path" in policy.takes else None

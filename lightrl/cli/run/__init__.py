@@ -1,1 +1,1 @@
-"""Verbs that run a config, or say what a run would be."""
+"""Verbs that run a config, or describe the run without starting it."""

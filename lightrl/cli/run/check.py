@@ -1,4 +1,4 @@
-"""`lightrl check`: what would run, how large it is and what it would take; nothing is trained."""
+"""`lightrl check`: the parts, sizes and memory of a run; nothing is trained."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check(words: list[str]) -> int:
 
     resolved = resolve("fit", read_words(words))
     print_notes(resolved.notes)
-    # what Lightning tells of the hardware is no part of the answer
+    # Lightning's lines about the hardware are no part of the answer
     logging.getLogger("lightning.pytorch.utilities.rank_zero").setLevel(logging.WARNING)
     logging.getLogger("lightning.fabric.utilities.seed").setLevel(logging.WARNING)
     run = Run("fit", resolved)

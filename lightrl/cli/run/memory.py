@@ -1,4 +1,4 @@
-"""An estimate of the memory that models take in a run, by what holds it."""
+"""An estimate of the memory that models take in a run, by holder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 """Bytes per number."""
 
 NOT_COUNTED = "Not counted: activations, keys and values while generating, CUDA's own, and what a strategy shards or copies."
-"""What the estimate leaves out."""
+"""The memory that the estimate leaves out."""
 
 _STATES = {"AdamW": 2, "Adam": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "SGD": 0, "Adagrad": 1, "RMSprop": 1, "Adadelta": 2}
 
@@ -18,9 +18,9 @@ class Held:
     """Memory of one holder."""
 
     what: str
-    """Which model and which of its numbers."""
+    """The model and which of its numbers: `policy: gradients`."""
     parameters: int
-    """How many numbers there are of each."""
+    """The number of parameters."""
     bytes: int
     """Estimated."""
 
