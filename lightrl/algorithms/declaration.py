@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Union, get_args, get_origin
 
 from lightrl.algorithms.attribute_docs import attribute_docs
-from lightrl.algorithms.description import as_config, describe, own_part
 from lightrl.parts.base import Part
+from lightrl.parts.description import as_config, describe, own
 
 REQUIRED = inspect.Parameter.empty
 """The default of an argument that has none."""
@@ -106,7 +106,7 @@ class Declared:
         for key, argument in arguments.items():
             value = values.get(key, argument.default)
             argument.refuse(value, f"{name}.{key}")
-            setattr(self, key, own_part(value, f"{name}.{key}") if isinstance(value, Part) else value)
+            setattr(self, key, own(value, f"{name}.{key}") if isinstance(value, Part) else value)
         self._check()
 
     def _check(self) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 from lightrl.config.plain_values import as_yaml
 from lightrl.config.signatures import Argument, arguments_of
 from lightrl.config.slots import Slot
+from lightrl.parts.base import Part
+from lightrl.parts.description import as_config
 
 
 @dataclasses.dataclass
@@ -60,17 +62,14 @@ class Choice:
 def default_of(argument: Argument) -> Any:
     """The default of an argument: a `Choice` where the slot holds a class, else the value.
 
-    A part arrives as class and arguments, or as a `lazy_instance`, and neither is built; so does an optimizer, as a
-    `functools.partial` or as what jsonargparse reads in a lambda.
+    A part is read by its arguments, and of an algorithm as class and arguments; an optimizer arrives as a `functools.partial`, or as
+    jsonargparse reads it in a lambda.
     """
     slot, default = argument.slot, argument.default
     if argument.required:
         return None
-    if hasattr(default, "lazy_get_init_data"):
-        data = default.lazy_get_init_data()
-        cls = next(c for c in type(default).__mro__ if not hasattr(c, "lazy_get_init_data"))
-        given = data.get("init_args")
-        return Choice(cls, slot, {} if given is None else _choices(cls, slot, given.as_dict()))
+    if isinstance(default, Part):
+        return _nested(slot, as_config(default))
     if slot.shape == "part" and isinstance(default, dict):
         return _nested(slot, default)
     if slot.shape == "factory" and isinstance(default, functools.partial) and isinstance(default.func, type):
@@ -126,8 +125,6 @@ def _choices(cls: type[Any], slot: Slot, given: dict[str, object]) -> dict[str, 
 
 
 def _nested(slot: Slot, value: object) -> object:
-    if hasattr(value, "lazy_get_init_data"):
-        return default_of(Argument("", slot, value))
     if isinstance(value, dict) and "class_path" in value:
         cls = imported(value["class_path"])
         return Choice(cls, slot, _choices(cls, slot, dict(value.get("init_args") or {})))

@@ -56,7 +56,7 @@ def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
     Raises:
         ConfigError: at the first thing that cannot be carried out.
     """
-    # before the modules are imported: each `lazy_instance` of a plugin looks through all that has been, which takes seconds after them
+    # plugins register the classes that a config names
     registry()
     choices = {section: _start(section, request.settings) for section in SECTIONS}
     merger, rollouts, trainer_words = Merger(), Rollouts(), []

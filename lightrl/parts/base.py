@@ -77,16 +77,6 @@ def made_with(part: Part) -> dict[str, object]:
     return arguments
 
 
-def own(part: T) -> T:
-    """An instance of one's own in place of a `jsonargparse.lazy_instance` default, which all share; anything else as it is."""
-    get_init_data = getattr(part, "lazy_get_init_data", None)
-    if get_init_data is None:
-        return part
-    cls: type[T] = next(c for c in type(part).__mro__ if not hasattr(c, "lazy_get_init_data"))
-    arguments = get_init_data().get("init_args")
-    return cls(**{} if arguments is None else {name: _anew(value) for name, value in vars(arguments).items()})
-
-
 def _anew(value: object) -> object:
     if isinstance(value, Part):
         return value.but()

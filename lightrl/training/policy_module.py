@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from lightrl.data.loaders import PromptBatch
 from lightrl.data.prompt_data import PromptData
 from lightrl.ops.batching import micro_batches
-from lightrl.parts.base import own
+from lightrl.parts.description import describe_defaults, own
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.reward import Reward
 from lightrl.policy.policy import Policy
@@ -51,6 +51,10 @@ class PolicyModule(LightningModule):
     rewards: RewardSet | None
     """The rewards that score completions, if there are any."""
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        describe_defaults(cls)
+
     def __init__(
         self,
         policy: PolicySource,
@@ -77,7 +81,7 @@ class PolicyModule(LightningModule):
         if micro_batch_tokens is not None and micro_batch_tokens < 1:
             raise ValueError(f"micro_batch_tokens must be 1 or more, or null for all at once; got {micro_batch_tokens}")
         self.automatic_optimization = False
-        self.policy_source, self.engine, self.evaluation = own(policy), own(engine), evaluation
+        self.policy_source, self.engine, self.evaluation = policy, own(engine, "model.engine"), evaluation
         self.rewards = RewardSet(rewards) if rewards else None
         if self.rewards is not None:
             evaluation.correct_reward(self.rewards.rewards)

@@ -2,10 +2,9 @@ import copy
 import pickle
 
 import pytest
-from jsonargparse import lazy_instance
 
-from lightrl.parts.aggregation import ConstantLength, SequenceMean, TokenMean
-from lightrl.parts.base import Part, made_with, own, unpack
+from lightrl.parts.aggregation import ConstantLength, TokenMean
+from lightrl.parts.base import Part, made_with, unpack
 from lightrl.parts.clip import DecoupledClip
 from lightrl.parts.critic import ValueHead
 from lightrl.parts.kl import AdaptiveKL, KLPenalty
@@ -61,22 +60,6 @@ def test_but_starts_from_the_arguments_and_not_from_what_became_of_them() -> Non
 def test_a_copy_of_a_part_remembers_as_well() -> None:
     assert made_with(pickle.loads(pickle.dumps(DecoupledClip(low=0.1)))) == {"low": 0.1}
     assert copy.deepcopy(ConstantLength(8)).but().length == 8
-
-
-def test_a_real_part_is_left_alone() -> None:
-    part = DecoupledClip()
-    assert own(part) is part
-    assert own(None) is None
-
-
-def test_a_lazy_default_becomes_a_new_part_with_its_arguments() -> None:
-    lazy = lazy_instance(KLPenalty, loss_coefficient=0.1, controller=AdaptiveKL(target=3.0))
-    first, second = own(lazy), own(lazy)
-    assert type(first) is KLPenalty
-    assert (first.loss_coefficient, first.controller.target) == (0.1, 3.0)
-    assert first is not second
-    assert first.controller is not second.controller
-    assert type(own(lazy_instance(SequenceMean))) is SequenceMean
 
 
 def test_a_part_without_state_refuses_some() -> None:

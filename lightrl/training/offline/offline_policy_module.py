@@ -6,7 +6,6 @@ from abc import abstractmethod
 from functools import partial
 
 import torch
-from jsonargparse import lazy_instance
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 
 from lightrl.data.prompt_data import PromptData
@@ -29,7 +28,7 @@ class OfflinePolicyModule(OfflineModule):
         batch_size: int = 64,
         max_length: int | None = None,
         rewards: dict[str, Reward] | None = None,
-        engine: RolloutEngine = lazy_instance(TransformersEngine),
+        engine: RolloutEngine = TransformersEngine(),
         micro_batch_tokens: int | None = 8192,
         optimizer: OptimizerCallable = partial(torch.optim.AdamW, lr=1e-5, weight_decay=0.0),
         lr_scheduler: LRSchedulerCallable | None = None,

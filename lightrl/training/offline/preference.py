@@ -6,11 +6,10 @@ from functools import partial
 from typing import Any
 
 import torch
-from jsonargparse import lazy_instance
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 
-from lightrl.parts.base import own
+from lightrl.parts.description import own
 from lightrl.parts.objective import LabelledObjective, Objective, PairObjective
 from lightrl.parts.reference import FrozenReference, Reference
 from lightrl.policy.source import PolicySource
@@ -42,7 +41,7 @@ class PreferenceOptimization(OfflinePolicyModule):
         rejected: str = "rejected",
         completion: str = "completion",
         label: str = "label",
-        reference: Reference = lazy_instance(FrozenReference),
+        reference: Reference = FrozenReference(),
         cache: str | None = None,
         optimizer: OptimizerCallable = partial(torch.optim.AdamW, lr=1e-6, weight_decay=0.0),
         **kwargs: Any,
@@ -65,7 +64,7 @@ class PreferenceOptimization(OfflinePolicyModule):
             ValueError: a size below 1, an objective of no known form, or a cache for a reference that moves.
         """
         super().__init__(policy, optimizer=optimizer, **kwargs)
-        self.objective, self.reference = own(objective), own(reference)
+        self.objective, self.reference = objective, own(reference, "model.reference")
         self._batches = self._checked(cache)
         self.columns, self.cache_folder = PreferenceColumns(chosen, rejected, completion, label), cache
         self._cache: ReferenceCache | None = None

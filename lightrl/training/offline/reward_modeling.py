@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from functools import partial
 
 import torch
-from jsonargparse import lazy_instance
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
@@ -72,7 +71,7 @@ class RewardModeling(OfflineModule):
         Raises:
             ValueError: batch_size below 1, or a negative centring.
         """
-        engine, evaluation = lazy_instance(TransformersEngine), Evaluation(before_training=False)
+        engine, evaluation = TransformersEngine(), Evaluation(before_training=False)
         super().__init__(policy, batch_size, {}, engine, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation)
         if not (centring >= 0 and math.isfinite(centring)):
             raise ValueError(f"model.centring must be a finite number of 0 or more, got {centring}")

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from jsonargparse import lazy_instance
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor, nn
 
@@ -51,7 +50,7 @@ class PolicyOptimization(PolicyModule):
         policy: PolicySource,
         algorithm: Algorithm,
         rewards: dict[str, Reward],
-        engine: RolloutEngine = lazy_instance(TransformersEngine),
+        engine: RolloutEngine = TransformersEngine(),
         prompts_per_rollout: int = 32,
         micro_batch_tokens: int | None = 8192,
         optimizer: OptimizerCallable = partial(torch.optim.AdamW, lr=1e-6, weight_decay=0.0),

@@ -1,18 +1,22 @@
-"""Parts as class attributes: each describes the part that every instance gets, and is itself used by nobody."""
+"""Parts as defaults: each describes the part that every instance makes for itself, and is itself used by nobody."""
 
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Iterator
+from typing import TypeVar
 
 from lightrl.parts.base import Part, made_with
 
+P = TypeVar("P", bound=Part)
+
 
 def describe(part: Part, key: str) -> None:
-    """Remember of a class attribute, and of the parts in its arguments, what each of them describes.
+    """Remember of a default, and of the parts in its arguments, that each describes a part.
 
     Args:
-        part: the class attribute.
+        part: a class attribute, or the default of an argument.
         key: where it stands, as `DAPO.clip`.
 
     Raises:
@@ -26,11 +30,25 @@ def describe(part: Part, key: str) -> None:
         object.__setattr__(inner, "_describes", path)
 
 
-def own_part(part: Part, key: str) -> Part:
+def describe_defaults(cls: type[object]) -> None:
+    """Let the parts that are defaults in the constructor of a class describe those that its instances make with `own`.
+
+    Args:
+        cls: whose `__init__` may have parts as defaults.
+
+    Raises:
+        ValueError: two arguments have one part as their default.
+    """
+    for name, parameter in inspect.signature(cls.__init__).parameters.items():
+        if isinstance(parameter.default, Part):
+            describe(parameter.default, f"{cls.__name__}.{name}")
+
+
+def own(part: P, key: str) -> P:
     """A part that is made anew if it describes one, else the part itself.
 
     Args:
-        part: given by the caller, or the class attribute.
+        part: given by the caller, or the default.
         key: where it stands, as `DAPO.clip`.
 
     Raises:
