@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import yaml
@@ -63,7 +64,7 @@ class Run:
                 self._refuse_no_prompts()
             getattr(self.trainer, self.verb)(model=self.model, datamodule=self.data, **arguments)
 
-    def refusals(self) -> Any:
+    def refusals(self) -> AbstractContextManager[None]:
         """Within, a refusal becomes a short error with its key; for callers that ask model and data something themselves."""
         return self._builder.refusals()
 

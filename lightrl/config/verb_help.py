@@ -19,6 +19,8 @@ def print_verb_help(verb: str, resolved: Resolved) -> None:
     set_parsing_settings(docstring_parse_attribute_docstrings=True)
     try:
         parser = trainer_parser(verb, resolved.folder, resolved.name)
+        if verb == "fit":
+            parser.add_argument("--rollouts", type=int, help="Rollouts of the run, where the module makes them: one is an epoch.")
         for section, choice in (("model", resolved.model), ("data", resolved.data)):
             parser.add_class_arguments(choice.cls, section, fail_untyped=False)
         parser.print_help()

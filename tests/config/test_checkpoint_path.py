@@ -70,8 +70,8 @@ def test_other_prompts_are_refused_unless_allowed(lightrl: Command, trained: Non
     assert allowed.status == 0, allowed.err
 
 
-def test_the_fingerprint_names_versions_plugins_and_ranks(trained: None, tmp_path: Path) -> None:
-    kept = torch.load(next((tmp_path / "runs").rglob("*.ckpt")), weights_only=True)["fingerprint"]
+def test_the_provenance_names_versions_plugins_and_ranks(trained: None, tmp_path: Path) -> None:
+    kept = torch.load(next((tmp_path / "runs").rglob("*.ckpt")), weights_only=True)["provenance"]
     assert kept["ranks"] == 1
     assert kept["version of torch"] == torch.__version__
     assert "plugin lightrl-grpo" in kept
