@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 from lightning.pytorch import LightningModule
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
@@ -28,17 +28,15 @@ from lightrl.training.before_training import evaluate_before_training
 from lightrl.training.building import check_room, choose_threads, prompts_of
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.evaluator import predictions, sample, score
-from lightrl.training.optimizer_step import Cut, LossOf, MicroBatchLoss, Step, StepMaker, Veto, never, one_optimizer
+from lightrl.training.optimizer_step import Cut, LossOf, MicroBatchLoss, R, Step, StepMaker, Veto, never, one_optimizer
 from lightrl.training.phases import PhaseTimer
 from lightrl.training.precision import check_precision
 from lightrl.training.run_state import run_state
 from lightrl.training.schedule import check_schedule, planned_steps
 from lightrl.training.statistics import StatisticsLedger
-from lightrl.types import JSON, Prompt, Rollout, Rows, ScoredRollout
+from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
 
 register_strategies()
-
-R = TypeVar("R", bound=Rows)
 
 
 class PolicyModule(LightningModule):
@@ -87,9 +85,8 @@ class PolicyModule(LightningModule):
             evaluation.correct_reward(self.rewards.rewards)
         self.micro_batch_tokens, self.max_grad_norm = micro_batch_tokens, max_grad_norm
         self._optimizer, self._lr_scheduler = optimizer, lr_scheduler
-        self.ledger, self._evaluation_ledger = StatisticsLedger(), StatisticsLedger()
+        self.ledger, self._evaluation_ledger, self._timer = StatisticsLedger(), StatisticsLedger(), PhaseTimer()
         self.numbers: dict[str, float] = {}
-        self._timer = PhaseTimer()
         self.on_phase: Callable[[str], None] = lambda phase: None
         self.samples: Rollout | None = None
 
@@ -171,7 +168,8 @@ class PolicyModule(LightningModule):
         self, batch: R, lengths: Tensor, loss_of: LossOf[R], veto: Veto = never, sequences: int = 1, cut: Cut = micro_batches
     ) -> Step:
         """One optimizer step on a batch, whose gradient does not depend on how it is cut into micro-batches; see `StepMaker.make`."""
-        maker = StepMaker(self.adapter, self.made_optimizer, self.lr_schedulers(), self.micro_batch_tokens, self.max_grad_norm, self.ledger)
+        budget, limit = self.micro_batch_tokens, self.max_grad_norm
+        maker = StepMaker(self.adapter, self.made_optimizer, self.lr_schedulers(), budget, limit, self.ledger)
         return maker.make(batch, lengths, loss_of, veto, sequences, cut)
 
     @property
