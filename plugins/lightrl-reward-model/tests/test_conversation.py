@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from lightrl_reward_model import RewardModel
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -86,6 +86,7 @@ def test_the_prompt_gives_way_from_its_beginning_after_bos(folder: Callable[...,
         tokenizer(path, 3).encode(prompt, "ef")
 
 
+@settings(deadline=None)
 @given(question=st.text("abc", max_size=12), answer=st.text("def", max_size=6), limit=st.integers(1, 20))
 def test_no_token_of_the_response_is_ever_cut(question: str, answer: str, limit: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "tokenizer"
