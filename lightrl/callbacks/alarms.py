@@ -21,7 +21,7 @@ from lightrl.alarms.truncation import Truncation
 from lightrl.alarms.unscored import Unscored
 from lightrl.alarms.validation_falls import ValidationFalls
 from lightrl.alarms.zero_variance import ZeroVariance
-from lightrl.callbacks.completions import add_text
+from lightrl.callbacks.completions_log import add_text
 
 QUIET = 50
 """Rollouts (or steps, in a run without any) without the sign after which an alarm is over, so that one that flickers is told once."""

@@ -9,13 +9,13 @@ from lightning.pytorch import Callback
 from lightning.pytorch.callbacks import Checkpoint, ProgressBar
 
 DEFAULT_CALLBACKS = [
-    "lightrl.callbacks.progress.RolloutProgress",
-    "lightrl.callbacks.sizes.SizesTable",
-    "lightrl.callbacks.completions.CompletionsLog",
+    "lightrl.callbacks.rollout_progress.RolloutProgress",
+    "lightrl.callbacks.sizes_table.SizesTable",
+    "lightrl.callbacks.completions_log.CompletionsLog",
     "lightrl.callbacks.alarms.Alarms",
     "lightrl.callbacks.dashboard.Dashboard",
     "lightrl.callbacks.histograms.Histograms",
-    "lightrl.callbacks.rank_failure.StopAllRanks",
+    "lightrl.callbacks.stop_all_ranks.StopAllRanks",
     "lightrl.callbacks.resume_report.ResumeReport",
     "lightrl.callbacks.run_summary.RunSummary",
 ]

@@ -12,7 +12,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
 
-from lightrl.callbacks.rank_failure import started_by_rank_0
+from lightrl.callbacks.stop_all_ranks import started_by_rank_0
 
 STATUS = 128 + signal.SIGTERM
 """Exit status of a run that SIGTERM has ended: 143, as if the signal had."""

@@ -9,9 +9,9 @@ import yaml
 from lightning.pytorch import Callback
 
 from lightrl.callbacks.default_callbacks import defaults_beside
-from lightrl.callbacks.resolved_config import SaveResolvedConfig
+from lightrl.callbacks.describe_run import DescribeRun
 from lightrl.callbacks.resume_report import ResumeReport
-from lightrl.callbacks.run_description import DescribeRun
+from lightrl.callbacks.save_resolved_config import SaveResolvedConfig
 from lightrl.callbacks.write_completions import WriteCompletions
 from lightrl.config.building import Builder
 from lightrl.config.config_yaml import config_yaml

@@ -25,9 +25,9 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
-from lightrl.callbacks.completions import CompletionsLog, completions_table, terminal_lines
-from lightrl.callbacks.progress import RolloutProgress
-from lightrl.callbacks.sizes import SizesTable, sizes_table
+from lightrl.callbacks.completions_log import CompletionsLog, completions_table, terminal_lines
+from lightrl.callbacks.rollout_progress import RolloutProgress
+from lightrl.callbacks.sizes_table import SizesTable, sizes_table
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.testing import FewCharacters, quiet_trainer, random_rollout
 from lightrl.testing.experience import experience
@@ -73,7 +73,7 @@ def test_the_bar_counts_rollouts_also_after_a_resume(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # as on a terminal
-    monkeypatch.setattr("lightrl.callbacks.progress.SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("lightrl.callbacks.rollout_progress.SECONDS_BETWEEN_LINES", 0.0)
     run = fit(tmp_path, 2, RolloutProgress(), SizesTable(), enable_checkpointing=False)
     run.save_checkpoint(tmp_path / "x.ckpt")
     shown = "".join(capfd.readouterr())

@@ -59,7 +59,7 @@ def greedy(policy: Any) -> list[str]:
 
 def in_the_checkpoint(config: Path, checkpoint: Path) -> Any:
     """The policy of a one-file checkpoint, by the config's own source."""
-    policy = resolve("predict", read_words(["--config", str(config)])).model.value("policy").build().build()
+    policy = Builder().build(resolve("predict", read_words(["--config", str(config)])).model.value("policy"), "model.policy").build()
     state = torch.load(checkpoint, weights_only=True)["state_dict"]
     policy.load_state_dict({name.removeprefix("policy."): value for name, value in state.items() if name.startswith("policy.")})
     return policy
@@ -163,7 +163,7 @@ def test_from_every_strategys_checkpoint(
         done = subprocess.run([sys.executable, "-m", "lightrl", *words], env=environment, capture_output=True, text=True, timeout=240)
         assert done.returncode == 0, done.stderr[-3000:]
 
-    callbacks = [{"class_path": "lightrl.callbacks.export.ExportPolicy"}]
+    callbacks = [{"class_path": "lightrl.callbacks.export_policy.ExportPolicy"}]
     config["trainer"] |= {"devices": 2, "strategy": strategy, "callbacks": callbacks}
     checkpoint = trained(config, write, run, policy=policy)
     assert checkpoint.is_dir() == strategy.startswith("deepspeed")

@@ -197,7 +197,7 @@ def test_a_policy_learns_from_its_own_best_answers(lightrl: Callable[..., Any], 
         callbacks = [
             {"class_path": "lightning.pytorch.callbacks.EarlyStopping", "init_args": {
                 "monitor": "val/rewards/right/mean", "mode": "max", "stopping_threshold": stop, "patience": 1000}},
-            {"class_path": "lightrl.callbacks.export.ExportPolicy", "init_args": {"folder": name}},
+            {"class_path": "lightrl.callbacks.export_policy.ExportPolicy", "init_args": {"folder": name}},
         ]  # fmt: skip
         trainer = {
             **config["trainer"],

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from lightrl import EntropyBonus, LossTerm, SymmetricClip
-from lightrl.callbacks.completions import CompletionsLog
+from lightrl.callbacks.completions_log import CompletionsLog
 from lightrl.config.building import Builder
 from lightrl.config.choice import Choice
 from lightrl.config.errors import ConfigError

@@ -113,7 +113,7 @@ def test_callbacks_are_added_by_short_name(resolved: Callable[..., Any]) -> None
     answer = resolved("--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor=reward", "--trainer.callbacks+=ExportPolicy")
     stopping, export = answer.at("trainer.callbacks")
     assert (stopping["class_path"], stopping["init_args"]["monitor"]) == ("lightning.pytorch.callbacks.EarlyStopping", "reward")
-    assert export["class_path"] == "lightrl.callbacks.export.ExportPolicy"
+    assert export["class_path"] == "lightrl.callbacks.export_policy.ExportPolicy"
 
 
 def test_the_folder_of_runs_can_be_moved(resolved: Callable[..., Any]) -> None:

@@ -14,7 +14,7 @@ from peft import AdaLoraConfig, LoHaConfig, LoraConfig, PrefixTuningConfig
 from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from lightrl import BaseReference, FrozenReference, LoraPolicy, PeftPolicy, Policy, PretrainedPolicy, SavedAdapters, TinyPolicy, ValueModel
-from lightrl.callbacks.export import write_policy
+from lightrl.callbacks.export_policy import write_policy
 from lightrl.policy.characters import ALPHABET, character_tokenizer
 
 BASE = TinyPolicy(hidden=16, layers=2, heads=2)

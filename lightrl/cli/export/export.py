@@ -52,7 +52,7 @@ def export(words: list[str]) -> int:
         policy = policy.merged()
     import torch
 
-    from lightrl.callbacks.export import write_policy
+    from lightrl.callbacks.export_policy import write_policy
 
     dtype = None if options.dtype is None else getattr(torch, options.dtype)
     write_policy(policy, out, dtype, model_card(resolved, notes_in(path), out.name, adapters))

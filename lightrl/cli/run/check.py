@@ -77,7 +77,7 @@ def _algorithm_table(algorithm: Choice) -> Table:
 
 
 def _sizes(run: Run, resolved: Resolved, schedule: int | None) -> list[Table]:
-    from lightrl.callbacks.sizes import sizes_table
+    from lightrl.callbacks.sizes_table import sizes_table
 
     module = run.model
     if hasattr(module, "algorithm"):

@@ -29,7 +29,7 @@ from lightrl import (
     TinyPolicy,
     Unpaired,
 )
-from lightrl.callbacks.export import ExportPolicy
+from lightrl.callbacks.export_policy import ExportPolicy
 from lightrl.callbacks.export_reward_model import ExportRewardModel
 from lightrl.testing import quiet_trainer
 

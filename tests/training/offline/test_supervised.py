@@ -21,7 +21,7 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
-from lightrl.callbacks.export import ExportPolicy
+from lightrl.callbacks.export_policy import ExportPolicy
 from lightrl.data.turn_weights import TURN_WEIGHTS
 from lightrl.testing import quiet_trainer
 from lightrl.training.offline.examples import ExampleReader

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from lightrl.callbacks.completions import add_text
+from lightrl.callbacks.completions_log import add_text
 from lightrl.config.algorithm_table import rows
 from lightrl.config.choice import Choice
 

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from lightrl.callbacks.run_description import flat
+from lightrl.callbacks.describe_run import flat
 
 
 def test_config_and_algorithm_stand_in_tensorboard_and_the_config_in_other_loggers(lightrl: Callable[..., Any], tmp_path: Path) -> None:
