@@ -14,6 +14,7 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore
 from lightrl.training.provenance import differences, provenance_of
 
 KEY = "provenance"
+OLD_KEY = "fingerprint"
 """In a checkpoint: what the run was made of."""
 
 
@@ -34,7 +35,16 @@ class ResumeReport(Callback):
         checkpoint[KEY] = self._now(trainer)
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Take the provenance."""
+        """Take the provenance.
+
+        Raises:
+            ValueError: the checkpoint has it under the name of before.
+        """
+        if OLD_KEY in checkpoint:
+            raise ValueError(
+                f"the checkpoint keeps under {OLD_KEY!r} what is {KEY!r} now: it was written before lightrl's names became final, and "
+                "cannot be resumed. Start a new run, or resume with the version that wrote it"
+            )
         self._then = checkpoint.get(KEY)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from lightrl.config.errors import ConfigError, closest
 from lightrl.config.slots import Slot
 from lightrl.registry.classes import UnknownName, registry
+from lightrl.registry.renamed import new_place
 
 MODULES = {
     "PolicyOptimization": "lightrl.training.online.policy_optimization.PolicyOptimization",
@@ -49,7 +50,7 @@ def top_level_class(section: str, names: Mapping[str, str], name: str) -> type[A
     path = names.get(name, name)
     if "." not in path:
         raise ConfigError(section, f"no class is named {name!r}.{closest(name, names)} Known: {', '.join(names)}, or a full import path.")
-    return _imported(path, section)
+    return _imported(path, section, names)
 
 
 def known(slot: Slot) -> str:
@@ -99,12 +100,13 @@ def _title(slot: Slot) -> str:
     return titles.get(name, name)
 
 
-def _imported(path: str, key: str) -> type[Any]:
+def _imported(path: str, key: str, names: Container[str] = ()) -> type[Any]:
     module, _, name = path.rpartition(".")
     try:
         found = getattr(importlib.import_module(module), name)
     except ImportError as error:
-        raise ConfigError(key, f"{path!r} cannot be imported: {error}. Is its folder on PYTHONPATH?") from error
+        advice = new_place(path, names) or " Is its folder on PYTHONPATH?"
+        raise ConfigError(key, f"{path!r} cannot be imported: {error}.{advice}") from error
     except AttributeError as error:
         raise ConfigError(key, f"module {module!r} has no {name!r}.{closest(name, vars(importlib.import_module(module)))}") from error
     if not inspect.isclass(found):

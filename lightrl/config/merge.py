@@ -13,6 +13,7 @@ from lightrl.config.reward_shorthand import reward_in_full
 from lightrl.config.settings import Item, Text
 from lightrl.config.signatures import Argument, arguments_of
 from lightrl.config.slots import Slot
+from lightrl.registry.renamed import new_argument
 
 
 class Merger:
@@ -39,7 +40,7 @@ class Merger:
         takes = choice.takes
         for name, value in _undotted(given).items():
             if name not in takes:
-                what = f"{choice.cls.__name__} has no argument {name!r}.{closest(name, takes)}"
+                what = f"{choice.cls.__name__} has no argument {name!r}.{new_argument(name, takes) or closest(name, takes)}"
                 raise ConfigError(f"{key}.{name}", f"{what} It takes: {', '.join(takes) or 'none'}.", f"Given in: {source}")
             choice.arguments[name] = self._merged(takes[name], choice.value(name), value, f"{key}.{name}", source)
             choice.sources[name] = source

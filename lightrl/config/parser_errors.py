@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 from lightrl.config.errors import ConfigError
+from lightrl.registry.renamed import ARGUMENTS, new_argument
 
 _KEY = re.compile(r"[Pp]arser key \"([^\"]+)\"")
+_REFUSED = re.compile(r"Option '([^']+)' is not accepted")
 _CAUSES = (
     r"Option '.*' is not accepted",
     r"arguments are required|required",
@@ -26,4 +28,7 @@ def reduced(message: str) -> ConfigError:
     key = ".".join(dict.fromkeys(_KEY.findall(message)))
     lines = [_KEY.sub("", line).strip(" -:\t") for line in message.splitlines()]
     found = [line for cause in _CAUSES for line in lines if re.search(cause, line, re.I)]
-    return ConfigError(key, found[0] if found else lines[0], "See: lightrl fit --help")
+    cause = found[0] if found else lines[0]
+    refused = _REFUSED.search(cause)
+    renamed = new_argument(refused[1], ARGUMENTS.values()) if refused is not None else ""
+    return ConfigError(key, cause + renamed, "See: lightrl fit --help")

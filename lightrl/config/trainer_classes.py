@@ -10,6 +10,7 @@ from typing import Any
 from lightrl.config.errors import ConfigError, closest
 from lightrl.config.plain_values import parsed
 from lightrl.config.slots import classes_in, members_of
+from lightrl.registry.renamed import new_place
 
 
 def refuse_unknown_class(annotation: object, value: object, key: str, source: str) -> None:
@@ -28,8 +29,11 @@ def refuse_unknown_class(annotation: object, value: object, key: str, source: st
         return
     _import_callbacks()
     bases = classes_in(annotation)
-    known = sorted({cls.__name__ for base in bases for cls in _subclasses(base)})
+    classes = [cls for base in bases for cls in _subclasses(base)]
+    known, places = sorted({cls.__name__ for cls in classes}), {f"{cls.__module__}.{cls.__qualname__}" for cls in classes}
     for name in _names(parsed(value, key)):
+        if name not in places and (elsewhere := new_place(name, known)):
+            raise ConfigError(key, f"there is no {name!r}.{elsewhere}", f"Given in: {source}")
         if name.isidentifier() and name not in known:
             what = " or ".join(base.__name__ for base in bases).lower()
             raise ConfigError(key, f"no {what} is named {name!r}.{closest(name, known)} Known: {', '.join(known)}.", f"Given in: {source}")

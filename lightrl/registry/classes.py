@@ -9,6 +9,7 @@ from typing import Any
 
 from lightrl.kinds import KINDS, Kind
 from lightrl.registry.loader import CORE, PluginRecord, load_plugins
+from lightrl.registry.renamed import new_place
 
 
 class UnknownName(ValueError):  # noqa: N818 - what it is reads better without a suffix
@@ -75,7 +76,8 @@ class Registry:
         try:
             found = getattr(importlib.import_module(module_name), name)
         except (ImportError, AttributeError) as error:
-            raise UnknownName(f"{where}{path!r} cannot be imported: {error}.") from error
+            elsewhere = new_place(path, [cls.__name__ for _, cls in self.of_kind(kind.title)])
+            raise UnknownName(f"{where}{path!r} cannot be imported: {error}.{elsewhere}") from error
         base = kind.base_class
         if not isinstance(found, type) or not issubclass(found, base):
             raise UnknownName(f"{where}{path!r} is not a {kind.title}: it is no subclass of {base.__module__}.{base.__name__}.")
