@@ -7,13 +7,13 @@ from typing import Any
 
 from lightrl.config.choice import Choice, shown
 from lightrl.config.class_lookup import class_named, known
-from lightrl.config.errors import ConfigError, closest
+from lightrl.config.errors import ConfigError
 from lightrl.config.plain_values import parsed, plain_value
 from lightrl.config.reward_shorthand import reward_in_full
 from lightrl.config.settings import Item, Text
 from lightrl.config.signatures import Argument, arguments_of
 from lightrl.config.slots import Slot
-from lightrl.registry.renamed import new_argument
+from lightrl.config.unknown_keys import refuse_unknown_argument
 
 
 class Merger:
@@ -39,9 +39,7 @@ class Merger:
             raise ConfigError(key, f"the arguments of {choice.cls.__name__} are a mapping, got {shown(given)}.", f"Given in: {source}")
         takes = choice.takes
         for name, value in _undotted(given).items():
-            if name not in takes:
-                what = f"{choice.cls.__name__} has no argument {name!r}.{new_argument(name, takes) or closest(name, takes)}"
-                raise ConfigError(f"{key}.{name}", f"{what} It takes: {', '.join(takes) or 'none'}.", f"Given in: {source}")
+            refuse_unknown_argument(choice.cls.__name__, name, takes, key, source)
             choice.arguments[name] = self._merged(takes[name], choice.value(name), value, f"{key}.{name}", source)
             choice.sources[name] = source
 

@@ -11,7 +11,7 @@ import yaml
 
 from lightrl.config.choice import Choice
 from lightrl.config.class_lookup import DATA, MODULES, top_level_class
-from lightrl.config.errors import ConfigError, closest
+from lightrl.config.errors import ConfigError
 from lightrl.config.merge import Merger, carried
 from lightrl.config.missing import refuse_missing
 from lightrl.config.plain_values import parsed
@@ -19,6 +19,7 @@ from lightrl.config.run_length import Rollouts
 from lightrl.config.settings import Request, Setting, Text
 from lightrl.config.slots import Slot
 from lightrl.config.trainer_keys import check_trainer, verb_keys
+from lightrl.config.unknown_keys import refuse_unknown_key
 from lightrl.registry.classes import registry
 
 SECTIONS = {"model": MODULES, "data": DATA}
@@ -63,10 +64,7 @@ def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
     for setting in request.settings:
         content = _content(setting)
         for key in content:
-            if key not in (known := {**SECTIONS, "rollouts": None, "trainer": None, **dict.fromkeys(verb_keys(verb))}):
-                raise ConfigError(
-                    str(key), f"there is no such key.{closest(str(key), known)} Keys: {', '.join(known)}.", f"Given in: {setting.source}"
-                )
+            refuse_unknown_key(str(key), (*SECTIONS, "rollouts", "trainer", *verb_keys(verb)), setting.source)
         for section, choice in choices.items():
             if section in content:
                 _lay(merger, choice, section, content[section], setting)

@@ -6,12 +6,13 @@ import functools
 import inspect
 from typing import Any
 
-from lightrl.config.errors import ConfigError, closest
+from lightrl.config.errors import ConfigError
 from lightrl.config.plain_values import checked
 from lightrl.config.settings import Item, Setting, Text
 from lightrl.config.signatures import Argument, arguments_of
 from lightrl.config.slots import is_simple
 from lightrl.config.trainer_classes import refuse_unknown_class
+from lightrl.config.unknown_keys import refuse_unknown_argument
 
 _TYPES = {"seed_everything": bool | int, "ckpt_path": str | None}
 GIVEN_BY_US = {"self", "model", "datamodule", "dataloaders", "train_dataloaders", "val_dataloaders"}
@@ -42,10 +43,7 @@ def check_trainer(content: dict[str, Any], setting: Setting, verb: str) -> None:
         )
     for name, value in (trainer or {}).items():
         takes = _arguments()
-        if name not in takes:
-            raise ConfigError(
-                f"trainer.{name}", f"the Trainer has no argument {name!r}.{closest(name, takes)}", f"Given in: {setting.source}"
-            )
+        refuse_unknown_argument("the Trainer", name, takes, "trainer", setting.source)
         if name == "gradient_clip_val" and value is not None:
             raise ConfigError("trainer.gradient_clip_val", "the module clips its own gradients.", "Type: --model.max_grad_norm VALUE")
         wanted = takes[name].slot.annotation

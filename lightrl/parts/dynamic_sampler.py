@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import torch
 
-from lightrl.parts.carried import from_state, joined, of_groups, to_state
+from lightrl.parts.carried_rows import from_state, joined, of_groups, to_state
 from lightrl.parts.sampler import Collection, Sampler
 from lightrl.parts.zero_variance import Verdict, metric_of, verdicts
 from lightrl.types import Prompt, ScoredRollout

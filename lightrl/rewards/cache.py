@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from lightrl.parts.reward import RowReward
-from lightrl.rewards.calls import Answer, Call
+from lightrl.rewards.row_call import Answer, Call
 
 
 class ScoreCache:

@@ -11,8 +11,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from lightrl.parts.async_reward import AsyncReward
-from lightrl.rewards.calls import Answer, Call
 from lightrl.rewards.dispatch import Dispatcher
+from lightrl.rewards.row_call import Answer, Call
 
 CHECK_S = 0.1
 """Seconds between two checks that the loop still runs."""

@@ -22,7 +22,7 @@ from multiprocessing.reduction import recv_handle
 from pathlib import Path
 
 from lightrl.parts.reward import RowReward
-from lightrl.rewards.calls import Answer, perform
+from lightrl.rewards.row_call import Answer, perform
 
 FORK, WAIT = b"F", b"W"
 """Requests: a new worker (its end of a socket follows), and the exit status of a worker that has ended (its process number follows)."""

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from lightrl.parts.reward import Reward
-from lightrl.rewards.calls import Answer
 from lightrl.rewards.reward_scores import RewardScores
+from lightrl.rewards.row_call import Answer
 from lightrl.types import Outcome
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lightrl.parts.reward import RowReward
-from lightrl.rewards.calls import Answer, Call, perform
+from lightrl.rewards.row_call import Answer, Call, perform
 
 
 @dataclass(frozen=True)

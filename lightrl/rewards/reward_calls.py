@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from lightrl.parts.async_reward import AsyncReward
 from lightrl.parts.reward import BatchReward, RowReward
 from lightrl.rewards.cache import ScoreCache
-from lightrl.rewards.calls import Answer, Call, Runner, calls_of, describe, named_arguments
 from lightrl.rewards.inline import InlineRunner
 from lightrl.rewards.reward_scores import RewardScores, all_failed, from_answers, from_tensor
+from lightrl.rewards.row_call import Answer, Call, Runner, calls_of, describe, named_arguments
 from lightrl.types import Rollout
 
 
@@ -109,7 +109,7 @@ def runner_of(reward: RowReward) -> Runner:
 
         return AsyncRunner(reward)
     if reward.runs == "process":
-        from lightrl.rewards.workers import WorkerPool
+        from lightrl.rewards.killable_workers import WorkerPool
 
         return WorkerPool(reward)
     if reward.runs == "inline":

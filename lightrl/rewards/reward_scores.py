@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lightrl.ops.masked import last_position
 from lightrl.parts.base import unpack
-from lightrl.rewards.calls import Answer
+from lightrl.rewards.row_call import Answer
 from lightrl.types import Outcome, Rollout, Statistic, Statistics, WithStatistics
 
 LARGEST = torch.finfo(torch.float32).max

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from lightrl.ops.masked import row_sum
 from lightrl.parts.reward import BatchReward, Reward, RowReward
-from lightrl.rewards.calls import RESERVED, named_arguments
 from lightrl.rewards.components import on_tokens, shares
 from lightrl.rewards.gates import row_values, stages
 from lightrl.rewards.guarded_reward import GuardedReward
+from lightrl.rewards.row_call import RESERVED, named_arguments
 from lightrl.rewards.scoring import Scoring
 from lightrl.types import JSON, Rollout, ScoredRollout, Statistics
 

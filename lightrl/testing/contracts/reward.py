@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from lightrl.parts.reward import Reward, RowReward
-from lightrl.rewards.calls import RESERVED, named_arguments
 from lightrl.rewards.reward_set import RewardSet
+from lightrl.rewards.row_call import RESERVED, named_arguments
 from lightrl.testing.checks.check import BrokenContract, Make, contract_check, expect, expect_same
 from lightrl.testing.checks.examples import experiences, shuffled
 from lightrl.types import Rollout

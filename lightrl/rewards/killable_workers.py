@@ -10,8 +10,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from lightrl.parts.reward import RowReward
-from lightrl.rewards.calls import Answer, Call
-from lightrl.rewards.worker import ForkServer, Worker
+from lightrl.rewards.row_call import Answer, Call
+from lightrl.rewards.worker_process import ForkServer, Worker
 
 LARGEST_CHUNK = 64
 """Calls that a worker takes at a time; few enough that none waits long behind another's."""
@@ -45,7 +45,7 @@ class WorkerPool:
             reward: with its `workers`, `timeout_s` and `memory_mb`.
         """
         self._reward = reward
-        self._pool: _WorkerPool | None = None
+        self._threads: _WorkerThreads | None = None
 
     def start(self) -> None:
         """Start the processes without waiting for them."""
@@ -53,21 +53,21 @@ class WorkerPool:
 
     def submit(self, calls: Sequence[Call]) -> Chunks:
         """Hand out the calls."""
-        if self._pool is None:
-            self._pool = _WorkerPool(self._reward)
-            weakref.finalize(self, self._pool.close)
+        if self._threads is None:
+            self._threads = _WorkerThreads(self._reward)
+            weakref.finalize(self, self._threads.close)
         size = min(LARGEST_CHUNK, max(1, -(-len(calls) // (self._reward.workers * CHUNKS))))
         chunks = [calls[i : i + size] for i in range(0, len(calls), size)] or [[]]
-        return Chunks([self._pool.take(list(chunk)) for chunk in chunks])
+        return Chunks([self._threads.take(list(chunk)) for chunk in chunks])
 
     def close(self) -> None:
         """End all processes."""
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
+        if self._threads is not None:
+            self._threads.close()
+            self._threads = None
 
 
-class _WorkerPool:
+class _WorkerThreads:
     """Threads that each serve one worker; they hold no reference to the pool, so that it can be collected."""
 
     def __init__(self, reward: RowReward) -> None:

@@ -18,8 +18,8 @@ from multiprocessing.reduction import send_handle
 
 from lightrl.parts.function import Function
 from lightrl.parts.reward import RowReward
-from lightrl.rewards.calls import Answer, Call
 from lightrl.rewards.fork_server import FORK, WAIT, kill
+from lightrl.rewards.row_call import Answer, Call
 
 PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from lightrl.rewards.fork_server import serve; serve(int(sys.argv[1]))"
 READ = 1 << 16

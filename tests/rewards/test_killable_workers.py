@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from lightrl import Function, Prompt, RowReward
-from lightrl.rewards import worker
+from lightrl.rewards import worker_process
 from lightrl.types import Outcome
 
 V, A, E, T = Outcome.VALUE, Outcome.ABSTAINED, Outcome.ERROR, Outcome.TIMEOUT
@@ -96,8 +96,8 @@ def test_a_server_that_was_killed_is_replaced(reward_set: Any, texts: Any) -> No
 
 
 def test_a_reward_that_is_never_loaded_does_not_hang_the_run(reward_set: Any, texts: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(worker, "LOAD_S", 0.5)
-    monkeypatch.setattr(worker, "PATIENCE", 0.2)
+    monkeypatch.setattr(worker_process, "LOAD_S", 0.5)
+    monkeypatch.setattr(worker_process, "PATIENCE", 0.2)
     with pytest.raises(RuntimeError, match=r"Endless (.|\n)*0.5 s"):
         reward_set({"it": bad("Endless")()}).score(texts(["a"]))
 
@@ -157,8 +157,8 @@ import signal, sys, torch
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, {folder!r})
 from lightrl import Function
-from lightrl.rewards.workers import WorkerPool
-from lightrl.rewards.calls import Call
+from lightrl.rewards.killable_workers import WorkerPool
+from lightrl.rewards.row_call import Call
 from lightrl import Prompt
 pool = WorkerPool(Function("bad_rewards.sleeps", timeout_s=600.0))
 prompt = Prompt(id="p", text="?")
@@ -166,7 +166,7 @@ texts = [f"row {{i}}" for i in range(60)]
 from bad_rewards import chosen
 pool.submit([Call(prompt, t, {{}}) for t in texts if not chosen(t)]).result()
 pending = pool.submit([Call(prompt, t, {{}}) for t in texts if chosen(t)])
-print(pool._pool._server._process.pid, flush=True)
+print(pool._threads._server._process.pid, flush=True)
 pending.result()
 """
 
