@@ -20,9 +20,9 @@ ARGUMENTS = "LIGHTRL_CHECKED_ARGUMENTS"
 """The environment variable with arguments for the plugin's classes, as JSON."""
 
 
-@dataclass
+@dataclass(eq=False)
 class ContractRun:
-    """A pytest plugin that keeps the messages of failed tests and counts those that pass."""
+    """A pytest plugin that keeps the messages of failed tests and counts those that pass; pytest wants it hashable."""
 
     passed: dict[str, int] = field(default_factory=dict)
     """The number of passed cases by test function."""
