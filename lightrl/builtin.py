@@ -15,6 +15,7 @@ from lightrl.parts.clip import DecoupledClip, NoClip, PolicyGradient, SymmetricC
 from lightrl.parts.correction import MaskedImportance, TruncatedImportance
 from lightrl.parts.critic import ValueHead
 from lightrl.parts.dynamic_sampler import DynamicSampler
+from lightrl.parts.environment import SingleTurn
 from lightrl.parts.exact_match import ExactMatch
 from lightrl.parts.function import Function
 from lightrl.parts.kl import AdaptiveKL, KLPenalty
@@ -110,6 +111,11 @@ def lightrl_objectives() -> list[type[Any]]:
 @hookimpl
 def lightrl_engines() -> list[type[Any]]:
     return [TransformersEngine]
+
+
+@hookimpl
+def lightrl_environments() -> list[type[Any]]:
+    return [SingleTurn]
 
 
 @hookimpl

@@ -120,6 +120,12 @@ def lightrl_engines() -> list[type[Any]]:
 
 
 @hookspec
+def lightrl_environments() -> list[type[Any]]:
+    """What answers the policy? Subclasses of `lightrl.Environment` or `lightrl.AsyncEnvironment`."""
+    return []
+
+
+@hookspec
 def lightrl_prompt_sources() -> list[type[Any]]:
     """Where do prompts come from? Subclasses of `lightrl.PromptSource`."""
     return []

@@ -176,6 +176,14 @@ KINDS = {
             ("model.engine",),
         ),
         Kind(
+            "environment",
+            "lightrl_environments",
+            "lightrl.parts.environment:Environment",
+            "What answers the policy?",
+            ("model.environment",),
+            ("Environment", "AsyncEnvironment"),
+        ),
+        Kind(
             "prompt source",
             "lightrl_prompt_sources",
             "lightrl.parts.prompts:PromptSource",

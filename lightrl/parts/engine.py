@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from torch import Tensor
 
 from lightrl.parts.base import Part
-from lightrl.types import Prompt, Rollout
+from lightrl.types import Prompt
 
 
 class SampledPolicy(Protocol):
-    """The members of a policy that an engine uses; `lightrl.Policy` has them."""
+    """The members of a policy that an engine in the trainer's process uses; `lightrl.Policy` has them."""
 
     model: Any
     """A causal LM as transformers has them."""
@@ -30,6 +33,22 @@ class SampledPolicy(Protocol):
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of the ids, special tokens left out."""
+
+
+class PolicyWeights(Protocol):
+    """The weights of the policy as they are now, for one call of `RolloutEngine.update_weights`."""
+
+    policy: SampledPolicy
+    """The trainer's own modules. An engine that decodes with them says so (`in_process`), and they are whole while it decodes."""
+
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Every tensor by its Hugging Face name, gathered one at a time; to be copied at once. Adapters are added to the weights.
+
+        Collective: every rank goes through all of them.
+        """
+
+    def save(self, folder: Path) -> None:
+        """Write a Hugging Face folder whole: it stands there complete or not at all. Collective; the first rank writes."""
 
 
 @dataclass(frozen=True)
@@ -62,29 +81,88 @@ class Sampling:
             raise ValueError(f"sampling needs {' and '.join(rule for rule, broken in wrong.items() if broken)}, got {self}")
 
 
+@dataclass(frozen=True)
+class Request:
+    """A context that is to be continued."""
+
+    id: int
+    """Names the request in its result; no other request under way has it."""
+    context: Sequence[int]
+    """Token ids, at least one. Requests of one group share the list, so that it need be read only once."""
+    limit: int
+    """The most tokens to be sampled, EOS included; at least 1. It counts instead of `sampling.max_new_tokens`."""
+    sampling: Sampling
+    """How tokens are drawn."""
+    ends: frozenset[int]
+    """Each of these ids ends the completion and belongs to it."""
+    seed: int
+    """Key of its random numbers, an int64: the same request with the same key gets the same tokens, whatever else is asked."""
+    episode: int
+    """Names the episode: the context of its next request begins with this context and what was sampled for it."""
+    open: bool = False
+    """Another request of the episode may follow, so that keys and values are worth keeping."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """The continuation of a context."""
+
+    id: int
+    """Of the request."""
+    tokens: list[int]
+    """The sampled ids, the closing one included; at least one."""
+    logprobs: list[float]
+    """Per token: log-softmax(logits / temperature) over the whole vocabulary, at temperature 1 where tokens are the likeliest ones."""
+    finish_reason: Literal["stop", "length"]
+    """Ended by one of `ends` or a stop string, or cut at the limit."""
+    versions: tuple[tuple[int, int], ...]
+    """Which weights sampled which tokens: pairs of a version and a number of tokens, in order; the numbers add up to all tokens."""
+    read: int
+    """Tokens of the context that were read for it: what is kept of an episode, or was read for another of the group, is not counted."""
+
+
 class RolloutEngine(Part):
-    """Generates completions with the policy's weights."""
+    """Continues contexts with the policy's weights; it knows tokens, and nothing of texts, groups, rewards or turns.
+
+    The core calls `start`, `update_weights`, `submit` and `results`, and at the end `close`.
+    """
 
     sampling: Sampling
     """How training rollouts are drawn."""
+    seed: int = 0
+    """Of the random numbers of all requests."""
     exact_logprobs: bool = False
-    """`rollout_logprobs` are those of the trainer's own forward: they may serve as old log-probs."""
+    """Log-probs of results are those of the trainer's own forward: they may serve as old log-probs."""
+    in_process: bool = False
+    """It decodes with the trainer's own modules, whose weights are whole from the first request of a batch to its last result."""
+
+    def start(self) -> None:
+        """Get ready: start processes, connect. Called before anything else, and again after `close`; nothing is started by `__init__`."""
+
+    def close(self) -> None:
+        """End everything that was started, also after a failure; nothing if nothing was."""
 
     @abstractmethod
-    def sync(self, policy: SampledPolicy, version: int) -> None:
-        """Take the policy's present weights; called before `generate` whenever they may have changed.
+    def update_weights(self, weights: PolicyWeights, version: int) -> None:
+        """Take the policy's present weights; called whenever they may have changed and no request is under way.
 
         Args:
-            policy: with its weights gathered on this rank.
-            version: optimizer steps behind them, to be stamped on the rows as `policy_version`.
+            weights: to be read within this call, but for the trainer's own modules.
+            version: optimizer steps behind them, to be named by results.
         """
 
     @abstractmethod
-    def generate(self, prompts: Sequence[Prompt], n: int, sampling: Sampling | None = None) -> Rollout:
-        """Completions for each prompt.
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Take requests, also while others are under way. Those of one call may share batches."""
 
-        Args:
-            prompts: B of them; none gives a rollout of no rows.
-            n: completions per prompt; rows of a prompt are neighbours and share a group number, 0 to B - 1.
-            sampling: in place of the engine's own.
+    @abstractmethod
+    def results(self) -> list[Result]:
+        """The results that came next: waits for at least one; none if no request is under way.
+
+        Raises:
+            RuntimeError: the engine cannot go on, or nothing came within its time limit.
         """
+
+    @abstractmethod
+    def forget(self, episodes: Collection[int]) -> None:
+        """Drop what is kept of episodes that are over, and their requests under way."""

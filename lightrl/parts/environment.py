@@ -1,0 +1,192 @@
+"""Environments: what answers the policy?"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from lightrl.parts.base import Part
+from lightrl.prompt import JSON, Message, Prompt
+
+Runs = Literal["inline", "process", "async"]
+"""Where episodes run: in the training process, in worker processes that can be killed, or in an event loop."""
+Said = str | Sequence[Message]
+"""A text, or messages: a text in a conversation is a message of the user."""
+
+
+class Reply(NamedTuple):
+    """The answer of an environment to one turn of the policy."""
+
+    said: Said = ""
+    """What the policy reads next; with `done`, what closes the episode: it stands in the table of completions and in `messages`, and
+    no policy reads it. An episode that goes on must be told something."""
+    reward: float | None = None
+    """A finite reward for this turn; None: there is none."""
+    done: bool = False
+    """The episode is over."""
+    state: Mapping[str, JSON] | None = None
+    """Facts of the episode, for rewards that ask for `state`: the last ones count. None: those before."""
+    counts: Mapping[str, float] | None = None
+    """Numbers that are added up over a rollout and all ranks, and logged as `environment/{name}`."""
+
+
+class Environment(Part):
+    """Answers the policy, turn by turn, in an episode of its own for every completion.
+
+    Each episode has its own copy of the instance that the config describes: what `begin` and `reply` write into `self` belongs to one
+    episode. They run in worker processes that are killed when a call takes too long, unless the class says otherwise. The replies of an
+    episode are a function of its prompt, its seed and what the policy said, since an episode whose worker was killed by another
+    one is begun again and brought to the same point. `random` and numpy's global generator may be used: each episode has a state of its own.
+
+    An environment that raises, takes too long, or gives a reward that is not finite has failed: the row is not scorable, leaves the
+    statistics and the loss, and is counted. It never becomes a reward of 0.
+    """
+
+    runs: Runs = "process"
+    """Where its episodes run. A class whose calls are quick, always return and never crash sets `inline`."""
+    gives_rewards: ClassVar[bool] = False
+    """Replies have rewards: `model.rewards` may then be empty."""
+    author: ClassVar[str] = "environment"
+    """Who answers, in the table of completions."""
+
+    def __init__(
+        self,
+        max_turns: int = 10,
+        max_turn_tokens: int | None = None,
+        max_episode_tokens: int | None = None,
+        weight: float = 1.0,
+        timeout_s: float = 10.0,
+        workers: int = 2,
+        memory_mb: int = 4096,
+        slices: int = 2,
+        max_error_rate: float = 0.5,
+        error_window: int = 256,
+    ) -> None:
+        """
+        Args:
+            max_turns: the policy's turns in an episode at most; one that reaches it without having been ended has the finish
+                reason `turns`.
+            max_turn_tokens: limit on the tokens of one turn, EOS included; null: the engine's `max_new_tokens`.
+            max_episode_tokens: limit on the tokens of an episode after its opening, those of the environment included; null: the
+                policy's positions are the only limit.
+            weight: the factor of its rewards in the sum of rewards; 0 logs them without training on them.
+            timeout_s: wall-clock seconds for one call, after which its worker is killed and the episode has failed.
+            workers: processes that answer at the same time.
+            memory_mb: megabytes that a worker may take beyond what it has at its start; 0: no limit.
+            slices: parts in which the episodes of a rollout take turns: while the environments of one part answer, the next part is
+                sampled. 1 waits for all of them.
+            max_error_rate: failed episodes among the last `error_window`, as a share of `error_window`, above which training
+                stops; in [0, 1]; 1: never.
+            error_window: how many episodes the error rate looks back on; at least 1.
+
+        Raises:
+            ValueError: an argument outside its range.
+        """
+        wrong = {
+            "max_turns >= 1": max_turns < 1,
+            "max_turn_tokens >= 1": max_turn_tokens is not None and max_turn_tokens < 1,
+            "max_episode_tokens >= 1": max_episode_tokens is not None and max_episode_tokens < 1,
+            "timeout_s > 0": timeout_s <= 0,
+            "workers >= 1": workers < 1,
+            "memory_mb >= 0": memory_mb < 0,
+            "slices >= 1": slices < 1,
+            "max_error_rate in [0, 1]": not 0 <= max_error_rate <= 1,
+            "error_window >= 1": error_window < 1,
+        }
+        if any(wrong.values()):
+            raise ValueError(f"{type(self).__name__} needs {' and '.join(rule for rule, broken in wrong.items() if broken)}")
+        self.max_turns, self.max_turn_tokens, self.max_episode_tokens = max_turns, max_turn_tokens, max_episode_tokens
+        self.weight, self.timeout_s, self.workers, self.memory_mb, self.slices = weight, timeout_s, workers, memory_mb, slices
+        self.max_error_rate, self.error_window = max_error_rate, error_window
+
+    @property
+    def tools(self) -> Sequence[JSON]:
+        """JSON schemas of functions that the policy may call, shown to it by its chat template; none by default."""
+        return ()
+
+    def check(self, columns: frozenset[str]) -> None:
+        """Refuse settings and data that cannot work; called once before training.
+
+        Args:
+            columns: names that every prompt has.
+
+        Raises:
+            ValueError: what is wrong, and what to type.
+        """
+
+    @abstractmethod
+    def begin(self, prompt: Prompt, seed: int) -> Said | Awaitable[Said]:
+        """The whole opening that the policy reads first, its prompt included; called once, first.
+
+        Args:
+            prompt: the prompt of the episode; `own_opening(prompt)` is what it says by itself.
+            seed: a function of the run's seed, the prompt's id and the data epoch, at least 0 and below 2^31: the same for all episodes
+                of a group.
+        """
+
+    @abstractmethod
+    def reply(self, completion: str) -> Reply | Awaitable[Reply]:
+        """The answer to a turn of the policy.
+
+        Args:
+            completion: the decoded turn, without the closing special token.
+        """
+
+    def end(self) -> Any:
+        """Give back what the episode holds; called once when it is over, also when it was cut off. What it raises is logged."""
+
+
+class SingleTurn(Environment):
+    """The policy answers its prompt once, and nobody replies."""
+
+    runs = "inline"
+
+    def __init__(self) -> None:
+        super().__init__(max_turns=1, slices=1)
+
+    def begin(self, prompt: Prompt, seed: int) -> Said:
+        return own_opening(prompt)
+
+    def reply(self, completion: str) -> Reply:
+        return Reply(done=True)
+
+
+class AsyncEnvironment(Environment):
+    """An environment that waits for somebody else, such as a service behind HTTP; many episodes wait at once, in one event loop.
+
+    `begin`, `reply` and `end` are coroutines. They must not block the loop: no `time.sleep`, no synchronous client.
+    """
+
+    runs = "async"
+
+    def __init__(self, timeout_s: float = 60.0, concurrency: int = 16, **kwargs: Any) -> None:
+        """
+        Args:
+            timeout_s: wall-clock seconds for one call, after which it is cancelled and the episode has failed.
+            concurrency: calls under way at the same time; at least 1.
+            **kwargs: the arguments of `Environment`, but for `workers` and `memory_mb`.
+
+        Raises:
+            ValueError: an argument outside its range.
+        """
+        super().__init__(timeout_s=timeout_s, **kwargs)
+        if concurrency < 1:
+            raise ValueError(f"{type(self).__name__} needs concurrency >= 1, got {concurrency}")
+        self.concurrency = concurrency
+
+    @abstractmethod
+    async def begin(self, prompt: Prompt, seed: int) -> Said:
+        """As `Environment.begin`, awaited."""
+
+    @abstractmethod
+    async def reply(self, completion: str) -> Reply:
+        """As `Environment.reply`, awaited."""
+
+    async def end(self) -> None:
+        """As `Environment.end`, awaited."""
+
+
+def own_opening(prompt: Prompt) -> Said:
+    """The prompt's own text, or its own messages."""
+    return prompt.text if prompt.text is not None else list(prompt.messages or ())
