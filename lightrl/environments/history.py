@@ -45,6 +45,21 @@ class History:
         """All copies are lost."""
         self._present.clear()
 
+    def elsewhere(self) -> History:
+        """A copy for another place, where no episode has a copy of the environment yet."""
+        other = History()
+        other._past = {number: _Past(list(past.calls), past.failure) for number, past in self._past.items()}
+        return other
+
+    def drop(self, episode: int) -> None:
+        """The episode is over."""
+        self._past.pop(episode, None)
+        self._present.discard(episode)
+
+    def fail(self, episode: int) -> None:
+        """The episode has failed without an answer."""
+        self._past.setdefault(episode, _Past()).failure = Answer(error=OVER)
+
     def steps(self, calls: Sequence[Call], answers: dict[int, Answer]) -> list[Step]:
         """The calls that have to be made, repeated ones among them; calls that need none are answered at once.
 
