@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
-from lightrl.parts.environment import AsyncEnvironment, Environment, Reply, Said
+from lightrl.parts.environment import Environment, Reply, Said
 from lightrl.prompt import JSON, Prompt
 
 
@@ -22,20 +24,18 @@ class EnvironmentByColumn(Environment):
             **limits: the arguments of `Environment`.
 
         Raises:
-            ValueError: there is no environment, or one of them runs in an event loop.
+            ValueError: there is no environment, one of them runs in an event loop, or their tools differ.
         """
         super().__init__(**limits)
-        waiting = [name for name, environment in environments.items() if isinstance(environment, AsyncEnvironment)]
-        if waiting or not environments:
-            raise ValueError(
-                f"EnvironmentByColumn cannot take {', '.join(waiting)}, which runs in an event loop: make it the only environment of a run"
-                if waiting
-                else "EnvironmentByColumn needs at least one environment: environments: {NAME: CLASS}"
-            )
+        _refuse_unfit(environments)
         self.environments, self.column = environments, column
         self.runs = "process" if any(environment.runs == "process" for environment in environments.values()) else "inline"
         self.gives_rewards = any(environment.gives_rewards for environment in environments.values())
         self._chosen: Environment | None = None
+
+    @property
+    def tools(self) -> Sequence[JSON]:
+        return next(iter(self.environments.values())).tools
 
     def check(self, columns: frozenset[str]) -> None:
         if self.column not in columns:
@@ -46,9 +46,36 @@ class EnvironmentByColumn(Environment):
         for environment in self.environments.values():
             environment.check(columns)
 
-    def begin(self, prompt: Prompt, seed: int) -> Any:
+    def begin(self, prompt: Prompt, seed: int) -> Said | Awaitable[Said]:
         name = prompt.columns.get(self.column)
         if not isinstance(name, str) or name not in self.environments:
-            raise ValueError(f"prompt {prompt.id!r} has {self.column} {name!r}; environments are: {', '.join(self.environments)}")
+            raise ValueError(f"prompt {prompt.id!r} has {self.column} {name!r}, and environments are: {', '.join(self.environments)}")
         self._chosen = self.environments[name]
         return self._chosen.begin(prompt, seed)
+
+    def reply(self, completion: str) -> Reply | Awaitable[Reply]:
+        if self._chosen is None:
+            raise RuntimeError("EnvironmentByColumn was not begun: begin() chooses the environment that replies")
+        return self._chosen.reply(completion)
+
+    def end(self) -> Any:
+        return None if self._chosen is None else self._chosen.end()
+
+
+def _refuse_unfit(environments: dict[str, Environment]) -> None:
+    if not environments:
+        raise ValueError("EnvironmentByColumn needs at least one environment: environments: {NAME: CLASS}")
+    waiting = [name for name, environment in environments.items() if environment.runs == "async"]
+    if waiting:
+        raise ValueError(
+            f"EnvironmentByColumn cannot take {', '.join(map(repr, waiting))}, which runs in an event loop: an async environment has to be "
+            "the only one of a run"
+        )
+    tools = {name: json.dumps(list(environment.tools), sort_keys=True) for name, environment in environments.items()}
+    if len(set(tools.values())) > 1:
+        first = next(iter(tools))
+        other = next(name for name, schemas in tools.items() if schemas != tools[first])
+        raise ValueError(
+            f"EnvironmentByColumn shows the same tools for every prompt, and those of {first!r} and {other!r} differ: give them the same "
+            "tools, or each a run of its own"
+        )
