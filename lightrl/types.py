@@ -122,6 +122,14 @@ class Rollout(Rows):
     def __len__(self) -> int:
         return len(self.prompts)
 
+    def episode(self, row: int) -> Episode:
+        """The record of a row; of rows that no loop has made, the prompt and its completion."""
+        if self.episodes:
+            return self.episodes[row]
+        prompt = self.prompts[row]
+        asked = ({"role": "user", "content": prompt.text},) if prompt.text is not None else (prompt.messages or ())
+        return Episode((*asked, {"role": "assistant", "content": self.completions[row]}), turns=1)
+
     @property
     def lengths(self) -> Tensor:
         """`[N]` int64: tokens of prompt and response."""
