@@ -66,6 +66,7 @@ class PlainText:
         self._pattern = re.compile(f"({'|'.join(map(re.escape, self._names)) or '(?!)'})")
         self._beginnings = {name[:i] for name in self._names for i in range(1, len(name))}
         self._endings = {name[i:] for name in self._names for i in range(1, len(name))}
+        self._longest = max(map(len, self._names), default=0)
         self._copies = lru_cache(maxsize=4)(self._copy)
 
     def count(self, text: str) -> int:
@@ -115,8 +116,8 @@ class PlainText:
             add: the tokenizer adds its special tokens.
             middle: it stands behind other text, so the tokenizer puts no space in front of it.
         """
-        head = self._head(written) if middle and self._has_dummy_prefix else ""
-        if head:
+        head = self._head(written) if middle else ""
+        if head and self._has_dummy_prefix:
             return self._read_after_others(written, head)
         if written.names:
             return _read(self._copies(tuple(written.names.items()), True), written, add)
@@ -205,10 +206,6 @@ class PlainText:
             if (part := text[stop - n : stop]) in self._beginnings:
                 return text[: stop - n] + letter(part) + text[stop:]
         return text
-
-    @property
-    def _longest(self) -> int:
-        return max(map(len, self._names), default=0)
 
 
 def unused(value: JSON) -> Iterator[str]:
