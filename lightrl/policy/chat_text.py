@@ -16,6 +16,10 @@ from lightrl.policy.tokenizer import Tokenizer
 from lightrl.types import JSON, Message
 
 
+MARKS = range(0x100000, 0x10FFFE)
+"""Private characters that stand for messages: others than those that stand for control tokens."""
+
+
 class RefusedConversation(ValueError):  # noqa: N818 - what it is reads better without a suffix
     """The chat template itself raises an error."""
 
@@ -30,7 +34,7 @@ class ChatText:
             tools: schemas that the template shows.
         """
         self._tokenizer, self._tools = tokenizer, list(tools)
-        self._tried: set[tuple[str, ...]] = set()
+        self._tried: set[tuple[tuple[str, ...], int]] = set()
 
     def continuation(self, messages: Sequence[Message], reply: Sequence[Message]) -> str:
         """The text between the last message and what the policy says next.
@@ -43,10 +47,10 @@ class ChatText:
             ValueError: the text cannot be told.
         """
         roles = tuple(message["role"] for message in (*messages, *reply))
-        if (*roles, str(len(reply))) not in self._tried:
+        if (roles, len(reply)) not in self._tried:
             self.differences(messages, reply)
-            self._tried.add((*roles, str(len(reply))))
-        mark = next(unused([*messages, *reply]))
+            self._tried.add((roles, len(reply)))
+        mark = next(unused([*messages, *reply, *self._tools], MARKS))
         hidden = [{**message, "content": mark} if message["role"] == "assistant" else message for message in messages]
         pieces = self._render([*hidden, *reply], opened=True).split(mark)
         turns = sum(message["role"] == "assistant" for message in messages)
@@ -65,7 +69,7 @@ class ChatText:
             ValueError: what others wrote is changed by the reply, or is not written in order.
         """
         whole, turns = [*messages, *reply], len(messages) - 1
-        marks = list(islice(unused(""), len(whole)))
+        marks = list(islice(unused(self._tools, MARKS), len(whole)))
         shown = [{**message, "content": mark} for message, mark in zip(whole, marks, strict=True)]
         then = self._render(shown[:turns], opened=True)
         later, closed = self._render(shown, opened=True), self._render(shown[:turns])
@@ -96,9 +100,8 @@ class ChatText:
         Args:
             turn: what the policy said.
         """
-        front, back = islice(unused(turn), 2)
+        front, back, mark = islice(unused([turn, *self._tools], MARKS), 3)
         talk = [{"role": "user", "content": front}, {"role": "assistant", "content": turn}, {"role": "user", "content": back}]
-        mark = next(unused([turn, front, back]))
         with_mark = self._render([talk[0], {"role": "assistant", "content": mark}, talk[2]], opened=True)
         before, found, after = with_mark.partition(mark)
         text = self._render(talk, opened=True)
@@ -111,7 +114,7 @@ class ChatText:
         Args:
             role: who writes the message.
         """
-        asked, said, told = islice(unused(""), 3)
+        asked, said, told = islice(unused(self._tools, MARKS), 3)
         talk = [{"role": "user", "content": asked}, {"role": "assistant", "content": said}, {"role": role, "content": told}]
         try:
             text = self._render(talk)

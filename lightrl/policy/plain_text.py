@@ -208,15 +208,15 @@ class PlainText:
         return text
 
 
-def unused(value: JSON) -> Iterator[str]:
+def unused(value: JSON, among: range = PRIVATE) -> Iterator[str]:
     """Private characters that a value does not have.
 
     Args:
         value: a text, or any JSON value.
+        among: their code points.
     """
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    used = set(_PRIVATE.findall(text))
-    return (chr(i) for i in PRIVATE if chr(i) not in used)
+    return (chr(i) for i in among if chr(i) not in text)
 
 
 @lru_cache(maxsize=8)

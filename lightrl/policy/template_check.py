@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lightrl.policy.chat_text import ChatText
+from lightrl.policy.chat_text import ChatText, RefusedConversation
 from lightrl.types import Message
 
 REASONED = "<think>\nwhy\n</think>\n\nfour"
@@ -45,6 +45,9 @@ def _refused(chat: ChatText, what: str, talk: Sequence[str], reply: str) -> list
     """A sentence if conversations of these roles cannot be continued, which ends the run only once there is one."""
     try:
         chat.differences(_messages(*talk), _messages(reply))
+    except RefusedConversation as error:
+        # many templates have no system messages, and say so when they get one
+        return [f"Conversations with {what} will end the run: {error}."] if reply == "tool" else []
     except ValueError as error:
         return [f"Conversations with {what} will end the run: {error}."]
     return []
