@@ -62,7 +62,7 @@ class Policy(nn.Module):
         Raises:
             ValueError: the prompt has messages and the tokenizer no chat template, or it encodes to nothing.
         """
-        return encode_prompt(self.tokenizer, prompt)
+        return encode_prompt(self.tokenizer, prompt, self.eos_token_ids).ids
 
     def encode_completion(self, prompt: Prompt, completion: str) -> EncodedCompletion:
         """Prompt, completion and EOS, as the policy would have sampled them; of any length.
@@ -70,7 +70,7 @@ class Policy(nn.Module):
         Raises:
             ValueError: the prompt cannot be encoded, see `encode`.
         """
-        return encode_sampled(self.tokenizer, prompt, completion, self.eos_token_id)
+        return encode_sampled(self.tokenizer, prompt, completion, self.eos_token_id, self.eos_token_ids)
 
     @property
     def eos_token_id(self) -> int:
