@@ -2,46 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 
 from lightrl.environments.calls import Call, End
 from lightrl.environments.episodes import Episodes
 from lightrl.environments.history import History
+from lightrl.environments.pending import Done, Pending, Shares, log_failed_ends_later
 from lightrl.parts.environment import Environment
 from lightrl.workers.calls import Answer
 from lightrl.workers.program import WorkerProgram
 from lightrl.workers.worker_process import Worker
 from lightrl.workers.worker_source import WorkerSource
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Shares:
-    """Answers to come from several workers."""
-
-    places: list[list[int]]
-    """Per worker, the places of its answers among all."""
-    futures: list[Future[list[Answer]]]
-    """Per worker, its answers."""
-
-    def result(self) -> list[Answer]:
-        """Wait for all of them; an interrupt cancels what no worker has begun with."""
-        answers: dict[int, Answer] = {}
-        try:
-            for places, future in zip(self.places, self.futures, strict=True):
-                answers |= zip(places, future.result(), strict=True)
-        except BaseException:
-            for future in self.futures:
-                future.cancel()
-            raise
-        return [answers[place] for place in range(len(answers))]
 
 
 class ProcessEpisodes:
@@ -67,12 +42,14 @@ class ProcessEpisodes:
             places[call.episode % len(lines)].append(place)
         return Shares(places, [line.take([calls[place] for place in own]) for line, own in zip(lines, places, strict=True)])
 
-    def end(self, episodes: Sequence[int]) -> list[Answer]:
+    def end(self, episodes: Sequence[int]) -> Pending:
         """Drop episodes, without waiting for it."""
-        if self._threads is not None:
-            for future in self.submit([End(episode) for episode in episodes]).futures:
-                future.add_done_callback(_log_failures)
-        return []
+        if self._threads is None:
+            return Done([Answer() for _ in episodes])
+        ends = self.submit([End(episode) for episode in episodes])
+        for future in ends.futures:
+            future.add_done_callback(log_failed_ends_later)
+        return ends
 
     def close(self) -> None:
         """End all processes."""
@@ -108,7 +85,8 @@ class _Line:
     def __init__(self, source: WorkerSource, timeout_s: float, number: int) -> None:
         self._source, self._timeout_s = source, timeout_s
         self._tasks: queue.SimpleQueue[tuple[list[Call], Future[list[Answer]]] | None] = queue.SimpleQueue()
-        self._history, self._worker = History(), None
+        self._history = History()
+        self._worker: Worker | None = None
         # daemons, so that an interrupted program need not wait for a worker's time to be up
         threading.Thread(target=self._serve, name=f"environment worker {number}", daemon=True).start()
         self.take([])
@@ -134,8 +112,6 @@ class _Line:
             else:
                 future.set_result(answers)
 
-    _worker: Worker | None
-
     def _answers(self, calls: list[Call]) -> list[Answer]:
         answers: dict[int, Answer] = {}
         while True:
@@ -149,9 +125,3 @@ class _Line:
             given = worker.answers([step.call for step in steps], self._timeout_s)
             for step, answer in zip(steps, given, strict=False):
                 self._history.note(step, answer, answers)
-
-
-def _log_failures(future: Future[list[Answer]]) -> None:
-    failures = [] if future.cancelled() or future.exception() else [a.error for a in future.result() if a.error is not None]
-    if failures:
-        log.warning("end() of an environment failed in %d episodes; first: %s", len(failures), failures[0])
