@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 
-from lightrl.environments.calls import Begin, Call, Turn
+from lightrl.environments.calls import Begin, Call, End, Turn
 from lightrl.environments.checked_answers import WrongAnswerError, checked_opening, checked_reply
 from lightrl.environments.episodes import OVER
 from lightrl.environments.history import History
@@ -42,7 +42,7 @@ class EpisodeLoop:
         """Of an abandoned loop, the episode whose call blocks it, if it is one."""
         self.thread = LoopThread("environment loop", lambda: None)
 
-    async def answer(self, calls: Sequence[Begin | Turn], answers: dict[int, Answer]) -> None:
+    async def answer(self, calls: Sequence[Call], answers: dict[int, Answer]) -> None:
         """Make the calls that have no answer yet, and put each answer into its place."""
         async with asyncio.TaskGroup() as group:
             for place, call in enumerate(calls):
@@ -113,18 +113,20 @@ class EpisodeLoop:
             return checked_opening(said)
         if call.episode not in self._copies:
             raise WrongAnswerError(OVER)
-        return checked_reply(await self._copies[call.episode].reply(call.completion))
+        if isinstance(call, Turn):
+            return checked_reply(await self._copies[call.episode].reply(call.completion))
+        await self._copies.pop(call.episode).end()
+        return None
 
     async def _end(self, episodes: Sequence[int]) -> list[Answer]:
         return await asyncio.gather(*map(self._end_one, episodes))
 
     async def _end_one(self, episode: int) -> Answer:
         self.history.drop(episode)
-        environment = self._copies.pop(episode, None)
-        if environment is None:
+        if episode not in self._copies:
             return Answer()
         async with self._places:
-            return await self._caught(environment.end())
+            return await self._caught(self._made(End(episode)))
 
     async def _end_all(self, patience: float) -> None:
         try:
