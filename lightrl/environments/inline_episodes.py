@@ -22,7 +22,6 @@ class InlineEpisodes:
         Args:
             environment: copied for every episode.
         """
-        self._environment = environment
         self._episodes = Episodes(environment)
 
     def start(self) -> None:
@@ -40,8 +39,8 @@ class InlineEpisodes:
         return ends
 
     def close(self) -> None:
-        """Drop all episodes."""
-        self._episodes = Episodes(self._environment)
+        """End all episodes."""
+        self.end(self._episodes.open)
 
     def _timed(self, call: Call) -> Answer:
         started = time.perf_counter()

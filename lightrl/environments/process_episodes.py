@@ -6,7 +6,7 @@ import queue
 import threading
 import weakref
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 
 from lightrl.environments.calls import Call, End
 from lightrl.environments.episodes import Episodes
@@ -17,6 +17,9 @@ from lightrl.workers.calls import Answer
 from lightrl.workers.program import WorkerProgram
 from lightrl.workers.worker_process import Worker
 from lightrl.workers.worker_source import WorkerSource
+
+PATIENCE = 5.0
+"""Seconds in which the episodes that are still open may end when the run does."""
 
 
 class ProcessEpisodes:
@@ -29,6 +32,7 @@ class ProcessEpisodes:
         """
         self._environment = environment
         self._threads: _WorkerThreads | None = None
+        self._open: set[int] = set()
 
     def start(self) -> None:
         """Start the processes without waiting for them."""
@@ -37,25 +41,32 @@ class ProcessEpisodes:
     def submit(self, calls: Sequence[Call]) -> Shares:
         """Hand out the calls, at most one of each episode."""
         lines = self._started().lines
-        places: list[list[int]] = [[] for _ in lines]
+        self._open.update(call.episode for call in calls)
+        places: dict[int, list[int]] = {}
         for place, call in enumerate(calls):
-            places[call.episode % len(lines)].append(place)
-        return Shares(places, [line.take([calls[place] for place in own]) for line, own in zip(lines, places, strict=True)])
+            places.setdefault(call.episode % len(lines), []).append(place)
+        return Shares(list(places.values()), [lines[number].take([calls[place] for place in own]) for number, own in places.items()])
 
     def end(self, episodes: Sequence[int]) -> Pending:
         """Drop episodes, without waiting for it."""
         if self._threads is None:
             return Done([Answer() for _ in episodes])
         ends = self.submit([End(episode) for episode in episodes])
+        self._open.difference_update(episodes)
         for future in ends.futures:
             future.add_done_callback(log_failed_ends_later)
         return ends
 
     def close(self) -> None:
-        """End all processes."""
+        """End all processes; environments that give something back have `PATIENCE` seconds for it."""
         if self._threads is not None:
+            if type(self._environment).end is not Environment.end:
+                # those that nothing is left to do for have ends before them in the queue
+                self.end(sorted(self._open))
+                wait([line.take([]) for line in self._threads.lines], PATIENCE)
             self._threads.close()
             self._threads = None
+            self._open.clear()
 
     def _started(self) -> _WorkerThreads:
         if self._threads is None:

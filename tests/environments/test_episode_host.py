@@ -193,3 +193,16 @@ def test_the_budget_counts_failed_episodes(hosted: Any) -> None:
     assert host.budget.spent() is None
     host.budget.add(["prompt 'c': broken"])
     assert "failed on 3 of the last 4 episodes (more than 2 are not allowed)" in host.budget.spent()
+
+
+@pytest.mark.parametrize("runs", ["process", "inline"])
+def test_closing_ends_the_episodes_that_are_open_and_a_host_opens_again(runs: str, hosted: Any, tmp_path: Path) -> None:
+    environment = bad("Ending")(str(tmp_path / "ended"))
+    environment.runs = runs
+    host = hosted(environment)
+    host.begin([(i, Prompt(id="p", text="well"), 1) for i in range(3)]).result()
+    host.end([1])
+    host.close()
+    assert (tmp_path / "ended").read_text() == "ended\n" * 3
+    assert host.reply([(0, "x")]).result()[0].error == "the episode has failed before, or was never begun"
+    assert host.begin([(0, Prompt(id="p", text="well"), 1)]).result()[0].said == "go"
