@@ -138,9 +138,6 @@ def encode_conversation(tokenizer: Tokenizer, prompt: Prompt, completion: str) -
         ids, offsets = plain.read(plain.said(text), add=True)
     if not ids:
         raise ValueError(f"prompt {prompt.id!r} and its completion have no token: a reward model needs at least one")
-    bos = tokenizer.bos_token_id
-    if bos is not None and ids[:2] == [bos, bos]:
-        ids, offsets = ids[1:], offsets[1:]
     # of an empty completion that nothing closes only the last token is left
     response = next((i for i, (_, end) in enumerate(offsets) if end > boundary), len(ids) - 1)
     return EncodedCompletion(ids, response, special=special)
