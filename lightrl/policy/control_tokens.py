@@ -113,4 +113,4 @@ def unused(value: JSON, among: range = PRIVATE) -> Iterator[str]:
         among: their code points.
     """
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return (chr(i) for i in among if chr(i) not in text)
+    yield from (chr(i) for i in among if chr(i) not in text)
