@@ -8,6 +8,7 @@ from lightrl.data.comparisons import SortedPairs
 from lightrl.data.files import DatasetPrompts, JsonLines, Parquet
 from lightrl.data.tasks import Addition, DigitSorting, Reversal
 from lightrl.data.unpaired import Unpaired
+from lightrl.environments.tool_environment import ToolEnvironment
 from lightrl.hookspecs import hookimpl
 from lightrl.parts.advantage import GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut
 from lightrl.parts.aggregation import ConstantLength, SequenceMean, SequenceSum, SequenceSumTokenMean, TokenMean
@@ -115,7 +116,7 @@ def lightrl_engines() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_environments() -> list[type[Any]]:
-    return [SingleTurn]
+    return [SingleTurn, ToolEnvironment]
 
 
 @hookimpl
