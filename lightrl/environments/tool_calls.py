@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from lightrl.prompt import JSON
 
-
 TOO_DEEP = "it is nested too deeply"
 
 
