@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -11,6 +10,8 @@ from typing import Any, NamedTuple, Protocol
 from lightrl.parts.function import accepted_names
 from lightrl.parts.reward import RowReward
 from lightrl.prompt import Prompt
+from lightrl.workers import calls
+from lightrl.workers.calls import describe
 
 BY_POSITION = 2
 """`RowReward.score` takes prompt and completion by position, whatever a subclass calls them."""
@@ -72,15 +73,15 @@ def calls_of(names: dict[str, bool] | None, prompts: Sequence[Prompt], completio
         completions: N.
     """
     of_prompt: dict[int, dict[str, Any]] = {}
-    calls = []
+    made = []
     for prompt, completion in zip(prompts, completions, strict=True):
         columns = of_prompt.get(id(prompt))
         if columns is None:
             every = {**prompt.columns, "answer": prompt.answer}
             columns = {k: v for k, v in every.items() if k not in ("prompt", "completion") and (names is None or k in names)}
             of_prompt[id(prompt)] = columns
-        calls.append(Call(prompt, completion, columns))
-    return calls
+        made.append(Call(prompt, completion, columns))
+    return made
 
 
 def named_arguments(reward: RowReward) -> dict[str, bool] | None:
@@ -102,9 +103,17 @@ def perform(reward: RowReward, call: Call) -> Answer:
         return Answer(error=describe(error))
 
 
-def describe(error: BaseException) -> str:
-    """The exception in one line, with the file and line that raised it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
-    message = str(error).strip().splitlines()
-    return f"{type(error).__name__}{': ' + message[0] if message else ''}{place}"
+class RowPerformer:
+    """Makes the calls of a reward in a worker process."""
+
+    def __init__(self, reward: RowReward) -> None:
+        """
+        Args:
+            reward: to be called.
+        """
+        self._reward = reward
+
+    def perform(self, call: Call) -> calls.Answer:
+        """Make one call."""
+        answer = perform(self._reward, call)
+        return calls.Answer(answer.score.tolist() if hasattr(answer.score, "tolist") else answer.score, answer.error)
