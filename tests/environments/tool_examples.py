@@ -93,6 +93,15 @@ def hangs_on() -> str:
     return "at last"
 
 
+def stays() -> str:
+    """Never return, whatever interrupts it."""
+    while True:
+        try:
+            time.sleep(60)
+        except BaseException:
+            time.sleep(0)
+
+
 def prints() -> str:
     """Print, and return something else."""
     print("noise")  # noqa: T201
