@@ -23,13 +23,13 @@ class ToolFunction:
     owner: type | None = None
     """The stateful class."""
 
-    @property
+    @functools.cached_property
     def parameters(self) -> dict[str, bool]:
         """Its arguments, each with whether it must be given."""
         found = inspect.signature(self.function).parameters.values()
         return {p.name: p.default is p.empty for p in found if p.name != "self"}
 
-    @property
+    @functools.cached_property
     def hints(self) -> dict[str, object]:
         """The types of its arguments."""
         return get_type_hints(self.function)
