@@ -2,8 +2,8 @@
 
     python benchmarks/calculator.py --seed 0 --out runs/calculator
 
-The warm start has no right sum in it that was not calculated: a prompt is answered by a random number or by a call, and half of the
-calls have wrong numbers. Reward is an exact match alone; nothing rewards a call.
+In the warm start no sum is right that was not calculated: a prompt is answered by a random number or by a call, and half of the calls have a
+wrong digit. Reward is an exact match alone; nothing rewards a call.
 """
 
 # ruff: noqa: T201
@@ -22,8 +22,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 CONFIG = HERE.parent / "configs" / "grpo_calculator.yaml"
 ROWS = 20_000
-CALLED, RIGHT = 0.3, 0.5
+CALLED, RIGHT = 0.4, 0.5
 """The share of prompts that are answered by a call, and the share of those calls that have the right numbers."""
+AFTER = 0.5
+"""The share of rows that answer a result."""
 
 
 def main() -> None:
@@ -68,11 +70,20 @@ def one_row(draw: random.Random) -> tuple[str, str]:
     """A prompt, perhaps with a call and its result, and the turn that follows."""
     a, b = draw.randrange(100), draw.randrange(100)
     prompt = f"{a}+{b}="
-    if draw.random() > CALLED:
-        return prompt, str(draw.randrange(199))
-    x, y = (a, b) if draw.random() < RIGHT else (draw.randrange(100), draw.randrange(100))
+    x, y = (a, b) if draw.random() < RIGHT else with_wrong_digit(draw, a, b)
     call = f"[add({x},{y})]"
-    return (prompt, call) if draw.random() < 0.5 else (f"{prompt}{call}{x + y}=", str(x + y))
+    if draw.random() < AFTER:
+        return f"{prompt}{call}{x + y}=", str(x + y)
+    return prompt, call if draw.random() < CALLED else str(draw.randrange(199))
+
+
+def with_wrong_digit(draw: random.Random, a: int, b: int) -> tuple[int, int]:
+    """Two numbers, of which one has another digit somewhere."""
+    text = f"{a},{b}"
+    place = draw.choice([i for i, character in enumerate(text) if character.isdigit()])
+    other = draw.choice([digit for digit in "0123456789" if digit != text[place]])
+    x, y = f"{text[:place]}{other}{text[place + 1 :]}".split(",")
+    return int(x), int(y)
 
 
 def report(seed: int, out: Path, run: Path, seconds: float) -> None:
