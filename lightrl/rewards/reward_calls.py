@@ -47,7 +47,7 @@ class RowCalls:
 
     def begin(self, rollout: Rollout) -> Begun:
         """Begin with the rows of a rollout."""
-        calls = calls_of(self._names, rollout.prompts, rollout.completions)
+        calls = calls_of(self._names, rollout)
         if self._cache is None:
             pending = self._runner.submit(calls)
             return Begun(lambda: from_answers(self._name, pending.result(), rollout))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lightrl.parts.function import accepted_names
 from lightrl.parts.reward import RowReward
@@ -13,9 +13,16 @@ from lightrl.prompt import Prompt
 from lightrl.workers import calls
 from lightrl.workers.calls import describe
 
+if TYPE_CHECKING:
+    # worker processes import this module, and most of them have no use for torch
+    from lightrl.types import Rollout
+
 BY_POSITION = 2
 """`RowReward.score` takes prompt and completion by position, whatever a subclass calls them."""
-RESERVED = frozenset({"prompt", "completion", "answer"})
+FACTS = frozenset({"messages", "turns", "finish_reason", "state"})
+"""Names of arguments that tell of the episode: the whole conversation, the number of the policy's turns, why it ended, and what the
+environment told last."""
+RESERVED = frozenset({"prompt", "completion", "answer"}) | FACTS
 """Names of arguments that every reward may have without a column."""
 
 
@@ -27,7 +34,7 @@ class Call(NamedTuple):
     completion: str
     """The policy's answer."""
     columns: dict[str, Any]
-    """`answer` and the other columns that the reward names."""
+    """`answer`, the other columns and the facts of the episode that the reward names."""
 
 
 @dataclass(frozen=True)
@@ -64,24 +71,35 @@ class Runner(Protocol):
         """End everything that was started; a later `submit` starts it again."""
 
 
-def calls_of(names: dict[str, bool] | None, prompts: Sequence[Prompt], completions: Sequence[str]) -> list[Call]:
+def calls_of(names: dict[str, bool] | None, rollout: Rollout) -> list[Call]:
     """One call per row.
 
     Args:
-        names: the arguments that the reward takes by name; None: any.
-        prompts: N.
-        completions: N.
+        names: the arguments that the reward takes by name; None: any column, and no facts of the episode.
+        rollout: N rows.
     """
     of_prompt: dict[int, dict[str, Any]] = {}
+    facts = FACTS & frozenset(names or ())
     made = []
-    for prompt, completion in zip(prompts, completions, strict=True):
+    for row, (prompt, completion) in enumerate(zip(rollout.prompts, rollout.completions, strict=True)):
         columns = of_prompt.get(id(prompt))
         if columns is None:
             every = {**prompt.columns, "answer": prompt.answer}
             columns = {k: v for k, v in every.items() if k not in ("prompt", "completion") and (names is None or k in names)}
             of_prompt[id(prompt)] = columns
-        made.append(Call(prompt, completion, columns))
+        made.append(Call(prompt, completion, {**columns, **_told(rollout, row, facts)} if facts else columns))
     return made
+
+
+def _told(rollout: Rollout, row: int, facts: frozenset[str]) -> dict[str, Any]:
+    episode = rollout.episode(row)
+    every = {
+        "messages": list(episode.messages),
+        "turns": episode.turns,
+        "finish_reason": rollout.finish_reason[row],
+        "state": dict(episode.state),
+    }
+    return {name: every[name] for name in facts}
 
 
 def named_arguments(reward: RowReward) -> dict[str, bool] | None:
