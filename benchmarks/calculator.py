@@ -2,8 +2,8 @@
 
     python benchmarks/calculator.py --seed 0 --out runs/calculator
 
-In the warm start no sum is right that was not calculated: a prompt is answered by a random number or by a call, and half of the calls have a
-wrong digit. Reward is an exact match alone; nothing rewards a call.
+In the warm start no sum is right that was not calculated: a prompt is answered by a random number or by a call, and half of the calls have
+a wrong digit. Reward is an exact match alone; nothing rewards a call.
 """
 
 # ruff: noqa: T201
