@@ -16,7 +16,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast thorough check format wheels docs site demo learn alarms preferences parity killtest counts clean
+.PHONY: help install test fast thorough check format wheels docs site demo calculator learn alarms preferences parity killtest counts clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -64,6 +64,9 @@ site: $(STAMP)  ## build the documentation as a site in site/
 
 demo: $(STAMP)  ## train a small policy to sort digits (SEED=0)
 	$(BIN)/python examples/sort_demo.py --seed $(SEED)
+
+calculator: $(STAMP)  ## train a small policy that cannot add to call a calculator (SEED=0)
+	$(BIN)/python benchmarks/calculator.py --seed $(SEED)
 
 learn: $(STAMP)  ## train every online algorithm to sort digits (LEARN="--only grpo --seeds 0")
 	$(BIN)/python benchmarks/learn.py $(LEARN)

@@ -54,6 +54,8 @@ _HOME = {
     "lightrl.parts.ratio": ["SequenceRatio", "TokenRatio"],
     "lightrl.parts.reference": ["BaseReference", "FrozenReference", "MovingAverageReference", "PeriodicReference"],
     "lightrl.parts.async_reward": ["AsyncReward"],
+    "lightrl.environments.tool_environment": ["ToolEnvironment"],
+    "lightrl.environments.tool_run": ["ToolUnavailableError"],
     "lightrl.parts.exact_match": ["ExactMatch"],
     "lightrl.parts.function": ["Function"],
     "lightrl.parts.reward": ["BatchReward", "RowReward"],

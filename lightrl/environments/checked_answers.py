@@ -61,10 +61,11 @@ def _said(where: str, said: object) -> str | list[Message]:
         raise WrongAnswerError(f"{where} returned {_shown(said)}, expected a text or a list of messages")
     messages = []
     for message in said:
-        fits = isinstance(message, Mapping) and set(message) == {"role", "content"}
-        if not fits or not all(isinstance(part, str) for part in message.values()) or not message["role"]:
+        fits = isinstance(message, Mapping) and {"role", "content"} <= set(message)
+        if not fits or not all(isinstance(part, str) for pair in message.items() for part in pair) or not message["role"]:
             raise WrongAnswerError(f'{where} has the message {_shown(message)}, expected {{"role": "user", "content": "..."}}')
-        messages.append({"role": _text(where, message["role"]), "content": _text(where, message["content"])})
+        # templates may want more of a message: the name of a tool, the id of a call
+        messages.append({_text(where, name): _text(where, part) for name, part in message.items()})
     return messages
 
 
@@ -126,7 +127,7 @@ def _unwrapped(value: object) -> object:
 
 
 def _check_size(where: str, said: str | list[Message], state: JSON) -> None:
-    size = len(said) if isinstance(said, str) else sum(len(message["role"]) + len(message["content"]) for message in said)
+    size = len(said) if isinstance(said, str) else sum(len(part) for message in said for part in message.values())
     size += 0 if state is None else len(json.dumps(state))
     if size > LARGEST_TEXT:
         raise WrongAnswerError(f"{where} returned {size:,} characters, and at most {LARGEST_TEXT:,} are taken")

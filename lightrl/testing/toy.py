@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 
 def small_digits(completion: str) -> float:
-    """The share of a completion's characters that are digits below five: it differs between almost any two random ones."""
+    """The share of a completion's characters that are digits below five: it differs between almost any two random ones.
+
+    Args:
+        completion: the text.
+    """
     return sum(c in "01234" for c in completion) / max(len(completion), 1)
 
 

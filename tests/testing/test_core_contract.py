@@ -67,6 +67,7 @@ test_contract = contract_tests(
         "DatasetPrompts": dataset,
         "PretrainedPolicy": pretrained,
         "SavedAdapters": saved_adapters,
+        "ToolEnvironment": {"tools": ["lightrl.testing.toy.small_digits"]},
         "TransformersEngine": {"max_new_tokens": 6},
     },
 )

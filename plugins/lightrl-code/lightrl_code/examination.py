@@ -54,6 +54,18 @@ class Pair:
     """The standard output that is expected; white space at line ends and at the end does not count."""
 
 
+@dataclass(frozen=True)
+class ScriptRun:
+    """What became of a program that ran as a script."""
+
+    output: str | None
+    """Its standard output; None: it printed more than it may, or went on printing until its time was over."""
+    status: int | None
+    """Its exit status, negative for a signal; None: it was stopped."""
+    seconds: float
+    """Wall time that it took."""
+
+
 class Readable(Protocol):
     """Something with a file descriptor."""
 
@@ -113,6 +125,22 @@ def passed_pairs(sources: Sequence[str], pairs: Sequence[Pair], sandbox: Sandbox
 
 def _prints(sources: Sequence[str], pair: Pair, sandbox: Sandbox, left: float) -> tuple[bool, float]:
     """Whether it prints what is expected within the seconds that are left, and how many it took."""
+    done = run_script(sources, pair.input, sandbox, left)
+    return done.status == 0 and _lines(done.output or "") == _lines(pair.output), done.seconds
+
+
+def run_script(sources: Sequence[str], text: str, sandbox: Sandbox, seconds: float) -> ScriptRun:
+    """Run a program as a script.
+
+    Args:
+        sources: the program; of several ways to put it together, the first that is Python is taken.
+        text: its standard input.
+        sandbox: where it runs.
+        seconds: wall time that it may take once its sandbox is up.
+
+    Raises:
+        RuntimeError: the sandbox did not start.
+    """
     most = sandbox.limits.output_kb * 1024
     with _socket_pair() as (ours, its):
         arguments = ("candidate.py", "script", str(its.fileno()))
@@ -120,10 +148,10 @@ def _prints(sources: Sequence[str], pair: Pair, sandbox: Sandbox, left: float) -
             its.close()
             _hand_over(ours, sources)
             start = time.monotonic()
-            said = _exchange(process, pair.input.encode(), most, start + left)
-            ended = said is not None and _ends(process, start + left)
-            right = ended and process.returncode == 0 and _lines((said or b"").decode(errors="replace")) == _lines(pair.output)
-            return right, time.monotonic() - start
+            said = _exchange(process, text.encode(), most, start + seconds)
+            ended = said is not None and _ends(process, start + seconds)
+            output = None if said is None else said.decode(errors="replace")
+            return ScriptRun(output, process.returncode if ended else None, time.monotonic() - start)
 
 
 def _hand_over(ours: socket.socket, sources: Sequence[str]) -> None:
