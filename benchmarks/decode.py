@@ -15,6 +15,7 @@ import torch
 
 from lightrl import Policy, Prompt, TransformersEngine
 from lightrl.policy.characters import ALPHABET, character_tokenizer
+from lightrl.testing import rollouts_with
 
 SIZES = {"1M": (128, 4), "15M": (384, 8)}
 """Width and layers."""
@@ -49,9 +50,8 @@ def build(size: str, vocabulary: int, eos_probability: float, device: str) -> Po
 
 def engine_run(policy: Policy, prompts: list[Prompt], group: int, cap: int) -> Callable[[], int]:
     """Generates with the engine; returns the number of real tokens."""
-    engine = TransformersEngine(max_new_tokens=cap)
-    engine.sync(policy, 0)
-    return lambda: int(engine.generate(prompts, group).response_mask.sum())
+    rollouts = rollouts_with(policy, TransformersEngine(max_new_tokens=cap))
+    return lambda: int(rollouts.rollout(prompts, group).response_mask.sum())
 
 
 def generate_run(policy: Policy, prompts: list[Prompt], group: int, cap: int, device: str) -> Callable[[], int]:

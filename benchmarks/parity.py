@@ -36,10 +36,8 @@ from lightrl import (
     PeriodicReference,
     PolicyOptimization,
     PolicySource,
-    Prompt,
     PromptData,
-    Rollout,
-    Sampling,
+    Request,
     TinyPolicy,
     TransformersEngine,
     ValueHead,
@@ -76,14 +74,11 @@ CASES: dict[str, Callable[[], Algorithm]] = {
 class FirstPolicyEngine(TransformersEngine):
     """Samples from the base policy as it was at the start, so that rounding in training changes no completion."""
 
-    def sync(self, policy: Any, version: int) -> None:
-        super().sync(policy, version)
-        self._version = version
-
-    def generate(self, prompts: Sequence[Prompt], n: int, sampling: Sampling | None = None) -> Rollout:
-        if sampling is None:
-            self._policy = tiny_policy().build()
-        return super().generate(prompts, n, sampling)
+    def submit(self, requests: Sequence[Request]) -> None:
+        # an evaluation samples the policy as it is now
+        if all(request.sampling == self.sampling for request in requests):
+            self._policy, self._model = tiny_policy().build(), None
+        super().submit(requests)
 
 
 class Final(Callback):

@@ -23,6 +23,7 @@ _HOME = {
     "lightrl.types": ["Denominators", "Experience", "Outcome", "PolicyOutput", "Rollout", "ScoredRollout", "TrainingBatch"],
     "lightrl.prompt": ["Prompt"],
     "lightrl.statistic": ["Statistic", "WithStatistics"],
+    "lightrl.environments.by_column": ["EnvironmentByColumn"],
     "lightrl.hookspecs": ["hookimpl"],
     "lightrl.ops.gae": ["generalised_advantages"],
     "lightrl.ops.masked": ["whiten"],

@@ -9,6 +9,7 @@ from lightrl.data.files import DatasetPrompts, JsonLines, Parquet
 from lightrl.data.seeds import EpisodeSeeds
 from lightrl.data.tasks import Addition, DigitSorting, Reversal
 from lightrl.data.unpaired import Unpaired
+from lightrl.environments.by_column import EnvironmentByColumn
 from lightrl.hookspecs import hookimpl
 from lightrl.parts.advantage import GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut
 from lightrl.parts.aggregation import ConstantLength, SequenceMean, SequenceSum, SequenceSumTokenMean, TokenMean
@@ -116,7 +117,7 @@ def lightrl_engines() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_environments() -> list[type[Any]]:
-    return [SingleTurn]
+    return [EnvironmentByColumn, SingleTurn]
 
 
 @hookimpl

@@ -15,11 +15,12 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from lightrl.episode import Episode
 from lightrl.prompt import JSON, Message, Prompt
 from lightrl.statistic import Statistic, Statistics, WithStatistics
 
 __all__ = [
-    "JSON", "Denominators", "Experience", "Message", "Outcome", "PolicyOutput", "Prompt", "Rollout", "Rows", "ScoredRollout", "Statistic",
+    "JSON", "Denominators", "Episode", "Experience", "Message", "Outcome", "PolicyOutput", "Prompt", "Rollout", "Rows", "ScoredRollout", "Statistic",
     "Statistics", "TrainingBatch", "WithStatistics",
 ]  # fmt: skip
 
@@ -109,14 +110,25 @@ class Rollout(Rows):
     group: Tensor
     """`[N]` int64: rows with the same number answer the same draw of a prompt."""
     finish_reason: list[str]
-    """N reasons: `stop` (EOS or a stop string), `length` (cut at the token limit), or the word of an environment."""
+    """N reasons: `stop` (the policy ended its only turn, or the environment the episode), `length` (cut at a token limit), `turns` (at the
+    limit of turns) or `failed` (the environment has failed, so that the row is not scorable)."""
     policy_version: Tensor
     """`[N]` int64: the number of optimizer steps behind the weights that sampled the row."""
     temperature: float
     """The temperature that the logits were divided by; 0 < temperature."""
+    episodes: list[Episode] = field(default_factory=list)
+    """N records of conversations, turns and environments; or none, of rows that no loop has made."""
 
     def __len__(self) -> int:
         return len(self.prompts)
+
+    def episode(self, row: int) -> Episode:
+        """The record of a row; of rows that no loop has made, the prompt and its completion."""
+        if self.episodes:
+            return self.episodes[row]
+        prompt = self.prompts[row]
+        asked = ({"role": "user", "content": prompt.text},) if prompt.text is not None else (prompt.messages or ())
+        return Episode((*asked, {"role": "assistant", "content": self.completions[row]}), turns=1)
 
     @property
     def lengths(self) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from lightning.pytorch import LightningDataModule
@@ -91,7 +92,7 @@ class PromptData(LightningDataModule):
             n: how many for each rank; a sequence gives every rank its own number.
         """
         train = self._sources["train"]
-        prompts = [train.prompt(index) for index in (self._stream or self._open_stream()).draw(n)]
+        prompts = [_of_epoch(train.prompt(index), epoch) for epoch, index in (self._stream or self._open_stream()).draw_in_epochs(n)]
         if train.size is None and self._bound is not None:
             refuse_too_long(prompts, *self._bound)
         return prompts
@@ -228,3 +229,8 @@ class PromptData(LightningDataModule):
         for name, source in (("validation", validation), ("test", test)):
             if source is not None and source.size is None:
                 raise ValueError(f"data.{name} is endless, and an evaluation over it would never end: give a source with a size")
+
+
+def _of_epoch(prompt: Prompt, epoch: int) -> Prompt:
+    # the prompt of the first epoch is as its source has it
+    return replace(prompt, meta={**prompt.meta, "epoch": epoch}) if epoch else prompt

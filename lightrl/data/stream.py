@@ -49,15 +49,19 @@ class PromptStream:
         Raises:
             ValueError: a number is negative, or there are not as many as ranks.
         """
+        return [index for _, index in self.draw_in_epochs(n)]
+
+    def draw_in_epochs(self, n: int | Sequence[int]) -> list[tuple[int, int]]:
+        """As `draw`, each index with the data epoch that it belongs to, 0 for the first and for all of an endless source."""
         counts = [n] * self.world_size if isinstance(n, int) else list(n)
         if min(counts) < 0:
             raise ValueError(f"cannot draw {min(counts)} prompts")
         if len(counts) != self.world_size:
             raise ValueError(f"cannot draw {counts} prompts: {len(counts)} numbers for {self.world_size} ranks")
         start = self.position + sum(counts[: self.rank])
-        indices = [self._index(position) for position in range(start, start + counts[self.rank])]
+        drawn = [self._index(position) for position in range(start, start + counts[self.rank])]
         self._advance(sum(counts))
-        return indices
+        return drawn
 
     def state_dict(self) -> dict[str, JSON]:
         """The position in the order: the data epoch and the global position in it; the same on all ranks."""
@@ -67,11 +71,12 @@ class PromptStream:
         """Go on where `state_dict` was taken."""
         self.epoch, self.position = state["epoch"], state["position"]
 
-    def _index(self, position: int) -> int:
+    def _index(self, position: int) -> tuple[int, int]:
         if self.size is None:
-            return position
+            return 0, position
         epochs, offset = divmod(position, self.size)
-        return self._order_of(self.epoch + epochs, self.size)[offset] if self.shuffle else offset
+        epoch = self.epoch + epochs
+        return epoch, self._order_of(epoch, self.size)[offset] if self.shuffle else offset
 
     def _advance(self, positions: int) -> None:
         self.position += positions

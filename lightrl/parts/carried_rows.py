@@ -7,18 +7,20 @@ from typing import Any
 
 import torch
 
-from lightrl.types import Prompt, ScoredRollout
+from lightrl.types import Episode, Prompt, ScoredRollout
 
 
 def to_state(scored: ScoredRollout) -> dict[str, Any]:
     """Every field by name, prompts as JSON values and tensors on the CPU."""
     state = {f.name: getattr(scored.to("cpu"), f.name) for f in fields(ScoredRollout)}
-    return state | {"prompts": [prompt.to_json() for prompt in scored.prompts]}
+    prompts, episodes = scored.prompts, scored.episodes
+    return state | {"prompts": [prompt.to_json() for prompt in prompts], "episodes": [episode.to_json() for episode in episodes]}
 
 
 def from_state(state: dict[str, Any]) -> ScoredRollout:
     """The inverse of `to_state`."""
-    return ScoredRollout(**state | {"prompts": [Prompt.from_json(prompt) for prompt in state["prompts"]]})
+    prompts, episodes = map(Prompt.from_json, state["prompts"]), map(Episode.from_json, state["episodes"])
+    return ScoredRollout(**state | {"prompts": list(prompts), "episodes": list(episodes)})
 
 
 def trimmed(scored: ScoredRollout) -> ScoredRollout:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from torch import Tensor
@@ -41,14 +41,14 @@ class PolicyWeights(Protocol):
     policy: SampledPolicy
     """The trainer's own modules. An engine that decodes with them says so (`in_process`), and they are whole while it decodes."""
 
+    def whole(self) -> AbstractContextManager[None]:
+        """Within, the trainer's own modules have whole weights on this rank; the core enters it while an `in_process` engine decodes."""
+
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Every tensor by its Hugging Face name, gathered one at a time; to be copied at once. Adapters are added to the weights.
 
         Collective: every rank goes through all of them.
         """
-
-    def save(self, folder: Path) -> None:
-        """Write a Hugging Face folder whole: it stands there complete or not at all. Collective; the first rank writes."""
 
 
 @dataclass(frozen=True)

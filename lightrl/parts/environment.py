@@ -37,7 +37,8 @@ class Environment(Part):
     Each episode has its own copy of the instance that the config describes: what `begin` and `reply` write into `self` belongs to one
     episode. They run in worker processes that are killed when a call takes too long, unless the class says otherwise. The replies of an
     episode are a function of its prompt, its seed and what the policy said, since an episode whose worker was killed by another
-    one is begun again and brought to the same point. `random` and numpy's global generator may be used: each episode has a state of its own.
+    one is begun again and brought to the same point. `random` and numpy's global generator may be used: each episode has a state of
+    its own, unless it runs in an event loop.
 
     An environment that raises, takes too long, or gives a reward that is not finite has failed: the row is not scorable, leaves the
     statistics and the loss, and is counted. It never becomes a reward of 0.
@@ -45,7 +46,7 @@ class Environment(Part):
 
     runs: Runs = "process"
     """Where its episodes run. A class whose calls are quick, always return and never crash sets `inline`."""
-    gives_rewards: ClassVar[bool] = False
+    gives_rewards: bool = False
     """Replies have rewards: `model.rewards` may then be empty."""
     author: ClassVar[str] = "environment"
     """Who answers, in the table of completions."""

@@ -29,6 +29,7 @@ class AdaptedPolicy(Policy):
     it as any other. A state dict holds the adapters and a hash of the base, which comes from its own source again.
     """
 
+    adapted = True
     base_hash: Tensor
     """`[16]` uint8, a hash of the frozen weights."""
 
@@ -66,6 +67,20 @@ class AdaptedPolicy(Policy):
     def merged(self) -> Policy:
         """The base with the adapters added to its weights, without PEFT's layers; this policy is used up."""
         return Policy(self._peft[0].merge_and_unload(), self.tokenizer)
+
+    def hugging_face_tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """As `Policy.hugging_face_tensors`, one adapted weight at a time."""
+        layers = {name: layer for name, layer in self.model.named_modules() if hasattr(layer, "get_delta_weight")}
+        for name, tensor in super().hugging_face_tensors():
+            owner, _, rest = name.partition(".base_layer.")
+            if rest == "weight":
+                layer = layers[owner]
+                added = [layer.get_delta_weight(adapter).to(tensor) for adapter in layer.active_adapters]
+                yield f"{owner}.weight", sum(added, tensor)
+            elif rest:
+                yield f"{owner}.{rest}", tensor
+            elif not any(name.startswith(f"{owner}.") for owner in layers):
+                yield name, tensor
 
     def save(self, folder: str | Path) -> None:
         """Write the adapters (safetensors and their config) and the tokenizer, as PEFT and `SavedAdapters` take them."""

@@ -6,16 +6,29 @@ tokenizer adds the special tokens. Then a completion joins in one of two ways:
 - `encode_sampled`, as a policy would have sampled it: the prompt's tokens, the completion's, EOS.
 - `encode_conversation`, as those read it who are shown a finished conversation: one text, cut into tokens at once.
 
+Control tokens that a prompt or a completion spells are plain text, by `lightrl.policy.plain_text`.
 Which messages of a longer conversation are learnt from is another question: `lightrl.policy.turns`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from lightrl.parts.environment import Said, own_opening
+from lightrl.policy.plain_text import PlainText, plain_text
 from lightrl.policy.tokenizer import Tokenizer
-from lightrl.types import Message, Prompt
+from lightrl.types import JSON, Message, Prompt
+
+
+@dataclass(frozen=True)
+class EncodedTurn:
+    """A text of others in tokens."""
+
+    ids: list[int]
+    """All of them, special ones included."""
+    special: int
+    """How many control tokens the texts spelled, which are plain text in `ids`; those that the chat template wrote are not counted."""
 
 
 @dataclass(frozen=True)
@@ -28,33 +41,56 @@ class EncodedCompletion:
     """Position of the completion's first token; what closes the completion belongs to it."""
     truncated: bool = False
     """Tokens of the prompt were left out."""
+    special: int = 0
+    """How many control tokens prompt and completion spelled, which are plain text in `ids`."""
 
 
-def encode_prompt(tokenizer: Tokenizer, prompt: Prompt) -> list[int]:
-    """Token ids of a prompt: messages through the chat template with the opening of the answer, text as it is.
+def encode_prompt(tokenizer: Tokenizer, prompt: Prompt, ends: Collection[int] = ()) -> EncodedTurn:
+    """A prompt in tokens: messages through the chat template with the opening of the answer, text as it is.
 
     Args:
         tokenizer: of the policy that answers.
         prompt: to be answered.
+        ends: ids that end a completion.
 
     Raises:
         ValueError: the prompt has messages and the tokenizer no chat template, or it encodes to nothing.
     """
-    if prompt.text is not None:
-        ids = tokenizer.encode(prompt.text)
+    return encode_opening(tokenizer, plain_text(tokenizer, ends), own_opening(prompt), f"prompt {prompt.id!r}")
+
+
+def encode_opening(tokenizer: Tokenizer, plain: PlainText, said: Said, whose: str, tools: Sequence[JSON] = ()) -> EncodedTurn:
+    """A text or messages that the policy is to answer, in tokens.
+
+    Args:
+        tokenizer: of the policy.
+        plain: of the same tokenizer.
+        said: the opening.
+        whose: names it in errors.
+        tools: schemas that the chat template shows.
+
+    Raises:
+        ValueError: messages without a chat template, or no token.
+    """
+    if isinstance(said, str):
+        ids, special = plain.read(plain.said(said), add=True)[0], plain.count(said)
     elif not tokenizer.chat_template:
         raise no_template(
-            prompt, "the tokenizer", "give the prompt source a text field instead of messages, or the tokenizer a chat_template"
+            whose, "the tokenizer", "give the prompt source a text field instead of messages, or the tokenizer a chat_template"
         )
     else:
-        text = render(tokenizer, prompt.messages or (), opened=True)
-        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        masked = plain.mask([list(said), list(tools)])
+        messages, shown = masked.value
+        text = render(tokenizer, messages, opened=True, tools=shown)
+        ids, special = plain.read(plain.written(text, masked.hidden))[0], masked.special
     if not ids:
-        raise ValueError(f"prompt {prompt.id!r} encodes to no token: the policy needs at least one to begin from")
-    return list(ids)
+        raise ValueError(f"{whose} encodes to no token: the policy needs at least one to begin from")
+    return EncodedTurn(ids, special)
 
 
-def encode_sampled(tokenizer: Tokenizer, prompt: Prompt, completion: str, end: int | None) -> EncodedCompletion:
+def encode_sampled(
+    tokenizer: Tokenizer, prompt: Prompt, completion: str, end: int | None, ends: Collection[int] = ()
+) -> EncodedCompletion:
     """A prompt and a completion as the policy would have sampled it: no token reaches over the place where they meet.
 
     Args:
@@ -62,13 +98,15 @@ def encode_sampled(tokenizer: Tokenizer, prompt: Prompt, completion: str, end: i
         prompt: that was answered.
         completion: the answer, without EOS.
         end: EOS; None for a completion that was cut off.
+        ends: ids that end a completion.
 
     Raises:
         ValueError: the prompt cannot be encoded, see `encode_prompt`.
     """
-    asked = encode_prompt(tokenizer, prompt)
-    said = tokenizer(completion, add_special_tokens=False, verbose=False)["input_ids"]
-    return EncodedCompletion([*asked, *said, *([] if end is None else [end])], len(asked))
+    plain, asked = plain_text(tokenizer, ends), encode_prompt(tokenizer, prompt, ends)
+    said = plain.read(plain.said(completion))[0]
+    ids = [*asked.ids, *said, *([] if end is None else [end])]
+    return EncodedCompletion(ids, len(asked.ids), special=asked.special + plain.count(completion))
 
 
 def encode_conversation(tokenizer: Tokenizer, prompt: Prompt, completion: str) -> EncodedCompletion:
@@ -85,46 +123,41 @@ def encode_conversation(tokenizer: Tokenizer, prompt: Prompt, completion: str) -
     Raises:
         ValueError: a conversation, and no chat template; or there is no token at all.
     """
+    plain = plain_text(tokenizer)
     if tokenizer.chat_template:
         asked = list(prompt.messages or ({"role": "user", "content": prompt.text or ""},))
-        text = render(tokenizer, [*asked, {"role": "assistant", "content": completion}])
+        masked = plain.mask([*asked, {"role": "assistant", "content": completion}])
+        text, special = render(tokenizer, masked.value), masked.special
         # some templates open the answer with more than they write in front of a given one
-        boundary = first_difference(text, render(tokenizer, asked, opened=True))
+        boundary = first_difference(text, render(tokenizer, masked.value[:-1], opened=True))
+        ids, offsets = plain.read(plain.written(text, masked.hidden))
     elif prompt.text is None:
-        raise no_template(prompt, "the reward model's tokenizer", "give RewardModel a chat_template, or the prompt source a text field")
+        remedy = "give RewardModel a chat_template, or the prompt source a text field"
+        raise no_template(f"prompt {prompt.id!r}", "the reward model's tokenizer", remedy)
     else:
         text, boundary = prompt.text + completion, len(prompt.text)
-    ids, offsets = tokenize(tokenizer, text, special=not tokenizer.chat_template)
+        special = plain.count(text)
+        ids, offsets = plain.read(plain.said(text), add=True)
     if not ids:
         raise ValueError(f"prompt {prompt.id!r} and its completion have no token: a reward model needs at least one")
     bos = tokenizer.bos_token_id
     if bos is not None and ids[:2] == [bos, bos]:
         ids, offsets = ids[1:], offsets[1:]
     # of an empty completion that nothing closes only the last token is left
-    return EncodedCompletion(ids, next((i for i, (_, end) in enumerate(offsets) if end > boundary), len(ids) - 1))
+    response = next((i for i, (_, end) in enumerate(offsets) if end > boundary), len(ids) - 1)
+    return EncodedCompletion(ids, response, special=special)
 
 
-def render(tokenizer: Tokenizer, messages: Sequence[Message], opened: bool = False) -> str:
+def render(tokenizer: Tokenizer, messages: Sequence[Message], opened: bool = False, tools: Sequence[JSON] = ()) -> str:
     """Messages as one text, by the chat template.
 
     Args:
         tokenizer: with a chat template.
         messages: the conversation.
         opened: with the opening of an answer, as for sampling.
+        tools: schemas that the chat template shows.
     """
-    return tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=opened)
-
-
-def tokenize(tokenizer: Tokenizer, text: str, special: bool) -> tuple[list[int], list[tuple[int, int]]]:
-    """The ids of a text, and which characters each stands for, from the first to before the last.
-
-    Args:
-        tokenizer: fast.
-        text: of any length.
-        special: the tokenizer adds its special tokens; a template has written them itself.
-    """
-    encoding = tokenizer(text, add_special_tokens=special, return_offsets_mapping=True, verbose=False)
-    return list(encoding["input_ids"]), list(encoding["offset_mapping"])
+    return tokenizer.apply_chat_template(list(messages), tools=list(tools) or None, tokenize=False, add_generation_prompt=opened)
 
 
 def first_difference(one: str, other: str) -> int:
@@ -146,12 +179,12 @@ def must_be_fast(tokenizer: Tokenizer, remedy: str) -> None:
         raise ValueError(f"{type(tokenizer).__name__} does not tell which characters a token stands for: {remedy}")
 
 
-def no_template(prompt: Prompt, whose: str, remedy: str) -> ValueError:
-    """The error of a prompt with messages, which no chat template can make a text of.
+def no_template(what: str, whose: str, remedy: str) -> ValueError:
+    """The error of messages that no chat template can make a text of.
 
     Args:
-        prompt: with messages.
+        what: names the messages, such as a prompt with its id.
         whose: the tokenizer without a template.
         remedy: to be done about it.
     """
-    return ValueError(f"prompt {prompt.id!r} is a conversation, but {whose} has no chat template: {remedy}")
+    return ValueError(f"{what} is a conversation, but {whose} has no chat template: {remedy}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,9 @@ PROBE_TOLERANCE = 1e-3
 
 class Policy(nn.Module):
     """A causal LM and its tokenizer, with log-probs computed for sampled tokens only."""
+
+    adapted: bool = False
+    """Adapters learn in its layers, and their base does not."""
 
     def __init__(self, model: PreTrainedModel, tokenizer: Tokenizer) -> None:
         """
@@ -59,7 +62,7 @@ class Policy(nn.Module):
         Raises:
             ValueError: the prompt has messages and the tokenizer no chat template, or it encodes to nothing.
         """
-        return encode_prompt(self.tokenizer, prompt)
+        return encode_prompt(self.tokenizer, prompt, self.eos_token_ids).ids
 
     def encode_completion(self, prompt: Prompt, completion: str) -> EncodedCompletion:
         """Prompt, completion and EOS, as the policy would have sampled them; of any length.
@@ -67,7 +70,7 @@ class Policy(nn.Module):
         Raises:
             ValueError: the prompt cannot be encoded, see `encode`.
         """
-        return encode_sampled(self.tokenizer, prompt, completion, self.eos_token_id)
+        return encode_sampled(self.tokenizer, prompt, completion, self.eos_token_id, self.eos_token_ids)
 
     @property
     def eos_token_id(self) -> int:
@@ -131,6 +134,15 @@ class Policy(nn.Module):
     def merged(self) -> Policy:
         """The policy as one causal LM, adapters (if it had any) added to its weights."""
         return self
+
+    def hugging_face_tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Parameters and persistent buffers by the names that transformers gives them; what is tied comes once.
+
+        Adapters are added to the weights that they adapt, which must be whole for that.
+        """
+        yield from self.model.named_parameters()
+        kept = self.model.state_dict(keep_vars=True).keys()
+        yield from ((name, buffer) for name, buffer in self.model.named_buffers() if name in kept)
 
     def _from_full_logits(
         self, input_ids: Tensor, mask: Tensor, temperature: float, entropy: bool, critic: nn.Module | None, **places: Tensor

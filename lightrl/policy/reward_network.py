@@ -70,7 +70,8 @@ class RewardNetwork(nn.Module):
             ValueError: the prompt has messages and the policy's tokenizer no chat template.
         """
         if prompt.messages is not None and not self._takes_messages:
-            raise no_template(prompt, "the tokenizer", "give the prompt source chat: false, or the policy a chat_template")
+            remedy = "give the prompt source chat: false, or the policy a chat_template"
+            raise no_template(f"prompt {prompt.id!r}", "the tokenizer", remedy)
         return encode_conversation(self.tokenizer, prompt, completion).ids
 
     def forward(self, input_ids: Tensor, last: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol, TypedDict
 
-from lightrl.types import Message
+from lightrl.types import JSON, Message
 
 
 class Encoding(TypedDict):
@@ -16,6 +16,40 @@ class Encoding(TypedDict):
     """Their ids."""
     offset_mapping: list[tuple[int, int]]
     """The first character of each token, and one more than its last; there only if it was asked for."""
+
+
+class AddedToken(Protocol):
+    """A token beside the vocabulary; written with `str`."""
+
+    special: bool
+    """It controls: it opens or closes something, and is left out of decoded text."""
+
+
+class BackendEncoding(Protocol):
+    """A text in tokens, as `tokenizers` gives it."""
+
+    ids: list[int]
+    offsets: list[tuple[int, int]]
+    """As `offset_mapping` of `Encoding`."""
+
+
+class Backend(Protocol):
+    """A `tokenizers.Tokenizer`."""
+
+    def to_str(self) -> str:
+        """The text of `tokenizer.json`."""
+
+    def from_str(self, json: str) -> Backend:
+        """Another one, of such a text."""
+
+    def no_truncation(self) -> None:
+        """Cut nothing off."""
+
+    def no_padding(self) -> None:
+        """Fill nothing up."""
+
+    def encode(self, sequence: str, *, add_special_tokens: bool = True) -> BackendEncoding:
+        """The tokens of a text."""
 
 
 class Tokenizer(Protocol):
@@ -34,8 +68,12 @@ class Tokenizer(Protocol):
     """The special tokens by their roles; templates know them by these names."""
 
     @property
-    def added_tokens_decoder(self) -> Mapping[int, object]:
+    def added_tokens_decoder(self) -> Mapping[int, AddedToken]:
         """The tokens beside the vocabulary by their ids; each is written with `str`."""
+
+    @property
+    def backend_tokenizer(self) -> Backend:
+        """The tokenizer of `tokenizers` in it; only if it is fast."""
 
     def __len__(self) -> int: ...
 
@@ -59,7 +97,14 @@ class Tokenizer(Protocol):
     def get_chat_template(self) -> str:
         """The template that is used for messages without tools."""
 
-    def apply_chat_template(self, conversation: Sequence[Message], *, add_generation_prompt: bool = False, tokenize: Literal[False]) -> str:
+    def apply_chat_template(
+        self,
+        conversation: Sequence[Message],
+        tools: list[JSON] | None = None,
+        *,
+        add_generation_prompt: bool = False,
+        tokenize: Literal[False],
+    ) -> str:
         """Messages as one text."""
 
     def save_pretrained(self, save_directory: str | Path) -> object:

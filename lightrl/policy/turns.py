@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from lightrl.policy.encoding import first_difference, must_be_fast, render, tokenize
+from lightrl.policy.encoding import first_difference, must_be_fast, render
+from lightrl.policy.plain_text import plain_text
 from lightrl.policy.tokenizer import Tokenizer
 from lightrl.types import Message
 
@@ -21,6 +22,8 @@ class Turns:
     """All of them, as the template writes the conversation, and EOS at the end where it writes none."""
     written: dict[int, range]
     """Per message of the assistant: the positions of its tokens, the EOS that ends it included."""
+    special: int = 0
+    """How many control tokens the messages spelled, which are plain text in `ids`."""
 
 
 def tokenize_turns(tokenizer: Tokenizer, messages: Sequence[Message], wanted: Collection[int], ends: Collection[int], eos: int) -> Turns:
@@ -40,13 +43,16 @@ def tokenize_turns(tokenizer: Tokenizer, messages: Sequence[Message], wanted: Co
         ValueError: no chat template, a tokenizer that is not fast, or a template by which a wanted turn cannot be found.
     """
     _must_have_template(tokenizer)
-    text, spans = _marked(tokenizer, messages) if _MARKED.search(tokenizer.get_chat_template()) else _between(tokenizer, messages, wanted)
-    ids, offsets = tokenize(tokenizer, text, special=False)
+    plain = plain_text(tokenizer, ends)
+    masked = plain.mask(list(messages))
+    marked = _MARKED.search(tokenizer.get_chat_template())
+    text, spans = _marked(tokenizer, masked.value) if marked else _between(tokenizer, masked.value, wanted)
+    ids, offsets = plain.read(plain.written(text, masked.hidden))
     if not set(ids) & set(ends):
         ids.append(eos)
         offsets.append((len(text), len(text) + 1))
         spans = {turn: (start, end + (end == len(text))) for turn, (start, end) in spans.items()}
-    return Turns(ids, {turn: _through_eos(_covered(offsets, *spans[turn]), ids, ends) for turn in wanted})
+    return Turns(ids, {turn: _through_eos(_covered(offsets, *spans[turn]), ids, ends) for turn in wanted}, masked.special)
 
 
 def _marked(tokenizer: Tokenizer, messages: Sequence[Message]) -> tuple[str, dict[int, tuple[int, int]]]:

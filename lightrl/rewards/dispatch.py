@@ -12,7 +12,8 @@ from aiolimiter import AsyncLimiter
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exception, wait_random_exponential
 
 from lightrl.parts.async_reward import AsyncReward
-from lightrl.rewards.row_call import Answer, Call, describe
+from lightrl.rewards.row_call import Answer, Call
+from lightrl.workers.calls import describe
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Bounds of the random pause before another attempt: up to the first, then up to twice as much each time."""

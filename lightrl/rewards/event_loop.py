@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-import time
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -13,9 +10,8 @@ from typing import Any
 from lightrl.parts.async_reward import AsyncReward
 from lightrl.rewards.dispatch import Dispatcher
 from lightrl.rewards.row_call import Answer, Call
+from lightrl.workers.loop_thread import LoopThread
 
-CHECK_S = 0.1
-"""Seconds between two checks that the loop still runs."""
 PATIENCE = 5.0
 """Seconds that a reward may take to close, and that a loop may stand still beyond a call's time limit."""
 
@@ -62,61 +58,27 @@ class _Waiting:
     def __init__(self, runner: AsyncRunner, loop: _Loop, calls: Sequence[Call]) -> None:
         self._runner, self._loop = runner, loop
         self._answers: list[Answer | None] = [None] * len(calls)
-        self._future: Future[Any] = asyncio.run_coroutine_threadsafe(loop.dispatcher.answer(calls, self._answers), loop.loop)
+        self._future: Future[Any] = loop.thread.run(loop.dispatcher.answer(calls, self._answers))
 
     def result(self) -> list[Answer]:
         limit = self._loop.reward.timeout_s + PATIENCE
+        if not self._loop.thread.wait(self._future, limit):
+            self._runner.abandon(self._loop)
         stuck = Answer(error=f"score() has blocked its event loop for {limit:g} s: it must await, not wait", late=True)
-        try:
-            while not self._future.done():
-                try:
-                    self._future.result(CHECK_S)
-                except TimeoutError:
-                    if not self._future.done() and self._loop.still_for() > limit:
-                        self._runner.abandon(self._loop)
-                        return [answer or stuck for answer in self._answers]
-            self._future.result()
-        except BaseException:
-            self._future.cancel()
-            raise
         return [answer or stuck for answer in self._answers]
 
 
 class _Loop:
-    """A thread that runs an event loop, and the dispatcher that all its calls share."""
+    """An event loop in a thread, and the dispatcher that all its calls share."""
 
     def __init__(self, reward: AsyncReward) -> None:
-        self.reward, self.loop = reward, asyncio.new_event_loop()
-        self.dispatcher = Dispatcher(reward)
-        self._ran_at = time.monotonic()
-        self.loop.call_soon(self._note)
-        self._thread = threading.Thread(target=self.loop.run_forever, name="reward loop", daemon=True)
-        self._thread.start()
-
-    def still_for(self) -> float:
-        """Seconds since the loop was last seen running."""
-        return time.monotonic() - self._ran_at
+        self.reward, self.dispatcher = reward, Dispatcher(reward)
+        self.thread = LoopThread("reward loop", self.dispatcher.close)
 
     def close(self) -> None:
-        """Close the reward and end the loop; one that stands still is not waited for long."""
-        if self.loop.is_running() and self.still_for() < PATIENCE:
-            asyncio.run_coroutine_threadsafe(self.reward.close(), self.loop).result(PATIENCE)
-        self.end()
-        self._thread.join(PATIENCE)
+        """Close the reward and end the loop."""
+        self.thread.close(self.reward.close, PATIENCE)
 
     def end(self) -> None:
         """Cancel the calls under way and stop the loop, as soon as it runs."""
-        if self.loop.is_running():
-            asyncio.run_coroutine_threadsafe(self._end(), self.loop)
-
-    async def _end(self) -> None:
-        self.dispatcher.close()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        self.loop.call_soon(self.loop.stop)
-
-    def _note(self) -> None:
-        self._ran_at = time.monotonic()
-        self.loop.call_later(CHECK_S, self._note)
+        self.thread.end()

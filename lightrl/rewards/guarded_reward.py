@@ -6,11 +6,11 @@ import time
 
 from lightrl.parts.base import Part
 from lightrl.parts.reward import BatchReward, Reward, RowReward
-from lightrl.rewards.budget import ErrorBudget
 from lightrl.rewards.gates import behind
 from lightrl.rewards.reward_calls import BatchCall, Begun, RowCalls
 from lightrl.rewards.reward_scores import RewardScores, filled_in, from_answers
 from lightrl.types import Rollout
+from lightrl.workers.error_budget import ErrorBudget
 
 
 class GuardedReward:
@@ -32,7 +32,7 @@ class GuardedReward:
                 f"reward {name!r} ({type(reward).__name__}) keeps state, and each of its worker processes would have a copy of its own: "
                 'set runs = "inline" in the class if it is quick and always returns, or runs: inline in the config'
             )
-        self.name, self.reward, self.budget = name, reward, ErrorBudget(reward)
+        self.name, self.reward, self.budget = name, reward, ErrorBudget(reward, "completions")
         self.calls = RowCalls(name, reward) if isinstance(reward, RowReward) else BatchCall(name, reward)
 
     def submit(self, rollout: Rollout, gate: RewardScores | None) -> PendingScores:

@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from lightrl.parts.function import Function
 from lightrl.parts.reward import RowReward
-from lightrl.rewards.row_call import Answer, Call
-from lightrl.rewards.worker_process import ForkServer, Worker
+from lightrl.rewards.row_call import Answer, Call, RowPerformer
+from lightrl.workers.program import WorkerProgram
+from lightrl.workers.worker_process import Worker
+from lightrl.workers.worker_source import WorkerSource
 
 LARGEST_CHUNK = 64
 """Calls that a worker takes at a time; few enough that none waits long behind another's."""
@@ -73,10 +76,7 @@ class _WorkerThreads:
     def __init__(self, reward: RowReward) -> None:
         self._reward = reward
         self._tasks: queue.SimpleQueue[tuple[list[Call], Future[list[Answer]]] | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._server: ForkServer | None = None
-        self._closed = False
-        self._failure: RuntimeError | None = None
+        self.workers = WorkerSource(_program(reward))
         # daemons, so that an interrupted program need not wait for a worker's time to be up
         for number in range(reward.workers):
             threading.Thread(target=self._serve, name=f"reward worker {number}", daemon=True).start()
@@ -87,12 +87,9 @@ class _WorkerThreads:
         return future
 
     def close(self) -> None:
-        self._closed = True
         for _ in range(self._reward.workers):
             self._tasks.put(None)
-        with self._lock:
-            if self._server is not None:
-                self._server.close()
+        self.workers.close()
 
     def _serve(self) -> None:
         worker: Worker | None = None
@@ -103,38 +100,19 @@ class _WorkerThreads:
             answers: list[Answer] = []
             try:
                 while True:
-                    worker = self._ready(worker)
+                    worker = self.workers.ready(worker)
                     if len(answers) == len(calls):
                         break
-                    answers += worker.answers(calls[len(answers) :], self._reward.timeout_s)
+                    given = worker.answers(calls[len(answers) :], self._reward.timeout_s)
+                    answers += [Answer(answer.value, answer.error, answer.late) for answer in given]
             except BaseException as error:
                 worker = None
                 future.set_exception(error)
             else:
                 future.set_result(answers)
 
-    def _ready(self, worker: Worker | None) -> Worker:
-        if worker is not None and worker.alive:
-            return worker
-        server = self._standing(None)
-        try:
-            return server.fork()
-        except (EOFError, OSError):
-            # something has killed the server, a memory watchdog perhaps: one more is tried
-            return self._standing(server).fork()
-        except RuntimeError as error:
-            self._failure = error
-            raise
 
-    def _standing(self, fallen: ForkServer | None) -> ForkServer:
-        """The server; a new one if there is none, or if the given one has fallen."""
-        with self._lock:
-            if self._closed:
-                raise RuntimeError("the reward's workers were closed")
-            if self._failure is not None:
-                raise self._failure
-            if self._server is None or self._server is fallen:
-                if fallen is not None:
-                    fallen.close()
-                self._server = ForkServer(self._reward)
-            return self._server
+def _program(reward: RowReward) -> WorkerProgram:
+    # a plain function is named by its path, which is all that is pickled of it
+    modules = [reward.path.rpartition(".")[0]] if isinstance(reward, Function) else []
+    return WorkerProgram(RowPerformer(reward), reward, "reward", "set runs: inline", reward.memory_mb, modules)

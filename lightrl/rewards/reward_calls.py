@@ -10,8 +10,9 @@ from lightrl.parts.reward import BatchReward, RowReward
 from lightrl.rewards.cache import ScoreCache
 from lightrl.rewards.inline import InlineRunner
 from lightrl.rewards.reward_scores import RewardScores, all_failed, from_answers, from_tensor
-from lightrl.rewards.row_call import Answer, Call, Runner, calls_of, describe, named_arguments
+from lightrl.rewards.row_call import Answer, Call, Runner, calls_of, named_arguments
 from lightrl.types import Rollout
+from lightrl.workers.calls import describe
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class RowCalls:
 
     def begin(self, rollout: Rollout) -> Begun:
         """Begin with the rows of a rollout."""
-        calls = calls_of(self._names, rollout.prompts, rollout.completions)
+        calls = calls_of(self._names, rollout)
         if self._cache is None:
             pending = self._runner.submit(calls)
             return Begun(lambda: from_answers(self._name, pending.result(), rollout))

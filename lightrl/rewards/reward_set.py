@@ -14,7 +14,7 @@ from lightrl.parts.reward import BatchReward, Reward, RowReward
 from lightrl.rewards.components import on_tokens, shares
 from lightrl.rewards.gates import row_values, stages
 from lightrl.rewards.guarded_reward import GuardedReward
-from lightrl.rewards.row_call import RESERVED, named_arguments
+from lightrl.rewards.row_call import FACTS, RESERVED, named_arguments
 from lightrl.rewards.scoring import Scoring
 from lightrl.types import JSON, Rollout, ScoredRollout, Statistics
 
@@ -59,6 +59,11 @@ class RewardSet:
         for name, reward in self.rewards.items():
             wanted = (named_arguments(reward) or {}) if isinstance(reward, RowReward) else {}
             for argument, required in wanted.items():
+                if argument in FACTS & columns:
+                    raise ValueError(
+                        f"reward {name!r} ({type(reward).__name__}) wants the argument {argument!r}, which is both a fact of the episode and "
+                        "a column of the data: rename the column in the prompt source"
+                    )
                 if required and argument not in RESERVED | columns:
                     raise ValueError(
                         f"reward {name!r} ({type(reward).__name__}) wants the argument {argument!r}, which is neither prompt, completion, "

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import inspect
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lightrl.parts.function import accepted_names
 from lightrl.parts.reward import RowReward
 from lightrl.prompt import Prompt
+from lightrl.workers import calls
+from lightrl.workers.calls import describe
+
+if TYPE_CHECKING:
+    # worker processes import this module, and most of them have no use for torch
+    from lightrl.types import Rollout
 
 BY_POSITION = 2
 """`RowReward.score` takes prompt and completion by position, whatever a subclass calls them."""
-RESERVED = frozenset({"prompt", "completion", "answer"})
+FACTS = frozenset({"messages", "turns", "finish_reason", "state"})
+"""Names of arguments that tell of the episode: the whole conversation, the number of the policy's turns, why it ended, and what the
+environment told last."""
+RESERVED = frozenset({"prompt", "completion", "answer"}) | FACTS
 """Names of arguments that every reward may have without a column."""
 
 
@@ -26,7 +34,7 @@ class Call(NamedTuple):
     completion: str
     """The policy's answer."""
     columns: dict[str, Any]
-    """`answer` and the other columns that the reward names."""
+    """`answer`, the other columns and the facts of the episode that the reward names."""
 
 
 @dataclass(frozen=True)
@@ -63,24 +71,35 @@ class Runner(Protocol):
         """End everything that was started; a later `submit` starts it again."""
 
 
-def calls_of(names: dict[str, bool] | None, prompts: Sequence[Prompt], completions: Sequence[str]) -> list[Call]:
+def calls_of(names: dict[str, bool] | None, rollout: Rollout) -> list[Call]:
     """One call per row.
 
     Args:
-        names: the arguments that the reward takes by name; None: any.
-        prompts: N.
-        completions: N.
+        names: the arguments that the reward takes by name; None: any column, and no facts of the episode.
+        rollout: N rows.
     """
     of_prompt: dict[int, dict[str, Any]] = {}
-    calls = []
-    for prompt, completion in zip(prompts, completions, strict=True):
+    facts = FACTS & frozenset(names or ())
+    made = []
+    for row, (prompt, completion) in enumerate(zip(rollout.prompts, rollout.completions, strict=True)):
         columns = of_prompt.get(id(prompt))
         if columns is None:
             every = {**prompt.columns, "answer": prompt.answer}
             columns = {k: v for k, v in every.items() if k not in ("prompt", "completion") and (names is None or k in names)}
             of_prompt[id(prompt)] = columns
-        calls.append(Call(prompt, completion, columns))
-    return calls
+        made.append(Call(prompt, completion, {**columns, **_told(rollout, row, facts)} if facts else columns))
+    return made
+
+
+def _told(rollout: Rollout, row: int, facts: frozenset[str]) -> dict[str, Any]:
+    episode = rollout.episode(row)
+    every = {
+        "messages": list(episode.messages),
+        "turns": episode.turns,
+        "finish_reason": rollout.finish_reason[row],
+        "state": dict(episode.state),
+    }
+    return {name: every[name] for name in facts}
 
 
 def named_arguments(reward: RowReward) -> dict[str, bool] | None:
@@ -102,9 +121,17 @@ def perform(reward: RowReward, call: Call) -> Answer:
         return Answer(error=describe(error))
 
 
-def describe(error: BaseException) -> str:
-    """The exception in one line, with the file and line that raised it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
-    message = str(error).strip().splitlines()
-    return f"{type(error).__name__}{': ' + message[0] if message else ''}{place}"
+class RowPerformer:
+    """Makes the calls of a reward in a worker process."""
+
+    def __init__(self, reward: RowReward) -> None:
+        """
+        Args:
+            reward: to be called.
+        """
+        self._reward = reward
+
+    def perform(self, call: Call) -> calls.Answer:
+        """Make one call."""
+        answer = perform(self._reward, call)
+        return calls.Answer(answer.score.tolist() if hasattr(answer.score, "tolist") else answer.score, answer.error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import fields
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from lightrl.rewards.guarded_reward import GuardedReward, PendingScores
-from lightrl.rewards.reward_scores import RewardScores
+from lightrl.rewards.reward_scores import RewardScores, filled_in
 from lightrl.types import Outcome, Rollout, ScoredRollout, Statistic, Statistics
 
 log = logging.getLogger(__name__)
@@ -34,7 +35,11 @@ class Scoring:
             weights: of each reward.
             rollout: N rows.
         """
-        self._guarded, self._stages, self._weights, self._rollout = guarded, stages, weights, rollout
+        self._guarded, self._stages, self._weights, self._whole = guarded, stages, weights, rollout
+        failed = [i for i, episode in enumerate(rollout.episodes) if episode.failure is not None]
+        # nothing can be said of a row whose environment has failed
+        self._asked = torch.tensor(sorted(set(range(len(rollout))) - set(failed)), dtype=torch.long, device=rollout.group.device)
+        self._rollout = rollout.select(self._asked) if failed else rollout
         self._pending: dict[str, PendingScores] = {}
         self._results: dict[str, RewardScores] = {}
         self._submit(stages[0])
@@ -52,18 +57,27 @@ class Scoring:
         for stage in self._stages:
             self._submit([name for name in stage if name not in self._pending])
             self._results |= {name: self._pending[name].result() for name in stage}
-        results = {name: self._results[name] for name in self._guarded}
-        self._log_failures(results)
+        self._log_failures({name: self._results[name] for name in self._guarded})
+        results = {name: self._of_all_rows(self._results[name]) for name in self._guarded}
         weighted = [results[name].outcome for name, weight in self._weights.items() if weight != 0]
-        nothing = torch.zeros(len(self._rollout), dtype=torch.bool, device=self._rollout.group.device)
+        nothing = torch.zeros(len(self._whole), dtype=torch.bool, device=self._whole.group.device)
         answered = torch.stack([nothing, *(_is(outcome, ANSWERED) for outcome in weighted)]).any(0)
         failed = torch.stack([nothing, *(_is(outcome, FAILED) for outcome in weighted)]).any(0)
         return ScoredRollout(
-            **{f.name: getattr(self._rollout, f.name) for f in fields(Rollout)},
+            **{f.name: getattr(self._whole, f.name) for f in fields(Rollout)},
             reward_parts={name: result.part for name, result in results.items()},
             outcomes={name: result.outcome for name, result in results.items()},
             scorable=answered & ~failed,
         )
+
+    def _of_all_rows(self, own: RewardScores) -> RewardScores:
+        rows = len(self._whole)
+        if len(self._asked) == rows:
+            return own
+        device = self._whole.group.device
+        nothing = torch.full((rows,), math.nan, device=device)
+        abstained = torch.full((rows,), int(Outcome.ABSTAINED), device=device)
+        return filled_in(own, self._asked, RewardScores(nothing, abstained, [None] * rows), self._whole.response_mask)
 
     @property
     def failures(self) -> dict[str, list[str | None]]:

@@ -41,6 +41,11 @@ class GrowingLayer(DynamicLayer):
         super().reorder_cache(beam_idx)
         self._room = 0
 
+    def restore(self, keys: Tensor, values: Tensor) -> None:
+        """Begin with these `[n, heads, length, width]` keys and values, computed before."""
+        self.lazy_initialization(keys, values)
+        self.keys, self.values, self._room = keys, values, 0
+
     def _enlarge(self, least: int) -> None:
         self._room = max(least, ROOM, self.keys.shape[-2] // 2)
         self._key_buffer = _with_room(self.keys, self._room)
@@ -61,6 +66,11 @@ def growing_cache(config: PreTrainedConfig) -> Cache:
 def takes_padding(cache: Cache) -> bool:
     """Prompts of different lengths can share it: no layer carries a state over the padding or counts positions in blocks."""
     return all(type(layer) in (GrowingLayer, DynamicSlidingWindowLayer, DummyLayer) for layer in cache.layers)
+
+
+def takes_gaps(cache: Cache) -> bool:
+    """Rows can be taken out and put together again with gaps in them: no layer counts the positions between two tokens."""
+    return all(type(layer) in (GrowingLayer, DummyLayer) for layer in cache.layers)
 
 
 def _with_room(states: Tensor, room: int) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -19,29 +20,20 @@ UNIFORMS_AT_ONCE = 64
 """Random numbers made ahead for each row."""
 
 
-@dataclass
-class DecodedTokens:
-    """The sampled tokens of n rows."""
+@dataclass(frozen=True)
+class DecodedRow:
+    """A row that has left the batch."""
 
-    tokens: Tensor
-    """`[n, T]` int64; anything where `mask` is False."""
-    logprobs: Tensor
-    """`[n, T]` f32."""
-    mask: Tensor
-    """`[n, T]` bool, a prefix of each row: its tokens."""
-    stopped: Tensor
-    """`[n]` bool: ended by EOS or a stop string; the others at their limit."""
-
-
-@dataclass
-class _Segment:
-    """The steps during which the batch held the same rows."""
-
-    rows: Tensor
-    begin: int
-    tokens: list[Tensor]
-    logprobs: list[Tensor]
-    alive: list[Tensor]
+    row: int
+    """Its number, 0 to n - 1."""
+    place: int
+    """Its number in the batch that it leaves, which the model still knows."""
+    tokens: list[int]
+    """The sampled ids, the closing one included."""
+    logprobs: list[float]
+    """One per token."""
+    stopped: bool
+    """Ended by EOS or a stop string, and not by its limit."""
 
 
 class Decoding:
@@ -57,42 +49,39 @@ class Decoding:
         """
         self._model, self._sampling, self._eos, self._stops = model, sampling, eos, stops
 
-    def run(self, prompts: list[list[int]], repeats: int, seeds: Tensor, limits: Tensor) -> DecodedTokens:
-        """DecodedTokens of every row.
+    def run(self, logits: Tensor, seeds: Tensor, limits: Tensor) -> Iterator[list[DecodedRow]]:
+        """The rows as they leave the batch.
 
         Args:
-            prompts: token ids of B prompts.
-            repeats: rows per prompt; n = B * repeats.
+            logits: `[n, V]` of the first tokens.
             seeds: `[n]` int64, of each row's random numbers.
             limits: `[n]` int64, the most tokens each row may get; at least 1.
         """
         rows = torch.arange(len(seeds), device=seeds.device)
         stopped = torch.zeros_like(rows, dtype=torch.bool)
         alive, uniform = ~stopped, uniforms(seeds, 0, UNIFORMS_AT_ONCE)
-        segments = [_Segment(rows, 0, [], [], [])]
-        logits = self._model.prefill(prompts, repeats)
+        sampled = _SampledTokens(rows)
         step, waste = 0, 0
         while True:
-            segment = segments[-1]
             tokens, logprobs = self._draw(logits, uniform[:, step % UNIFORMS_AT_ONCE])
-            segment.tokens.append(tokens)
-            segment.logprobs.append(logprobs)
-            segment.alive.append(alive)
+            sampled.add(tokens, logprobs, alive)
             step += 1
-            ended = self._ended(tokens, segment.rows, alive)
-            stopped[segment.rows] |= ended
-            alive = alive & ~ended & (limits[segment.rows] > step)
+            ended = self._ended(tokens, sampled.rows, alive)
+            stopped[sampled.rows] |= ended
+            alive = alive & ~ended & (limits[sampled.rows] > step)
             remaining = int(alive.sum())
             if not remaining:
-                return _joined(segments, stopped, step)
+                yield sampled.leaving(~alive, stopped)
+                return
             waste += len(alive) - remaining
             if waste >= COMPACTION_COST * remaining:
+                yield sampled.leaving(~alive, stopped)
                 kept = alive.nonzero()[:, 0]
                 self._model.keep(kept)
-                segments.append(_Segment(segment.rows[kept], step, [], [], []))
+                sampled.keep(kept)
                 tokens, alive, uniform, waste = tokens[kept], alive[kept], uniform[kept], 0
             if step % UNIFORMS_AT_ONCE == 0:
-                uniform = uniforms(seeds[segments[-1].rows], step, UNIFORMS_AT_ONCE)
+                uniform = uniforms(seeds[sampled.rows], step, UNIFORMS_AT_ONCE)
             logits = self._model.step(tokens)
 
     def _draw(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
@@ -108,14 +97,40 @@ class Decoding:
         return ended & alive
 
 
-def _joined(segments: list[_Segment], stopped: Tensor, steps: int) -> DecodedTokens:
-    shape = (len(stopped), steps)
-    tokens = torch.zeros(shape, dtype=torch.int64, device=stopped.device)
-    logprobs = torch.zeros(shape, dtype=torch.float32, device=stopped.device)
-    mask = torch.zeros(shape, dtype=torch.bool, device=stopped.device)
-    for segment in segments:
-        end = segment.begin + len(segment.tokens)
-        tokens[segment.rows, segment.begin : end] = torch.stack(segment.tokens, 1)
-        logprobs[segment.rows, segment.begin : end] = torch.stack(segment.logprobs, 1).float()
-        mask[segment.rows, segment.begin : end] = torch.stack(segment.alive, 1)
-    return DecodedTokens(tokens, logprobs, mask, stopped)
+class _SampledTokens:
+    """What was sampled so far: whole for rows of all steps, and step by step since the batch last changed."""
+
+    def __init__(self, rows: Tensor) -> None:
+        self.rows = rows
+        self._tokens = rows.new_zeros(len(rows), UNIFORMS_AT_ONCE)
+        self._logprobs = torch.zeros(len(rows), UNIFORMS_AT_ONCE, device=rows.device)
+        self._counts = torch.zeros_like(rows)
+        self._begin = 0
+        self._steps: list[tuple[Tensor, Tensor, Tensor]] = []
+
+    def add(self, tokens: Tensor, logprobs: Tensor, alive: Tensor) -> None:
+        self._steps.append((tokens, logprobs, alive))
+
+    def leaving(self, gone: Tensor, stopped: Tensor) -> list[DecodedRow]:
+        self._write()
+        places = gone.nonzero()[:, 0]
+        rows = self.rows[places]
+        numbers = zip(places.tolist(), rows.tolist(), self._counts[rows].tolist(), stopped[rows].tolist(), strict=True)
+        tokens, logprobs = self._tokens[rows].tolist(), self._logprobs[rows].tolist()
+        return [
+            DecodedRow(row, place, tokens[i][:count], logprobs[i][:count], stop) for i, (place, row, count, stop) in enumerate(numbers)
+        ]
+
+    def keep(self, kept: Tensor) -> None:
+        self.rows = self.rows[kept]
+
+    def _write(self) -> None:
+        end = self._begin + len(self._steps)
+        if end > self._tokens.shape[1]:
+            more = max(end, 2 * self._tokens.shape[1]) - self._tokens.shape[1]
+            self._tokens, self._logprobs = (torch.nn.functional.pad(part, (0, more)) for part in (self._tokens, self._logprobs))
+        tokens, logprobs, alive = (torch.stack(parts, 1) for parts in zip(*self._steps, strict=True))
+        self._tokens[self.rows, self._begin : end] = tokens
+        self._logprobs[self.rows, self._begin : end] = logprobs.float()
+        self._counts[self.rows] += alive.sum(1)
+        self._begin, self._steps = end, []

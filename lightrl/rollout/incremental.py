@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicLayer
 
-from lightrl.rollout.cache import growing_cache, takes_padding
+from lightrl.rollout.cache import growing_cache, takes_gaps, takes_padding
+from lightrl.rollout.kept_rows import KeptRow, put_back, take_out
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -46,15 +47,20 @@ class IncrementalModel:
         """Prompts of different lengths can share a batch: their positions can be told, and the cache can leave padding out."""
         return "position_ids" in self._arguments and takes_padding(growing_cache(self.model.config))
 
-    def prefill(self, prompts: list[list[int]], repeats: int) -> Tensor:
-        """Read each prompt once and go on with `repeats` rows of it.
+    @property
+    def keeps_rows(self) -> bool:
+        """Rows can be taken out of a batch and come back in another one, without being read again."""
+        return self.takes_padding and takes_gaps(growing_cache(self.model.config))
+
+    def prefill(self, prompts: Sequence[Sequence[int]], repeats: Sequence[int]) -> Tensor:
+        """Read each prompt once and go on with some rows of it.
 
         Args:
             prompts: token ids of B prompts.
-            repeats: rows per prompt; rows of a prompt are neighbours.
+            repeats: rows of each prompt, which are neighbours; they add up to n.
 
         Returns:
-            `[B * repeats, V]` logits of the first tokens of the completions.
+            `[n, V]` logits of the first tokens of the completions.
 
         Raises:
             RuntimeError: the model did not use its cache.
@@ -72,9 +78,41 @@ class IncrementalModel:
             inputs = {"attention_mask": self._mask, "position_ids": (self._mask.cumsum(1) - 1).clamp(min=0)}
         logits = self._logits(input_ids, inputs)
         self._check_cache(longest)
-        rows = torch.arange(len(prompts), device=device).repeat_interleave(repeats)
+        rows = torch.arange(len(prompts), device=device).repeat_interleave(torch.tensor(repeats, device=device))
         self.keep(rows)
         return logits[rows]
+
+    def resume(self, rows: Sequence[KeptRow], further: Sequence[Sequence[int]]) -> Tensor:
+        """Go on with rows that were kept, after reading what has been added to them.
+
+        Args:
+            rows: n of them, of any lengths.
+            further: token ids that each row goes on with, at least one.
+
+        Returns:
+            `[n, V]` logits of the next tokens.
+        """
+        device = next(self.model.parameters()).device
+        self._cache = growing_cache(self.model.config)
+        kept = put_back(self._cache, rows).to(device)
+        lengths = torch.tensor([len(ids) for ids in further])
+        longest = int(lengths.max())
+        input_ids = torch.tensor([[0] * (longest - len(ids)) + list(ids) for ids in further], device=device)
+        new = (torch.arange(longest) >= longest - lengths[:, None]).to(device)
+        read = torch.tensor([row.length for row in rows], device=device)
+        self._mask = torch.cat([kept, new], 1)
+        self._positions = read + lengths.to(device)
+        positions = read[:, None] + (new.cumsum(1) - 1).clamp(min=0)
+        return self._logits(input_ids, {"attention_mask": self._mask, "position_ids": positions})
+
+    def take_out(self, row: int, length: int) -> KeptRow:
+        """A copy of what was read of one row of the batch.
+
+        Args:
+            row: its number in the batch.
+            length: tokens of the row that count.
+        """
+        return take_out(self._cache, row, self._mask, length)
 
     def step(self, tokens: Tensor) -> Tensor:
         """`[n, V]` logits of the next tokens after `[n]` tokens, one per row."""

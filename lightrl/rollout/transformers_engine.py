@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from lightrl.ops.random import row_seed
-from lightrl.parts.engine import RolloutEngine, SampledPolicy, Sampling
-from lightrl.rollout.rows import RolloutRows
-from lightrl.rollout.slices import slices
-from lightrl.types import JSON, Prompt, Rollout
+from lightrl.parts.engine import PolicyWeights, Request, Result, RolloutEngine, SampledPolicy, Sampling
+from lightrl.rollout.batches import batches
+
+if TYPE_CHECKING:
+    from lightrl.rollout.decoding import DecodedRow
+    from lightrl.rollout.incremental import IncrementalModel
+    from lightrl.rollout.kept_rows import KeptRow
 
 
 class TransformersEngine(RolloutEngine):
     """Generates with the policy being trained, token by token, for any Hugging Face causal LM.
 
-    Each prompt is read once for its whole group and finished rows leave the batch. What a row says depends on the seed, the number of
-    the call, the prompt's id and the number of the sample, not on the rows beside it.
+    A context is read once for all its requests, and finished rows leave the batch. Keys and values of an episode stay until its next
+    turn, so that only what was added is read; models with sliding windows or recurrent states read the whole context again. The tokens
+    of a request depend on its context and its key, not on the rows beside it.
     """
 
     exact_logprobs = True
+    in_process = True
 
     def __init__(
         self,
@@ -54,67 +59,135 @@ class TransformersEngine(RolloutEngine):
             raise ValueError(f"TransformersEngine needs max_rows >= 1 or null, got {max_rows}")
         self.sampling = Sampling(max_new_tokens, temperature, top_p, top_k, min_p, tuple(stop or ()))
         self.max_rows, self.seed = max_rows, seed
-        self._calls, self._version = 0, 0
+        self._version = 0
         self._policy: SampledPolicy | None = None
+        self._model: IncrementalModel | None = None
+        self._waiting: deque[_Batch] = deque()
+        self._decoding: tuple[_Batch, Iterator[list[Result]]] | None = None
+        self._kept: dict[int, KeptRow] = {}
 
-    def sync(self, policy: SampledPolicy, version: int) -> None:
-        self._policy, self._version = policy, version
-
-    @torch.no_grad()
-    def generate(self, prompts: Sequence[Prompt], n: int, sampling: Sampling | None = None) -> Rollout:
-        """Completions for each prompt; see `RolloutEngine.generate`.
+    def update_weights(self, weights: PolicyWeights, version: int) -> None:
+        """Use the trainer's own modules, as they are now.
 
         Raises:
-            RuntimeError: `sync` was never called.
-            ValueError: n below 1, or a prompt that leaves no position for an answer.
-            FloatingPointError: the policy's logits are NaN.
+            RuntimeError: requests are under way.
         """
-        policy, call = self._ready(n), self._calls
-        self._calls += 1
-        sampling = sampling or self.sampling
-        rows = RolloutRows(policy, list(prompts), n, self._version, sampling)
-        if prompts:
-            seeds = self._seeds(prompts, n, call, rows.device)
-            with _evaluation_mode(policy.model):
-                self._fill(policy, rows, seeds, sampling)
-        return rows.rollout()
+        if self._waiting or self._decoding is not None:
+            raise RuntimeError("TransformersEngine.update_weights was called while requests are under way")
+        self._policy, self._version = weights.policy, version
+        self._model = None
+        self._kept.clear()
 
-    def state_dict(self) -> dict[str, JSON]:
-        return {"calls": self._calls}
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Take requests; those of one call with equal settings share batches.
 
-    def load_state_dict(self, state: dict[str, JSON]) -> None:
-        self._calls = int(state["calls"])
-
-    def _ready(self, n: int) -> SampledPolicy:
+        Raises:
+            RuntimeError: `update_weights` was never called.
+        """
         if self._policy is None:
-            raise RuntimeError("TransformersEngine.generate was called before sync(policy, version): there are no weights to sample from")
-        if n < 1:
-            raise ValueError(f"generate needs n >= 1 completions per prompt, got {n}")
-        return self._policy
+            raise RuntimeError("TransformersEngine was asked before update_weights(weights, version): there are no weights to sample from")
+        by_settings: dict[tuple[Sampling, frozenset[int], bool], list[Request]] = {}
+        for request in requests:
+            by_settings.setdefault((request.sampling, request.ends, request.episode in self._kept), []).append(request)
+        for (sampling, ends, kept), alike in by_settings.items():
+            self._waiting.extend(_Batch(rows, sampling, ends, kept) for rows in self._batches(alike, kept))
 
-    def _fill(self, policy: SampledPolicy, rows: RolloutRows, seeds: Tensor, sampling: Sampling) -> None:
-        from lightrl.rollout.decoding import Decoding
+    @torch.no_grad()
+    def results(self) -> list[Result]:
+        """Decode until a row has ended."""
+        while self._decoding is not None or self._waiting:
+            if self._decoding is None:
+                batch = self._waiting.popleft()
+                self._decoding = batch, self._decode(batch)
+            with _evaluation_mode(self._ready().model):
+                found = next(self._decoding[1], None)
+            if found is not None:
+                return found
+            self._decoding = None
+        return []
+
+    def forget(self, episodes: Collection[int]) -> None:
+        over = frozenset(episodes)
+        for episode in over & self._kept.keys():
+            del self._kept[episode]
+        self._waiting = deque(batch for batch in self._waiting if not batch.only_of(over))
+        if self._decoding is not None and self._decoding[0].only_of(over):
+            self._decoding = None
+
+    def _ready(self) -> IncrementalModel:
         from lightrl.rollout.incremental import IncrementalModel
+
+        if self._policy is None:
+            raise RuntimeError("TransformersEngine has no weights yet: call update_weights first")
+        if self._model is None:
+            self._model = IncrementalModel(self._policy.model, self._policy.max_positions)
+        return self._model
+
+    def _batches(self, requests: Sequence[Request], kept: bool) -> Iterator[list[Request]]:
+        """Requests that are decoded together; neighbours with one context are read once."""
+        contexts = [[request] for request in requests] if kept else _with_one_context(requests)
+        lengths = [len(alike[0].context) for alike in contexts]
+        padding = kept or self._ready().takes_padding
+        for shares in batches(lengths, [len(alike) for alike in contexts], self.max_rows, padding):
+            yield [contexts[share.context][row] for share in shares for row in share.rows]
+
+    def _decode(self, batch: _Batch) -> Iterator[list[Result]]:
+        from lightrl.rollout.decoding import Decoding
         from lightrl.rollout.stops import StopStrings
 
-        model = IncrementalModel(policy.model, policy.max_positions)
-        eos = torch.tensor(sorted(policy.eos_token_ids), device=rows.device)
-        special = policy.tokenizer.all_special_ids
-        for part in slices(rows.prompt_lengths, rows.n, self.max_rows, model.takes_padding):
-            index = rows.index(part)
-            stops = StopStrings(sampling.stop, policy.decode, special, len(index)) if sampling.stop else None
-            decoding = Decoding(model, sampling, eos, stops)
-            done = decoding.run([rows.encoded[i] for i in part.prompts], len(part.samples), seeds[index], rows.limits[index])
-            rows.take(index, done)
+        model, policy, requests = self._ready(), self._policy, batch.requests
+        if policy is None:
+            return
+        device = next(policy.model.parameters()).device
+        logits, read = self._read(model, batch)
+        stop = batch.sampling.stop
+        stops = StopStrings(stop, policy.decode, policy.tokenizer.all_special_ids, len(requests)) if stop else None
+        decoding = Decoding(model, batch.sampling, torch.tensor(sorted(batch.ends), device=device), stops)
+        seeds = torch.tensor([request.seed for request in requests], device=device)
+        limits = torch.tensor([request.limit for request in requests], device=device)
+        for rows in decoding.run(logits, seeds, limits):
+            for row in rows:
+                self._keep(model, requests[row.row], row)
+            yield [self._result(requests[row.row], row, read[row.row]) for row in rows]
 
-    def _seeds(self, prompts: Sequence[Prompt], n: int, call: int, device: torch.device) -> Tensor:
-        drawn: Counter[str] = Counter()
-        seeds = []
-        for prompt in prompts:
-            # a prompt drawn twice in a call gets new samples
-            seeds += [row_seed(self.seed, call, prompt.id, drawn[prompt.id] + i) for i in range(n)]
-            drawn[prompt.id] += n
-        return torch.tensor(seeds, device=device)
+    def _read(self, model: IncrementalModel, batch: _Batch) -> tuple[Tensor, list[int]]:
+        """`[n, V]` logits of the first tokens, and the tokens that were read for each row."""
+        if batch.kept:
+            rows = [self._kept.pop(request.episode) for request in batch.requests]
+            further = [request.context[row.length :] for request, row in zip(batch.requests, rows, strict=True)]
+            return model.resume(rows, further), [len(ids) for ids in further]
+        contexts = _with_one_context(batch.requests)
+        read = [len(alike[0].context) * (i == 0) for alike in contexts for i in range(len(alike))]
+        return model.prefill([alike[0].context for alike in contexts], [len(alike) for alike in contexts]), read
+
+    def _keep(self, model: IncrementalModel, request: Request, row: DecodedRow) -> None:
+        if request.open and model.keeps_rows:
+            # the last token was sampled and has not been read
+            self._kept[request.episode] = model.take_out(row.place, len(request.context) + len(row.tokens) - 1)
+
+    def _result(self, request: Request, row: DecodedRow, read: int) -> Result:
+        reason = "stop" if row.stopped else "length"
+        return Result(request.id, row.tokens, row.logprobs, reason, ((self._version, len(row.tokens)),), read)
+
+
+class _Batch:
+    """Requests that are decoded together."""
+
+    def __init__(self, requests: list[Request], sampling: Sampling, ends: frozenset[int], kept: bool) -> None:
+        self.requests, self.sampling, self.ends, self.kept = requests, sampling, ends, kept
+
+    def only_of(self, episodes: frozenset[int]) -> bool:
+        return all(request.episode in episodes for request in self.requests)
+
+
+def _with_one_context(requests: Sequence[Request]) -> list[list[Request]]:
+    out: list[list[Request]] = []
+    for request in requests:
+        if out and out[-1][0].context is request.context:
+            out[-1].append(request)
+        else:
+            out.append([request])
+    return out
 
 
 @contextmanager

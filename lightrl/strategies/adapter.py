@@ -102,6 +102,14 @@ class StrategyAdapter:
         """Within, every parameter of the module is whole on this rank and no hook stands in the way of generating."""
         yield
 
+    def whole(self, tensor: Tensor) -> Tensor:
+        """One parameter or buffer of the module, whole on this rank; collective.
+
+        Args:
+            tensor: as the module has it.
+        """
+        return tensor
+
     def total(self, values: Tensor) -> Tensor:
         """Sums over ranks of a vector of numbers that every rank gives."""
         if self.world_size == 1:

@@ -220,3 +220,11 @@ class DeepSpeedAdapter(StrategyAdapter):
                 yield
             finally:
                 offload._register_deepspeed_module(offload.module)
+
+    def whole(self, tensor: Tensor) -> Tensor:
+        if not hasattr(tensor, "ds_id"):
+            return tensor
+        import deepspeed
+
+        with deepspeed.zero.GatheredParameters([tensor]):
+            return tensor.detach().clone()

@@ -110,6 +110,9 @@ class FSDP2Adapter(StrategyAdapter):
                 module.reshard()
                 module.set_reshard_after_forward(all(module is not root for root in roots), recurse=False)
 
+    def whole(self, tensor: Tensor) -> Tensor:
+        return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
     def _sharded(self) -> list[Any]:
         return [child for child in self.module.children() if isinstance(child, FSDPModule)]
 

@@ -3,10 +3,11 @@
 from lightrl.testing.checks.check import BrokenContract
 from lightrl.testing.collection import Meeting, ScriptedCollection
 from lightrl.testing.contract_tests import class_cases, contract_cases, contract_tests
-from lightrl.testing.engines import ReplayEngine
+from lightrl.testing.engines import ReplayedRollouts
 from lightrl.testing.experience import experience as hand_made_experience
 from lightrl.testing.rewards import CodePoints, FewCharacters, FirstDigits, InPlace, SmallDigits
 from lightrl.testing.rollouts import random_rollout
+from lightrl.testing.sampling import rollouts_with
 from lightrl.testing.trainer import quiet_trainer
 
 __all__ = [
@@ -16,7 +17,7 @@ __all__ = [
     "FirstDigits",
     "InPlace",
     "Meeting",
-    "ReplayEngine",
+    "ReplayedRollouts",
     "ScriptedCollection",
     "SmallDigits",
     "class_cases",
@@ -25,4 +26,5 @@ __all__ = [
     "hand_made_experience",
     "quiet_trainer",
     "random_rollout",
+    "rollouts_with",
 ]

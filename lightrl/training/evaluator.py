@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import torch
 
-from lightrl.parts.engine import RolloutEngine, Sampling
-from lightrl.policy.policy import Policy
+from lightrl.parts.engine import Sampling
 from lightrl.rewards.reward_set import RewardSet
+from lightrl.rollout.loop import RolloutLoop
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.evaluation_report import report_samples
 from lightrl.training.rollout_lengths import report_lengths
@@ -16,21 +16,16 @@ from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
 
 
-def sample(engine: RolloutEngine, policy: Policy, version: int, prompts: list[Prompt], evaluation: Evaluation) -> Rollout:
-    """Completions of held-out prompts; the engine's own stream of random numbers is left where it was.
+def sample(rollouts: RolloutLoop, prompts: list[Prompt], evaluation: Evaluation) -> Rollout:
+    """Completions of held-out prompts; the random numbers of training are left where they were.
 
     Args:
-        engine: that generates them.
-        policy: with its weights whole on this rank.
-        version: optimizer steps behind these weights.
+        rollouts: with the weights to sample from.
         prompts: of this rank.
         evaluation: how many completions, and how they are drawn.
     """
-    state = engine.state_dict()
-    engine.sync(policy, version)
-    rollout = engine.generate(prompts, evaluation.samples, sampling_of(evaluation, engine.sampling))
-    engine.load_state_dict(state)
-    return rollout
+    with rollouts.aside():
+        return rollouts.rollout(prompts, evaluation.samples, sampling_of(evaluation, rollouts.engine.sampling))
 
 
 def sampling_of(evaluation: Evaluation, training: Sampling) -> Sampling:

@@ -17,10 +17,14 @@ from lightrl.data.prompt_data import PromptData
 from lightrl.ops.batching import micro_batches
 from lightrl.parts.description import describe_defaults, own
 from lightrl.parts.engine import RolloutEngine
+from lightrl.parts.environment import Environment
 from lightrl.parts.reward import Reward
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
+from lightrl.policy.weights import TrainerWeights
+from lightrl.rewards.environment_reward import with_environment
 from lightrl.rewards.reward_set import RewardSet
+from lightrl.rollout.loop import RolloutLoop
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.strategies.adapter_choice import adapter_for, register_strategies
 from lightrl.strategies.checkpoint_io import guard
@@ -58,6 +62,7 @@ class PolicyModule(LightningModule):
         policy: PolicySource,
         rewards: dict[str, Reward],
         engine: RolloutEngine,
+        environment: Environment,
         micro_batch_tokens: int | None,
         optimizer: OptimizerCallable,
         lr_scheduler: LRSchedulerCallable | None,
@@ -69,6 +74,7 @@ class PolicyModule(LightningModule):
             policy: which policy is trained.
             rewards: the value of a completion, by name.
             engine: generates completions.
+            environment: answers the policy.
             micro_batch_tokens: padded tokens per forward and backward pass; None: all at once.
             optimizer: of all trainable parameters.
             lr_scheduler: stepped after every optimizer step; None: a constant rate.
@@ -80,7 +86,10 @@ class PolicyModule(LightningModule):
             raise ValueError(f"micro_batch_tokens must be 1 or more, or null for all at once; got {micro_batch_tokens}")
         self.automatic_optimization = False
         self.policy_source, self.engine, self.evaluation = policy, own(engine, "model.engine"), evaluation
-        self.rewards = RewardSet(rewards) if rewards else None
+        self.environment = own(environment, "model.environment")
+        self.rollouts = RolloutLoop(self.engine, self.environment)
+        every = with_environment(rewards, self.environment)
+        self.rewards = RewardSet(every) if every else None
         if self.rewards is not None:
             evaluation.correct_reward(self.rewards.rewards)
         self.micro_batch_tokens, self.max_grad_norm = micro_batch_tokens, max_grad_norm
@@ -198,12 +207,14 @@ class PolicyModule(LightningModule):
         checkpoint["run"] = run_state(self.trainer)
 
     def on_fit_start(self) -> None:
-        """Let rewards that need processes of their own start them."""
+        """Let engine, environment and rewards start the processes that they need."""
+        self.rollouts.start()
         if self.rewards is not None:
             self.rewards.start()
 
     def teardown(self, stage: str) -> None:
-        """End the processes that rewards have started."""
+        """End the processes that engine, environment and rewards have started."""
+        self.rollouts.close()
         if self.rewards is not None:
             self.rewards.close()
 
@@ -223,9 +234,14 @@ class PolicyModule(LightningModule):
         if self.rewards is None:
             raise ValueError("model.rewards is empty, so completions of the validation prompts cannot be scored: name a reward")
         self.on_phase("evaluating")
-        with self.adapter.gathered_weights():
-            rollout = sample(self.engine, self.policy, self.trainer.global_step, prompts, self.evaluation)
+        self.update_engine()
+        rollout = sample(self.rollouts, prompts, self.evaluation)
         return score(rollout, self.rewards, self.evaluation, self._evaluation_ledger)
+
+    def update_engine(self) -> None:
+        """Let the engine have the policy's present weights."""
+        weights = TrainerWeights(self.policy, self.adapter.gathered_weights, self.adapter.whole)
+        self.rollouts.update_weights(weights, self.trainer.global_step)
 
     def validation_step(self, batch: PromptBatch, batch_idx: int) -> None:
         """Evaluate one batch of validation prompts."""

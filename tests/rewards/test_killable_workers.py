@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from lightrl import Function, Prompt, RowReward
-from lightrl.rewards import worker_process
 from lightrl.types import Outcome
+from lightrl.workers import worker_process
 
 V, A, E, T = Outcome.VALUE, Outcome.ABSTAINED, Outcome.ERROR, Outcome.TIMEOUT
 
@@ -166,7 +166,7 @@ texts = [f"row {{i}}" for i in range(60)]
 from bad_rewards import chosen
 pool.submit([Call(prompt, t, {{}}) for t in texts if not chosen(t)]).result()
 pending = pool.submit([Call(prompt, t, {{}}) for t in texts if chosen(t)])
-print(pool._threads._server._process.pid, flush=True)
+print(pool._threads.workers._server._process.pid, flush=True)
 pending.result()
 """
 

@@ -8,6 +8,8 @@ import torch
 
 from lightrl import Policy, Prompt, TransformersEngine
 from lightrl.policy.characters import ALPHABET, character_tokenizer
+from lightrl.rollout.loop import RolloutLoop
+from lightrl.testing import rollouts_with
 
 SHARED = {"vocab_size": len(ALPHABET) + 2, "pad_token_id": 0, "bos_token_id": None, "eos_token_id": 1}
 BLOCKS = SHARED | {
@@ -72,13 +74,11 @@ def policy() -> Policy:
 
 
 @pytest.fixture
-def engine_for() -> Callable[..., TransformersEngine]:
-    """Builds an engine that holds a policy's weights as version 3."""
+def engine_for() -> Callable[..., RolloutLoop]:
+    """Builds rollouts of an engine that holds a policy's weights as version 3."""
 
-    def make(policy: Policy, **settings: Any) -> TransformersEngine:
-        engine = TransformersEngine(**{"max_new_tokens": 24, **settings})
-        engine.sync(policy, 3)
-        return engine
+    def make(policy: Policy, **settings: Any) -> RolloutLoop:
+        return rollouts_with(policy, TransformersEngine(**{"max_new_tokens": 24, **settings}), version=3)
 
     return make
 

@@ -9,7 +9,7 @@ import torch
 from lightrl import Policy, Prompt, TransformersEngine
 from lightrl.parts.engine import Sampling
 
-EngineFor = Callable[..., TransformersEngine]
+EngineFor = Callable[..., RolloutLoop]
 
 
 def lead_to(policy: Policy, favourites: dict[int, float]) -> None:
@@ -27,7 +27,7 @@ def ids(policy: Policy, text: str) -> list[int]:
 
 
 def test_the_fields_of_a_rollout(policy: Policy, engine_for: EngineFor, uneven: list[Prompt]) -> None:
-    rollout = engine_for(policy).generate(uneven, 3)
+    rollout = engine_for(policy).rollout(uneven, 3)
     assert len(rollout) == 15
     assert [p.id for p in rollout.prompts] == [p.id for p in uneven for _ in range(3)]
     assert all(rollout.prompts[3 * i + j] is p for i, p in enumerate(uneven) for j in range(3))
@@ -54,11 +54,11 @@ def test_the_fields_of_a_rollout(policy: Policy, engine_for: EngineFor, uneven: 
 
 def test_no_prompts_give_a_rollout_of_no_rows(policy: Policy, engine_for: EngineFor, even: list[Prompt]) -> None:
     engine = engine_for(policy, temperature=0.5)
-    empty = engine.generate([], 4)
+    empty = engine.rollout([], 4)
     assert len(empty) == 0
     for name in ("input_ids", "attention_mask", "response_mask", "rollout_logprobs"):
         assert getattr(empty, name).shape == (0, 1)
-    full = engine.generate(even, 2)
+    full = engine.rollout(even, 2)
     joined = type(full).concat([empty, full])
     for name, value in vars(full).items():
         other = getattr(empty, name)
@@ -68,12 +68,12 @@ def test_no_prompts_give_a_rollout_of_no_rows(policy: Policy, engine_for: Engine
 
 def test_the_token_limit_counts_eos(policy: Policy, engine_for: EngineFor, even: list[Prompt]) -> None:
     lead_to(policy, {5: 0.0})
-    rollout = engine_for(policy, max_new_tokens=7).generate(even, 2)
+    rollout = engine_for(policy, max_new_tokens=7).rollout(even, 2)
     assert rollout.response_lengths.tolist() == [7] * 8
     assert set(rollout.finish_reason) == {"length"}
     assert rollout.truncated.all()
     lead_to(policy, {1: 0.0})
-    rollout = engine_for(policy, max_new_tokens=1).generate(even, 2)
+    rollout = engine_for(policy, max_new_tokens=1).rollout(even, 2)
     assert rollout.response_lengths.tolist() == [1] * 8
     assert set(rollout.finish_reason) == {"stop"}
     assert rollout.completions == [""] * 8
@@ -81,7 +81,7 @@ def test_the_token_limit_counts_eos(policy: Policy, engine_for: EngineFor, even:
 
 def test_eos_carries_a_log_prob(policy: Policy, engine_for: EngineFor, even: list[Prompt]) -> None:
     lead_to(policy, {1: 0.0, 5: 0.0})
-    rollout = engine_for(policy).generate(even, 8)
+    rollout = engine_for(policy).rollout(even, 8)
     last = rollout.lengths - 1
     rows = torch.arange(len(rollout))
     assert (rollout.input_ids[rows, last] == 1).all()
@@ -92,7 +92,7 @@ def test_eos_carries_a_log_prob(policy: Policy, engine_for: EngineFor, even: lis
 def test_every_eos_id_ends(policy: Policy, engine_for: EngineFor, even: list[Prompt]) -> None:
     policy.eos_token_ids = frozenset({1, 7})
     lead_to(policy, {1: 0.0, 7: 0.0, 9: 0.0})
-    rollout = engine_for(policy, max_new_tokens=60).generate(even, 16)
+    rollout = engine_for(policy, max_new_tokens=60).rollout(even, 16)
     last = rollout.input_ids[torch.arange(64), rollout.lengths - 1]
     assert set(last.tolist()) == {1, 7}
     assert set(rollout.finish_reason) == {"stop"}
@@ -103,10 +103,10 @@ def test_every_eos_id_ends(policy: Policy, engine_for: EngineFor, even: list[Pro
 @pytest.mark.parametrize("prompts", ["even", "uneven"])
 def test_padding_may_be_eos(policy: Policy, engine_for: EngineFor, request: pytest.FixtureRequest, prompts: str) -> None:
     given = request.getfixturevalue(prompts)
-    plain = engine_for(policy).generate(given, 3)
+    plain = engine_for(policy).rollout(given, 3)
     policy.tokenizer.pad_token = policy.tokenizer.eos_token
     policy.model.config.pad_token_id = 1
-    same = engine_for(policy).generate(given, 3)
+    same = engine_for(policy).rollout(given, 3)
     assert torch.equal(same.attention_mask, plain.attention_mask)
     assert torch.equal(same.response_mask, plain.response_mask)
     assert torch.equal(same.input_ids[same.attention_mask], plain.input_ids[plain.attention_mask])
@@ -115,7 +115,7 @@ def test_padding_may_be_eos(policy: Policy, engine_for: EngineFor, request: pyte
 
 def test_a_sampled_pad_token_is_a_token(policy: Policy, engine_for: EngineFor, even: list[Prompt]) -> None:
     lead_to(policy, {0: 0.0})
-    rollout = engine_for(policy, max_new_tokens=5).generate(even, 1)
+    rollout = engine_for(policy, max_new_tokens=5).rollout(even, 1)
     assert rollout.response_mask.sum(1).tolist() == [5] * 4
     assert rollout.attention_mask.all()
 
@@ -123,7 +123,7 @@ def test_a_sampled_pad_token_is_a_token(policy: Policy, engine_for: EngineFor, e
 def test_a_prompt_may_contain_eos(policy: Policy, engine_for: EngineFor) -> None:
     lead_to(policy, {5: 0.0})
     policy.encode = lambda prompt: [1, 4, 1, 1]  # type: ignore[method-assign]
-    rollout = engine_for(policy, max_new_tokens=3).generate([Prompt(id="a", text="x")], 2)
+    rollout = engine_for(policy, max_new_tokens=3).rollout([Prompt(id="a", text="x")], 2)
     assert rollout.input_ids.tolist() == [[1, 4, 1, 1, 5, 5, 5]] * 2
     assert rollout.response_mask.tolist() == [[False] * 4 + [True] * 3] * 2
 
@@ -136,7 +136,7 @@ def test_a_row_ends_where_the_model_has_no_more_positions(
     policy.eos_token_ids = frozenset({23})
     lead_to(policy, {5: 0.0})
     prompts = [Prompt(id=str(length), text="1" * length) for length in (95, 90, 3, 60)]
-    rollout = engine_for(policy, max_new_tokens=50).generate(prompts, 2)
+    rollout = engine_for(policy, max_new_tokens=50).rollout(prompts, 2)
     assert rollout.response_lengths.tolist() == [1, 1, 6, 6, 50, 50, 36, 36]
     assert set(rollout.finish_reason) == {"length"}
 
@@ -149,7 +149,7 @@ def test_what_a_finished_row_goes_on_to_say_counts_for_nothing(
     lead_to(policy, {1: 0.0, 5: 2.2})
     # the long prompts end at their first token and stay in the batch, out of positions, until enough others are finished
     prompts = [Prompt(id="long", text="1" * 95), *(Prompt(id=str(i), text="1=") for i in range(24))]
-    rollout = engine_for(policy, max_new_tokens=50).generate(prompts, 8)
+    rollout = engine_for(policy, max_new_tokens=50).rollout(prompts, 8)
     last = rollout.input_ids[torch.arange(len(rollout)), rollout.lengths - 1].tolist()
     assert rollout.response_lengths[:8].tolist() == [1] * 8
     assert [reason == "stop" for reason in rollout.finish_reason] == [token == 1 for token in last]
@@ -159,7 +159,7 @@ def test_what_a_finished_row_goes_on_to_say_counts_for_nothing(
 def test_a_prompt_that_fills_the_model_is_an_error_with_its_name(policy: Policy, engine_for: EngineFor) -> None:
     prompts = [Prompt(id="fits", text="1="), Prompt(id="too-long", text="1" * 96)]
     with pytest.raises(ValueError, match=r"'too-long' .* 96 "):
-        engine_for(policy).generate(prompts, 2)
+        engine_for(policy).rollout(prompts, 2)
 
 
 @pytest.mark.parametrize(("stop", "kept"), [(["12"], "12"), (["2", "212"], "12"), (["121"], "121"), (["99", "2121"], "12121")])
@@ -174,15 +174,15 @@ def test_a_stop_string_ends_a_completion_and_stays(policy: Policy, engine_for: E
         policy.model.lm_head.weight.zero_()
         policy.model.lm_head.weight[one] = embedding[two] * 1000
         policy.model.lm_head.weight[two] = embedding[one] * 1000
-    rollout = engine_for(policy, stop=stop).generate([Prompt(id="a", text="0012"), Prompt(id="b", text="02")], 2)
+    rollout = engine_for(policy, stop=stop).rollout([Prompt(id="a", text="0012"), Prompt(id="b", text="02")], 2)
     assert rollout.completions == [kept] * 4
     assert rollout.finish_reason == ["stop"] * 4
     assert rollout.response_lengths.tolist() == [len(kept)] * 4
 
 
 def test_stop_strings_of_sampled_text(policy: Policy, engine_for: EngineFor, uneven: list[Prompt]) -> None:
-    free = engine_for(policy, max_new_tokens=60).generate(uneven, 8)
-    stopped = engine_for(policy, max_new_tokens=60, stop=["1", ">="]).generate(uneven, 8)
+    free = engine_for(policy, max_new_tokens=60).rollout(uneven, 8)
+    stopped = engine_for(policy, max_new_tokens=60, stop=["1", ">="]).rollout(uneven, 8)
     cut = 0
     for before, after, reason in zip(free.completions, stopped.completions, stopped.finish_reason, strict=True):
         ends = [before.find(text) + len(text) for text in ("1", ">=") if text in before]
@@ -194,7 +194,7 @@ def test_stop_strings_of_sampled_text(policy: Policy, engine_for: EngineFor, une
 
 def test_a_sampling_in_place_of_the_engines_own(policy: Policy, engine_for: EngineFor, even: list[Prompt]) -> None:
     engine = engine_for(policy)
-    rollout = engine.generate(even, 2, Sampling(max_new_tokens=2, temperature=0.0))
+    rollout = engine.rollout(even, 2, Sampling(max_new_tokens=2, temperature=0.0))
     assert rollout.response_lengths.max() <= 2
     assert rollout.temperature == 1.0
     assert rollout.completions[0] == rollout.completions[1]
@@ -220,12 +220,12 @@ def test_an_argument_outside_its_range_is_an_error(settings: dict[str, Any], mes
 def test_generate_needs_sync_and_samples(policy: Policy, even: list[Prompt]) -> None:
     engine = TransformersEngine()
     with pytest.raises(RuntimeError, match="sync"):
-        engine.generate(even, 1)
+        engine.rollout(even, 1)
     engine.sync(policy, 0)
     with pytest.raises(ValueError, match="n >= 1"):
-        engine.generate(even, 0)
+        engine.rollout(even, 0)
 
 
 def test_a_model_without_a_key_value_cache_is_refused(policy_of: Callable[..., Policy], engine_for: EngineFor, even: list[Prompt]) -> None:
     with pytest.raises(ValueError, match="past_key_values"):
-        engine_for(policy_of("mamba")).generate(even, 1)
+        engine_for(policy_of("mamba")).rollout(even, 1)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lightrl import Policy, Prompt, Rollout, TinyPolicy, TransformersEngine
 
-EngineFor = Callable[..., TransformersEngine]
+EngineFor = Callable[..., RolloutLoop]
 
 
 def texts(rollout: Rollout) -> dict[tuple[str, int], tuple[list[int], str]]:
@@ -29,8 +29,8 @@ def test_slices_change_nothing(
     policy_of: Callable[..., Policy], engine_for: EngineFor, uneven: list[Prompt], even: list[Prompt], architecture: str, max_rows: int
 ) -> None:
     policy, prompts = policy_of(architecture), [*uneven, *even]
-    whole = engine_for(policy).generate(prompts, 3)
-    sliced = engine_for(policy, max_rows=max_rows).generate(prompts, 3)
+    whole = engine_for(policy).rollout(prompts, 3)
+    sliced = engine_for(policy, max_rows=max_rows).rollout(prompts, 3)
     assert torch.equal(whole.input_ids, sliced.input_ids)
     assert torch.equal(whole.response_mask, sliced.response_mask)
     assert whole.completions == sliced.completions
@@ -51,7 +51,7 @@ def test_any_subset_in_any_order_says_the_same(data: st.DataObject) -> None:
     for chosen, count in ((prompts, 3), (subset, n)):
         engine = TransformersEngine(max_new_tokens=16, seed=11)
         engine.sync(POLICY, 0)
-        rows.append(texts(engine.generate(chosen, count)))
+        rows.append(texts(engine.rollout(chosen, count)))
     everything, some = rows
     assert len(some) == len(subset) * n
     assert all(everything[key] == row for key, row in some.items())
@@ -60,17 +60,17 @@ def test_any_subset_in_any_order_says_the_same(data: st.DataObject) -> None:
 def test_the_memory_bound_is_kept(policy: Policy, engine_for: EngineFor, uneven: list[Prompt]) -> None:
     rows: list[int] = []
     policy.model.register_forward_pre_hook(lambda _, __, inputs: rows.append(inputs["input_ids"].shape[0]), with_kwargs=True)
-    engine_for(policy, max_rows=4).generate(uneven, 2)
+    engine_for(policy, max_rows=4).rollout(uneven, 2)
     assert max(rows) == 4
     rows.clear()
-    engine_for(policy, max_rows=2).generate(uneven, 5)
+    engine_for(policy, max_rows=2).rollout(uneven, 5)
     assert max(rows) == 2
 
 
 def test_a_prompt_is_read_once_and_finished_rows_leave(policy: Policy, engine_for: EngineFor, even: list[Prompt]) -> None:
     shapes: list[tuple[int, int]] = []
     policy.model.register_forward_pre_hook(lambda _, __, inputs: shapes.append(tuple(inputs["input_ids"].shape)), with_kwargs=True)
-    rollout = engine_for(policy, max_new_tokens=60).generate(even, 16)
+    rollout = engine_for(policy, max_new_tokens=60).rollout(even, 16)
     assert shapes[0] == (4, 4)
     assert {width for _, width in shapes[1:]} == {1}
     decoded = sum(rows for rows, _ in shapes[1:])
@@ -83,8 +83,8 @@ def test_a_prompt_is_read_once_and_finished_rows_leave(policy: Policy, engine_fo
 def test_samples_differ_between_rows_calls_seeds_and_repeated_prompts(policy: Policy, engine_for: EngineFor) -> None:
     prompt = Prompt(id="p", text="12+34=")
     engine = engine_for(policy)
-    first, second = engine.generate([prompt, prompt], 4), engine.generate([prompt], 4)
-    other = engine_for(policy, seed=1).generate([prompt], 4)
+    first, second = engine.rollout([prompt, prompt], 4), engine.rollout([prompt], 4)
+    other = engine_for(policy, seed=1).rollout([prompt], 4)
     rows = [tuple(ids) for rollout in (first, second, other) for ids, _ in texts(rollout).values()]
     assert len(set(rows)) == len(rows) == 16
     assert first.group.tolist() == [0] * 4 + [1] * 4
@@ -92,13 +92,13 @@ def test_samples_differ_between_rows_calls_seeds_and_repeated_prompts(policy: Po
 
 def test_a_resumed_engine_goes_on_where_the_other_stopped(policy: Policy, engine_for: EngineFor, uneven: list[Prompt]) -> None:
     engine = engine_for(policy)
-    engine.generate(uneven, 2)
-    engine.generate([], 2)
+    engine.rollout(uneven, 2)
+    engine.rollout([], 2)
     state = engine.state_dict()
-    expected = engine.generate(uneven, 2)
+    expected = engine.rollout(uneven, 2)
     resumed = engine_for(policy)
     resumed.load_state_dict(state)
-    got = resumed.generate(uneven, 2)
+    got = resumed.rollout(uneven, 2)
     assert torch.equal(got.input_ids, expected.input_ids)
     assert torch.equal(got.rollout_logprobs, expected.rollout_logprobs)
     assert resumed.state_dict() == engine.state_dict() == {"calls": 3}
@@ -106,9 +106,9 @@ def test_a_resumed_engine_goes_on_where_the_other_stopped(policy: Policy, engine
 
 def test_the_global_random_state_is_neither_read_nor_moved(policy: Policy, engine_for: EngineFor, even: list[Prompt]) -> None:
     torch.manual_seed(1)
-    first = engine_for(policy).generate(even, 2)
+    first = engine_for(policy).rollout(even, 2)
     torch.manual_seed(2)
     before = torch.get_rng_state()
-    second = engine_for(policy).generate(even, 2)
+    second = engine_for(policy).rollout(even, 2)
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(first.input_ids, second.input_ids)

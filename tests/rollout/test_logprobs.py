@@ -14,7 +14,7 @@ SETTINGS = [
     {"temperature": t, "top_p": p, "top_k": k, "min_p": m}
     for t, p, k, m in itertools.product((1.0, 0.6, 0.0), (1.0, 0.7), (0, 4), (0.0, 0.1))
 ]
-EngineFor = Callable[..., TransformersEngine]
+EngineFor = Callable[..., RolloutLoop]
 
 
 def assert_ratio_is_one(policy: Policy, rollout: Rollout) -> None:
@@ -28,7 +28,7 @@ def assert_ratio_is_one(policy: Policy, rollout: Rollout) -> None:
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_for_every_way_to_sample(policy: Policy, engine_for: EngineFor, uneven: list[Prompt], setting: dict[str, Any]) -> None:
-    rollout = engine_for(policy, **setting).generate(uneven, 2)
+    rollout = engine_for(policy, **setting).rollout(uneven, 2)
     assert rollout.temperature == (setting["temperature"] or 1.0)
     assert_ratio_is_one(policy, rollout)
 
@@ -41,17 +41,17 @@ def test_for_every_architecture(
     policy = policy_of(architecture)
     engine = engine_for(policy, temperature=temperature)
     for prompts in (even, uneven):
-        rollout = engine.generate(prompts, 4)
+        rollout = engine.rollout(prompts, 4)
         assert len({tuple(row) for row in rollout.input_ids.tolist()}) > 1
         assert_ratio_is_one(policy, rollout)
 
 
 def test_gradient_checkpointing_does_not_turn_the_cache_off(policy: Policy, engine_for: EngineFor, even: list[Prompt]) -> None:
-    plain = engine_for(policy).generate(even, 2)
+    plain = engine_for(policy).rollout(even, 2)
     policy.model.activation_checkpointing_enable()
     widths: list[int] = []
     policy.model.register_forward_pre_hook(lambda _, __, inputs: widths.append(inputs["input_ids"].shape[1]), with_kwargs=True)
-    rollout = engine_for(policy).generate(even, 2)
+    rollout = engine_for(policy).rollout(even, 2)
     assert torch.equal(rollout.input_ids, plain.input_ids)
     assert widths[0] == 4
     assert set(widths[1:]) == {1}
@@ -62,14 +62,14 @@ def test_a_cache_that_stays_empty_is_an_error(policy: Policy, engine_for: Engine
         lambda _, args, inputs: (args, {**inputs, "use_cache": False, "past_key_values": None}), with_kwargs=True
     )
     with pytest.raises(RuntimeError, match="key-value cache"):
-        engine_for(policy).generate(even, 1)
+        engine_for(policy).rollout(even, 1)
 
 
 def test_nothing_of_the_policy_changes(policy: Policy, engine_for: EngineFor, uneven: list[Prompt]) -> None:
     policy.model.model.layers[0].eval()
     modes = [module.training for module in policy.modules()]
     weights = {name: value.clone() for name, value in policy.state_dict().items()}
-    rollout = engine_for(policy).generate(uneven, 2)
+    rollout = engine_for(policy).rollout(uneven, 2)
     assert [module.training for module in policy.modules()] == modes
     assert all(torch.equal(value, weights[name]) for name, value in policy.state_dict().items())
     # the rollout enters training, which inference tensors could not
@@ -80,10 +80,10 @@ def test_nothing_of_the_policy_changes(policy: Policy, engine_for: EngineFor, un
 
 def test_the_engine_samples_with_the_live_weights(policy: Policy, engine_for: EngineFor, even: list[Prompt]) -> None:
     engine = engine_for(policy)
-    engine.generate(even, 1)
+    engine.rollout(even, 1)
     with torch.no_grad():
         policy.model.lm_head.weight.mul_(0.5)
-    assert_ratio_is_one(policy, engine.generate(even, 2))
+    assert_ratio_is_one(policy, engine.rollout(even, 2))
 
 
 @pytest.mark.parametrize("architecture", ["llama", "qwen2", "gpt2", "mistral-sliding"])
@@ -91,12 +91,12 @@ def test_temperature_zero_is_what_generate_does(
     policy_of: Callable[..., Policy], engine_for: EngineFor, uneven: list[Prompt], architecture: str
 ) -> None:
     policy = policy_of(architecture)
-    rollout = engine_for(policy, temperature=0.0, max_new_tokens=20).generate(uneven, 1)
+    rollout = engine_for(policy, temperature=0.0, max_new_tokens=20).rollout(uneven, 1)
     policy.model.eval()
     for row, prompt in enumerate(uneven):
         ids = torch.tensor([policy.encode(prompt)])
         # a tokenizer's pad token would end generate's rows early where it is sampled; the mask is all ones
-        theirs = policy.model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=20, pad_token_id=0)[0]
+        theirs = policy.model.rollout(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=20, pad_token_id=0)[0]
         assert rollout.input_ids[row][rollout.attention_mask[row]].tolist() == theirs.tolist()
 
 
@@ -104,4 +104,4 @@ def test_nan_weights_are_an_error_that_names_a_prompt(policy: Policy, engine_for
     with torch.no_grad():
         policy.model.lm_head.weight[3] = torch.nan
     with pytest.raises(FloatingPointError, match=r"NaN .* 8 of 8 .*'even-0'"):
-        engine_for(policy).generate(even, 2)
+        engine_for(policy).rollout(even, 2)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from lightrl.config.errors import ConfigError
 
 if TYPE_CHECKING:
-    from lightrl.parts.engine import RolloutEngine
+    from lightrl.parts.engine import RolloutEngine, Sampling
+    from lightrl.parts.environment import Environment
     from lightrl.policy.policy import Policy
     from lightrl.types import Prompt, Rollout
 
@@ -28,12 +29,11 @@ def generate(words: list[str]) -> int:
     if not options.prompt and not options.prompts:
         raise ConfigError("lightrl generate", "there is no prompt.", 'Type --prompt "493027=", or --prompts FILE.jsonl')
     try:
-        policy, engine = _policy_and_engine(options.policy)
+        policy, engine, environment = _of(options.policy)
         prompts = _prompts(options.prompt, options.prompts, chat=policy.tokenizer.chat_template is not None and not options.raw)
         wanted = {name: getattr(options, name) for name in ("temperature", "top_p", "max_new_tokens")}
         sampling = replace(engine.sampling, **{name: value for name, value in wanted.items() if value is not None})
-        engine.sync(policy, 0)
-        rollout = engine.generate(prompts, options.n, sampling)
+        rollout = _rollout(policy, engine, environment, prompts, options.n, sampling)
     except ValueError as error:
         raise ConfigError("", str(error)) from error
     _write(rollout, options.out)
@@ -69,16 +69,31 @@ def _prompts(texts: list[str], file: str | None, chat: bool) -> list[Prompt]:
     return given + [source.prompt(i) for i in range(source.size)]
 
 
-def _policy_and_engine(path: str) -> tuple[Policy, RolloutEngine]:
+def _rollout(
+    policy: Policy, engine: RolloutEngine, environment: Environment, prompts: list[Prompt], n: int, sampling: Sampling
+) -> Rollout:
+    from lightrl.policy.weights import TrainerWeights
+    from lightrl.rollout.loop import RolloutLoop
+
+    rollouts = RolloutLoop(engine, environment)
+    try:
+        rollouts.update_weights(TrainerWeights(policy), 0)
+        return rollouts.rollout(prompts, n, sampling)
+    finally:
+        rollouts.close()
+
+
+def _of(path: str) -> tuple[Policy, RolloutEngine, Environment]:
+    from lightrl.parts.environment import SingleTurn
     from lightrl.policy.source import PretrainedPolicy
     from lightrl.rollout.transformers_engine import TransformersEngine
 
     if Path(path).suffix in (".yaml", ".yml"):
         return _from_config(path)
-    return PretrainedPolicy(path).build(), TransformersEngine()
+    return PretrainedPolicy(path).build(), TransformersEngine(), SingleTurn()
 
 
-def _from_config(path: str) -> tuple[Policy, RolloutEngine]:
+def _from_config(path: str) -> tuple[Policy, RolloutEngine, Environment]:
     from lightrl.config.building import Builder
     from lightrl.config.resolve import resolve
     from lightrl.config.settings import read_words
@@ -90,7 +105,8 @@ def _from_config(path: str) -> tuple[Policy, RolloutEngine]:
     with builder.refusals():
         policy: Policy = builder.build(model.value("policy"), "model.policy").build()
         engine: RolloutEngine = builder.build(model.value("engine"), "model.engine")
-    return policy, engine
+        environment: Environment = builder.build(model.value("environment"), "model.environment")
+    return policy, engine, environment
 
 
 def _rows(rollout: Rollout) -> Iterator[dict[str, Any]]:

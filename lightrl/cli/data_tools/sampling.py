@@ -23,8 +23,10 @@ from lightrl.config.trained_policy import trained_policy
 from lightrl.data.rejection import Candidate, Keep, rejection_counts
 from lightrl.ops.masked import row_sum
 from lightrl.policy.policy import Policy
+from lightrl.policy.weights import TrainerWeights
 from lightrl.rewards.gates import row_values
 from lightrl.rewards.reward_set import RewardSet
+from lightrl.rollout.loop import RolloutLoop
 from lightrl.training.building import ONE_THREAD_BELOW
 from lightrl.types import Prompt, ScoredRollout
 
@@ -52,11 +54,14 @@ class SamplingSession:
         policy = _policy(resolved, builder, checkpoint).to(_device(options.device)).requires_grad_(False)
         if policy.model.device.type == "cpu" and sum(p.numel() for p in policy.parameters()) < ONE_THREAD_BELOW:
             torch.set_num_threads(1)
-        self.engine = builder.build(resolved.model.value("engine"), "model.engine")
-        self.engine.sync(policy, 0)
+        self.rollouts = RolloutLoop(
+            builder.build(resolved.model.value("engine"), "model.engine"),
+            builder.build(resolved.model.value("environment"), "model.environment"),
+        )
+        self.rollouts.update_weights(TrainerWeights(policy), 0)
         self.data = builder.build(resolved.data, "data")
         room = policy.max_positions
-        self.data.measure(policy.encode, None if room is None else room - self.engine.sampling.max_new_tokens)
+        self.data.measure(policy.encode, None if room is None else room - self.rollouts.engine.sampling.max_new_tokens)
         self.prompts = _how_many(options.prompts, self.data.sizes()["train"])
         self.rewards.check(self.data.columns())
 
@@ -72,7 +77,7 @@ class SamplingSession:
         """
         if rows.state is not None:
             self.data.draw(rows.done)
-            self.engine.load_state_dict(rows.state["engine"])
+            self.rollouts.load_state_dict(rows.state["rollouts"])
             self.rewards.load_state_dict(rows.state["rewards"])
         with _progress() as progress:
             task = progress.add_task("Sampling", total=self.prompts, completed=rows.done)
@@ -81,12 +86,12 @@ class SamplingSession:
                 written, total = self._chosen(prompts, keep)
                 # what failed is not noted as done, so that it is tried again
                 self._refuse_failures(rows.done)
-                state = {"engine": self.engine.state_dict(), "rewards": self.rewards.state_dict()}
+                state = {"rollouts": self.rollouts.state_dict(), "rewards": self.rewards.state_dict()}
                 rows.add(written, len(prompts), total, state)
                 progress.update(task, completed=rows.done)
 
     def _chosen(self, prompts: list[Prompt], keep: Keep) -> tuple[list[dict[str, Any]], Mapping[str, float]]:
-        scored = self.rewards.score(self.engine.generate(prompts, self.n))
+        scored = self.rewards.score(self.rollouts.rollout(prompts, self.n))
         candidates = list(_candidates(self.rewards, scored))
         rows: list[dict[str, Any]] = []
         total: defaultdict[str, float] = defaultdict(int)

@@ -13,6 +13,7 @@ from torch import Tensor
 from lightrl.data.loaders import PromptBatch
 from lightrl.ops.batching import micro_batches, split_to
 from lightrl.parts.engine import RolloutEngine
+from lightrl.parts.environment import Environment
 from lightrl.parts.reward import Reward
 from lightrl.policy.source import PolicySource
 from lightrl.training.evaluation import Evaluation
@@ -39,6 +40,7 @@ class OfflineModule(PolicyModule):
         batch_size: int,
         rewards: dict[str, Reward],
         engine: RolloutEngine,
+        environment: Environment,
         micro_batch_tokens: int | None,
         optimizer: OptimizerCallable,
         lr_scheduler: LRSchedulerCallable | None,
@@ -51,6 +53,7 @@ class OfflineModule(PolicyModule):
             batch_size: rows per optimizer step over all ranks; a multiple of their number.
             rewards: how sampled completions of the validation prompts are scored, by name; none: nothing is sampled.
             engine: who generates completions.
+            environment: answers the policy.
             micro_batch_tokens: padded tokens per forward and backward pass; None: all at once.
             optimizer: of all trainable parameters.
             lr_scheduler: stepped after every optimizer step; None: a constant rate.
@@ -60,7 +63,7 @@ class OfflineModule(PolicyModule):
         Raises:
             ValueError: batch_size below 1.
         """
-        super().__init__(policy, rewards, engine, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation)
+        super().__init__(policy, rewards, engine, environment, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation)
         if batch_size < 1:
             raise ValueError(f"model.batch_size must be 1 or more, got {batch_size}")
         self.batch_size = batch_size

@@ -10,6 +10,7 @@ from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 
 from lightrl.data.prompt_data import PromptData
 from lightrl.parts.engine import RolloutEngine
+from lightrl.parts.environment import Environment, SingleTurn
 from lightrl.parts.reward import Reward
 from lightrl.policy.source import PolicySource
 from lightrl.rollout.transformers_engine import TransformersEngine
@@ -29,6 +30,7 @@ class OfflinePolicyModule(OfflineModule):
         max_length: int | None = None,
         rewards: dict[str, Reward] | None = None,
         engine: RolloutEngine = TransformersEngine(),
+        environment: Environment = SingleTurn(),
         micro_batch_tokens: int | None = 8192,
         optimizer: OptimizerCallable = partial(torch.optim.AdamW, lr=1e-5, weight_decay=0.0),
         lr_scheduler: LRSchedulerCallable | None = None,
@@ -42,6 +44,7 @@ class OfflinePolicyModule(OfflineModule):
             max_length: rows with more tokens are dropped, or refused as `data.too_long` says; null: as many as the policy takes.
             rewards: how sampled completions of the validation prompts are scored, by name; none: nothing is sampled.
             engine: who generates the completions of the evaluation.
+            environment: answers the policy in the evaluation; by default nobody does.
             micro_batch_tokens: tokens per forward and backward pass, padding included; no influence on the gradient. null: all at once.
             optimizer: of the policy.
             lr_scheduler: stepped after every optimizer step; null: a constant rate.
@@ -51,7 +54,18 @@ class OfflinePolicyModule(OfflineModule):
         Raises:
             ValueError: batch_size below 1, or max_length below 2.
         """
-        super().__init__(policy, batch_size, rewards or {}, engine, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation)
+        super().__init__(
+            policy,
+            batch_size,
+            rewards or {},
+            engine,
+            environment,
+            micro_batch_tokens,
+            optimizer,
+            lr_scheduler,
+            max_grad_norm,
+            evaluation,
+        )
         if max_length is not None and max_length < 2:
             raise ValueError(f"model.max_length must be 2 or more, or null; got {max_length}")
         self.max_length = max_length

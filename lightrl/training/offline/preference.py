@@ -116,13 +116,13 @@ class PreferenceOptimization(OfflinePolicyModule):
         return self._batches.with_differences(numbers)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """State of the parts and the engine, and how far the run has come; reference log-probs are on the disk before the checkpoint is."""
+        """State of the parts and the rollouts, and how far the run has come; reference log-probs are on the disk before the checkpoint is."""
         super().on_save_checkpoint(checkpoint)
         self._write_cache()
         checkpoint["lightrl"] = {
             "objective": self.objective.state_dict(),
             "reference": self.reference.state_dict(),
-            "engine": self.adapter.gather(self.engine.state_dict()),
+            "rollouts": self.adapter.gather(self.rollouts.state_dict()),
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -130,7 +130,7 @@ class PreferenceOptimization(OfflinePolicyModule):
         state = checkpoint["lightrl"]
         self.objective.load_state_dict(state["objective"])
         self.reference.load_state_dict(state["reference"])
-        self.engine.load_state_dict(state["engine"][self.trainer.global_rank % len(state["engine"])])
+        self.rollouts.load_state_dict(state["rollouts"][self.trainer.global_rank % len(state["rollouts"])])
 
     def on_train_epoch_end(self) -> None:
         """Keep the log-probs of the reference that are new."""

@@ -16,6 +16,7 @@ from lightrl.data.prompt_data import PromptData
 from lightrl.ops.comparison import bradley_terry
 from lightrl.policy.policy import Policy
 from lightrl.policy.reward_network import RewardNetwork
+from lightrl.parts.environment import SingleTurn
 from lightrl.policy.source import PolicySource
 from lightrl.rollout.transformers_engine import TransformersEngine
 from lightrl.training.evaluation import Evaluation
@@ -71,8 +72,8 @@ class RewardModeling(OfflineModule):
         Raises:
             ValueError: batch_size below 1, or a negative centring.
         """
-        engine, evaluation = TransformersEngine(), Evaluation(before_training=False)
-        super().__init__(policy, batch_size, {}, engine, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation)
+        nobody, evaluation = (TransformersEngine(), SingleTurn()), Evaluation(before_training=False)
+        super().__init__(policy, batch_size, {}, *nobody, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation)
         if not (centring >= 0 and math.isfinite(centring)):
             raise ValueError(f"model.centring must be a finite number of 0 or more, got {centring}")
         self.columns, self.centring = columns, centring

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.sampler import Reduction
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rewards.scoring import Scoring
+from lightrl.rollout.loop import RolloutLoop
 from lightrl.strategies.adapter import StrategyAdapter
+from lightrl.training.episode_report import report_episodes
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import Prompt, Rollout, ScoredRollout
 
@@ -25,7 +26,7 @@ class RunCollection:
         self,
         prompts: int,
         draw: Callable[[Sequence[int]], list[Prompt]],
-        engine: RolloutEngine,
+        rollouts: RolloutLoop,
         rewards: RewardSet,
         adapter: StrategyAdapter,
         phase: Callable[[str], AbstractContextManager[None]],
@@ -35,7 +36,7 @@ class RunCollection:
         Args:
             prompts: groups that this rank's batch should hold.
             draw: gives the next prompts of this rank, told how many every rank wants.
-            engine: synchronised with the policy.
+            rollouts: with the weights to sample from.
             rewards: score the completions.
             adapter: of the strategy, for sums over ranks.
             phase: times and shows a phase.
@@ -43,7 +44,7 @@ class RunCollection:
         """
         self.prompts = prompts
         self._draw, self._ledger = draw, ledger
-        self._engine, self._rewards, self._adapter, self._phase = engine, rewards, adapter, phase
+        self._rollouts, self._rewards, self._adapter, self._phase = rollouts, rewards, adapter, phase
         self._groups = 0
 
     def draw(self, n: int) -> list[Prompt]:
@@ -52,9 +53,11 @@ class RunCollection:
 
     def rollout(self, prompts: Sequence[Prompt], n: int, temperature: float | None = None) -> Rollout:
         """n completions for each prompt."""
-        sampling = None if temperature is None else replace(self._engine.sampling, temperature=temperature)
+        sampling = None if temperature is None else replace(self._rollouts.engine.sampling, temperature=temperature)
         with self._phase("rollout"):
-            rollout = self._engine.generate(prompts, n, sampling)
+            rollout = self._rollouts.rollout(prompts, n, sampling)
+        report_episodes(self._ledger, rollout, self._rollouts.environment)
+        self._stop_together(self._rollouts.spent())
         rollout.group = rollout.group + self._groups
         self._groups += len(prompts)
         return rollout
@@ -68,12 +71,11 @@ class RunCollection:
         # samples of a prompt that was drawn twice are numbered within one call of the engine
         alone = len({prompt.id for prompt in prompts}) < len(prompts)
         size = len(prompts) if alone else -(-len(prompts) // slices)
-        before, scorings = self._engine.state_dict(), list[Scoring]()
+        scorings = list[Scoring]()
         for i in range(slices):
-            if i > 0:
-                # every slice draws its random numbers as a part of the same call
-                self._engine.load_state_dict(before)
-            scorings.append(self._begin(self.rollout(prompts[i * size : (i + 1) * size], n)))
+            # every slice draws its random numbers as a part of the same call
+            with self._rollouts.aside() if i < slices - 1 else nullcontext():
+                scorings.append(self._begin(self.rollout(prompts[i * size : (i + 1) * size], n)))
         return ScoredRollout.concat([self._finished(scoring) for scoring in scorings])
 
     def _begin(self, rollout: Rollout) -> Scoring:
@@ -89,12 +91,14 @@ class RunCollection:
         with self._phase("reward"):
             scored = scoring.result()
         self._ledger.add_all(scoring.statistics(), scored.response_mask)
-        spent = self._rewards.spent()
+        self._stop_together(self._rewards.spent())
+        return scored
+
+    def _stop_together(self, spent: str | None) -> None:
         if self.total(spent is not None):
             # every rank says why, since the messages of some may be lost when the first one ends
             elsewhere = next((complaint for complaint in self._adapter.gather(spent) if complaint is not None), None)
             raise RuntimeError(spent or f"on another rank, {elsewhere}")
-        return scored
 
     def reward(self, scored: ScoredRollout) -> Tensor:
         """`[N]`: the weighted sum of each row's rewards, NaN where the row is not scorable."""

@@ -1,4 +1,4 @@
-"""The state of parts, rewards and engine in a checkpoint: tensors and JSON values, per rank where it differs."""
+"""The state of parts, rewards and rollouts in a checkpoint: tensors and JSON values, per rank where it differs."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.parts.engine import RolloutEngine
 from lightrl.rewards.reward_set import RewardSet
+from lightrl.rollout.loop import RolloutLoop
 
 
-def state_of_parts(algorithm: Algorithm, rewards: RewardSet, engine: RolloutEngine, gather: Callable[[Any], list[Any]]) -> dict[str, Any]:
+def state_of_parts(algorithm: Algorithm, rewards: RewardSet, rollouts: RolloutLoop, gather: Callable[[Any], list[Any]]) -> dict[str, Any]:
     """Everything that must survive a restart beside weights, optimizer and loops.
 
     Args:
         algorithm: its parts' state, that of every rank where a part says that it differs.
         rewards: their state, and each rank's own.
-        engine: its stream of random numbers, on every rank.
+        rollouts: their random numbers, on every rank.
         gather: gives what every rank passed to it, in the order of ranks.
     """
     return {
@@ -24,7 +24,7 @@ def state_of_parts(algorithm: Algorithm, rewards: RewardSet, engine: RolloutEngi
         "algorithm_per_rank": gather(algorithm.state_dict(per_rank=True)),
         "rewards": rewards.state_dict(),
         "rewards_per_rank": gather(rewards.state_dict(per_rank=True)),
-        "engine": gather(engine.state_dict()),
+        "rollouts": gather(rollouts.state_dict()),
     }
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.parts.engine import RolloutEngine
+from lightrl.parts.environment import Environment, SingleTurn
 from lightrl.parts.reward import Reward
 from lightrl.policy.source import PolicySource
 from lightrl.rewards.reward_set import RewardSet
@@ -49,8 +50,9 @@ class PolicyOptimization(PolicyModule):
         self,
         policy: PolicySource,
         algorithm: Algorithm,
-        rewards: dict[str, Reward],
+        rewards: dict[str, Reward] | None = None,
         engine: RolloutEngine = TransformersEngine(),
+        environment: Environment = SingleTurn(),
         prompts_per_rollout: int = 32,
         micro_batch_tokens: int | None = 8192,
         optimizer: OptimizerCallable = partial(torch.optim.AdamW, lr=1e-6, weight_decay=0.0),
@@ -63,8 +65,10 @@ class PolicyOptimization(PolicyModule):
         Args:
             policy: which policy is trained.
             algorithm: the parts that say how the policy learns.
-            rewards: the value of a completion, by name; a bare import path is shorthand for `Function`.
+            rewards: the value of a completion, by name; a bare import path is shorthand for `Function`. May be empty where the
+                environment gives rewards.
             engine: generates the completions.
+            environment: answers the policy; by default nobody does.
             prompts_per_rollout: prompts (groups) per rollout over all ranks; rows are this times the sampler's group size.
             micro_batch_tokens: padded tokens per forward and backward pass; no influence on the gradient. null: all at once.
             optimizer: of the policy and the critic.
@@ -76,9 +80,11 @@ class PolicyOptimization(PolicyModule):
         Raises:
             ValueError: there is no reward, or the sizes do not fit each other.
         """
-        if not rewards:
+        if not rewards and not environment.gives_rewards:
             raise ValueError("model.rewards is empty: name at least one reward, for example rewards: {correct: ExactMatch}")
-        super().__init__(policy, rewards, engine, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation)
+        super().__init__(
+            policy, rewards or {}, engine, environment, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation
+        )
         if prompts_per_rollout < algorithm.minibatches:
             raise ValueError(
                 f"model.prompts_per_rollout is {prompts_per_rollout}, but algorithm.minibatches is {algorithm.minibatches}, and "
@@ -102,10 +108,9 @@ class PolicyOptimization(PolicyModule):
     def rollout_phase(self) -> ScoredRollout:
         """The sampler draws prompts, has them completed and scored, and keeps or redraws."""
         prompts, draw = self.prompts_per_rollout // self.adapter.world_size, self.prompt_data.draw
-        collection = RunCollection(prompts, draw, self.engine, self.rewards, self.adapter, self.phase, self.ledger)
-        with self.adapter.gathered_weights():
-            self.engine.sync(self.policy, self.trainer.global_step)
-            scored = self.algorithm.sampler.collect(collection)
+        collection = RunCollection(prompts, draw, self.rollouts, self.rewards, self.adapter, self.phase, self.ledger)
+        self.update_engine()
+        scored = self.algorithm.sampler.collect(collection)
         self.ledger.add("sampling/staleness", (self.trainer.global_step - scored.policy_version).double())
         return scored
 
@@ -222,9 +227,9 @@ class PolicyOptimization(PolicyModule):
         return groups
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """State of the parts, the rewards and the engine, and how far the run has come."""
+        """State of the parts, the rewards and the rollouts, and how far the run has come."""
         super().on_save_checkpoint(checkpoint)
-        state = state_of_parts(self.algorithm, self.rewards, self.engine, self.adapter.gather)
+        state = state_of_parts(self.algorithm, self.rewards, self.rollouts, self.adapter.gather)
         checkpoint["lightrl"] = state | {"progress": self._progress.state_dict()}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -233,7 +238,7 @@ class PolicyOptimization(PolicyModule):
         if self.trainer.state.fn == "fit":
             load_learner_state(state, self.algorithm, self.rewards, rank, self.trainer.world_size)
             self._progress.load_state_dict(state["progress"])
-        self.engine.load_state_dict(state["engine"][rank % len(state["engine"])])
+        self.rollouts.load_state_dict(state["rollouts"][rank % len(state["rollouts"])])
 
     def _minibatches(self, batch: TrainingBatch, passes: range) -> Iterator[TrainingBatch]:
         return minibatches_of(batch, passes, self.algorithm.minibatches, self.seed, self.trainer.current_epoch)

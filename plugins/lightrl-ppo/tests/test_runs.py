@@ -12,7 +12,7 @@ from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from lightrl_ppo import REINFORCE, MovingAverageCentered, PPOPenalty, ReMax, TargetKL
 
 from lightrl import Algorithm, DigitSorting, KLPenalty, PolicyOptimization, Prompt, PromptData, RowReward, TinyPolicy, TransformersEngine
-from lightrl.testing import CodePoints, quiet_trainer
+from lightrl.testing import CodePoints, quiet_trainer, rollouts_with
 
 
 class NoScoreForGreedy(CodePoints):
@@ -45,9 +45,8 @@ def fit(subject: PolicyOptimization, folder: Path, rollouts: int, *callbacks: Ca
 
 def greedy(prompts: list[Prompt]) -> list[str]:
     """The answers of the untrained policy at temperature 0."""
-    engine = TransformersEngine(max_new_tokens=6, temperature=0)
-    engine.sync(TinyPolicy(hidden=16, layers=1, heads=2).build(), 0)
-    return engine.generate(prompts, 1).completions
+    policy = TinyPolicy(hidden=16, layers=1, heads=2).build()
+    return rollouts_with(policy, TransformersEngine(max_new_tokens=6, temperature=0)).rollout(prompts, 1).completions
 
 
 def test_the_greedy_completion_is_scored_and_not_trained_on(tmp_path: Path) -> None:

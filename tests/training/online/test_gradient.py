@@ -30,8 +30,9 @@ from lightrl import (
     SymmetricClip,
     TinyPolicy,
     TokenMean,
+    TransformersEngine,
 )
-from lightrl.testing import CodePoints, ReplayEngine, quiet_trainer, random_rollout
+from lightrl.testing import CodePoints, ReplayedRollouts, quiet_trainer, random_rollout
 
 pytestmark = pytest.mark.filterwarnings("ignore:the engine.s log-probs")  # rollouts here are made off-policy
 
@@ -51,12 +52,13 @@ def gradient(algorithm: Algorithm, rollout: Rollout, dtype: str, budget: int | N
         policy=TinyPolicy(hidden=16, layers=1, heads=2, dtype=dtype),  # type: ignore[arg-type]
         algorithm=algorithm,
         rewards={"codes": CodePoints()},
-        engine=ReplayEngine(rollout),
+        engine=TransformersEngine(max_new_tokens=16),
         prompts_per_rollout=4,
         micro_batch_tokens=budget,
         optimizer=lambda p: torch.optim.SGD(p, lr=1.0),
         max_grad_norm=None,
     )
+    module.rollouts = ReplayedRollouts(rollout)
     trainer = quiet_trainer(max_epochs=1)
     before = TinyPolicy(hidden=16, layers=1, heads=2, dtype=dtype).build().state_dict()  # type: ignore[arg-type]
     trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=100)))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 import torch
@@ -15,38 +13,32 @@ from lightrl import (
     GroupSampler,
     MaskedImportance,
     PolicyOptimization,
-    Prompt,
+    PolicyWeights,
     PromptData,
-    Rollout,
     RolloutCorrection,
-    RolloutEngine,
-    Sampling,
     TinyPolicy,
     TokenMean,
     TransformersEngine,
     TruncatedImportance,
 )
+from lightrl.policy.weights import TrainerWeights
 from lightrl.testing import CodePoints, quiet_trainer
 
 
-class PerturbedEngine(RolloutEngine):
+class PerturbedEngine(TransformersEngine):
     """Generates with a copy of the policy whose weights have moved a little, as another library's kernels or precision would."""
 
     def __init__(self, noise: float) -> None:
+        super().__init__(max_new_tokens=8)
         self.noise = noise
-        self._inner = TransformersEngine(max_new_tokens=8)
-        self.sampling = self._inner.sampling
 
-    def sync(self, policy: Any, version: int) -> None:
-        moved = copy.deepcopy(policy)
+    def update_weights(self, weights: PolicyWeights, version: int) -> None:
+        moved = copy.deepcopy(weights.policy)
         generator = torch.Generator().manual_seed(0)
         with torch.no_grad():
             for p in moved.parameters():
                 p += self.noise * torch.randn(p.shape, generator=generator)
-        self._inner.sync(moved, version)
-
-    def generate(self, prompts: Sequence[Prompt], n: int, sampling: Sampling | None = None) -> Rollout:
-        return self._inner.generate(prompts, n, sampling)
+        super().update_weights(TrainerWeights(moved), version)
 
 
 def run(correction: RolloutCorrection | None, noise: float) -> tuple[PolicyOptimization, dict[str, float], torch.Tensor]:

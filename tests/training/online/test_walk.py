@@ -27,7 +27,7 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
-from lightrl.testing import InPlace, ReplayEngine, quiet_trainer, random_rollout
+from lightrl.testing import InPlace, ReplayedRollouts, quiet_trainer, random_rollout
 
 
 class Witness(Callback):
@@ -108,10 +108,10 @@ def test_on_the_first_pass_every_ratio_is_1_and_nobody_is_warned(tmp_path: Path)
 
 def test_an_engine_with_wrong_log_probs_is_reported_with_numbers(tmp_path: Path) -> None:
     rollout = random_rollout(TinyPolicy(hidden=16, layers=1, heads=2).build(), groups=8, off_policy=0.5)
+    subject = module(rewards={"length": LengthOfText()}, algorithm=algorithm(minibatches=1))
+    subject.rollouts = ReplayedRollouts(rollout)
     with pytest.warns(UserWarning, match=r"by up to [\d.]+ .*old_logprobs"):
-        trainer(tmp_path, 1).fit(
-            module(rewards={"length": LengthOfText()}, engine=ReplayEngine(rollout), algorithm=algorithm(minibatches=1)), datamodule=data()
-        )
+        trainer(tmp_path, 1).fit(subject, datamodule=data())
 
 
 class LengthOfText(RowReward):

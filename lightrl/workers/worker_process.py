@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pickle
 import signal
 import socket
 import subprocess
@@ -16,31 +15,30 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import send_handle
 
-from lightrl.parts.function import Function
-from lightrl.parts.reward import RowReward
-from lightrl.rewards.fork_server import FORK, WAIT, kill
-from lightrl.rewards.row_call import Answer, Call
+from lightrl.workers.calls import Answer
+from lightrl.workers.fork_server import FORK, WAIT, kill
+from lightrl.workers.program import WorkerProgram
 
-PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from lightrl.rewards.fork_server import serve; serve(int(sys.argv[1]))"
+PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from lightrl.workers.fork_server import serve; serve(int(sys.argv[1]))"
 READ = 1 << 16
 LOAD_S = 300.0
-"""Seconds that a reward may take to load: some bring a library, or a model."""
+"""Seconds that a part may take to load: some bring a library, or a model."""
 PATIENCE = 5.0
 """Seconds that the process may take to end itself before it is killed."""
 
 
 class ForkServer:
-    """A process that has loaded one reward and forks workers of it."""
+    """A process that has loaded one reward or environment and forks workers of it."""
 
-    def __init__(self, reward: RowReward) -> None:
+    def __init__(self, program: WorkerProgram) -> None:
         """
         Args:
-            reward: sent there once, pickled.
+            program: sent there once, pickled.
 
         Raises:
-            RuntimeError: the reward cannot be pickled.
+            RuntimeError: it cannot be pickled.
         """
-        setup = pickle.dumps({"modules": _modules(reward), "reward": _pickled(reward), "memory_mb": reward.memory_mb})
+        setup = program.setup()
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -49,7 +47,7 @@ class ForkServer:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        self._name, self._control = type(reward).__name__, Connection(ours.detach())
+        self._program, self._control = program, Connection(ours.detach())
         self._lock, self._loaded = threading.Lock(), False
         self._control.send_bytes(setup)
 
@@ -57,7 +55,7 @@ class ForkServer:
         """A new worker.
 
         Raises:
-            RuntimeError: the reward could not be loaded.
+            RuntimeError: the program could not be loaded.
             EOFError: the process has ended.
         """
         with self._lock:
@@ -83,7 +81,7 @@ class ForkServer:
         try:
             self._process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            # it is still loading the reward, and has no workers yet
+            # it is still loading, and has no workers yet
             self._process.kill()
             self._process.wait()
 
@@ -93,10 +91,10 @@ class ForkServer:
         try:
             trouble = self._control.recv_bytes().decode() if self._control.poll(LOAD_S) else f"not done after {LOAD_S:g} s"
         except (EOFError, OSError):
-            trouble = "the process ended while it loaded the reward"
+            trouble = f"the process ended while it loaded the {self._program.noun}"
         if trouble:
             self.close()
-            raise RuntimeError(f"{self._name} cannot be loaded in a worker process:\n{trouble}")
+            raise RuntimeError(f"{self._program.name} cannot be loaded in a worker process:\n{trouble}")
         self._loaded = True
 
 
@@ -114,7 +112,7 @@ class Worker:
         self._channel, self._server = channel, server
         self._calls = Connection(os.dup(channel.fileno()))
 
-    def answers(self, calls: Sequence[Call], timeout_s: float) -> list[Answer]:
+    def answers(self, calls: Sequence[object], timeout_s: float) -> list[Answer]:
         """The answers to the first calls: to all of them, or up to the one that the worker did not survive.
 
         Args:
@@ -142,8 +140,8 @@ class Worker:
                 return [*answers, Answer(error=f"its worker process died: {_cause(self.end())}")]
             *lines, buffer = (buffer + data).split(b"\n")
             for line in lines:
-                score, error, leaves = json.loads(line)
-                answers.append(Answer(score, error))
+                value, error, seconds, leaves = json.loads(line)
+                answers.append(Answer(value, error, seconds=seconds))
                 deadline = time.monotonic() + timeout_s
                 if leaves:
                     self.end()
@@ -166,22 +164,3 @@ def _cause(status: int | None) -> str:
     if status is None:
         return "so did the process that started it"
     return f"signal {-status} ({signal.Signals(-status).name})" if status < 0 else f"exit status {status}"
-
-
-def _pickled(reward: RowReward) -> bytes:
-    try:
-        return pickle.dumps(reward)
-    except Exception as error:
-        raise RuntimeError(
-            f"{type(reward).__name__} cannot be sent to a worker process ({error}): define it at the top of a module and keep what "
-            "cannot be pickled out of it, or set runs: inline if its calls are quick and always return"
-        ) from error
-
-
-def _modules(reward: RowReward) -> dict[str, str | None]:
-    """The modules that a worker must be able to import, bases first, with their files."""
-    names = [cls.__module__ for cls in reversed(type(reward).__mro__)]
-    if isinstance(reward, Function):
-        names.append(reward.path.rpartition(".")[0])
-    chosen = [name for name in dict.fromkeys(names) if name.partition(".")[0] not in ("builtins", "abc", "lightrl")]
-    return {name: getattr(sys.modules.get(name), "__file__", None) for name in chosen}

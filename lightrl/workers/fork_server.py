@@ -1,4 +1,4 @@
-"""The process behind a reward's workers: it loads the reward once, and forks a fresh worker whenever it is asked.
+"""The process behind the workers of a reward or an environment: it loads it once, and forks a fresh worker whenever it is asked.
 
 It is started as a program of its own, without the training process's threads, devices and memory, so forking is safe and takes
 milliseconds; it ends when the training process does, and its workers with it. Of lightrl it imports nothing that needs torch.
@@ -15,32 +15,34 @@ import pickle
 import resource
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
 from pathlib import Path
 
-from lightrl.parts.reward import RowReward
-from lightrl.rewards.row_call import Answer, perform
+from lightrl.workers.calls import Answer, Performer
 
 FORK, WAIT = b"F", b"W"
 """Requests: a new worker (its end of a socket follows), and the exit status of a worker that has ended (its process number follows)."""
 STATM = Path("/proc/self/statm")
 MEGABYTE = 1 << 20
+ENCODER = json.JSONEncoder(default=repr)
 
 
 def serve(control: int) -> None:
-    """Load the reward, then answer requests to fork and to wait until the training process has ended.
+    """Load the object that makes the calls, then answer requests to fork and to wait until the training process has ended.
 
     Args:
-        control: file descriptor of a socket; first comes a pickled mapping with `modules`, `reward` and `memory_mb`, then requests.
+        control: file descriptor of a socket; first comes a pickled mapping with `modules`, `performer`, `memory_mb` and `noun`, then
+            requests.
     """
     connection = Connection(control)
     setup = pickle.loads(connection.recv_bytes())
     try:
-        _load_modules(setup["modules"])
-        reward: RowReward = pickle.loads(setup["reward"])
+        _load_modules(setup["modules"], setup["noun"])
+        performer: Performer = pickle.loads(setup["performer"])
     except BaseException:
         connection.send_bytes(traceback.format_exc().encode())
         return
@@ -48,13 +50,13 @@ def serve(control: int) -> None:
     children: set[int] = set()
     try:
         while True:
-            _obey(connection, reward, setup["memory_mb"], children)
+            _obey(connection, performer, setup["memory_mb"], children)
     except (EOFError, OSError):
         for pid in children:
             kill(pid)
 
 
-def _obey(connection: Connection, reward: RowReward, memory_mb: int, children: set[int]) -> None:
+def _obey(connection: Connection, performer: Performer, memory_mb: int, children: set[int]) -> None:
     request = connection.recv_bytes()
     if request[:1] == WAIT:
         pid = int(request[1:])
@@ -66,7 +68,7 @@ def _obey(connection: Connection, reward: RowReward, memory_mb: int, children: s
     if pid == 0:
         try:
             connection.close()
-            _work(channel, reward, memory_mb)
+            _work(channel, performer, memory_mb)
         except BaseException:
             traceback.print_exc()
         finally:
@@ -76,7 +78,7 @@ def _obey(connection: Connection, reward: RowReward, memory_mb: int, children: s
     connection.send_bytes(str(pid).encode())
 
 
-def _work(channel: int, reward: RowReward, memory_mb: int) -> None:
+def _work(channel: int, performer: Performer, memory_mb: int) -> None:
     """The life of a worker: calls come in pickled lists, each answer leaves as one line of JSON as soon as it is there."""
     # a session of its own: the training process's Ctrl-C does not reach it, and whatever it starts is killed with it
     os.setsid()
@@ -88,17 +90,18 @@ def _work(channel: int, reward: RowReward, memory_mb: int) -> None:
         except (EOFError, OSError):
             os._exit(0)
         for call in calls:
-            answer = perform(reward, call)
+            started = time.perf_counter()
+            answer = performer.perform(call)
+            seconds = time.perf_counter() - started
             # what has eaten the memory is still there, so the next call gets a fresh worker
             leaves = answer.error is not None and answer.error.startswith("MemoryError")
-            _write(channel, _line(answer, leaves))
+            _write(channel, _line(answer, seconds, leaves))
             if leaves:
                 os._exit(0)
 
 
-def _line(answer: Answer, leaves: bool) -> bytes:
-    score = answer.score.tolist() if hasattr(answer.score, "tolist") else answer.score
-    return json.dumps([score, answer.error, leaves], default=repr).encode() + b"\n"
+def _line(answer: Answer, seconds: float, leaves: bool) -> bytes:
+    return ENCODER.encode([answer.value, answer.error, seconds, leaves]).encode() + b"\n"
 
 
 def _write(channel: int, line: bytes) -> None:
@@ -117,8 +120,8 @@ def _limit_memory(memory_mb: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def _load_modules(modules: Mapping[str, str | None]) -> None:
-    """Import the modules of the reward, from their files where their names cannot be imported."""
+def _load_modules(modules: Mapping[str, str | None], noun: str) -> None:
+    """Import the modules that are needed, from their files where their names cannot be imported."""
     for name, file in modules.items():
         if name != "__main__":
             try:
@@ -128,15 +131,15 @@ def _load_modules(modules: Mapping[str, str | None]) -> None:
                 if file is None or error.name is None or not f"{name}.".startswith(f"{error.name}."):
                     raise
         if file is None:
-            raise ImportError(f"module {name!r} has no file, so a worker process cannot load it: put the reward in a file of its own")
-        _load_file(name, file)
+            raise ImportError(f"module {name!r} has no file, so a worker process cannot load it: put the {noun} in a file of its own")
+        _load_file(name, file, noun)
 
 
-def _load_file(name: str, file: str) -> None:
+def _load_file(name: str, file: str, noun: str) -> None:
     # the script that started the run must not start it again, so it is not called __main__ while it is loaded
     spec = importlib.util.spec_from_file_location("__mp_main__" if name == "__main__" else name, file)
     if spec is None or spec.loader is None:
-        raise ImportError(f"module {name!r} cannot be loaded from {file}: put the reward in a Python file")
+        raise ImportError(f"module {name!r} cannot be loaded from {file}: put the {noun} in a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = sys.modules[spec.name] = module
     spec.loader.exec_module(module)

@@ -1,0 +1,138 @@
+"""The place where the episodes of an environment run, so that none of them can hang or spoil a run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+from lightrl.environments.calls import Begin, Call, EpisodeAnswer, Turn, episode_answer
+from lightrl.environments.inline_episodes import InlineEpisodes
+from lightrl.parts.environment import AsyncEnvironment, Environment
+from lightrl.prompt import Prompt
+from lightrl.workers.calls import Answer
+from lightrl.workers.error_budget import ErrorBudget
+
+log = logging.getLogger(__name__)
+
+
+class Pending(Protocol):
+    """Calls under way."""
+
+    def result(self) -> list[Answer]:
+        """Wait for them: one answer per call, in order."""
+
+
+class Runner(Protocol):
+    """Makes the calls of one environment, in its own way."""
+
+    def start(self) -> None:
+        """Get ready in the background."""
+
+    def submit(self, calls: Sequence[Call]) -> Pending:
+        """Begin with these calls, at most one of each episode, and come back at once where that is possible."""
+
+    def end(self, episodes: Sequence[int]) -> Sequence[Answer]:
+        """Drop episodes, and come back at once where that is possible: with the answers, if they are there."""
+
+    def close(self) -> None:
+        """End everything that was started; a later call starts it again, and knows of no episode."""
+
+
+class PendingAnswers:
+    """Answers of an environment, while they are waited for."""
+
+    def __init__(self, calls: Sequence[Call], pending: Pending) -> None:
+        """
+        Args:
+            calls: that were made.
+            pending: their answers.
+        """
+        self._calls, self._pending = calls, pending
+
+    def result(self) -> list[EpisodeAnswer]:
+        """Wait for them: one answer per call, in the order asked.
+
+        Raises:
+            RuntimeError: the environment cannot be loaded in its worker process.
+        """
+        return [episode_answer(call, answer) for call, answer in zip(self._calls, self._pending.result(), strict=True)]
+
+
+class EpisodeHost:
+    """Runs the episodes of one environment: inline, in worker processes, or in an event loop, as the class says."""
+
+    def __init__(self, environment: Environment) -> None:
+        """
+        Args:
+            environment: copied for every episode.
+
+        Raises:
+            ValueError: it runs in no known way.
+        """
+        self.environment = environment
+        self.budget = ErrorBudget(environment, "episodes")
+        """To be told of every episode whether it has failed."""
+        self._runner = runner_of(environment)
+
+    def start(self) -> None:
+        """Get ready in the background."""
+        self._runner.start()
+
+    def begin(self, episodes: Sequence[tuple[int, Prompt, int]]) -> PendingAnswers:
+        """Begin episodes.
+
+        Args:
+            episodes: of each its number, its prompt and its seed.
+
+        Raises:
+            ValueError: two have the same number.
+        """
+        return self._submit([Begin(*episode) for episode in episodes])
+
+    def reply(self, turns: Sequence[tuple[int, str]]) -> PendingAnswers:
+        """Say what the policy has said.
+
+        Args:
+            turns: of each the number of the episode and the completion.
+
+        Raises:
+            ValueError: two have the same number.
+        """
+        return self._submit([Turn(*turn) for turn in turns])
+
+    def end(self, episodes: Sequence[int]) -> None:
+        """Drop episodes; never waits for a worker and never raises, what the environment raises is logged.
+
+        Args:
+            episodes: their numbers.
+        """
+        failures = [answer.error for answer in self._runner.end(episodes) if answer.error is not None]
+        if failures:
+            log.warning("end() of an environment failed in %d episodes; first: %s", len(failures), failures[0])
+
+    def close(self) -> None:
+        """End processes and threads, and with them all episodes; they start again when they are needed."""
+        self._runner.close()
+
+    def _submit(self, calls: Sequence[Call]) -> PendingAnswers:
+        if len({call.episode for call in calls}) != len(calls):
+            raise ValueError("two of these calls are of the same episode: an episode answers one call after the other")
+        return PendingAnswers(calls, self._runner.submit(calls))
+
+
+def runner_of(environment: Environment) -> Runner:
+    """The runner that makes the calls of an environment, by its `runs`."""
+    if isinstance(environment, AsyncEnvironment):
+        from lightrl.environments.async_episodes import AsyncEpisodes
+
+        return AsyncEpisodes(environment)
+    if environment.runs == "process":
+        from lightrl.environments.process_episodes import ProcessEpisodes
+
+        return ProcessEpisodes(environment)
+    if environment.runs == "inline":
+        return InlineEpisodes(environment)
+    raise ValueError(
+        f"{type(environment).__name__} runs {environment.runs!r}, expected inline or process; what awaits is a subclass of AsyncEnvironment"
+    )

@@ -1,0 +1,116 @@
+"""Rows of several turns in tokens: what the policy sampled stays as it is, and what others say is added behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from lightrl.parts.environment import Said
+from lightrl.policy.chat_text import ChatText
+from lightrl.policy.encoding import EncodedTurn, encode_opening
+from lightrl.policy.plain_text import plain_text
+from lightrl.policy.template_check import check_template
+from lightrl.policy.tokenizer import Tokenizer
+from lightrl.types import JSON, Message
+
+
+class TurnEncoder:
+    """Makes tokens of what others say to a policy; rows only grow by them.
+
+    The tokens are those of the chat template's own rendering. The policy's own turns are never decoded and encoded again, and a template
+    that would change them has no part in them.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, ends: frozenset[int], tools: Sequence[JSON] = ()) -> None:
+        """
+        Args:
+            tokenizer: of the policy.
+            ends: ids that end a turn of the policy.
+            tools: schemas that the chat template shows.
+        """
+        self._tokenizer, self._ends, self._tools = tokenizer, ends, list(tools)
+        self._plain = plain_text(tokenizer, ends)
+        self._chat = ChatText(tokenizer, self._plain.mask(self._tools).value)
+
+    def opening(self, said: Said) -> EncodedTurn:
+        """A text as it is, with the special tokens that the tokenizer adds, or messages through the chat template.
+
+        Args:
+            said: what the policy reads first.
+
+        Raises:
+            ValueError: messages without a chat template, or no token.
+        """
+        return encode_opening(self._tokenizer, self._plain, said, "the opening", self._tools)
+
+    def continuation(self, messages: Sequence[Message], last: int, said: Said) -> EncodedTurn:
+        """The tokens between a turn of the policy and its next one.
+
+        What closes the turn is among them, unless the policy sampled that itself.
+
+        Args:
+            messages: the conversation so far, its last message the policy's; none if it began with a plain text.
+            last: the last id that the policy sampled.
+            said: the reply. A text is a message of the user, or goes on as it is where the conversation began with a plain text.
+
+        Raises:
+            ValueError: the reply has messages and the opening had none, or the chat template cannot be continued.
+        """
+        if not messages:
+            return self._text(said)
+        reply = [{"role": "user", "content": said}] if isinstance(said, str) else list(said)
+        if not reply or messages[-1]["role"] != "assistant":
+            roles = ", ".join(message["role"] for message in messages)
+            raise ValueError(f"a reply of {len(reply)} messages to the messages {roles}: the last is the assistant's, and one follows at least")
+        masked = self._plain.mask(reply)
+        text = self._chat.continuation(messages, masked.value)
+        space, control = self._plain.head_and_control(text)
+        closing = self._tokenizer.convert_tokens_to_ids(control) if control and not space.strip() else None
+        sampled = closing is not None and (closing == last or {closing, last} <= self._ends)
+        ids, _ = self._plain.read(self._plain.written(text[len(space) :] if sampled else text, masked.hidden), middle=True)
+        return EncodedTurn(ids[sampled:], masked.special)
+
+    def check(self) -> list[str]:
+        """Try the chat template before a run in which conversations have several turns; gives sentences to be shown.
+
+        Raises:
+            ValueError: it cannot be continued.
+        """
+        if not self._tokenizer.chat_template:
+            return []
+        return check_template(self._chat, bool(self._tools))
+
+    def opens_turn(self, ids: Sequence[int]) -> bool:
+        """Whether a sampled turn contains the text with which the chat template opens a message of somebody else.
+
+        By control tokens or by letters, with any space between its words.
+
+        Args:
+            ids: of the turn.
+        """
+        text = self._tokenizer.decode(list(ids), skip_special_tokens=False)
+        return any(opening in (text if opening[0].isspace() else "".join(text.split())) for opening in self._openings)
+
+    @cached_property
+    def _openings(self) -> list[str]:
+        if not self._tokenizer.chat_template:
+            return []
+        between = [self._chat.opening(role) for role in ("user", "system", "tool")]
+        found = {self._role(text) for text in between if text is not None}
+        return sorted(found - {""})
+
+    def _role(self, between: str) -> str:
+        """Without what closes the turn before; a word of letters counts only behind the space in front of it."""
+        space, control = self._plain.head_and_control(between)
+        ends = control and not space.strip() and self._tokenizer.convert_tokens_to_ids(control) in self._ends
+        text = (between[len(space) + len(control) :] if ends else between).rstrip()
+        return text if text.strip()[:1].isalpha() and text[0].isspace() else "".join(text.split())
+
+    def _text(self, said: Said) -> EncodedTurn:
+        if not isinstance(said, str):
+            roles = ", ".join(message["role"] for message in said)
+            raise ValueError(
+                f"the environment replied with messages ({roles}) to an episode that began with a plain text: let reply() give a text, or "
+                "begin() messages"
+            )
+        return EncodedTurn(self._plain.read(self._plain.said(said), middle=True)[0], self._plain.count(said))

@@ -1,0 +1,65 @@
+"""The rewards that an environment gives, as one reward beside the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from lightrl.ops.turns import turn_ends
+from lightrl.parts.environment import Environment
+from lightrl.parts.reward import BatchReward, Reward
+from lightrl.types import Rollout
+
+NAME = "environment"
+"""The name under which they are logged."""
+
+
+class EnvironmentReward(BatchReward):
+    """Puts the reward of each turn on its last token.
+
+    An episode whose environment gave no reward at all, and did not fail, has 0 on the last token of its last turn: it was cut off before
+    it earned something.
+    """
+
+    def __init__(self, weight: float = 1.0) -> None:
+        """
+        Args:
+            weight: the factor in the sum of rewards.
+        """
+        super().__init__(weight)
+
+    def score(self, rollout: Rollout) -> Tensor:
+        """`[N, L]`: the reward of a turn on its last token, NaN elsewhere."""
+        scores = torch.full(rollout.response_mask.shape, math.nan, dtype=torch.float32, device=rollout.response_mask.device)
+        row_of, place_of = turn_ends(rollout.response_mask).nonzero(as_tuple=True)
+        places: dict[int, list[int]] = {}
+        for row, place in zip(row_of.tolist(), place_of.tolist(), strict=True):
+            places.setdefault(row, []).append(place)
+        for row, episode in enumerate(rollout.episodes):
+            given = {k: reward for k, reward in enumerate(episode.rewards) if reward is not None}
+            if places.get(row):
+                for turn, reward in (given or {-1: 0.0}).items():
+                    scores[row, places[row][turn]] = reward
+        return scores
+
+
+def with_environment(rewards: Mapping[str, Reward], environment: Environment) -> dict[str, Reward]:
+    """The rewards of a config, and that of its environment if it gives any.
+
+    Args:
+        rewards: by name.
+        environment: of the config.
+
+    Raises:
+        ValueError: a reward has the name of the environment's.
+    """
+    if not environment.gives_rewards:
+        return dict(rewards)
+    if NAME in rewards:
+        raise ValueError(
+            f"model.rewards.{NAME} has the name of the rewards that {type(environment).__name__} gives: call it something else"
+        )
+    return {**rewards, NAME: EnvironmentReward(environment.weight)}

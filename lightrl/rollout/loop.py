@@ -1,0 +1,141 @@
+"""The loop that makes a rollout of prompts, an environment and an engine; training, evaluation and every verb use it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import count
+
+from lightrl.environments.episode_host import EpisodeHost
+from lightrl.ops.random import row_seed
+from lightrl.parts.engine import PolicyWeights, RolloutEngine, Sampling
+from lightrl.parts.environment import Environment
+from lightrl.policy.turn_encoder import TurnEncoder
+from lightrl.rollout.open_episode import OpenEpisode
+from lightrl.rollout.play import Play
+from lightrl.rollout.rows import rollout_of
+from lightrl.types import JSON, Prompt, Rollout
+
+SEEDS = 1 << 31
+"""Seeds of environments lie below it."""
+
+
+class RolloutLoop:
+    """An engine and an environment at work for one run, with the policy's weights and the position in its random numbers."""
+
+    def __init__(self, engine: RolloutEngine, environment: Environment) -> None:
+        """
+        Args:
+            engine: continues contexts.
+            environment: answers the policy.
+        """
+        self.engine, self.environment, self.host = engine, environment, EpisodeHost(environment)
+        self.show: Callable[[str], None] = lambda progress: None
+        """Is told how far a call with several turns has come."""
+        self._calls, self._version = 0, 0
+        self._weights: PolicyWeights | None = None
+        self._encoder: TurnEncoder | None = None
+        self._numbers = count()
+        self._started = False
+
+    def start(self) -> None:
+        """Start what the engine and the environment need."""
+        if not self._started:
+            self._started = True
+            self.engine.start()
+            self.host.start()
+
+    def close(self) -> None:
+        """End what was started."""
+        self._started = False
+        self.host.close()
+        self.engine.close()
+
+    def update_weights(self, weights: PolicyWeights, version: int) -> None:
+        """Let the engine have the policy's present weights.
+
+        Args:
+            weights: of the policy.
+            version: optimizer steps behind them.
+        """
+        self.start()
+        if self._weights is None or self._weights.policy is not weights.policy:
+            self._encoder = TurnEncoder(weights.policy.tokenizer, weights.policy.eos_token_ids, self.environment.tools)
+        self._weights, self._version = weights, version
+        self.engine.update_weights(weights, version)
+
+    def rollout(self, prompts: Sequence[Prompt], n: int, sampling: Sampling | None = None) -> Rollout:
+        """Completions, or whole episodes, for each prompt.
+
+        Args:
+            prompts: B of them; none gives a rollout of no rows.
+            n: episodes per prompt; rows of a prompt are neighbours and share a group number, 0 to B - 1.
+            sampling: in place of the engine's own.
+
+        Raises:
+            RuntimeError: `update_weights` was never called, or the engine cannot go on.
+            ValueError: n below 1, or an opening that leaves no position for an answer.
+            FloatingPointError: the policy's logits are NaN.
+        """
+        weights = self._ready(n)
+        sampling = sampling or self.engine.sampling
+        episodes = self._begun(prompts, n)
+        numbers = [episode.number for episode in episodes]
+        try:
+            with self._whole(weights):
+                Play(self.engine, self.host, self._encoder, weights.policy, sampling, self.show).run(episodes)
+        finally:
+            self.engine.forget(numbers)
+            self.host.end(numbers)
+        self.host.budget.add(episode.complaint for episode in episodes)
+        device = next(weights.policy.model.parameters()).device
+        return rollout_of(episodes, sampling.temperature or 1.0, self._version, device)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Within, calls leave the random numbers of later calls as they are, as those of an evaluation do."""
+        calls = self._calls
+        try:
+            yield
+        finally:
+            self._calls = calls
+
+    def state_dict(self) -> dict[str, JSON]:
+        """The number of calls, on which random numbers depend; and the error budget of the environment."""
+        return {"calls": self._calls, "budget": self.host.budget.state_dict()}
+
+    def load_state_dict(self, state: dict[str, JSON]) -> None:
+        """Take back what `state_dict` gave."""
+        self._calls = int(state["calls"])
+        self.host.budget.load_state_dict(state["budget"])
+
+    def spent(self) -> str | None:
+        """A complaint, if more episodes have failed than the environment's error budget allows."""
+        complaint = self.host.budget.spent()
+        name = type(self.environment).__name__
+        return None if complaint is None else f"environment {name} {complaint}\nMend it, or raise its max_error_rate or error_window"
+
+    def _ready(self, n: int) -> PolicyWeights:
+        if self._weights is None:
+            raise RuntimeError("a rollout was asked for before update_weights(weights, version): there are no weights to sample from")
+        if n < 1:
+            raise ValueError(f"a rollout needs n >= 1 completions per prompt, got {n}")
+        return self._weights
+
+    def _whole(self, weights: PolicyWeights) -> AbstractContextManager[None]:
+        return weights.whole() if self.engine.in_process else nullcontext()
+
+    def _begun(self, prompts: Sequence[Prompt], n: int) -> list[OpenEpisode]:
+        call, seed = self._calls, self.engine.seed
+        self._calls += 1
+        # a prompt drawn twice in a call gets new samples
+        drawn: Counter[str] = Counter()
+        episodes = []
+        for group, prompt in enumerate(prompts):
+            first = drawn[prompt.id]
+            secret = row_seed(seed, "environment", prompt.id, int(prompt.meta.get("epoch", 0))) % SEEDS
+            keys = ((seed, call, prompt.id, first + i) for i in range(n))
+            episodes += [OpenEpisode(next(self._numbers), prompt, group, key, secret) for key in keys]
+            drawn[prompt.id] += n
+        return episodes

@@ -1,0 +1,195 @@
+"""One call of the loop: its episodes from their openings to their ends."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from lightrl.environments.episode_host import EpisodeAnswer, EpisodeHost, PendingAnswers
+from lightrl.ops.random import row_seed
+from lightrl.parts.engine import Request, Result, RolloutEngine, SampledPolicy, Sampling
+from lightrl.parts.environment import Reply, Said
+from lightrl.policy.turn_encoder import EncodedTurn, TurnEncoder
+from lightrl.rollout.open_episode import OpenEpisode
+
+
+@dataclass
+class _Slice:
+    """Episodes whose turns are sampled together."""
+
+    live: list[OpenEpisode]
+    """Those that are not over."""
+    pending: list[tuple[list[OpenEpisode], PendingAnswers]] = field(default_factory=list)
+    """Answers of the environment to come."""
+    asked: dict[int, OpenEpisode] = field(default_factory=dict)
+    """Requests under way."""
+
+
+class Play:
+    """Plays episodes in slices: turn k of every episode of a slice, then turn k of the next slice.
+
+    While one slice is sampled, the environments of the others answer. Which requests meet in a call of the engine is a function of the
+    prompts and the settings, never of who was quicker.
+    """
+
+    def __init__(
+        self,
+        engine: RolloutEngine,
+        host: EpisodeHost,
+        encoder: TurnEncoder,
+        policy: SampledPolicy,
+        sampling: Sampling,
+        show: Callable[[str], None],
+    ) -> None:
+        """
+        Args:
+            engine: with the weights to sample from.
+            host: of the environment.
+            encoder: of the policy's tokenizer.
+            policy: decodes turns, and says how long a row may be.
+            sampling: how tokens are drawn.
+            show: is told how far the episodes have come.
+        """
+        self._engine, self._host, self._encoder, self._policy = engine, host, encoder, policy
+        self._sampling, self._show, self._environment = sampling, show, host.environment
+        self._openings: dict[str, EncodedTurn] = {}
+        self._closing = frozenset(policy.eos_token_ids)
+
+    def run(self, episodes: Sequence[OpenEpisode]) -> None:
+        """Bring all episodes to their ends."""
+        slices = [_Slice(list(part)) for part in _parts(episodes, self._environment.slices)]
+        for part in slices:
+            part.pending = [(part.live, self._host.begin([(e.number, e.prompt, e.seed) for e in part.live]))]
+        answering, sampled = deque(slices), deque[_Slice]()
+        # an engine elsewhere has work for every slice at once; one that decodes here takes them in turn
+        at_once = 1 if self._engine.in_process else max(1, len(slices))
+        while answering or sampled:
+            while answering and len(sampled) < at_once:
+                self._ask(answering[0])
+                sampled.append(answering.popleft())
+            part = sampled.popleft()
+            self._wait_for_turns(part, [part, *sampled])
+            if part.live:
+                answering.append(part)
+            self._tell(episodes)
+
+    def _ask(self, part: _Slice) -> None:
+        """Take the environment's answers, and ask the engine for the next turn of the episodes that go on."""
+        for episodes, pending in part.pending:
+            for episode, answer in zip(episodes, pending.result(), strict=True):
+                self._take(episode, answer)
+        part.pending = []
+        part.live = [episode for episode in part.live if episode.finish_reason is None]
+        part.asked = {episode.number: episode for episode in part.live}
+        if part.live:
+            self._engine.submit([self._request(episode) for episode in part.live])
+
+    def _wait_for_turns(self, part: _Slice, under_way: Sequence[_Slice]) -> None:
+        """Take results until every request of the slice has one; replies are asked for as turns come in."""
+        while part.asked:
+            results = self._engine.results()
+            if not results:
+                name = type(self._engine).__name__
+                raise RuntimeError(f"{name} has no results left, and {len(part.asked)} requests were never answered")
+            for owner in under_way:
+                self._take_turns(owner, [result for result in results if result.id in owner.asked])
+
+    def _take_turns(self, part: _Slice, results: Sequence[Result]) -> None:
+        heard = []
+        for result in results:
+            episode = part.asked.pop(result.id)
+            opened = self._environment.max_turns > 1 and self._encoder.opens_turn(result.tokens)
+            episode.sample(result, self._text(result), opened)
+            if result.finish_reason == "length":
+                # nobody can answer half a turn
+                episode.end("length")
+            else:
+                heard.append(episode)
+        part.live = [episode for episode in part.live if episode.finish_reason is None]
+        if heard:
+            part.pending.append((heard, self._host.reply([(episode.number, episode.completion) for episode in heard])))
+
+    def _take(self, episode: OpenEpisode, answer: EpisodeAnswer) -> None:
+        if answer.error is not None:
+            if not episode.opening:
+                # a row has a token, also one that nothing is learnt from
+                episode.opening = [min(self._closing)]
+            episode.fail(answer.error, answer.late, answer.seconds)
+        elif answer.reply is not None:
+            self._hear(episode, answer.reply, answer.seconds)
+        elif answer.said is not None:
+            episode.begin(answer.said, self._opening(answer.said), answer.seconds)
+            if self._room(episode) < 1:
+                raise ValueError(
+                    f"prompt {episode.prompt.id!r} has {episode.length} tokens and the policy takes rows of at most "
+                    f"{self._policy.max_positions}, which leaves no position for an answer: shorten or leave out prompts of this length"
+                )
+
+    def _hear(self, episode: OpenEpisode, reply: Reply, seconds: float) -> None:
+        before = list(episode.chat)
+        episode.hear(reply, seconds)
+        if reply.done:
+            episode.end("stop")
+        elif episode.turns >= self._environment.max_turns:
+            episode.end("turns")
+        else:
+            encoded = self._encoder.continuation(before, episode.tokens[-1], reply.said)
+            if self._room(episode) <= len(encoded.ids):
+                episode.end("length")
+            else:
+                episode.extend(encoded)
+
+    def _opening(self, said: Said) -> EncodedTurn:
+        # equal openings share one list of tokens, which is read once
+        key = said if isinstance(said, str) else json.dumps(list(said))
+        if key not in self._openings:
+            self._openings[key] = self._encoder.opening(said)
+        return self._openings[key]
+
+    def _request(self, episode: OpenEpisode) -> Request:
+        turn_limit = self._environment.max_turn_tokens
+        new = self._sampling.max_new_tokens
+        limit = min(new if turn_limit is None else min(new, turn_limit), self._room(episode))
+        return Request(
+            id=episode.number,
+            context=episode.context,
+            limit=limit,
+            sampling=self._sampling,
+            ends=self._closing,
+            seed=row_seed(*episode.key, *([episode.turns] if episode.turns else [])),
+            episode=episode.number,
+            open=episode.turns + 1 < self._environment.max_turns,
+        )
+
+    def _room(self, episode: OpenEpisode) -> int:
+        """Tokens that still fit."""
+        positions, most = self._policy.max_positions, self._environment.max_episode_tokens
+        rooms = [sys.maxsize]
+        rooms += [] if positions is None else [positions - episode.length]
+        rooms += [] if most is None else [most - len(episode.tokens)]
+        return min(rooms)
+
+    def _text(self, result: Result) -> str:
+        # an EOS id that the tokenizer does not call special would show in the text
+        closed = result.finish_reason == "stop" and result.tokens[-1] in self._closing
+        return self._policy.decode(result.tokens[:-1] if closed else result.tokens)
+
+    def _tell(self, episodes: Sequence[OpenEpisode]) -> None:
+        if self._environment.max_turns > 1:
+            over = sum(episode.finish_reason is not None for episode in episodes)
+            turn = max((episode.turns for episode in episodes), default=0)
+            self._show(f"turn {turn}, {over} of {len(episodes)} episodes over")
+
+
+def _parts(episodes: Sequence[OpenEpisode], slices: int) -> list[Sequence[OpenEpisode]]:
+    """Episodes in at most so many parts of about equal numbers of groups."""
+    groups = sorted({episode.group for episode in episodes})
+    size = max(1, -(-len(groups) // slices))
+    owner = {group: i // size for i, group in enumerate(groups)}
+    parts: dict[int, list[OpenEpisode]] = {}
+    for episode in episodes:
+        parts.setdefault(owner[episode.group], []).append(episode)
+    return list(parts.values())

@@ -1,0 +1,36 @@
+"""A call as the workers know it: something is performed, and an answer comes back, of which an exception is one."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to one call."""
+
+    value: Any = None
+    """A JSON value, if the call returned."""
+    error: str | None = None
+    """Why there is no value, in one line; None if the call returned."""
+    late: bool = False
+    """There is no value because the time was up."""
+    seconds: float = 0.0
+    """Wall-clock seconds of the call."""
+
+
+class Performer(Protocol):
+    """The object that makes the calls; pickled once and loaded where they are made."""
+
+    def perform(self, call: Any) -> Answer:
+        """Make one call; an exception becomes an answer."""
+
+
+def describe(error: BaseException) -> str:
+    """The exception in one line, with the file and line that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    message = str(error).strip().splitlines()
+    return f"{type(error).__name__}{': ' + message[0] if message else ''}{place}"

@@ -1,0 +1,57 @@
+"""The number of failures that a run allows."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Protocol
+
+from lightrl.prompt import JSON
+
+NAMED = 3
+"""Number of failed samples that the message names."""
+
+
+class MayFail(Protocol):
+    """A part with a limit on failures."""
+
+    max_error_rate: float
+    """Failures among the last `error_window`, as a share of `error_window`, above which training stops."""
+    error_window: int
+    """How many samples the error rate looks back on."""
+
+
+class ErrorBudget:
+    """The last `error_window` samples that a reward or an environment was asked about, and which of them failed."""
+
+    def __init__(self, part: MayFail, samples: str) -> None:
+        """
+        Args:
+            part: with its `max_error_rate` and `error_window`.
+            samples: their name in messages, such as `completions`.
+        """
+        self._samples = samples
+        self._most = part.max_error_rate * part.error_window
+        self._window: deque[str | None] = deque(maxlen=part.error_window)
+
+    def add(self, failures: Iterable[str | None]) -> None:
+        """Count samples: for each its failure, which begins with the prompt's id, or None."""
+        self._window.extend(failures)
+
+    def spent(self) -> str | None:
+        """A complaint, if more failed than `max_error_rate` x `error_window`; else None."""
+        failed = [failure for failure in self._window if failure is not None]
+        if len(failed) <= self._most:
+            return None
+        named = "".join(f"\n  {failure}" for failure in list(dict.fromkeys(failed))[-NAMED:])
+        seen = f"{len(self._window)} {self._samples}"
+        return f"failed on {len(failed)} of the last {seen} (more than {self._most:g} are not allowed):{named}"
+
+    def state_dict(self) -> list[JSON]:
+        """For each sample in the window, its failure or None."""
+        return list(self._window)
+
+    def load_state_dict(self, state: Iterable[str | None]) -> None:
+        """Go on from what `state_dict` gave; of a longer window the last samples count."""
+        self._window.clear()
+        self._window.extend(state)
