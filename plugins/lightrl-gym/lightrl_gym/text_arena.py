@@ -36,7 +36,6 @@ class TextArena(Environment):
         chat: bool = True,
         action: str = SLOT,
         arguments: dict[str, Any] | None = None,
-        unfinished: float | None = None,
         max_turns: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -48,27 +47,19 @@ class TextArena(Environment):
             chat: the opening becomes the user's message, for policies with a chat template; false takes it as raw text.
             action: the text that the game gets for a completion: `"[{completion}]"` puts it into brackets.
             arguments: keyword arguments of the game, in place of those of its name: `{max_number: 50}`.
-            unfinished: the reward of the last of `max_turns` turns, if the game has not ended; null: there is none.
-            max_turns: the policy's turns in an episode at most, wrong ones included; null: as many as the game can take, or 100 where it
-                has no limit.
+            max_turns: the policy's turns in an episode at most, wrong ones included; an episode that is cut by it has no reward of the
+                game. null: as many as the game can take, or 100 where it has no limit.
             **kwargs: the arguments of `Environment`.
 
         Raises:
-            ValueError: the game cannot be played here, an argument that it does not have, or a limit under which it could not end.
+            ValueError: the game cannot be played here, or an argument that it does not have.
         """
-        self.game, self.opening, self.chat, self.action, self.unfinished = game, opening, chat, action, unfinished
+        self.game, self.opening, self.chat, self.action = game, opening, chat, action
         self.arguments = dict(arguments or {})
         if action.count(SLOT) != 1:
             raise ValueError(f'TextArena needs an action with {SLOT} in it, once, such as "[{SLOT}]"; got {action!r}')
         refuse(game)
-        longest = self._longest()
-        if max_turns is not None and longest is not None and max_turns < longest and unfinished is None:
-            raise ValueError(
-                f"{game} may take {longest} turns and gives its reward at its end, so max_turns: {max_turns} would leave episodes without "
-                f"one; leave max_turns out, or say what such an episode is worth: unfinished: 0.0"
-            )
-        super().__init__(max_turns=max_turns or longest or TURNS, **kwargs)
-        self._turns = 0
+        super().__init__(max_turns=(self._longest() or TURNS) if max_turns is None else max_turns, **kwargs)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # loading the package takes seconds: workers unpickle before the time of a call counts
@@ -79,19 +70,16 @@ class TextArena(Environment):
     def begin(self, prompt: Prompt, seed: int) -> Opening:
         # some games draw when they are made, before `reset` seeds the generator
         random.seed(seed)
-        self._turns = 0
         self._arena = self._made()
         self._arena.reset(num_players=1, seed=seed)
         rules, shown = self._first()
         return first_text(prompt, rules if self.opening is None else self.opening, shown, self.chat)
 
     def reply(self, completion: str) -> Reply:
-        self._turns += 1
         done, _ = self._arena.step(self.action.replace(SLOT, completion.strip()))
         if done:
             return self._over()
-        last = self._turns == self.max_turns
-        return Reply(self._new() or "Go on.", self.unfinished if last else None, state=self._state())
+        return Reply(self._new() or "Go on.", state=self._state())
 
     def _over(self) -> Reply:
         rewards, _ = self._arena.close()

@@ -8,7 +8,7 @@ from lightrl import Prompt, RowReward
 class TurnCost(RowReward):
     """Minus a cost for each turn of the game after the first: -cost * (turns - 1).
 
-    The turns are those of the environment's `state`. Games that give 1 for every win, however late, leave a policy no reason to win early.
+    Games that give 1 for every win, however late, leave a policy no reason to win early.
     """
 
     runs = "inline"
@@ -27,5 +27,5 @@ class TurnCost(RowReward):
             raise ValueError(f"TurnCost needs cost >= 0, got {cost}")
         self.cost = cost
 
-    def score(self, prompt: Prompt, completion: str, state: dict[str, Any]) -> float:
-        return -self.cost * (int(state["turns"]) - 1)
+    def score(self, prompt: Prompt, completion: str, turns: int) -> float:
+        return -self.cost * (turns - 1)
