@@ -63,7 +63,7 @@ class Play:
         self._sampling, self._show, self._check_template = sampling, show, check_template
         self._environment = host.environment
         self._openings: dict[str, EncodedTurn] = {}
-        self._closing = frozenset(policy.eos_token_ids)
+        self._closing, self._positions = frozenset(policy.eos_token_ids), policy.max_positions
 
     def run(self, episodes: Sequence[OpenEpisode]) -> None:
         """Bring all episodes to their ends."""
@@ -134,7 +134,7 @@ class Play:
             if self._room(episode) < 1:
                 raise ValueError(
                     f"prompt {episode.prompt.id!r} has {episode.length} tokens and the policy takes rows of at most "
-                    f"{self._policy.max_positions}, which leaves no position for an answer: shorten or leave out prompts of this length"
+                    f"{self._positions}, which leaves no position for an answer: shorten or leave out prompts of this length"
                 )
 
     def _hear(self, episode: OpenEpisode, reply: Reply, seconds: float) -> None:
@@ -186,11 +186,9 @@ class Play:
 
     def _room(self, episode: OpenEpisode) -> int:
         """Tokens that still fit."""
-        positions, most = self._policy.max_positions, self._environment.max_episode_tokens
-        rooms = [sys.maxsize]
-        rooms += [] if positions is None else [positions - episode.length]
-        rooms += [] if most is None else [most - len(episode.tokens)]
-        return min(rooms)
+        most = self._environment.max_episode_tokens
+        of_row = sys.maxsize if self._positions is None else self._positions - episode.length
+        return of_row if most is None else min(of_row, most - len(episode.tokens))
 
     def _text(self, result: Result) -> str:
         # an EOS id that the tokenizer does not call special would show in the text

@@ -145,10 +145,17 @@ class TransformersEngine(RolloutEngine):
         decoding = Decoding(model, batch.sampling, torch.tensor(sorted(batch.ends), device=device), stops)
         seeds = torch.tensor([request.seed for request in requests], device=device)
         limits = torch.tensor([request.limit for request in requests], device=device)
+        ended: list[Result] = []
         for rows in decoding.run(logits, seeds, limits):
             for row in rows:
                 self._keep(model, requests[row.row], row)
-            yield [self._result(requests[row.row], row, read[row.row]) for row in rows]
+            ended += [self._result(requests[row.row], row, read[row.row]) for row in rows]
+            # whoever goes on is answered while the others are decoded
+            if any(requests[row.row].open for row in rows):
+                yield ended
+                ended = []
+        if ended:
+            yield ended
 
     def _read(self, model: IncrementalModel, batch: _Batch) -> tuple[Tensor, list[int]]:
         """`[n, V]` logits of the first tokens, and the tokens that were read for each row."""
