@@ -22,9 +22,9 @@ class Unanswered:
         """Answer at once."""
         return Done([Answer(own_opening(call.prompt)) if isinstance(call, Begin) else OVER for call in calls])
 
-    def end(self, episodes: Sequence[int]) -> list[Answer]:
+    def end(self, episodes: Sequence[int]) -> Done:
         """Nothing is kept."""
-        return []
+        return Done([])
 
     def close(self) -> None:
         """Nothing was started."""

@@ -98,6 +98,7 @@ class PolicyModule(LightningModule):
         self.ledger, self._evaluation_ledger, self._timer = StatisticsLedger(), StatisticsLedger(), PhaseTimer()
         self.numbers: dict[str, float] = {}
         self.on_phase: Callable[[str], None] = lambda phase: None
+        self.rollouts.show = lambda progress: self.on_phase(progress)
         self.samples: Rollout | None = None
 
     @abstractmethod
@@ -238,7 +239,7 @@ class PolicyModule(LightningModule):
         self.on_phase("evaluating")
         self.update_engine()
         rollout = sample(self.rollouts, prompts, self.evaluation)
-        return score(rollout, self.rewards, self.evaluation, self._evaluation_ledger)
+        return score(rollout, self.environment, self.rewards, self.evaluation, self._evaluation_ledger)
 
     def update_engine(self) -> None:
         """Let the engine have the policy's present weights."""
