@@ -72,6 +72,7 @@ _HOME = {
     "lightrl.rollout.transformers_engine": ["TransformersEngine"],
     "lightrl.data.comparisons": ["SortedPairs"],
     "lightrl.data.files": ["DatasetPrompts", "JsonLines", "Parquet"],
+    "lightrl.data.seeds": ["EpisodeSeeds"],
     "lightrl.data.tasks": ["Addition", "DigitSorting", "Reversal"],
     "lightrl.data.unpaired": ["Unpaired"],
     "lightrl.data.prompt_data": ["PromptData"],

@@ -8,6 +8,7 @@ from concurrent.futures import CancelledError
 
 from lightrl.environments.calls import Begin, Call
 from lightrl.environments.episode_loop import EpisodeLoop
+from lightrl.environments.pending import Done, Pending, Shares
 from lightrl.parts.environment import AsyncEnvironment
 from lightrl.workers.calls import Answer
 
@@ -39,11 +40,11 @@ class AsyncEpisodes:
         """Put all calls into the loop."""
         return _Waiting(self, calls)
 
-    def end(self, episodes: Sequence[int]) -> list[Answer]:
+    def end(self, episodes: Sequence[int]) -> Pending:
         """Drop episodes, without waiting for it."""
-        if self._loop is not None:
-            self._loop.end_episodes(episodes)
-        return []
+        if self._loop is None:
+            return Done([Answer() for _ in episodes])
+        return Shares([list(range(len(episodes)))], [self._loop.end_episodes(episodes)])
 
     def close(self) -> None:
         """End all episodes, and the loop."""
@@ -76,7 +77,7 @@ class _Waiting:
         while not self._done():
             self._episodes.abandon(self._loop)
             self._answers = dict(self._answers)
-            self._blame()
+            self._fail_blocked()
             # whoever only stood behind the one that blocked the loop is asked again
             self._submit()
         return [self._answers[place] for place in range(len(self._calls))]
@@ -94,7 +95,7 @@ class _Waiting:
         self._loop = self._episodes.started()
         self._future = self._loop.thread.run(self._loop.answer(self._calls, self._answers))
 
-    def _blame(self) -> None:
+    def _fail_blocked(self) -> None:
         limit, blocked = self._episodes.limit, self._loop.blocked_by
         for place, call in enumerate(self._calls):
             if place not in self._answers and (blocked is None or blocked == call.episode):

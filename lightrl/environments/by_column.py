@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lightrl.parts.environment import Environment, Reply, Said
@@ -45,6 +46,13 @@ class EnvironmentByColumn(Environment):
             )
         for environment in self.environments.values():
             environment.check(columns)
+
+    def example_prompts(self) -> Sequence[Prompt]:
+        return [
+            replace(prompt, columns={**prompt.columns, self.column: name})
+            for name, environment in self.environments.items()
+            for prompt in environment.example_prompts()
+        ]
 
     def begin(self, prompt: Prompt, seed: int) -> Said | Awaitable[Said]:
         name = prompt.columns.get(self.column)

@@ -67,4 +67,4 @@ def episode_answer(call: Call, answer: Answer) -> EpisodeAnswer:
         return EpisodeAnswer(error=answer.error, late=answer.late, seconds=answer.seconds)
     if isinstance(call, Begin):
         return EpisodeAnswer(said=answer.value, seconds=answer.seconds)
-    return EpisodeAnswer(reply=Reply(*answer.value), seconds=answer.seconds)
+    return EpisodeAnswer(reply=Reply(*answer.value) if isinstance(call, Turn) else None, seconds=answer.seconds)

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Protocol
 
-from lightrl.environments.calls import Begin, Call, EpisodeAnswer, Turn, episode_answer
+from lightrl.environments.calls import Begin, Call, End, EpisodeAnswer, Turn, episode_answer
 from lightrl.environments.inline_episodes import InlineEpisodes
+from lightrl.environments.pending import Pending
 from lightrl.parts.environment import AsyncEnvironment, Environment
 from lightrl.prompt import Prompt
-from lightrl.workers.calls import Answer
 from lightrl.workers.error_budget import ErrorBudget
-
-log = logging.getLogger(__name__)
-
-
-class Pending(Protocol):
-    """Calls under way."""
-
-    def result(self) -> list[Answer]:
-        """Wait for them: one answer per call, in order."""
 
 
 class Runner(Protocol):
@@ -32,8 +22,8 @@ class Runner(Protocol):
     def submit(self, calls: Sequence[Call]) -> Pending:
         """Begin with these calls, at most one of each episode, and come back at once where that is possible."""
 
-    def end(self, episodes: Sequence[int]) -> Sequence[Answer]:
-        """Drop episodes, and come back at once where that is possible: with the answers, if they are there."""
+    def end(self, episodes: Sequence[int]) -> Pending:
+        """Drop episodes, log what that raises, and come back at once where that is possible."""
 
     def close(self) -> None:
         """End everything that was started; a later call starts it again, and knows of no episode."""
@@ -101,15 +91,16 @@ class EpisodeHost:
         """
         return self._submit([Turn(*turn) for turn in turns])
 
-    def end(self, episodes: Sequence[int]) -> None:
+    def end(self, episodes: Sequence[int]) -> PendingAnswers:
         """Drop episodes; never waits for a worker and never raises, what the environment raises is logged.
 
         Args:
             episodes: their numbers.
+
+        Returns:
+            What was answered, which nobody has to wait for.
         """
-        failures = [answer.error for answer in self._runner.end(episodes) if answer.error is not None]
-        if failures:
-            log.warning("end() of an environment failed in %d episodes; first: %s", len(failures), failures[0])
+        return PendingAnswers([End(episode) for episode in episodes], self._runner.end(episodes))
 
     def close(self) -> None:
         """End processes and threads, and with them all episodes; they start again when they are needed."""

@@ -6,13 +6,15 @@ import asyncio
 import copy
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 
-from lightrl.environments.calls import Begin, Call, Turn
+from lightrl.environments.calls import Begin, Call, End, Turn
 from lightrl.environments.checked_answers import WrongAnswerError, checked_opening, checked_reply
 from lightrl.environments.episodes import OVER
 from lightrl.environments.history import History
+from lightrl.environments.pending import log_failed_ends, log_failed_ends_later
 from lightrl.parts.environment import AsyncEnvironment
 from lightrl.prompt import JSON
 from lightrl.workers.calls import Answer, describe
@@ -40,7 +42,7 @@ class EpisodeLoop:
         """Of an abandoned loop, the episode whose call blocks it, if it is one."""
         self.thread = LoopThread("environment loop", lambda: None)
 
-    async def answer(self, calls: Sequence[Begin | Turn], answers: dict[int, Answer]) -> None:
+    async def answer(self, calls: Sequence[Call], answers: dict[int, Answer]) -> None:
         """Make the calls that have no answer yet, and put each answer into its place."""
         async with asyncio.TaskGroup() as group:
             for place, call in enumerate(calls):
@@ -49,9 +51,11 @@ class EpisodeLoop:
                     self._under_way[task] = call.episode
                     task.add_done_callback(self._under_way.pop)
 
-    def end_episodes(self, episodes: Sequence[int]) -> None:
+    def end_episodes(self, episodes: Sequence[int]) -> Future[list[Answer]]:
         """Let copies give back what they hold, without waiting for it."""
-        self.thread.run(self._end(episodes))
+        future = self.thread.run(self._end(episodes))
+        future.add_done_callback(log_failed_ends_later)
+        return future
 
     def abandon(self) -> None:
         """Stop it as soon as it runs, and note which episode blocks it."""
@@ -81,13 +85,13 @@ class EpisodeLoop:
 
     async def _timed(self, call: Call) -> Answer:
         started = time.perf_counter()
-        answer = await self._perform(call)
+        answer = await self._caught(self._made(call))
         return replace(answer, seconds=time.perf_counter() - started)
 
-    async def _perform(self, call: Call) -> Answer:
+    async def _caught(self, call: Awaitable[JSON]) -> Answer:
         try:
             async with asyncio.timeout(self._environment.timeout_s):
-                return Answer(await self._made(call))
+                return Answer(await call)
         except TimeoutError as error:
             return Answer(error=f"no answer within {self._environment.timeout_s:g} s ({describe(error)})", late=True)
         except WrongAnswerError as wrong:
@@ -109,27 +113,24 @@ class EpisodeLoop:
             return checked_opening(said)
         if call.episode not in self._copies:
             raise WrongAnswerError(OVER)
-        return checked_reply(await self._copies[call.episode].reply(call.completion))
-
-    async def _end(self, episodes: Sequence[int]) -> None:
-        for episode in episodes:
-            self.history.drop(episode)
-        environments = [environment for episode in episodes if (environment := self._copies.pop(episode, None)) is not None]
-        failures = [failure for failure in await asyncio.gather(*map(self._ended, environments)) if failure is not None]
-        if failures:
-            log.warning("end() of an environment failed in %d episodes; first: %s", len(failures), failures[0])
-
-    async def _ended(self, environment: AsyncEnvironment) -> str | None:
-        try:
-            async with self._places, asyncio.timeout(self._environment.timeout_s):
-                await environment.end()
-        except (Exception, SystemExit) as error:
-            return describe(error)
+        if isinstance(call, Turn):
+            return checked_reply(await self._copies[call.episode].reply(call.completion))
+        await self._copies.pop(call.episode).end()
         return None
+
+    async def _end(self, episodes: Sequence[int]) -> list[Answer]:
+        return await asyncio.gather(*map(self._end_one, episodes))
+
+    async def _end_one(self, episode: int) -> Answer:
+        self.history.drop(episode)
+        if episode not in self._copies:
+            return Answer()
+        async with self._places:
+            return await self._caught(self._made(End(episode)))
 
     async def _end_all(self, patience: float) -> None:
         try:
             async with asyncio.timeout(patience):
-                await self._end(list(self._copies))
+                log_failed_ends(await self._end(list(self._copies)))
         except TimeoutError:
             log.warning("end() of an environment was not done within %g s", patience)

@@ -26,6 +26,11 @@ class Episodes:
         self._copies: dict[int, tuple[Environment, EpisodeRandom]] = {}
         self._failed: set[int] = set()
 
+    @property
+    def open(self) -> list[int]:
+        """Numbers of the episodes that were begun and not ended."""
+        return list(self._copies)
+
     def perform(self, call: Call) -> Answer:
         """Make one call."""
         try:
@@ -47,7 +52,7 @@ class Episodes:
         self._failed.discard(call.episode)
         environment, random = self._copies.pop(call.episode)
         try:
-            with random.used():
+            with random:
                 environment.end()
         finally:
             random.give_back()
@@ -55,7 +60,7 @@ class Episodes:
 
     def _begun(self, call: Begin) -> JSON:
         environment, random = copy.deepcopy(self._environment), EpisodeRandom(call.seed)
-        with random.used():
+        with random:
             said = environment.begin(call.prompt, call.seed)
         self._copies[call.episode] = environment, random
         return checked_opening(said)
@@ -64,7 +69,7 @@ class Episodes:
         if call.episode in self._failed:
             raise WrongAnswerError(OVER)
         environment, random = self._copies[call.episode]
-        with random.used():
+        with random:
             reply = environment.reply(call.completion)
         return checked_reply(reply)
 

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lightrl.environments.calls import Call, End
 from lightrl.environments.episodes import Episodes
+from lightrl.environments.pending import Done, log_failed_ends
 from lightrl.environments.random_state import left_alone
 from lightrl.parts.environment import Environment
 from lightrl.workers.calls import Answer
-
-
-@dataclass(frozen=True)
-class Done:
-    """Answers that are there already."""
-
-    answers: list[Answer]
-    """One per call."""
-
-    def result(self) -> list[Answer]:
-        """The answers."""
-        return self.answers
 
 
 class InlineEpisodes:
@@ -33,7 +22,6 @@ class InlineEpisodes:
         Args:
             environment: copied for every episode.
         """
-        self._environment = environment
         self._episodes = Episodes(environment)
 
     def start(self) -> None:
@@ -44,13 +32,15 @@ class InlineEpisodes:
         with left_alone():
             return Done([self._timed(call) for call in calls])
 
-    def end(self, episodes: Sequence[int]) -> list[Answer]:
+    def end(self, episodes: Sequence[int]) -> Done:
         """Drop episodes."""
-        return self.submit([End(episode) for episode in episodes]).answers
+        ends = self.submit([End(episode) for episode in episodes])
+        log_failed_ends(ends.answers)
+        return ends
 
     def close(self) -> None:
-        """Drop all episodes."""
-        self._episodes = Episodes(self._environment)
+        """End all episodes."""
+        self.end(self._episodes.open)
 
     def _timed(self, call: Call) -> Answer:
         started = time.perf_counter()

@@ -2,46 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 import weakref
 from collections.abc import Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass
+from concurrent.futures import Future, wait
 
 from lightrl.environments.calls import Call, End
 from lightrl.environments.episodes import Episodes
 from lightrl.environments.history import History
+from lightrl.environments.pending import Done, Pending, Shares, log_failed_ends_later
 from lightrl.parts.environment import Environment
 from lightrl.workers.calls import Answer
 from lightrl.workers.program import WorkerProgram
 from lightrl.workers.worker_process import Worker
 from lightrl.workers.worker_source import WorkerSource
 
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Shares:
-    """Answers to come from several workers."""
-
-    places: list[list[int]]
-    """Per worker, the places of its answers among all."""
-    futures: list[Future[list[Answer]]]
-    """Per worker, its answers."""
-
-    def result(self) -> list[Answer]:
-        """Wait for all of them; an interrupt cancels what no worker has begun with."""
-        answers: dict[int, Answer] = {}
-        try:
-            for places, future in zip(self.places, self.futures, strict=True):
-                answers |= zip(places, future.result(), strict=True)
-        except BaseException:
-            for future in self.futures:
-                future.cancel()
-            raise
-        return [answers[place] for place in range(len(answers))]
+PATIENCE = 5.0
+"""Seconds in which the episodes that are still open may end when the run does."""
 
 
 class ProcessEpisodes:
@@ -54,6 +32,7 @@ class ProcessEpisodes:
         """
         self._environment = environment
         self._threads: _WorkerThreads | None = None
+        self._open: set[int] = set()
 
     def start(self) -> None:
         """Start the processes without waiting for them."""
@@ -62,23 +41,32 @@ class ProcessEpisodes:
     def submit(self, calls: Sequence[Call]) -> Shares:
         """Hand out the calls, at most one of each episode."""
         lines = self._started().lines
-        places: list[list[int]] = [[] for _ in lines]
+        self._open.update(call.episode for call in calls)
+        places: dict[int, list[int]] = {}
         for place, call in enumerate(calls):
-            places[call.episode % len(lines)].append(place)
-        return Shares(places, [line.take([calls[place] for place in own]) for line, own in zip(lines, places, strict=True)])
+            places.setdefault(call.episode % len(lines), []).append(place)
+        return Shares(list(places.values()), [lines[number].take([calls[place] for place in own]) for number, own in places.items()])
 
-    def end(self, episodes: Sequence[int]) -> list[Answer]:
+    def end(self, episodes: Sequence[int]) -> Pending:
         """Drop episodes, without waiting for it."""
-        if self._threads is not None:
-            for future in self.submit([End(episode) for episode in episodes]).futures:
-                future.add_done_callback(_log_failures)
-        return []
+        if self._threads is None:
+            return Done([Answer() for _ in episodes])
+        ends = self.submit([End(episode) for episode in episodes])
+        self._open.difference_update(episodes)
+        for future in ends.futures:
+            future.add_done_callback(log_failed_ends_later)
+        return ends
 
     def close(self) -> None:
-        """End all processes."""
+        """End all processes; environments that give something back have `PATIENCE` seconds for it."""
         if self._threads is not None:
+            if type(self._environment).end is not Environment.end:
+                # those that nothing is left to do for have ends before them in the queue
+                self.end(sorted(self._open))
+                wait([line.take([]) for line in self._threads.lines], PATIENCE)
             self._threads.close()
             self._threads = None
+            self._open.clear()
 
     def _started(self) -> _WorkerThreads:
         if self._threads is None:
@@ -108,7 +96,8 @@ class _Line:
     def __init__(self, source: WorkerSource, timeout_s: float, number: int) -> None:
         self._source, self._timeout_s = source, timeout_s
         self._tasks: queue.SimpleQueue[tuple[list[Call], Future[list[Answer]]] | None] = queue.SimpleQueue()
-        self._history, self._worker = History(), None
+        self._history = History()
+        self._worker: Worker | None = None
         # daemons, so that an interrupted program need not wait for a worker's time to be up
         threading.Thread(target=self._serve, name=f"environment worker {number}", daemon=True).start()
         self.take([])
@@ -134,8 +123,6 @@ class _Line:
             else:
                 future.set_result(answers)
 
-    _worker: Worker | None
-
     def _answers(self, calls: list[Call]) -> list[Answer]:
         answers: dict[int, Answer] = {}
         while True:
@@ -149,9 +136,3 @@ class _Line:
             given = worker.answers([step.call for step in steps], self._timeout_s)
             for step, answer in zip(steps, given, strict=False):
                 self._history.note(step, answer, answers)
-
-
-def _log_failures(future: Future[list[Answer]]) -> None:
-    failures = [] if future.cancelled() or future.exception() else [a.error for a in future.result() if a.error is not None]
-    if failures:
-        log.warning("end() of an environment failed in %d episodes; first: %s", len(failures), failures[0])

@@ -13,9 +13,9 @@ _FREE: list[Any] = []
 
 
 class EpisodeRandom:
-    """The state of one episode, put in place of the present one for each of its calls."""
+    """The state of one episode, in place of the present one within a `with` block, after which it is kept."""
 
-    __slots__ = ("_numpy", "_python", "_seed")
+    __slots__ = ("_generators", "_numpy", "_python", "_seed")
 
     def __init__(self, seed: int) -> None:
         """
@@ -25,36 +25,31 @@ class EpisodeRandom:
         self._seed = seed
         self._python: Any = None
         self._numpy: Any = None
+        self._generators: Any = None
 
-    @contextmanager
-    def used(self) -> Iterator[None]:
-        """The generators go on from this state, which is kept afterwards."""
+    def __enter__(self) -> None:
         if self._python is None:
             random.seed(self._seed)
         else:
             random.setstate(self._python)
-        generators = _numpy_random()
-        if generators is not None:
-            self._put(generators)
-        try:
-            yield
-        finally:
-            self._python = random.getstate()
-            if generators is not None:
-                self._numpy = generators.get_bit_generator()
+        self._generators = _numpy_random()
+        # numpy generators are exchanged, since copying their states is slow
+        if self._numpy is not None:
+            self._generators.set_bit_generator(self._numpy)
+        elif self._generators is not None:
+            self._generators.set_bit_generator(_FREE.pop() if _FREE else self._generators.MT19937())
+            self._generators.seed(self._seed)
+
+    def __exit__(self, *_: object) -> None:
+        self._python = random.getstate()
+        # one that was imported in this block is seeded in the next
+        if self._generators is not None:
+            self._numpy = self._generators.get_bit_generator()
 
     def give_back(self) -> None:
         """The episode is over."""
         if self._numpy is not None:
             _FREE.append(self._numpy)
-
-    def _put(self, generators: Any) -> None:
-        # numpy generators are exchanged, since copying their states is slow
-        if self._numpy is not None:
-            generators.set_bit_generator(self._numpy)
-            return
-        generators.set_bit_generator(_FREE.pop() if _FREE else generators.MT19937())
-        generators.seed(self._seed)
 
 
 @contextmanager

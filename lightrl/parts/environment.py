@@ -116,6 +116,14 @@ class Environment(Part):
             ValueError: what is wrong, and what to type.
         """
 
+    def example_prompts(self) -> Sequence[Prompt]:
+        """Prompts that it can begin with, at least one, for the tests of its contract; one whose prompts need more overrides it."""
+        question = "What is 12 + 30?"
+        return (
+            Prompt(id="text", text=question, answer="42"),
+            Prompt(id="messages", messages=({"role": "user", "content": question},), answer="42"),
+        )
+
     @abstractmethod
     def begin(self, prompt: Prompt, seed: int) -> Said | Awaitable[Said]:
         """The whole opening that the policy reads first, its prompt included; called once, first.

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
+from lightrl.policy.control_tokens import unused
 from lightrl.policy.encoding import first_difference, render
-from lightrl.policy.plain_text import unused
 from lightrl.policy.tokenizer import Tokenizer
 from lightrl.types import JSON, Message
-
 
 MARKS = range(0x100000, 0x10FFFE)
 """Private characters that stand for messages: others than those that stand for control tokens."""

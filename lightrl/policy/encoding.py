@@ -73,13 +73,13 @@ def encode_opening(tokenizer: Tokenizer, plain: PlainText, said: Said, whose: st
         ValueError: messages without a chat template, or no token.
     """
     if isinstance(said, str):
-        ids, special = plain.read(plain.said(said), add=True)[0], plain.count(said)
+        ids, special = plain.read(plain.said(said), add=True)[0], plain.control.count(said)
     elif not tokenizer.chat_template:
         raise no_template(
             whose, "the tokenizer", "give the prompt source a text field instead of messages, or the tokenizer a chat_template"
         )
     else:
-        masked = plain.mask([list(said), list(tools)])
+        masked = plain.control.mask([list(said), list(tools)])
         messages, shown = masked.value
         text = render(tokenizer, messages, opened=True, tools=shown)
         ids, special = plain.read(plain.written(text, masked.hidden))[0], masked.special
@@ -88,9 +88,7 @@ def encode_opening(tokenizer: Tokenizer, plain: PlainText, said: Said, whose: st
     return EncodedTurn(ids, special)
 
 
-def encode_sampled(
-    tokenizer: Tokenizer, prompt: Prompt, completion: str, end: int | None, ends: Collection[int] = ()
-) -> EncodedCompletion:
+def encode_sampled(tokenizer: Tokenizer, prompt: Prompt, completion: str, end: int | None, ends: Collection[int] = ()) -> EncodedCompletion:
     """A prompt and a completion as the policy would have sampled it: no token reaches over the place where they meet.
 
     Args:
@@ -106,7 +104,7 @@ def encode_sampled(
     plain, asked = plain_text(tokenizer, ends), encode_prompt(tokenizer, prompt, ends)
     said = plain.read(plain.said(completion))[0]
     ids = [*asked.ids, *said, *([] if end is None else [end])]
-    return EncodedCompletion(ids, len(asked.ids), special=asked.special + plain.count(completion))
+    return EncodedCompletion(ids, len(asked.ids), special=asked.special + plain.control.count(completion))
 
 
 def encode_conversation(tokenizer: Tokenizer, prompt: Prompt, completion: str) -> EncodedCompletion:
@@ -126,7 +124,7 @@ def encode_conversation(tokenizer: Tokenizer, prompt: Prompt, completion: str) -
     plain = plain_text(tokenizer)
     if tokenizer.chat_template:
         asked = list(prompt.messages or ({"role": "user", "content": prompt.text or ""},))
-        masked = plain.mask([*asked, {"role": "assistant", "content": completion}])
+        masked = plain.control.mask([*asked, {"role": "assistant", "content": completion}])
         text, special = render(tokenizer, masked.value), masked.special
         # some templates open the answer with more than they write in front of a given one
         boundary = first_difference(text, render(tokenizer, masked.value[:-1], opened=True))
@@ -136,13 +134,10 @@ def encode_conversation(tokenizer: Tokenizer, prompt: Prompt, completion: str) -
         raise no_template(f"prompt {prompt.id!r}", "the reward model's tokenizer", remedy)
     else:
         text, boundary = prompt.text + completion, len(prompt.text)
-        special = plain.count(text)
+        special = plain.control.count(text)
         ids, offsets = plain.read(plain.said(text), add=True)
     if not ids:
         raise ValueError(f"prompt {prompt.id!r} and its completion have no token: a reward model needs at least one")
-    bos = tokenizer.bos_token_id
-    if bos is not None and ids[:2] == [bos, bos]:
-        ids, offsets = ids[1:], offsets[1:]
     # of an empty completion that nothing closes only the last token is left
     response = next((i for i, (_, end) in enumerate(offsets) if end > boundary), len(ids) - 1)
     return EncodedCompletion(ids, response, special=special)

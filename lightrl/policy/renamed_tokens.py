@@ -57,7 +57,7 @@ def without_dummy_prefix(step: JSON) -> JSON:
         return {**step, key: [inner for inner in steps if inner is not None]}
     if step["type"] == "Prepend":
         return None
-    never = {"Metaspace": {"prepend_scheme": "never"}, "ByteLevel": {"add_prefix_space": False}}
+    never: dict[str, dict[str, JSON]] = {"Metaspace": {"prepend_scheme": "never"}, "ByteLevel": {"add_prefix_space": False}}
     return {**step, **never.get(step["type"], {})}
 
 

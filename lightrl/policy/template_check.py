@@ -28,7 +28,9 @@ def check_template(chat: ChatText, tools: bool) -> list[str]:
     sentences = []
     for turns in (2, 4):
         for old, new in chat.differences(talk[:turns], reply):
-            sentences.append(f"The chat template opens an answer with {old!r} and writes {new!r} in front of it once it is answered. {KEEPS}")
+            sentences.append(
+                f"The chat template opens an answer with {old!r} and writes {new!r} in front of it once it is answered. {KEEPS}"
+            )
     for said in (REASONED, SPACED):
         kept = chat.kept(said)
         if kept is None:

@@ -77,6 +77,8 @@ class Tokenizer(Protocol):
 
     def __len__(self) -> int: ...
 
+    def __hash__(self) -> int: ...
+
     def __call__(
         self, text: str, *, add_special_tokens: bool = True, return_offsets_mapping: bool = False, verbose: bool = True
     ) -> Encoding:

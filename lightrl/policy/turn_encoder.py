@@ -30,7 +30,7 @@ class TurnEncoder:
         """
         self._tokenizer, self._ends, self._tools = tokenizer, ends, list(tools)
         self._plain = plain_text(tokenizer, ends)
-        self._chat = ChatText(tokenizer, self._plain.mask(self._tools).value)
+        self._chat = ChatText(tokenizer, self._plain.control.mask(self._tools).value)
 
     def opening(self, said: Said) -> EncodedTurn:
         """A text as it is, with the special tokens that the tokenizer adds, or messages through the chat template.
@@ -61,10 +61,12 @@ class TurnEncoder:
         reply = [{"role": "user", "content": said}] if isinstance(said, str) else list(said)
         if not reply or messages[-1]["role"] != "assistant":
             roles = ", ".join(message["role"] for message in messages)
-            raise ValueError(f"a reply of {len(reply)} messages to the messages {roles}: the last is the assistant's, and one follows at least")
-        masked = self._plain.mask(reply)
+            raise ValueError(
+                f"a reply of {len(reply)} messages to the messages {roles}: the last is the assistant's, and one follows at least"
+            )
+        masked = self._plain.control.mask(reply)
         text = self._chat.continuation(messages, masked.value)
-        space, control = self._plain.head_and_control(text)
+        space, control = self._plain.control.first(text)
         closing = self._tokenizer.convert_tokens_to_ids(control) if control and not space.strip() else None
         sampled = closing is not None and (closing == last or {closing, last} <= self._ends)
         ids, _ = self._plain.read(self._plain.written(text[len(space) :] if sampled else text, masked.hidden), middle=True)
@@ -101,7 +103,7 @@ class TurnEncoder:
 
     def _role(self, between: str) -> str:
         """Without what closes the turn before; a word of letters counts only behind the space in front of it."""
-        space, control = self._plain.head_and_control(between)
+        space, control = self._plain.control.first(between)
         ends = control and not space.strip() and self._tokenizer.convert_tokens_to_ids(control) in self._ends
         text = (between[len(space) + len(control) :] if ends else between).rstrip()
         return text if text.strip()[:1].isalpha() and text[0].isspace() else "".join(text.split())
@@ -113,4 +115,4 @@ class TurnEncoder:
                 f"the environment replied with messages ({roles}) to an episode that began with a plain text: let reply() give a text, or "
                 "begin() messages"
             )
-        return EncodedTurn(self._plain.read(self._plain.said(said), middle=True)[0], self._plain.count(said))
+        return EncodedTurn(self._plain.read(self._plain.said(said), middle=True)[0], self._plain.control.count(said))

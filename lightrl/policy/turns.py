@@ -44,7 +44,7 @@ def tokenize_turns(tokenizer: Tokenizer, messages: Sequence[Message], wanted: Co
     """
     _must_have_template(tokenizer)
     plain = plain_text(tokenizer, ends)
-    masked = plain.mask(list(messages))
+    masked = plain.control.mask(list(messages))
     marked = _MARKED.search(tokenizer.get_chat_template())
     text, spans = _marked(tokenizer, masked.value) if marked else _between(tokenizer, masked.value, wanted)
     ids, offsets = plain.read(plain.written(text, masked.hidden))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lightrl.episode import Episode
 from lightrl.parts.engine import Result
 from lightrl.parts.environment import Reply, Said
-from lightrl.policy.turn_encoder import EncodedTurn
+from lightrl.policy.encoding import EncodedTurn
 from lightrl.prompt import JSON, Message, Prompt
 
 

@@ -12,7 +12,9 @@ from lightrl.environments.episode_host import EpisodeAnswer, EpisodeHost, Pendin
 from lightrl.ops.random import row_seed
 from lightrl.parts.engine import Request, Result, RolloutEngine, SampledPolicy, Sampling
 from lightrl.parts.environment import Reply, Said
-from lightrl.policy.turn_encoder import EncodedTurn, TurnEncoder
+from lightrl.policy.encoding import EncodedTurn
+from lightrl.policy.turn_encoder import TurnEncoder
+from lightrl.prompt import Prompt
 from lightrl.rollout.open_episode import OpenEpisode
 
 
@@ -121,7 +123,7 @@ class Play:
         elif answer.reply is not None:
             self._hear(episode, answer.reply, answer.seconds)
         elif answer.said is not None:
-            episode.begin(answer.said, self._opening(answer.said), answer.seconds)
+            episode.begin(answer.said, self._opening(episode.prompt, answer.said), answer.seconds)
             if self._room(episode) < 1:
                 raise ValueError(
                     f"prompt {episode.prompt.id!r} has {episode.length} tokens and the policy takes rows of at most "
@@ -142,11 +144,14 @@ class Play:
             else:
                 episode.extend(encoded)
 
-    def _opening(self, said: Said) -> EncodedTurn:
+    def _opening(self, prompt: Prompt, said: Said) -> EncodedTurn:
         # equal openings share one list of tokens, which is read once
         key = said if isinstance(said, str) else json.dumps(list(said))
         if key not in self._openings:
-            self._openings[key] = self._encoder.opening(said)
+            try:
+                self._openings[key] = self._encoder.opening(said)
+            except ValueError as error:
+                raise ValueError(f"prompt {prompt.id!r}: {error}") from error
         return self._openings[key]
 
     def _request(self, episode: OpenEpisode) -> Request:

@@ -7,6 +7,7 @@ import pickle
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lightrl.workers.calls import Performer
 
@@ -60,7 +61,7 @@ class _ModulePickler(pickle.Pickler):
         super().__init__(file)
         self.modules: list[str] = []
 
-    def reducer_override(self, obj: object) -> object:
+    def reducer_override(self, obj: object) -> Any:
         if isinstance(obj, type):
             self.modules += [cls.__module__ for cls in reversed(obj.__mro__)]
         elif callable(obj) and isinstance(getattr(obj, "__qualname__", None), str) and isinstance(obj.__module__, str):

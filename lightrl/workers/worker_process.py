@@ -126,27 +126,33 @@ class Worker:
             self.end()
             return []
         answers: list[Answer] = []
-        buffer, deadline = b"", time.monotonic() + timeout_s
+        buffer, since = b"", time.monotonic()
         while len(answers) < len(calls):
             try:
-                self._channel.settimeout(max(0.0, deadline - time.monotonic()) or 1e-3)
+                self._channel.settimeout(max(0.0, since + timeout_s - time.monotonic()) or 1e-3)
                 data = self._channel.recv(READ)
             except TimeoutError:
-                self.end()
-                return [*answers, Answer(error=f"no answer within {timeout_s:g} s; its worker was killed", late=True)]
+                return [*answers, self._late(timeout_s)]
             except OSError:
                 data = b""
             if not data:
-                return [*answers, Answer(error=f"its worker process died: {_cause(self.end())}")]
+                return [*answers, Answer(error=f"its worker process died: {_cause(self.end())}", seconds=time.monotonic() - since)]
             *lines, buffer = (buffer + data).split(b"\n")
             for line in lines:
                 value, error, seconds, leaves = json.loads(line)
                 answers.append(Answer(value, error, seconds=seconds))
-                deadline = time.monotonic() + timeout_s
+                since = time.monotonic()
                 if leaves:
                     self.end()
                     return answers
         return answers
+
+    def _late(self, timeout_s: float) -> Answer:
+        status = self.end()
+        if status is not None and status != -signal.SIGKILL:
+            # a process that it has started holds its end of the channel, so its death was not seen
+            return Answer(error=f"its worker process died: {_cause(status)}", seconds=timeout_s)
+        return Answer(error=f"no answer within {timeout_s:g} s; its worker was killed", late=True, seconds=timeout_s)
 
     def end(self) -> int | None:
         """Kill it if it still runs; its exit status, if its server still knows it."""

@@ -43,6 +43,15 @@ class Counting(Environment):
     def dies(self) -> None:
         os._exit(7)
 
+    def leaves(self) -> None:
+        sys.exit("gone")
+
+    def eats(self) -> None:
+        self.kept = bytearray(400 << 20)
+
+    def text(self) -> str:
+        return "hello"
+
     def nan(self) -> Reply:
         return Reply("on", float("nan"))
 
@@ -61,16 +70,8 @@ class Counting(Environment):
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
         return Reply(str(child.pid), state={"pid": child.pid})
 
-    def torch(self) -> Reply:
+    def where(self) -> Reply:
         return Reply(f"{'torch' in sys.modules} {os.getpid()}")
-
-    def breaks_end(self) -> Reply:
-        self.broken = True
-        return Reply("on")
-
-    def end(self) -> None:
-        if hasattr(self, "broken"):
-            raise ArithmeticError("no end")
 
 
 class Forgetful(Counting):
@@ -88,12 +89,15 @@ class Ending(Environment):
         self.path = path
 
     def begin(self, prompt: Prompt, seed: int) -> Said:
+        self.breaks = prompt.text == "breaks"
         return "go"
 
     def reply(self, completion: str) -> Reply:
         return Reply("go")
 
     def end(self) -> None:
+        if self.breaks:
+            raise ArithmeticError("no end")
         with Path(self.path).open("a") as file:
             file.write("ended\n")
 

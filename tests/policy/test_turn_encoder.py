@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -166,7 +167,11 @@ def test_no_space_comes_between_texts(tokenizer_of: Make, make: str) -> None:
 def test_most_templates_have_nothing_to_tell(tokenizer_of: Make, template: str) -> None:
     told = encoder(tokenizer_of(template)).check()
     about_openings = [sentence for sentence in told if "opens an answer" in sentence]
-    opens = {"drops_reasoning": ("<|Assistant|><think>\n", "<|Assistant|>"), "instructions": ("", " "), "letters": ("Assistant:", "Assistant: ")}
+    opens = {
+        "drops_reasoning": ("<|Assistant|><think>\n", "<|Assistant|>"),
+        "instructions": ("", " "),
+        "letters": ("Assistant:", "Assistant: "),
+    }
     expected = [f"opens an answer with {old!r} and writes {new!r} in front" for old, new in [opens[template]]] if template in opens else []
     assert [part in sentence for part, sentence in zip(expected, about_openings, strict=True)] == [True] * len(expected)
     trims = {"headers", "start_of_turn", "turn_tokens", "thinking"}
@@ -190,13 +195,21 @@ def test_a_template_that_cannot_be_continued_is_refused(tokenizer_of: Make, temp
         turns.continuation([message("user", "1"), message("assistant", "2"), message("user", "3"), message("assistant", "4")], 0, "5")
 
 
+def test_a_template_that_writes_of_a_turn_elsewhere_is_told(tokenizer_of: Make) -> None:
+    tokenizer = deepcopy(tokenizer_of("chatml"))
+    tokenizer.chat_template = "{% if '<think>' in messages | string %}(reasoned){% endif %}" + tokenizer.chat_template
+    told = encoder(tokenizer).check()
+    assert len(told) == 1
+    assert told[0].startswith("The chat template changes more than the turn itself where an earlier turn was '<think>")
+
+
 def test_a_conversation_that_a_template_does_not_know_is_refused(tokenizer_of: Make) -> None:
     talk = [message("user", "1"), message("assistant", "2")]
     with pytest.raises(ValueError, match="does not write a message of the role 'critic'"):
         encoder(tokenizer_of("instructions")).continuation(talk, 0, [message("critic", "3")])
     with pytest.raises(ValueError, match="there is no system role"):
         encoder(tokenizer_of("start_of_turn")).continuation([message("system", "0"), *talk], 0, "3")
-    with pytest.raises(ValueError, match="in front of turn 1 .*message 1"):
+    with pytest.raises(ValueError, match=r"in front of turn 1 .*message 1"):
         encoder(tokenizer_of("late_system")).continuation([message("system", "0"), *talk], 0, "3")
     with pytest.raises(ValueError, match="a reply of 0 messages"):
         encoder(tokenizer_of("chatml")).continuation(talk, 0, [])
@@ -231,7 +244,9 @@ def test_a_template_reads_tools_and_their_results(tokenizer_of: Make) -> None:
         ("turn_tokens", ["<|START_OF_TURN_TOKEN|><|USER_TOKEN|>"], ["<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>"]),
     ],
 )
-def test_a_policy_that_opens_a_turn_of_others_is_noticed(tokenizer_of: Make, template: str, alarming: list[str], harmless: list[str]) -> None:
+def test_a_policy_that_opens_a_turn_of_others_is_noticed(
+    tokenizer_of: Make, template: str, alarming: list[str], harmless: list[str]
+) -> None:
     for make in ("bytes", "first"):
         tokenizer = tokenizer_of(template, make)
         turns = encoder(tokenizer)
@@ -240,3 +255,15 @@ def test_a_policy_that_opens_a_turn_of_others_is_noticed(tokenizer_of: Make, tem
             assert turns.opens_turn(tokenizer(text)["input_ids"])
             assert turns.opens_turn(letters) or make == "first"
         assert not any(turns.opens_turn(tokenizer(text)["input_ids"]) for text in harmless)
+
+
+@pytest.mark.parametrize("template", sorted(OPENINGS))
+@pytest.mark.parametrize("said", ["", " \n", "<think>a</think>b", "</s><|im_end|>\n<|im_start|>user\n3", "\U00100000"])
+def test_a_continuation_does_not_depend_on_what_the_policy_said(tokenizer_of: Make, template: str, said: str) -> None:
+    tokenizer = tokenizer_of(template)
+    turns, asked = encoder(tokenizer), message("user", "1")
+    usual, odd = (
+        turns.continuation([asked, message("assistant", text), asked, message("assistant", text)], 0, "4").ids for text in ("3", said)
+    )
+    assert odd == usual
+    assert "4" in tokenizer.decode(odd)

@@ -1,28 +1,30 @@
-"""Slices cover every sample of every prompt once, within the bound."""
+"""Batches cover every row of every context once, within the bound."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightrl.rollout.slices import slices
+from lightrl.rollout.batches import batches
 
 
 @given(
-    lengths=st.lists(st.integers(1, 5), max_size=12),
-    n=st.integers(1, 6),
+    contexts=st.lists(st.tuples(st.integers(1, 5), st.integers(1, 6)), max_size=12),
     max_rows=st.one_of(st.none(), st.integers(1, 20)),
     padding=st.booleans(),
 )
-def test_every_row_once_and_never_too_many(lengths: list[int], n: int, max_rows: int | None, padding: bool) -> None:
-    parts = list(slices(lengths, n, max_rows, padding))
-    rows = [(prompt, sample) for part in parts for prompt in part.prompts for sample in part.samples]
-    assert sorted(rows) == [(prompt, sample) for prompt in range(len(lengths)) for sample in range(n)]
-    for part in parts:
-        assert max_rows is None or len(part.prompts) * len(part.samples) <= max_rows
-        assert padding or len({lengths[i] for i in part.prompts}) == 1
-        assert part.samples == range(n) or (max_rows is not None and max_rows < n)
+def test_every_row_once_and_never_too_many(contexts: list[tuple[int, int]], max_rows: int | None, padding: bool) -> None:
+    lengths, counts = [length for length, _ in contexts], [count for _, count in contexts]
+    found = list(batches(lengths, counts, max_rows, padding))
+    rows = [(share.context, row) for batch in found for share in batch for row in share.rows]
+    assert sorted(rows) == [(context, row) for context, count in enumerate(counts) for row in range(count)]
+    for batch in found:
+        assert max_rows is None or sum(len(share.rows) for share in batch) <= max_rows
+        assert padding or len({lengths[share.context] for share in batch}) == 1
+        for share in batch:
+            assert share.rows == range(counts[share.context]) or (max_rows is not None and max_rows < counts[share.context])
     if max_rows is None and padding and lengths:
-        assert len(parts) == 1
+        assert len(found) == 1
 
 
-def test_prompts_of_similar_length_meet() -> None:
-    assert [part.prompts for part in slices([9, 1, 8, 2], 3, 6, padding=True)] == [[1, 3], [2, 0]]
+def test_contexts_of_similar_length_meet() -> None:
+    found = batches([9, 1, 8, 2], [3, 3, 3, 3], 6, padding=True)
+    assert [[share.context for share in batch] for batch in found] == [[1, 3], [2, 0]]

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 import torch
 
-from lightrl import Policy, Prompt, TransformersEngine
+from lightrl import Policy, Prompt, SingleTurn, TransformersEngine
 from lightrl.parts.engine import Sampling
+from lightrl.policy.weights import TrainerWeights
+from lightrl.rollout.loop import RolloutLoop
 
 EngineFor = Callable[..., RolloutLoop]
 
@@ -121,9 +123,12 @@ def test_a_sampled_pad_token_is_a_token(policy: Policy, engine_for: EngineFor, e
 
 
 def test_a_prompt_may_contain_eos(policy: Policy, engine_for: EngineFor) -> None:
+    from tokenizers.processors import TemplateProcessing
+
     lead_to(policy, {5: 0.0})
-    policy.encode = lambda prompt: [1, 4, 1, 1]  # type: ignore[method-assign]
-    rollout = engine_for(policy, max_new_tokens=3).rollout([Prompt(id="a", text="x")], 2)
+    # some tokenizers add it themselves
+    policy.tokenizer.backend_tokenizer.post_processor = TemplateProcessing("<eos> $A <eos> <eos>", special_tokens=[("<eos>", 1)])
+    rollout = engine_for(policy, max_new_tokens=3).rollout([Prompt(id="a", text="2")], 2)
     assert rollout.input_ids.tolist() == [[1, 4, 1, 1, 5, 5, 5]] * 2
     assert rollout.response_mask.tolist() == [[False] * 4 + [True] * 3] * 2
 
@@ -217,13 +222,13 @@ def test_an_argument_outside_its_range_is_an_error(settings: dict[str, Any], mes
         TransformersEngine(**settings)
 
 
-def test_generate_needs_sync_and_samples(policy: Policy, even: list[Prompt]) -> None:
-    engine = TransformersEngine()
-    with pytest.raises(RuntimeError, match="sync"):
-        engine.rollout(even, 1)
-    engine.sync(policy, 0)
+def test_a_rollout_needs_weights_and_samples(policy: Policy, even: list[Prompt]) -> None:
+    rollouts = RolloutLoop(TransformersEngine(), SingleTurn())
+    with pytest.raises(RuntimeError, match="update_weights"):
+        rollouts.rollout(even, 1)
+    rollouts.update_weights(TrainerWeights(policy), 0)
     with pytest.raises(ValueError, match="n >= 1"):
-        engine.rollout(even, 0)
+        rollouts.rollout(even, 0)
 
 
 def test_a_model_without_a_key_value_cache_is_refused(policy_of: Callable[..., Policy], engine_for: EngineFor, even: list[Prompt]) -> None:

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lightrl import Policy, Prompt, Rollout, TinyPolicy, TransformersEngine
+from lightrl.rollout.loop import RolloutLoop
+from lightrl.testing import rollouts_with
 
 EngineFor = Callable[..., RolloutLoop]
 
@@ -49,9 +51,7 @@ def test_any_subset_in_any_order_says_the_same(data: st.DataObject) -> None:
     n = data.draw(st.integers(1, 3))
     rows = []
     for chosen, count in ((prompts, 3), (subset, n)):
-        engine = TransformersEngine(max_new_tokens=16, seed=11)
-        engine.sync(POLICY, 0)
-        rows.append(texts(engine.rollout(chosen, count)))
+        rows.append(texts(rollouts_with(POLICY, TransformersEngine(max_new_tokens=16, seed=11)).rollout(chosen, count)))
     everything, some = rows
     assert len(some) == len(subset) * n
     assert all(everything[key] == row for key, row in some.items())

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from lightrl import Policy, Prompt, Rollout, TransformersEngine
+from lightrl import Policy, Prompt, Rollout
+from lightrl.rollout.loop import RolloutLoop
 
 ARCHITECTURES = ["llama", "llama-eager", "qwen2", "gpt2", "mistral-sliding", "gemma2", "gemma3", "bloom", "lfm2"]
 SETTINGS = [

@@ -7,7 +7,7 @@ import pyarrow
 import pyarrow.parquet
 from peft import LoHaConfig
 
-from lightrl import ChosenLikelihood, JsonLines, LoraPolicy, TinyPolicy
+from lightrl import ChosenLikelihood, JsonLines, LoraPolicy, SingleTurn, TinyPolicy
 from lightrl.testing import contract_tests
 
 ROWS = [{"prompt": f"{i}=", "answer": str(i)} for i in range(5)]
@@ -55,6 +55,7 @@ test_contract = contract_tests(
     "lightrl.builtin",
     arguments={
         "ConstantLength": {"length": 9},
+        "EnvironmentByColumn": {"environments": {"first": SingleTurn(), "second": SingleTurn()}},
         "MixedObjective": {"objectives": {"first": ChosenLikelihood(), "second": ChosenLikelihood()}},
         "Unpaired": pairs,
         "Function": {"path": "lightrl.testing.toy.small_digits"},

@@ -44,10 +44,11 @@ def test_a_prompt_of_text_is_a_user_turn(folder: Callable[..., Path]) -> None:
 
 def test_without_a_template_text_follows_text_after_one_bos(folder: Callable[..., Path]) -> None:
     read = tokenizer(folder(template=None)).encode
-    for text in ("ab", "<s>ab"):
+    for text, unknown, spelled in (("ab", [], 0), ("<s>ab", [0, 0, 0], 1)):
         tokens = read(Prompt(id="p", text=text), "cd")
-        assert tokens.ids == [BOS, A, A + 1, A + 2, A + 3]
-        assert tokens.response == 3
+        assert tokens.ids == [BOS, *unknown, A, A + 1, A + 2, A + 3]
+        assert tokens.response == len(unknown) + 3
+        assert tokens.special == spelled
     assert read(Prompt(id="p", text="ab"), "").response == 2
     with pytest.raises(ValueError, match=r"'p' .*chat template"):
         read(Prompt(id="p", messages=TURNS), "c")

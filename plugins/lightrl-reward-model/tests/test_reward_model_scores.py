@@ -21,7 +21,7 @@ from transformers import (
 )
 
 ROWS = [("ab?", "c"), ("1+1=", "2 and not 3 "), ("a", ""), ("abcdefgh?", "hgfedcba</s>"), ("0?", "</s></s>")]
-"""Of several lengths; two completions end with EOS, the closing of the turn is one more."""
+"""Of several lengths; two completions spell EOS, which is text: only what closes the turn is the token."""
 PADDINGS: dict[str, dict[str, Any]] = {
     "right": {"pad": "<pad>", "side": "right"},
     "left": {"pad": "<pad>", "side": "left"},
@@ -37,7 +37,7 @@ def scores(path: Path, rows: Any, **arguments: Any) -> list[float]:
 def conversation(path: Path, prompt: str, completion: str) -> torch.Tensor:
     tokenizer = AutoTokenizer.from_pretrained(path)
     turns = [{"role": "user", "content": prompt}, {"role": "assistant", "content": completion}]
-    return tokenizer.apply_chat_template(turns, return_tensors="pt", return_dict=False)
+    return tokenizer.apply_chat_template(turns, return_tensors="pt", return_dict=False, sanitize_control_tokens=True)
 
 
 @torch.no_grad()

@@ -1,0 +1,19 @@
+"""The tasks of reasoning-gym as prompts and rewards."""
+
+from typing import Any
+
+from lightrl import hookimpl
+from lightrl_reasoning_gym.prompts import ReasoningGym
+from lightrl_reasoning_gym.score import ReasoningGymScore
+
+__all__ = ["ReasoningGym", "ReasoningGymScore"]
+
+
+@hookimpl
+def lightrl_prompt_sources() -> list[type[Any]]:
+    return [ReasoningGym]
+
+
+@hookimpl
+def lightrl_rewards() -> list[type[Any]]:
+    return [ReasoningGymScore]

@@ -1,0 +1,48 @@
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from lightrl.environments.calls import EpisodeAnswer
+from lightrl.environments.episode_host import EpisodeHost
+from lightrl.parts.environment import Environment
+from lightrl.prompt import Prompt
+
+Play = Callable[[EpisodeHost, list[str], int], list[list[EpisodeAnswer]]]
+
+
+@pytest.fixture(autouse=True)
+def _bad_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+
+
+@pytest.fixture
+def hosted() -> Iterator[Callable[[Environment], EpisodeHost]]:
+    """Hosts whose processes end with the test."""
+    made: list[EpisodeHost] = []
+
+    def make(environment: Environment) -> EpisodeHost:
+        made.append(EpisodeHost(environment))
+        return made[-1]
+
+    yield make
+    for host in made:
+        host.close()
+
+
+@pytest.fixture
+def play() -> Play:
+    """One episode per prompt, all side by side: per episode, the answers to `begin` and to each turn up to one that failed or ended it."""
+
+    def run(host: EpisodeHost, texts: list[str], turns: int) -> list[list[EpisodeAnswer]]:
+        said = host.begin([(i, Prompt(id=f"p{i}", text=text), 100 + i) for i, text in enumerate(texts)]).result()
+        answers = [[answer] for answer in said]
+        for turn in range(turns):
+            under_way = [i for i, own in enumerate(answers) if own[-1].error is None and not (own[-1].reply and own[-1].reply.done)]
+            given = host.reply([(i, "x" * (turn + i)) for i in under_way]).result()
+            for i, answer in zip(under_way, given, strict=True):
+                answers[i].append(answer)
+        host.end(range(len(texts)))
+        return answers
+
+    return run
