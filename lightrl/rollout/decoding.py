@@ -117,9 +117,7 @@ class _SampledTokens:
         rows = self.rows[places]
         numbers = zip(places.tolist(), rows.tolist(), self._counts[rows].tolist(), stopped[rows].tolist(), strict=True)
         tokens, logprobs = self._tokens[rows].tolist(), self._logprobs[rows].tolist()
-        return [
-            DecodedRow(row, place, tokens[i][:count], logprobs[i][:count], stop) for i, (place, row, count, stop) in enumerate(numbers)
-        ]
+        return [DecodedRow(row, place, tokens[i][:count], logprobs[i][:count], stop) for i, (place, row, count, stop) in enumerate(numbers)]
 
     def keep(self, kept: Tensor) -> None:
         self.rows = self.rows[kept]

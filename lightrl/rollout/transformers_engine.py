@@ -166,8 +166,8 @@ class TransformersEngine(RolloutEngine):
             self._kept[request.episode] = model.take_out(row.place, len(request.context) + len(row.tokens) - 1)
 
     def _result(self, request: Request, row: DecodedRow, read: int) -> Result:
-        reason = "stop" if row.stopped else "length"
-        return Result(request.id, row.tokens, row.logprobs, reason, ((self._version, len(row.tokens)),), read)
+        versions = ((self._version, len(row.tokens)),)
+        return Result(request.id, row.tokens, row.logprobs, "stop" if row.stopped else "length", versions, read)
 
 
 class _Batch:

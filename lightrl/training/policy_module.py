@@ -25,6 +25,7 @@ from lightrl.policy.weights import TrainerWeights
 from lightrl.rewards.environment_reward import with_environment
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.loop import RolloutLoop
+from lightrl.rollout.prompt_tokens import prompt_tokens
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.strategies.adapter_choice import adapter_for, register_strategies
 from lightrl.strategies.checkpoint_io import guard
@@ -147,7 +148,8 @@ class PolicyModule(LightningModule):
     def measure_prompts(self, data: PromptData) -> None:
         """Have the data drop or refuse the prompts that leave no room for a completion."""
         positions = self.policy.max_positions
-        data.measure(self.policy.encode, None if positions is None else positions - self.engine.sampling.max_new_tokens)
+        limit = None if positions is None else positions - self.engine.sampling.max_new_tokens
+        data.measure(prompt_tokens(self.policy, self.environment), limit)
 
     def configure_optimizers(self) -> Any:
         """One optimizer over the parameter groups, and its schedule."""

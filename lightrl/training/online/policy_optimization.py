@@ -82,9 +82,7 @@ class PolicyOptimization(PolicyModule):
         """
         if not rewards and not environment.gives_rewards:
             raise ValueError("model.rewards is empty: name at least one reward, for example rewards: {correct: ExactMatch}")
-        super().__init__(
-            policy, rewards or {}, engine, environment, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation
-        )
+        super().__init__(policy, rewards or {}, engine, environment, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation)
         if prompts_per_rollout < algorithm.minibatches:
             raise ValueError(
                 f"model.prompts_per_rollout is {prompts_per_rollout}, but algorithm.minibatches is {algorithm.minibatches}, and "
