@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lightrl.environments.calls import Begin, Call
-from lightrl.environments.inline_episodes import Done
+from lightrl.environments.pending import Done
 from lightrl.parts.environment import Reply, own_opening
 from lightrl.workers.calls import Answer
 

@@ -103,7 +103,7 @@ class _SampledTokens:
     def __init__(self, rows: Tensor) -> None:
         self.rows = rows
         self._tokens = rows.new_zeros(len(rows), UNIFORMS_AT_ONCE)
-        self._logprobs = torch.zeros(len(rows), UNIFORMS_AT_ONCE, device=rows.device)
+        self._logprobs = torch.zeros(len(rows), UNIFORMS_AT_ONCE, dtype=torch.float32, device=rows.device)
         self._counts = torch.zeros_like(rows)
         self._begin = 0
         self._steps: list[tuple[Tensor, Tensor, Tensor]] = []
