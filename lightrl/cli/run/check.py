@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lightrl.algorithms.slots import slots_of
+from lightrl.callbacks.stated_exceptions import exceptions_of
 from lightrl.cli.run.memory import NOT_COUNTED, estimate, in_words
 from lightrl.config.choice import Choice, shown
 from lightrl.config.resolve import Resolved, print_notes, resolve
@@ -51,6 +52,8 @@ def check(words: list[str]) -> int:
         tables = [*_sections(resolved), *_sizes(run, resolved, length), _data(run.data), _memory(run.model, resolved)]
     for table in tables:
         console.print(table)
+    for line in exceptions_of(run.model):
+        console.print(line, markup=False, highlight=False)
     console.print(f"{NOT_COUNTED}\nThe config can be run: lightrl fit {' '.join(words)}", markup=False, highlight=False)
     return 0
 

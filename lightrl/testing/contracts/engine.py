@@ -41,7 +41,9 @@ def complete(make: Make[RolloutEngine]) -> None:
         found = answers(engine, requests)
     for asked in requests:
         count = len(found[asked.id].tokens)
-        expect(1 <= count <= asked.limit, f"{count} tokens were sampled, expected 1 to {asked.limit}", request=asked, result=found[asked.id])
+        expect(
+            1 <= count <= asked.limit, f"{count} tokens were sampled, expected 1 to {asked.limit}", request=asked, result=found[asked.id]
+        )
 
 
 @contract_check(KIND, "a completion ends with one of ends exactly if its finish reason is stop")
@@ -111,12 +113,12 @@ def frequencies(make: Make[RolloutEngine]) -> None:
     with running(make, policy) as engine:
         found = answers(engine, requests)
     logprobs = (logits_of(policy, requests[0], found[0])[0] / temperature).log_softmax(-1)
-    drawn = logprobs[[result.tokens[0] for result in found.values()]]
+    drawn = float(logprobs[[result.tokens[0] for result in found.values()]].mean())
     mean = float((logprobs.exp() * logprobs).sum())
     error = math.sqrt(float((logprobs.exp() * (logprobs - mean) ** 2).sum()) / DRAWS)
     expect(
-        abs(float(drawn.mean()) - mean) < 5 * error,
-        f"of {DRAWS} tokens at temperature {temperature} the mean log-prob is {float(drawn.mean()):.3f}, expected {mean:.3f} +- {error:.3f}",
+        abs(drawn - mean) < 5 * error,
+        f"of {DRAWS} tokens at temperature {temperature} the mean log-prob is {drawn:.3f}, expected {mean:.3f} +- {error:.3f}",
     )
 
 
@@ -261,7 +263,7 @@ def none(make: Make[RolloutEngine]) -> None:
         expect(engine.results() == [], "results() must be [] once each request has its result")
 
 
-@contract_check(KIND, "__init__ starts nothing, close ends what start began, and both may be called again")
+@contract_check(KIND, "nothing starts before start, close ends what start began, and both may be called again")
 def life(make: Make[RolloutEngine]) -> None:
     """Threads and child processes are counted."""
     policy, before = peaked_policy(), _at_work()
@@ -269,12 +271,14 @@ def life(make: Make[RolloutEngine]) -> None:
     expect(_at_work() == before, f"__init__ has started {_at_work() - before}: start them in start()")
     engine.close()
     for _ in range(2):
-        engine.start()
-        engine.start()
-        engine.update_weights(TrainerWeights(policy), 3)
-        requests = group(GREEDY)
-        expect_likeliest(policy, requests, answers(engine, requests))
-        engine.close()
+        try:
+            engine.start()
+            engine.start()
+            engine.update_weights(TrainerWeights(policy), 3)
+            requests = group(GREEDY)
+            expect_likeliest(policy, requests, answers(engine, requests))
+        finally:
+            engine.close()
         engine.close()
         expect(_at_work() <= before, f"after close() there is still {_at_work() - before}")
 

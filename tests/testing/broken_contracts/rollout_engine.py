@@ -83,11 +83,8 @@ class FirstWeights(Engine):
     """Broken on purpose: it copies the weights once."""
 
     def update_weights(self, weights: PolicyWeights, version: int) -> None:
-        if self._policy is None:
-            weights = TrainerWeights(copy.deepcopy(weights.policy))  # type: ignore[arg-type]
-        else:
-            weights = TrainerWeights(self._policy)  # type: ignore[arg-type]
-        super().update_weights(weights, version)
+        self.first: Any = self._policy or copy.deepcopy(weights.policy)
+        super().update_weights(TrainerWeights(self.first), version)
 
 
 class OldKeys(Engine):
@@ -161,5 +158,5 @@ BROKEN = {
     "requests may be added while others are under way": OneCallAtATime,
     "forget drops requests under way": wrong(Engine, forget=forgets_nothing),
     "without requests there are no results": AtLeastOne,
-    "__init__ starts nothing, close ends what start began, and both may be called again": AtWorkAtOnce,
+    "nothing starts before start, close ends what start began, and both may be called again": AtWorkAtOnce,
 }
