@@ -116,7 +116,7 @@ def class_cases(kind: str, cls: type[Any], arguments: Arguments | None = None) -
     titles = [check.title for check in checks_of(kind)]
     if unknown := sorted(set(exceptions) - set(titles)):
         listed = "\n".join(f"  {title}" for title in titles)
-        raise ValueError(f"{cls.__name__}.exceptions names {unknown}, and the contract of a {kind} has these checks:\n{listed}")
+        raise ValueError(f"{cls.__name__}.exceptions names {unknown}, but these are the checks of its kind, {kind}:\n{listed}")
     return [Case(kind, cls, check, arguments or {}, exceptions.get(check.title)) for check in checks_of(kind)]
 
 
@@ -151,12 +151,10 @@ def marked(cases: Sequence[Case]) -> list[ParameterSet]:
     """
     import pytest
 
-    return [
-        pytest.param(
-            case, marks=[pytest.mark.xfail(reason=case.exception, raises=BrokenContract, strict=False)] * (case.exception is not None)
-        )
-        for case in cases
-    ]
+    def mark(reason: str) -> pytest.MarkDecorator:
+        return pytest.mark.xfail(reason=reason, raises=BrokenContract, strict=False)
+
+    return [pytest.param(case, marks=() if case.exception is None else mark(case.exception)) for case in cases]
 
 
 def required_arguments(cls: type[Any]) -> list[str]:

@@ -15,7 +15,10 @@ from lightrl.parts.engine import RolloutEngine
 
 
 class ContinuousBatchingEngine(RolloutEngine):
-    """Continues contexts with paged attention, in threads, with a copy of the policy's model."""
+    """Continues contexts with paged attention, in threads, with a copy of the policy's model.
+
+    One thread draws and another takes the likeliest tokens; random numbers are those of torch's global generator.
+    """
 
     exact_logprobs = True
     exceptions = {

@@ -13,7 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from lightrl.algorithms.slots import slots_of
-from lightrl.callbacks.stated_exceptions import exceptions_of
 from lightrl.cli.run.memory import NOT_COUNTED, estimate, in_words
 from lightrl.config.choice import Choice, shown
 from lightrl.config.resolve import Resolved, print_notes, resolve
@@ -36,6 +35,7 @@ def check(words: list[str]) -> int:
     Raises:
         ConfigError: as `fit` would, before training.
     """
+    from lightrl.callbacks.stated_exceptions import exceptions_of
     from lightrl.config.run import Run
 
     resolved = resolve("fit", read_words(words))

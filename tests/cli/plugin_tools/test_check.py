@@ -97,7 +97,7 @@ def lightrl_advantages():
     "excusing": (
         "lightrl.v1",
         HEAD + DOCUMENTED.format(name="Excusing") + '    exceptions = {"it is fast": "it is slow"}\n' + CLIPS.format(classes="Excusing"),
-        ["Excusing.exceptions names ['it is fast'], and the contract of a clip scheme has these checks:", "  repr() names the class"],
+        ["Excusing.exceptions names ['it is fast'], but these are the checks of its kind, clip scheme:", "  repr() names the class"],
     ),
     "twin": (
         "lightrl.v1",
