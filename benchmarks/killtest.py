@@ -33,6 +33,13 @@ LIMIT_S = 240.0
 """Seconds that one attempt may take."""
 
 
+EPISODES: dict[str, Any] = {
+    "environment": {"class_path": "killtest_parts.Chance", "init_args": {"max_turns": 3}},
+    "engine": {"max_new_tokens": 8, "stop": list("012345")},
+}
+"""Turns end with one of six digits, so that many of them are answered."""
+
+
 def config(case: str, rollouts: int) -> dict[str, Any]:
     """The run: 37 prompts, which no rollout divides, so that data epochs end in the middle of one."""
     two = case == "deepspeed_stage_2"
@@ -69,7 +76,7 @@ def config(case: str, rollouts: int) -> dict[str, Any]:
             "policy": {"class_path": "TinyPolicy", "init_args": {"hidden": 16, "layers": 1, "heads": 2}},
             "algorithm": {"class_path": "PPO" if case == "ppo" else "DCPO", "init_args": algorithm},
             "rewards": {"start": "killtest_parts.InPlaceAndDigits"},
-            "engine": {"max_new_tokens": 8},
+            **(EPISODES if case == "episodes" else {"engine": {"max_new_tokens": 8}}),
             "prompts_per_rollout": 6 if two else 5,
             "micro_batch_tokens": 128,
             "optimizer": {"class_path": "torch.optim.AdamW", "init_args": {"lr": 3e-3}},
@@ -82,9 +89,9 @@ def config(case: str, rollouts: int) -> dict[str, Any]:
     }
 
 
-CASES = {"dcpo": 20, "ppo": 8, "deepspeed_stage_2": 20}
+CASES = {"dcpo": 20, "ppo": 8, "episodes": 10, "deepspeed_stage_2": 20}
 """The runs, and how often each is killed: per-prompt statistics and an adaptive KL penalty; a critic, and checkpoints after validation;
-two processes."""
+episodes of several turns, whose environment runs in worker processes; two processes."""
 
 
 def plan(kills: int, seed: int) -> list[dict[str, Any]]:

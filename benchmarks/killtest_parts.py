@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import resource
 import signal
 import sys
@@ -13,7 +14,8 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, Trainer
 
-from lightrl import Experience, Prompt
+from lightrl import Environment, Experience, Prompt, Reply, own_opening
+from lightrl.parts.environment import Said
 from lightrl.testing import InPlace
 
 OF_THE_MACHINE = ("perf/", "seconds")
@@ -25,6 +27,19 @@ class InPlaceAndDigits(InPlace):
 
     def score(self, prompt: Prompt, completion: str, **columns: object) -> float:
         return super().score(prompt, completion, **columns) + sum(c.isdigit() for c in completion) / 16
+
+
+class Chance(Environment):
+    """Answers by chance, as the seed of the episode decides, and rewards the digits of a turn."""
+
+    gives_rewards = True
+
+    def begin(self, prompt: Prompt, seed: int) -> Said:
+        return own_opening(prompt)
+
+    def reply(self, completion: str) -> Reply:
+        digits = sum(c.isdigit() for c in completion) / max(1, len(completion))
+        return Reply(f"{random.randrange(100)}=", reward=digits * random.random(), done=random.random() < 0.2)
 
 
 class Witness(Callback):
@@ -87,7 +102,7 @@ class Fate(Callback):
             return made
 
         pl_module.on_phase, pl_module.step_on = on_phase, then
-        pl_module.policy.model.register_forward_pre_hook(lambda *_: self._happened("token") if self.phase == "rollout" else None)
+        pl_module.policy.model.register_forward_pre_hook(lambda *_: self._happened("token") if self.phase.startswith("rollout") else None)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:
         self.done, self.events = self.done + 1, 0

@@ -98,7 +98,7 @@ class PolicyModule(LightningModule):
         self.ledger, self._evaluation_ledger, self._timer = StatisticsLedger(), StatisticsLedger(), PhaseTimer()
         self.numbers: dict[str, float] = {}
         self.on_phase: Callable[[str], None] = lambda phase: None
-        self.rollouts.show = lambda progress: self.on_phase(progress)
+        self.rollouts.show = lambda progress: self.on_phase(f"rollout, {progress}")
         self.samples: Rollout | None = None
 
     @abstractmethod
