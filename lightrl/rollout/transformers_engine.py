@@ -110,9 +110,14 @@ class TransformersEngine(RolloutEngine):
         over = frozenset(episodes)
         for episode in over & self._kept.keys():
             del self._kept[episode]
-        self._waiting = deque(batch for batch in self._waiting if not batch.only_of(over))
-        if self._decoding is not None and self._decoding[0].only_of(over):
-            self._decoding = None
+        for batch in self._waiting:
+            batch.requests = [request for request in batch.requests if request.episode not in over]
+        self._waiting = deque(batch for batch in self._waiting if batch.requests)
+        if self._decoding is not None:
+            batch = self._decoding[0]
+            batch.forgotten |= over
+            if all(request.episode in batch.forgotten for request in batch.requests):
+                self._decoding = None
 
     def _ready(self) -> IncrementalModel:
         from lightrl.rollout.incremental import IncrementalModel
@@ -147,11 +152,12 @@ class TransformersEngine(RolloutEngine):
         limits = torch.tensor([request.limit for request in requests], device=device)
         ended: list[Result] = []
         for rows in decoding.run(logits, seeds, limits):
-            for row in rows:
+            wanted = [row for row in rows if requests[row.row].episode not in batch.forgotten]
+            for row in wanted:
                 self._keep(model, requests[row.row], row)
-            ended += [self._result(requests[row.row], row, read[row.row]) for row in rows]
+            ended += [self._result(requests[row.row], row, read[row.row]) for row in wanted]
             # whoever goes on is answered while the others are decoded
-            if any(requests[row.row].open for row in rows):
+            if any(requests[row.row].open for row in wanted):
                 yield ended
                 ended = []
         if ended:
@@ -182,9 +188,8 @@ class _Batch:
 
     def __init__(self, requests: list[Request], sampling: Sampling, ends: frozenset[int], kept: bool) -> None:
         self.requests, self.sampling, self.ends, self.kept = requests, sampling, ends, kept
-
-    def only_of(self, episodes: frozenset[int]) -> bool:
-        return all(request.episode in episodes for request in self.requests)
+        # while it is decoded its rows stay, and their results are left out
+        self.forgotten: set[int] = set()
 
 
 def _with_one_context(requests: Sequence[Request]) -> list[list[Request]]:
