@@ -9,6 +9,11 @@ from lightrl.types import Prompt
 
 
 def content_hash(prompt: Prompt) -> str:
-    """16 hexadecimal digits that depend on the prompt's text or messages and on nothing else."""
+    """16 hexadecimal digits that depend on the prompt's text or messages and on nothing else.
+
+    Those of an empty prompt depend on its id and columns: these decide which episode an environment begins.
+    """
     seen = [prompt.text, None if prompt.messages is None else list(prompt.messages)]
+    if not prompt.text and not prompt.messages:
+        seen += [prompt.id, dict(prompt.columns)]
     return blake2b(json.dumps(seen, sort_keys=True).encode(), digest_size=8).hexdigest()

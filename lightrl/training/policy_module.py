@@ -31,6 +31,7 @@ from lightrl.strategies.adapter_choice import adapter_for, register_strategies
 from lightrl.strategies.checkpoint_io import guard
 from lightrl.training.before_training import evaluate_before_training
 from lightrl.training.building import check_room, choose_threads, prompts_of
+from lightrl.training.episode_report import report_episodes
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.evaluator import predictions, sample, score
 from lightrl.training.optimizer_step import Cut, LossOf, MicroBatchLoss, R, Step, StepMaker, Veto, never, one_optimizer
@@ -238,6 +239,7 @@ class PolicyModule(LightningModule):
         self.on_phase("evaluating")
         self.update_engine()
         rollout = sample(self.rollouts, prompts, self.evaluation)
+        report_episodes(self._evaluation_ledger, rollout, self.environment)
         return score(rollout, self.rewards, self.evaluation, self._evaluation_ledger)
 
     def update_engine(self) -> None:
