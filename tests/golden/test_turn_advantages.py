@@ -122,10 +122,6 @@ PARENTS = [
     (TurnNormalized(), GroupNormalized()),
     (TurnNormalized(std="batch"), GroupNormalized("batch")),
 ]
-    (TurnReturn(), DiscountedReturn()),
-    (TurnNormalized(), GroupNormalized()),
-    (TurnNormalized(std="batch"), GroupNormalized("batch")),
-]
 
 
 @pytest.mark.parametrize(("child", "parent"), PARENTS, ids=repr)
