@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 from hashlib import blake2b
 
-from lightrl.types import Prompt
+from lightrl.types import JSON, Prompt
 
 
 def content_hash(prompt: Prompt) -> str:
-    """16 hexadecimal digits that depend on the prompt's text or messages and on nothing else."""
-    seen = [prompt.text, None if prompt.messages is None else list(prompt.messages)]
+    """16 hexadecimal digits that depend on the prompt's text or messages and on nothing else.
+
+    Those of an empty prompt depend on its id and columns: these decide which episode an environment begins.
+    """
+    seen: list[JSON] = [prompt.text, None if prompt.messages is None else list(prompt.messages)]
+    if not prompt.text and not prompt.messages:
+        seen += [prompt.id, dict(prompt.columns)]
     return blake2b(json.dumps(seen, sort_keys=True).encode(), digest_size=8).hexdigest()

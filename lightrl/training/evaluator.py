@@ -8,6 +8,7 @@ import torch
 
 from lightrl.parts.engine import Sampling
 from lightrl.parts.environment import Environment
+from lightrl.rewards.gates import row_values
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.loop import RolloutLoop
 from lightrl.training.episode_report import report_episodes
@@ -16,6 +17,20 @@ from lightrl.training.evaluation_report import report_samples
 from lightrl.training.rollout_lengths import report_lengths
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
+
+
+def conversation(rollout: Rollout, row: int) -> dict[str, JSON]:
+    """The turns of a row and who said what, and why its environment failed if it did; nothing of a row that nobody answered.
+
+    Args:
+        rollout: with the records of its episodes.
+        row: number of the row.
+    """
+    episode = rollout.episode(row)
+    if episode.turns == 1 and not episode.others and not episode.failure:
+        return {}
+    failure = {} if episode.failure is None else {"failure": episode.failure}
+    return {"turns": episode.turns, "messages": list(episode.messages), **failure}
 
 
 def sample(rollouts: RolloutLoop, prompts: list[Prompt], evaluation: Evaluation) -> Rollout:
@@ -62,8 +77,8 @@ def score(
 
 
 def predictions(scored: ScoredRollout) -> list[dict[str, JSON]]:
-    """One JSON value per completion, with its prompt, its columns and its rewards."""
-    parts = {name: part.tolist() for name, part in scored.reward_parts.items() if part.dim() == 1}
+    """One JSON value per completion, with its prompt, its columns and its rewards; of episodes also the conversation."""
+    parts = {name: row_values(part).tolist() for name, part in scored.reward_parts.items()}
     return [
         {
             **prompt.columns,
@@ -74,6 +89,7 @@ def predictions(scored: ScoredRollout) -> list[dict[str, JSON]]:
             "finish_reason": scored.finish_reason[i],
             "tokens": int(scored.response_lengths[i]),
             "rewards": {name: values[i] for name, values in parts.items()},
+            **conversation(scored, i),
         }
         for i, prompt in enumerate(scored.prompts)
     ]

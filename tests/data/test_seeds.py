@@ -1,6 +1,6 @@
 import pytest
 
-from lightrl import EpisodeSeeds, Prompt
+from lightrl import EpisodeSeeds, Prompt, PromptData
 
 
 def test_every_number_is_an_episode_of_its_own() -> None:
@@ -17,3 +17,12 @@ def test_columns_are_those_of_every_prompt() -> None:
 def test_no_episode_is_refused() -> None:
     with pytest.raises(ValueError, match="size >= 1, got 0"):
         EpisodeSeeds(size=0)
+
+
+def test_other_episodes_are_held_out_and_the_same_ones_left_out_of_training() -> None:
+    data = PromptData(train=EpisodeSeeds(size=10), validation_size=3)
+    assert (data.sizes()["train"], data.sizes()["validation"]) == (7, 3)
+    data = PromptData(train=EpisodeSeeds(size=10), validation=EpisodeSeeds(size=4))
+    assert (data.sizes()["train"], data.sizes()["validation"]) == (6, 4)
+    other = PromptData(train=EpisodeSeeds(size=10), validation=EpisodeSeeds(size=4, columns={"environment": "taxi"}))
+    assert (other.sizes()["train"], other.sizes()["validation"]) == (10, 4)

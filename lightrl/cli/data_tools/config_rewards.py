@@ -10,6 +10,8 @@ from lightrl.config.building import Builder
 from lightrl.config.errors import ConfigError
 from lightrl.config.missing import refuse_missing_below
 from lightrl.config.resolve import Resolved
+from lightrl.parts.environment import Environment
+from lightrl.rewards.environment_reward import with_environment
 from lightrl.rewards.reward_set import RewardSet
 
 
@@ -36,21 +38,23 @@ def refused(builder: Builder) -> Iterator[None]:
         logger.setLevel(level)
 
 
-def rewards_of(resolved: Resolved, builder: Builder, rollout: int = 0) -> RewardSet:
+def rewards_of(resolved: Resolved, builder: Builder, rollout: int = 0, environment: Environment | None = None) -> RewardSet:
     """The rewards of a config.
 
     Args:
         resolved: the config.
         builder: that builds them.
         rollout: weights on a schedule are those after so many rollouts.
+        environment: that answers the policy, and whose rewards are among them; None: nobody does.
 
     Raises:
         ConfigError: it names none, or leaves out a required argument.
     """
     chosen = resolved.model.value("rewards") if "rewards" in resolved.model.takes else None
-    if not chosen:
+    if not chosen and (environment is None or not environment.gives_rewards):
         raise ConfigError("model.rewards", "the config names no reward.", "Type for example: --model.rewards.correct ExactMatch")
-    refuse_missing_below(chosen, "model.rewards")
-    rewards = RewardSet({name: builder.build(choice, f"model.rewards.{name}") for name, choice in chosen.items()})
+    refuse_missing_below(chosen or {}, "model.rewards")
+    built = {name: builder.build(choice, f"model.rewards.{name}") for name, choice in (chosen or {}).items()}
+    rewards = RewardSet(built if environment is None else with_environment(built, environment))
     rewards.rollouts = rollout
     return rewards

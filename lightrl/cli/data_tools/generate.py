@@ -108,12 +108,15 @@ def _from_config(path: str) -> tuple[Policy, RolloutEngine, Environment]:
 
 
 def _rows(rollout: Rollout) -> Iterator[dict[str, Any]]:
+    from lightrl.training.evaluator import conversation
+
     for i, prompt in enumerate(rollout.prompts):
         yield {
             "prompt": prompt.text if prompt.text is not None else list(prompt.messages or ()),
             "completion": rollout.completions[i],
             "finish_reason": rollout.finish_reason[i],
             "tokens": int(rollout.response_lengths[i]),
+            **conversation(rollout, i),
         }
 
 

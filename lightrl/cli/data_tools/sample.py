@@ -126,11 +126,12 @@ def _run(options: argparse.Namespace, resolved: Resolved, builder: Builder, keep
 
     path = path_given(resolved)
     chosen = {name: vars(options)[name] for name in ("n", "keep", "per_prompt", "at_least", "margin", "prompts_at_a_time")}
-    rewards = rewards_of(resolved, builder)
+    environment = builder.build(resolved.model.value("environment"), "model.environment")
+    rewards = rewards_of(resolved, builder, environment=environment)
     rows = ResumableRows(options.out, {"options": chosen, "ckpt_path": _identity(path), **_described(resolved)})
     try:
         return rows.carry_out(
-            lambda: SamplingSession(resolved, builder, path, rewards, options).fill(rows, keep),
+            lambda: SamplingSession(resolved, builder, path, rewards, environment, options).fill(rows, keep),
             lambda: print_summary(rows.counts, options),
             *("kept", "rows", "Nothing was kept"),
         )
@@ -141,7 +142,7 @@ def _run(options: argparse.Namespace, resolved: Resolved, builder: Builder, keep
 def _described(resolved: Resolved) -> dict[str, Any]:
     """The settings that completions and rewards depend on, for the note of progress."""
     model = resolved.model.as_config()["init_args"]
-    parts = {name: model.get(name) for name in ("policy", "engine")}
+    parts = {name: model.get(name) for name in ("policy", "engine", "environment")}
     return {"model": parts, "rewards": model.get("rewards"), "data": resolved.data.as_config()["init_args"]}
 
 

@@ -22,6 +22,7 @@ from lightrl.config.resolve import Resolved
 from lightrl.config.trained_policy import trained_policy
 from lightrl.data.rejection import Candidate, Keep, rejection_counts
 from lightrl.ops.masked import row_sum
+from lightrl.parts.environment import Environment
 from lightrl.policy.policy import Policy
 from lightrl.policy.weights import TrainerWeights
 from lightrl.rewards.gates import row_values
@@ -29,6 +30,7 @@ from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.loop import RolloutLoop
 from lightrl.rollout.prompt_tokens import prompt_tokens
 from lightrl.training.building import ONE_THREAD_BELOW
+from lightrl.training.evaluator import conversation
 from lightrl.types import Prompt, ScoredRollout
 
 
@@ -36,7 +38,13 @@ class SamplingSession:
     """The policy, engine, prompts and rewards of a config at work."""
 
     def __init__(
-        self, resolved: Resolved, builder: Builder, checkpoint: Path | None, rewards: RewardSet, options: argparse.Namespace
+        self,
+        resolved: Resolved,
+        builder: Builder,
+        checkpoint: Path | None,
+        rewards: RewardSet,
+        environment: Environment,
+        options: argparse.Namespace,
     ) -> None:
         """
         Args:
@@ -44,6 +52,7 @@ class SamplingSession:
             builder: that builds its parts.
             checkpoint: whose weights the policy gets; None: those of its source.
             rewards: of the config.
+            environment: of the config.
             options: of the command line.
 
         Raises:
@@ -55,10 +64,7 @@ class SamplingSession:
         policy = _policy(resolved, builder, checkpoint).to(_device(options.device)).requires_grad_(False)
         if policy.model.device.type == "cpu" and sum(p.numel() for p in policy.parameters()) < ONE_THREAD_BELOW:
             torch.set_num_threads(1)
-        self.rollouts = RolloutLoop(
-            builder.build(resolved.model.value("engine"), "model.engine"),
-            builder.build(resolved.model.value("environment"), "model.environment"),
-        )
+        self.rollouts = RolloutLoop(builder.build(resolved.model.value("engine"), "model.engine"), environment)
         self.rollouts.update_weights(TrainerWeights(policy), 0)
         self.data = builder.build(resolved.data, "data")
         room = policy.max_positions
@@ -75,8 +81,14 @@ class SamplingSession:
             keep: chooses.
 
         Raises:
-            ConfigError: a reward has failed more often than its error budget allows.
+            ConfigError: a reward or the environment has failed more often than its error budget allows.
         """
+        try:
+            self._fill(rows, keep)
+        finally:
+            self.rollouts.close()
+
+    def _fill(self, rows: ResumableRows, keep: Keep) -> None:
         if rows.state is not None:
             self.data.draw(rows.done)
             self.rollouts.load_state_dict(rows.state["rollouts"])
@@ -105,9 +117,9 @@ class SamplingSession:
         return rows, total
 
     def _refuse_failures(self, done: int) -> None:
-        complaint = self.rewards.spent()
-        if complaint is not None:
-            raise ConfigError("model.rewards", " ".join(complaint.split()), f"{done:,} prompts are done and kept.")
+        for key, complaint in {"model.rewards": self.rewards.spent(), "model.environment": self.rollouts.spent()}.items():
+            if complaint is not None:
+                raise ConfigError(key, " ".join(complaint.split()), f"{done:,} prompts are done and kept.")
 
 
 def _candidates(rewards: RewardSet, scored: ScoredRollout) -> Iterator[Candidate]:
@@ -116,6 +128,7 @@ def _candidates(rewards: RewardSet, scored: ScoredRollout) -> Iterator[Candidate
     parts = {name: row_values(part) for name, part in scored.reward_parts.items()}
     for i, text in enumerate(scored.completions):
         columns = {"tokens": int(scored.response_lengths[i]), "rewards": {name: number(part[i]) for name, part in parts.items()}}
+        columns |= conversation(scored, i)
         yield Candidate(text, float(totals[i]), float(logprobs[i]), scored.finish_reason[i], columns)
 
 

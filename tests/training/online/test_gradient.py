@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ import torch
 from lightrl import (
     GAE,
     ActorCritic,
+    Advantage,
     Aggregation,
     Algorithm,
     ConstantLength,
@@ -31,6 +33,8 @@ from lightrl import (
     TinyPolicy,
     TokenMean,
     TransformersEngine,
+    TurnNormalized,
+    TurnReturn,
 )
 from lightrl.testing import CodePoints, ReplayedRollouts, quiet_trainer, random_rollout
 
@@ -124,6 +128,29 @@ def test_a_critic_is_part_of_the_same_step() -> None:
     whole = gradient(actor_critic(), rollout, "float64", None)
     torch.manual_seed(3)
     assert_same(whole, gradient(actor_critic(), rollout, "float64", 64), "float64")
+
+
+def with_gaps(rollout: Rollout) -> Rollout:
+    """The same rows, in which others wrote every third token."""
+    others = torch.arange(rollout.input_ids.shape[1]) % 3 == 2
+    mask = rollout.response_mask & ~others
+    return replace(rollout, response_mask=mask, rollout_logprobs=torch.where(mask, rollout.rollout_logprobs, 0.0))
+
+
+@pytest.mark.parametrize("advantage", [GroupNormalized, TurnNormalized, TurnReturn])
+def test_nor_does_it_where_others_wrote_between_the_turns(advantage: Callable[[], Advantage]) -> None:
+    rollout = with_gaps(rollout_of("float64"))
+
+    def per_turn() -> Algorithm:
+        return GroupRelative(advantage=advantage(), sampler=GroupSampler(group_size=4), aggregation=SequenceMean())
+
+    whole = gradient(per_turn(), rollout, "float64", None)
+    assert_same(whole, gradient(per_turn(), rollout, "float64", 64), "float64")
+    shuffled = rollout.select(torch.randperm(len(rollout), generator=torch.Generator().manual_seed(1)))
+    assert_same(whole, gradient(per_turn(), shuffled, "float64", 64), "float64")
+    assert_same(whole, gradient(per_turn(), rollout.padded(40), "float64", 512), "float64")
+    scribbled = replace(rollout, input_ids=rollout.input_ids.masked_fill(~rollout.attention_mask, 5))
+    assert_same(whole, gradient(per_turn(), scribbled, "float64", 64), "float64")
 
 
 def test_the_gradient_is_the_one_written_down_by_hand() -> None:
