@@ -10,6 +10,7 @@ twice as large makes the same step, and a wrong scale would not be noticed.
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 import tempfile
 import time
@@ -29,6 +30,7 @@ from lightrl import (
     DigitSorting,
     DynamicSampler,
     EntropyBonus,
+    Environment,
     GroupRelative,
     GroupSampler,
     KLPenalty,
@@ -36,10 +38,14 @@ from lightrl import (
     PeriodicReference,
     PolicyOptimization,
     PolicySource,
+    Prompt,
     PromptData,
+    Reply,
     Request,
+    SingleTurn,
     TinyPolicy,
     TransformersEngine,
+    TurnGAE,
     ValueHead,
     ValueModel,
 )
@@ -65,10 +71,25 @@ CASES: dict[str, Callable[[], Algorithm]] = {
     "dynamic": lambda: GroupRelative(sampler=DynamicSampler(group_size=4, max_rounds=1, exhausted="partial"), epochs=2),
     # the step that goes too far is dropped after its backward, and so are the rest of its rollout's
     "stopped": lambda: GroupRelative(sampler=GroupSampler(group_size=4), epochs=3, stop_kl=1e-3),
+    # rows of several turns, with tokens of others between them, and a value for each turn
+    "episodes": lambda: actor_critic(critic=ValueHead(learning_rate=2e-2), advantage=TurnGAE(), epochs=2),
     # statistics per prompt, which decide the second rollout's advantages
     "dcpo": lambda: DCPO(sampler=GroupSampler(group_size=4), epochs=2),
 }
 """Algorithms, by what they put to the test."""
+
+
+class Echo(Environment):
+    """Says digits that depend on its seed and on what it was told, three times at most."""
+
+    runs = "inline"
+
+    def begin(self, prompt: Prompt, seed: int) -> str:
+        self.chance = random.Random(seed)
+        return prompt.text or ""
+
+    def reply(self, completion: str) -> Reply:
+        return Reply(f"{self.chance.randrange(10 ** self.chance.randrange(1, 4))}+{len(completion)}=", done=self.chance.random() < 0.2)
 
 
 class FirstPolicyEngine(TransformersEngine):
@@ -119,7 +140,8 @@ def run(case: str, strategy: str, file: Path) -> None:
         policy=policy(case),
         algorithm=CASES[case](),
         rewards={"digits": FirstDigits()},
-        engine=FirstPolicyEngine(max_new_tokens=8),
+        engine=FirstPolicyEngine(max_new_tokens=8, stop=list("012345") if case == "episodes" else None),
+        environment=Echo(max_turns=3) if case == "episodes" else SingleTurn(),
         prompts_per_rollout=8,
         micro_batch_tokens=48,
         optimizer=lambda p: torch.optim.AdamW(p, lr=1e-2, eps=1e-2, weight_decay=0.1),

@@ -117,7 +117,8 @@ class Play:
                 heard.append(episode)
         part.live = [episode for episode in part.live if episode.finish_reason is None]
         if heard:
-            part.pending.append((heard, self._host.reply([(episode.number, episode.completion) for episode in heard])))
+            texts = {result.id: self._text(result, special=bool(self._environment.tools)) for result in results}
+            part.pending.append((heard, self._host.reply([(episode.number, texts[episode.number]) for episode in heard])))
 
     def _take(self, episode: OpenEpisode, answer: EpisodeAnswer) -> None:
         if answer.error is not None:
@@ -190,10 +191,12 @@ class Play:
         of_row = sys.maxsize if self._positions is None else self._positions - episode.length
         return of_row if most is None else min(of_row, most - len(episode.tokens))
 
-    def _text(self, result: Result) -> str:
+    def _text(self, result: Result, special: bool = False) -> str:
         # an EOS id that the tokenizer does not call special would show in the text
         closed = result.finish_reason == "stop" and result.tokens[-1] in self._closing
-        return self._policy.decode(result.tokens[:-1] if closed else result.tokens)
+        ids = result.tokens[:-1] if closed else result.tokens
+        # in some families the marks of a call are special tokens
+        return self._policy.tokenizer.decode(ids, skip_special_tokens=False) if special else self._policy.decode(ids)
 
     def _tell(self, episodes: Sequence[OpenEpisode]) -> None:
         if self._environment.max_turns > 1:
