@@ -24,7 +24,7 @@ class Unanswered:
 
     def end(self, episodes: Sequence[int]) -> Done:
         """Nothing is kept."""
-        return Done([])
+        return Done([Answer()] * len(episodes))
 
     def close(self) -> None:
         """Nothing was started."""

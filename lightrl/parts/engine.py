@@ -43,7 +43,7 @@ class PolicyWeights(Protocol):
         """The trainer's own modules. An engine that decodes with them says so (`in_process`), and they are whole while it decodes."""
 
     def whole(self) -> AbstractContextManager[None]:
-        """Within, the trainer's own modules have whole weights on this rank; the core enters it while an `in_process` engine decodes."""
+        """Within, the trainer's own modules have gathered weights on this rank; the core enters it while an `in_process` engine decodes."""
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Every tensor by its Hugging Face name, gathered one at a time; to be copied at once. Adapters are added to the weights.

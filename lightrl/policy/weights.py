@@ -28,7 +28,7 @@ class TrainerWeights:
         self.policy, self._gathered, self._whole = policy, gathered, whole
 
     def whole(self) -> AbstractContextManager[None]:
-        """Within, the policy's own modules have whole weights on this rank."""
+        """Within, the policy's own modules have gathered weights on this rank."""
         return self._gathered()
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:

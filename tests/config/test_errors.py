@@ -75,7 +75,7 @@ def test_a_wrong_request(lightrl: Callable[..., Any], case: str) -> None:
     assert "Traceback" not in answer.err
 
 
-@pytest.mark.parametrize(("section", "name"), [("model", "policy"), ("model", "algorithm"), ("model", "rewards"), ("data", "train")])
+@pytest.mark.parametrize(("section", "name"), [("model", "policy"), ("model", "algorithm"), ("data", "train")])
 def test_what_is_missing_is_named_with_what_to_type(
     lightrl: Callable[..., Any], write: Callable[..., Any], config: dict[str, Any], section: str, name: str
 ) -> None:
@@ -88,10 +88,21 @@ def test_what_is_missing_is_named_with_what_to_type(
     assert len(answer.lines) <= LINES
 
 
+def test_rewards_may_be_missing_only_where_the_environment_gives_some(
+    lightrl: Callable[..., Any], write: Callable[..., Any], config: dict[str, Any]
+) -> None:
+    del config["model"]["rewards"]
+    write("less.yaml", config)
+    answer = lightrl("fit", "--config", "less.yaml")
+    assert answer.status == 2
+    assert answer.err.startswith("model.rewards is empty: name at least one reward")
+    assert len(answer.lines) <= LINES
+
+
 def test_an_empty_command_names_all_that_is_missing(lightrl: Callable[..., Any]) -> None:
     answer = lightrl("fit")
     assert answer.status == 2
-    assert all(key in answer.lines[0] for key in ("model.policy", "model.algorithm", "model.rewards", "data.train", "rollouts"))
+    assert all(key in answer.lines[0] for key in ("model.policy", "model.algorithm", "data.train", "rollouts"))
 
 
 def test_a_misspelt_file_and_a_missing_folder(lightrl: Callable[..., Any]) -> None:
