@@ -62,6 +62,7 @@ _HOME = {
     "lightrl.parts.sampler": ["Collection", "GroupSampler"],
     "lightrl.parts.shaping": ["OutcomeShaping"],
     "lightrl.parts.value_model": ["ValueModel"],
+    "lightrl.parts.turn_advantage": ["TurnGAE", "TurnNormalized", "TurnReturn"],
     "lightrl.parts.weight_schedule": ["LinearWeight"],
     "lightrl.parts.token_weight": ["MaskTruncated"],
     "lightrl.policy.lora": ["AdapterSource", "LoraPolicy", "PeftPolicy", "SavedAdapters"],

@@ -30,6 +30,7 @@ from lightrl.parts.reference import BaseReference, FrozenReference, MovingAverag
 from lightrl.parts.sampler import GroupSampler
 from lightrl.parts.shaping import OutcomeShaping
 from lightrl.parts.token_weight import MaskTruncated
+from lightrl.parts.turn_advantage import TurnGAE, TurnNormalized, TurnReturn
 from lightrl.parts.value_model import ValueModel
 from lightrl.policy.lora import LoraPolicy, PeftPolicy, SavedAdapters
 from lightrl.policy.source import PretrainedPolicy, TinyPolicy
@@ -48,7 +49,7 @@ def lightrl_rewards() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_advantages() -> list[type[Any]]:
-    return [GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut]
+    return [GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut, TurnGAE, TurnNormalized, TurnReturn]
 
 
 @hookimpl

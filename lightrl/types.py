@@ -20,8 +20,8 @@ from lightrl.prompt import JSON, Message, Prompt
 from lightrl.statistic import Statistic, Statistics, WithStatistics
 
 __all__ = [
-    "JSON", "Denominators", "Episode", "Experience", "Message", "Outcome", "PolicyOutput", "Prompt", "Rollout", "Rows", "ScoredRollout", "Statistic",
-    "Statistics", "TrainingBatch", "WithStatistics",
+    "JSON", "Denominators", "Episode", "Experience", "Message", "Outcome", "PolicyOutput", "Prompt", "Rollout", "Rows", "ScoredRollout",
+    "Statistic", "Statistics", "TrainingBatch", "WithStatistics",
 ]  # fmt: skip
 
 

@@ -12,8 +12,8 @@ class Truncation(Alarm):
     name = "truncation"
     why = "A completion that is cut off mostly counts as wrong, so the policy learns to be short and not to be right."
     advice = (
-        "Raise model.engine.max_new_tokens, mask truncated rows (token_weight: MaskTruncated), or check in `completions` whether the "
-        "policy repeats itself or has no end token in its template."
+        "Raise model.engine.max_new_tokens (of episodes, also the token limits of model.environment), mask truncated rows (token_weight: "
+        "MaskTruncated), or check in `completions` whether the policy repeats itself or has no end token in its template."
     )
 
     def __init__(self, limit: float = 0.25) -> None:

@@ -17,6 +17,7 @@ from lightrl.alarms.gradient import Gradient
 from lightrl.alarms.history import History
 from lightrl.alarms.kl_blow_up import KLBlowUp
 from lightrl.alarms.length_reward import LengthReward
+from lightrl.alarms.opened_turns import OpenedTurns
 from lightrl.alarms.truncation import Truncation
 from lightrl.alarms.unscored import Unscored
 from lightrl.alarms.validation_falls import ValidationFalls
@@ -46,6 +47,7 @@ class Alarms(Callback):
         length_reward: float = 0.8,
         unscored: float = 0.1,
         gradient: float = 10.0,
+        opened_turns: float = 0.05,
         only: list[str] | None = None,
     ) -> None:
         """
@@ -61,6 +63,7 @@ class Alarms(Callback):
             length_reward: absolute correlation of length and reward within groups, in [0, 1].
             unscored: share of completions without a score, in [0, 1].
             gradient: gradient norm as a multiple of its median.
+            opened_turns: share of the policy's turns that open a turn of another author, in [0, 1].
             only: names of the alarms that may be raised; null: all; []: none.
 
         Raises:
@@ -78,6 +81,7 @@ class Alarms(Callback):
             LengthReward(length_reward),
             Unscored(unscored),
             Gradient(gradient),
+            OpenedTurns(opened_turns),
         ]
         known = [alarm.name for alarm in everything]
         unknown = sorted(set(only or []) - set(known))

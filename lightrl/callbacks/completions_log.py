@@ -10,6 +10,8 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 from torch import Tensor
 
+from lightrl.callbacks.conversation_text import has_turns, lines, markdown
+from lightrl.parts.environment import Environment
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.types import Outcome, Prompt, Rollout, ScoredRollout, TrainingBatch
 
@@ -39,9 +41,10 @@ class CompletionsLog(Callback):
         rewards = _rewards_of(pl_module)
         # schedules have already gone on to the next rollout
         brought = rewards.contributions(experience, rollouts=rewards.rollouts - 1)
-        add_text(trainer, "completions", completions_table(experience, self.rows, brought), trainer.current_epoch + 1)
+        author = _author_of(pl_module)
+        add_text(trainer, "completions", completions_table(experience, self.rows, brought, author), trainer.current_epoch + 1)
         if self.print_first and trainer.current_epoch == 0:
-            Console(stderr=True).print(terminal_lines(experience, 4, brought), markup=False, highlight=False)
+            Console(stderr=True).print(terminal_lines(experience, 4, brought, author), markup=False, highlight=False)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log some validation completions."""
@@ -49,7 +52,8 @@ class CompletionsLog(Callback):
         if samples is not None and trainer.is_global_zero:
             rewards = _rewards_of(pl_module)
             brought = rewards.contributions(samples, normalized=False)
-            add_text(trainer, "val/completions", completions_table(samples, self.rows, brought), trainer.current_epoch + 1)
+            table = completions_table(samples, self.rows, brought, _author_of(pl_module))
+            add_text(trainer, "val/completions", table, trainer.current_epoch + 1)
 
 
 def _rewards_of(module: Any) -> RewardSet:
@@ -57,44 +61,62 @@ def _rewards_of(module: Any) -> RewardSet:
     return rewards
 
 
-def completions_table(rollout: Rollout, rows: int, brought: Mapping[str, Tensor] | None = None) -> str:
-    """A Markdown table of the first rows: prompt, completion, finish reason, tokens, rewards, advantage.
+def _author_of(module: Any) -> str:
+    author: str = module.environment.author
+    return author
+
+
+def completions_table(rollout: Rollout, rows: int, brought: Mapping[str, Tensor] | None = None, author: str = Environment.author) -> str:
+    """A Markdown table of the first rows: prompt and completion, or the whole conversation, finish reason, tokens, rewards, advantage.
 
     Args:
         rollout: N rows.
         rows: how many to show.
         brought: per reward `[N]`, what it brings into the row's reward; `0.5 → +0.1` is a score of 0.5 that brings 0.1.
+        author: the name of the environment.
     """
     names = list(rollout.reward_parts) if isinstance(rollout, ScoredRollout) else []
-    learnt = isinstance(rollout, TrainingBatch)
-    heads = ["prompt", "completion", "finish", "tokens", *names, *(["reward", "advantage"] if learnt else [])]
-    lines = [" | ".join(heads), " | ".join("---" for _ in heads)]
+    learnt, talks = isinstance(rollout, TrainingBatch), has_turns(rollout)
+    heads = [
+        *(["conversation"] if talks else ["prompt", "completion"]),
+        "finish",
+        "tokens",
+        *names,
+        *(["reward", "advantage"] if learnt else []),
+    ]
+    table = [" | ".join(heads), " | ".join("---" for _ in heads)]
     for i in range(min(rows, len(rollout))):
-        cells = [_shown(prompt_text(rollout.prompts[i])), _shown(rollout.completions[i]), rollout.finish_reason[i]]
+        said = [markdown(rollout, i, author)] if talks else [_shown(prompt_text(rollout.prompts[i])), _shown(rollout.completions[i])]
+        cells = [*said, _finish(rollout, i)]
         cells += [str(int(rollout.response_lengths[i])), *scores(rollout, i, brought).values()]
         if isinstance(rollout, TrainingBatch):
             cells += [reward_text(rollout, i), advantage_text(rollout, i)]
-        lines.append(" | ".join(cells))
-    return "\n".join(lines)
+        table.append(" | ".join(cells))
+    return "\n".join(table)
 
 
-def terminal_lines(rollout: Rollout, rows: int, brought: Mapping[str, Tensor] | None = None) -> str:
+def _finish(rollout: Rollout, row: int) -> str:
+    failure = rollout.episode(row).failure
+    return rollout.finish_reason[row] if failure is None else f"failed: {_shown(failure)}"
+
+
+def terminal_lines(rollout: Rollout, rows: int, brought: Mapping[str, Tensor] | None = None, author: str = Environment.author) -> str:
     """The first completions, a few lines each, for the terminal.
 
     Args:
         rollout: N rows.
         rows: how many to show.
         brought: as in `completions_table`.
+        author: the name of the environment.
     """
-    blocks = []
+    blocks, talks = [], has_turns(rollout)
     for i in range(min(rows, len(rollout))):
         said = [f"{name} {score}" for name, score in scores(rollout, i, brought).items()]
         if isinstance(rollout, TrainingBatch):
             said += [f"reward {reward_text(rollout, i)}", f"advantage {advantage_text(rollout, i)}"]
-        blocks.append(
-            f"  prompt      {_cut(prompt_text(rollout.prompts[i]))}\n  completion  {_cut(rollout.completions[i])}\n"
-            f"  {rollout.finish_reason[i]} after {int(rollout.response_lengths[i])} tokens; {', '.join(said)}"
-        )
+        asked, answered = _cut(prompt_text(rollout.prompts[i])), _cut(rollout.completions[i])
+        shown = lines(rollout, i, author) if talks else f"  prompt      {asked}\n  completion  {answered}"
+        blocks.append(f"{shown}\n  {rollout.finish_reason[i]} after {int(rollout.response_lengths[i])} tokens; {', '.join(said)}")
     return "First completions:\n" + "\n\n".join(blocks)
 
 

@@ -34,6 +34,16 @@ LAYOUT: dict[str, Charts] = {
         "cut off": ["(val/)?completions/clipped_ratio"],
         "correlation of length and reward": ["completions/length_reward_correlation"],
     },
+    "Episodes": {
+        "turns": ["(val/)?episodes/(max_)?turns"],
+        "tokens by author": ["episodes/tokens", "episodes/tokens_of_others"],
+        "ends": ["episodes/ended_.*"],
+        "failures of the environment": ["environment/failed", "environment/timeout"],
+        "seconds in the environment": ["environment/seconds"],
+        "tools: calls": ["environment/tools/.*/calls"],
+        "tools: errors": ["environment/tools/.*/errors"],
+        "turns opened for somebody else": ["episodes/opened_turns"],
+    },
     "Policy": {
         "entropy, nats per token": ["entropy", "entropy_estimate"],
         "importance ratio": ["ratio/(mean|max)"],

@@ -11,6 +11,7 @@ from lightning.pytorch.callbacks import Checkpoint, ProgressBar
 DEFAULT_CALLBACKS = [
     "lightrl.callbacks.rollout_progress.RolloutProgress",
     "lightrl.callbacks.sizes_table.SizesTable",
+    "lightrl.callbacks.stated_exceptions.StatedExceptions",
     "lightrl.callbacks.completions_log.CompletionsLog",
     "lightrl.callbacks.alarms.Alarms",
     "lightrl.callbacks.dashboard.Dashboard",

@@ -8,7 +8,8 @@ from typing import Protocol
 from lightrl.environments.calls import Begin, Call, End, EpisodeAnswer, Turn, episode_answer
 from lightrl.environments.inline_episodes import InlineEpisodes
 from lightrl.environments.pending import Pending
-from lightrl.parts.environment import AsyncEnvironment, Environment
+from lightrl.environments.unanswered import Unanswered
+from lightrl.parts.environment import AsyncEnvironment, Environment, SingleTurn
 from lightrl.prompt import Prompt
 from lightrl.workers.error_budget import ErrorBudget
 
@@ -114,6 +115,8 @@ class EpisodeHost:
 
 def runner_of(environment: Environment) -> Runner:
     """The runner that makes the calls of an environment, by its `runs`."""
+    if type(environment) is SingleTurn:
+        return Unanswered()
     if isinstance(environment, AsyncEnvironment):
         from lightrl.environments.async_episodes import AsyncEpisodes
 

@@ -33,3 +33,31 @@ def turn_numbers(mask: Tensor) -> Tensor:
         mask: `[N, L]` bool, tokens that the policy sampled.
     """
     return torch.where(mask, turn_starts(mask).cumsum(1) - 1, -1)
+
+
+def turn_sums(values: Tensor, mask: Tensor) -> Tensor:
+    """`[N, L]`: the sum of the values of each turn on its first token, 0 elsewhere.
+
+    Args:
+        values: `[N, L]`; anything outside the mask.
+        mask: `[N, L]` bool, tokens that the policy sampled.
+    """
+    counted = torch.where(mask, values, 0.0)
+    sums = torch.zeros_like(counted).scatter_add(1, _first_of(mask), counted)
+    return torch.where(turn_starts(mask), sums, 0.0)
+
+
+def over_turns(values: Tensor, mask: Tensor) -> Tensor:
+    """`[N, L]`: the value of the first token of each turn on all tokens of the turn, 0 where others wrote.
+
+    Args:
+        values: `[N, L]`; only first tokens of turns are read.
+        mask: `[N, L]` bool, tokens that the policy sampled.
+    """
+    return torch.where(mask, values.gather(1, _first_of(mask)), 0.0)
+
+
+def _first_of(mask: Tensor) -> Tensor:
+    """`[N, L]` int64: the position at which the last turn that has begun begins; 0 before the first one."""
+    positions = torch.arange(mask.shape[1], device=mask.device)
+    return torch.where(turn_starts(mask), positions, 0).cummax(1).values

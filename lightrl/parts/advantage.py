@@ -39,8 +39,8 @@ class Advantage(Part):
     """The baseline in words, where `baseline` does not say it; for tables that compare algorithms."""
     imitates: bool = False
     """Every completion gets the same, and a token weight has to choose which ones are learnt from."""
-    level: Literal["completion", "token"] = "completion"
-    """One number for all tokens of a completion, or each token its own, from what follows it."""
+    level: Literal["completion", "turn", "token"] = "completion"
+    """One number for all tokens of a completion, or of a turn, or each token its own, from what follows it."""
 
     @abstractmethod
     def compute(self, experience: Experience) -> Advantages:
@@ -102,15 +102,22 @@ class GroupNormalized(Advantage):
         self.std, self.ddof, self.eps = std, ddof, eps
 
     def compute(self, experience: Experience) -> Advantages:
-        of_group = group_statistics(experience.rewards, experience.group, experience.scorable, self.ddof)
+        return Advantages(broadcast_to_tokens(self.normalised(experience.rewards, experience.group, experience.scorable), experience))
+
+    def normalised(self, values: Tensor, group: Tensor, valid: Tensor) -> Tensor:
+        """`[N]` float64: values less the mean of their group, divided by the deviation.
+
+        Args:
+            values: `[N]`; anything where `valid` is False.
+            group: `[N]` int64, any numbering.
+            valid: `[N]` bool, values that count.
+        """
+        of_group = group_statistics(values, group, valid, self.ddof)
         deviation = of_group.std
         if self.std == "batch":
-            everyone = torch.zeros_like(experience.group)
-            deviation = group_statistics(experience.rewards, everyone, experience.scorable, self.ddof).std
+            deviation = group_statistics(values, torch.zeros_like(group), valid, self.ddof).std
         scale = deviation + self.eps
-        centred = experience.rewards.double() - of_group.mean
-        normalised = torch.where(of_group.zero_variance | (scale == 0), 0.0, centred / scale)
-        return Advantages(broadcast_to_tokens(normalised, experience))
+        return torch.where(of_group.zero_variance | (scale == 0), 0.0, (values.double() - of_group.mean) / scale)
 
 
 class LeaveOneOut(Advantage):
@@ -138,7 +145,7 @@ class DiscountedReturn(Advantage):
     Source: Williams 1992 (REINFORCE), Machine Learning 8; Sutton et al. 2000.
     """
 
-    level: Literal["completion", "token"] = "token"
+    level: Literal["completion", "turn", "token"] = "token"
 
     def __init__(self, gamma: float = 1.0) -> None:
         """
@@ -173,7 +180,7 @@ class GAE(Advantage):
     """
 
     baseline: Literal["group", "batch", "values", "none"] = "values"
-    level: Literal["completion", "token"] = "token"
+    level: Literal["completion", "turn", "token"] = "token"
 
     def __init__(self, gamma: float = 1.0, lam: float = 0.95, whitened: bool = True, whitened_rewards: bool = False) -> None:
         """
@@ -187,7 +194,7 @@ class GAE(Advantage):
             ValueError: gamma or lam outside [0, 1].
         """
         if not 0 <= gamma <= 1 or not 0 <= lam <= 1:
-            raise ValueError(f"GAE needs gamma and lam in [0, 1], got gamma={gamma}, lam={lam}")
+            raise ValueError(f"{type(self).__name__} needs gamma and lam in [0, 1], got gamma={gamma}, lam={lam}")
         self.gamma, self.lam, self.whitened, self.whitened_rewards = gamma, lam, whitened, whitened_rewards
 
     @property
@@ -196,11 +203,21 @@ class GAE(Advantage):
 
     def compute(self, experience: Experience) -> Advantages:
         if experience.values is None:
-            raise ValueError("GAE needs the values of a critic: give the algorithm one, for example critic: ValueHead")
+            raise ValueError(f"{type(self).__name__} needs the values of a critic: give the algorithm one, for example critic: ValueHead")
         mask = experience.response_mask & experience.scorable[:, None]
         rewards = experience.token_rewards
         if self.whitened_rewards:
             rewards = whiten(rewards, mask, shift_mean=False)
-        raw = generalised_advantages(rewards, experience.values, mask, self.gamma, self.lam)
-        returns = torch.where(mask, raw + experience.values, 0.0)
+        raw, returns = self.estimates(rewards, experience.values, mask)
         return Advantages(whiten(raw, mask) if self.whitened else raw, returns)
+
+    def estimates(self, rewards: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Advantages before whitening, and the targets of the critic, both `[N, L]` and 0 outside the mask.
+
+        Args:
+            rewards: `[N, L]`, on the tokens that earned them.
+            values: `[N, L]` of the critic.
+            mask: `[N, L]` bool, sampled tokens of scorable rows.
+        """
+        raw = generalised_advantages(rewards, values, mask, self.gamma, self.lam)
+        return raw, torch.where(mask, raw + values, 0.0)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import inspect
 from abc import ABC
-from typing import TYPE_CHECKING, Self, TypeVar
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 from lightrl.prompt import JSON
 from lightrl.statistic import Statistics, WithStatistics
@@ -24,6 +26,9 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
 
     state_per_rank: bool = False
     """The state differs from rank to rank, so a checkpoint holds one for each."""
+    exceptions: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Checks of its contract that the class does not keep: the title of the check, and the reason. `contract_tests`,
+    `lightrl plugins check` and every run with the class say them."""
 
     # hidden from the type checker, which would take any argument for a class without an `__init__`
     if not TYPE_CHECKING:

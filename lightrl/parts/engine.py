@@ -38,8 +38,9 @@ class SampledPolicy(Protocol):
 class PolicyWeights(Protocol):
     """The weights of the policy as they are now, for one call of `RolloutEngine.update_weights`."""
 
-    policy: SampledPolicy
-    """The trainer's own modules. An engine that decodes with them says so (`in_process`), and they are whole while it decodes."""
+    @property
+    def policy(self) -> SampledPolicy:
+        """The trainer's own modules. An engine that decodes with them says so (`in_process`), and they are whole while it decodes."""
 
     def whole(self) -> AbstractContextManager[None]:
         """Within, the trainer's own modules have whole weights on this rank; the core enters it while an `in_process` engine decodes."""

@@ -38,23 +38,28 @@ class TokenWeight(Part):
 
 
 class MaskTruncated(TokenWeight):
-    """Overlong filtering: a completion cut at the token limit carries no loss.
+    """Overlong filtering: a completion cut at a token limit carries no loss.
 
     The whole row is masked, not its tail; its reward stays in the statistics of its group unless that is asked for.
 
     Source: Yu et al. 2025 (DAPO), arXiv:2503.14476, section 3.4.
     """
 
-    def __init__(self, drop_from_statistics: bool = False) -> None:
+    def __init__(self, drop_from_statistics: bool = False, turns: bool = False) -> None:
         """
         Args:
             drop_from_statistics: the reward of such a row does not enter the statistics of its group either.
+            turns: an episode that reached the limit of turns is masked as well.
         """
-        self.drop_from_statistics = drop_from_statistics
+        self.drop_from_statistics, self.turns = drop_from_statistics, turns
 
     def weights(self, experience: Experience) -> Tensor:
-        kept = ~experience.truncated
-        return torch.ones_like(experience.token_rewards) * kept[:, None]
+        return torch.ones_like(experience.token_rewards) * self._whole(experience)[:, None]
 
     def in_statistics(self, experience: Experience) -> Tensor:
-        return ~experience.truncated if self.drop_from_statistics else super().in_statistics(experience)
+        return self._whole(experience) if self.drop_from_statistics else super().in_statistics(experience)
+
+    def _whole(self, experience: Experience) -> Tensor:
+        limits = {"length", "turns"} if self.turns else {"length"}
+        kept = [reason not in limits for reason in experience.finish_reason]
+        return torch.tensor(kept, dtype=torch.bool, device=experience.group.device)

@@ -61,8 +61,8 @@ class RewardSet:
             for argument, required in wanted.items():
                 if argument in FACTS & columns:
                     raise ValueError(
-                        f"reward {name!r} ({type(reward).__name__}) wants the argument {argument!r}, which is both a fact of the episode and "
-                        "a column of the data: rename the column in the prompt source"
+                        f"reward {name!r} ({type(reward).__name__}) wants the argument {argument!r}, which is both a fact of the episode "
+                        "and a column of the data: rename the column in the prompt source"
                     )
                 if required and argument not in RESERVED | columns:
                     raise ValueError(

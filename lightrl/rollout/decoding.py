@@ -103,7 +103,7 @@ class _SampledTokens:
     def __init__(self, rows: Tensor) -> None:
         self.rows = rows
         self._tokens = rows.new_zeros(len(rows), UNIFORMS_AT_ONCE)
-        self._logprobs = torch.zeros(len(rows), UNIFORMS_AT_ONCE, device=rows.device)
+        self._logprobs = torch.zeros(len(rows), UNIFORMS_AT_ONCE, dtype=torch.float32, device=rows.device)
         self._counts = torch.zeros_like(rows)
         self._begin = 0
         self._steps: list[tuple[Tensor, Tensor, Tensor]] = []
@@ -117,9 +117,7 @@ class _SampledTokens:
         rows = self.rows[places]
         numbers = zip(places.tolist(), rows.tolist(), self._counts[rows].tolist(), stopped[rows].tolist(), strict=True)
         tokens, logprobs = self._tokens[rows].tolist(), self._logprobs[rows].tolist()
-        return [
-            DecodedRow(row, place, tokens[i][:count], logprobs[i][:count], stop) for i, (place, row, count, stop) in enumerate(numbers)
-        ]
+        return [DecodedRow(row, place, tokens[i][:count], logprobs[i][:count], stop) for i, (place, row, count, stop) in enumerate(numbers)]
 
     def keep(self, kept: Tensor) -> None:
         self.rows = self.rows[kept]

@@ -50,7 +50,9 @@ def put_back(cache: Cache, rows: Sequence[KeptRow]) -> Tensor:
     longest = int(lengths.max())
     layers = [layer for layer in cache.layers if isinstance(layer, GrowingLayer)]
     for number, layer in enumerate(layers):
-        layer.restore(_stacked([row.layers[number][0] for row in rows], longest), _stacked([row.layers[number][1] for row in rows], longest))
+        layer.restore(
+            _stacked([row.layers[number][0] for row in rows], longest), _stacked([row.layers[number][1] for row in rows], longest)
+        )
     return torch.arange(longest) >= longest - lengths[:, None]
 
 

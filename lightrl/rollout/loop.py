@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,6 +17,8 @@ from lightrl.rollout.open_episode import OpenEpisode
 from lightrl.rollout.play import Play
 from lightrl.rollout.rows import rollout_of
 from lightrl.types import JSON, Prompt, Rollout
+
+log = logging.getLogger(__name__)
 
 SEEDS = 1 << 31
 """Seeds of environments lie below it."""
@@ -33,7 +36,10 @@ class RolloutLoop:
         self.engine, self.environment, self.host = engine, environment, EpisodeHost(environment)
         self.show: Callable[[str], None] = lambda progress: None
         """Is told how far a call with several turns has come."""
+        self.say: Callable[[str], None] = log.warning
+        """Is told what a user should know of the policy's chat template."""
         self._calls, self._version = 0, 0
+        self._checked = False
         self._weights: PolicyWeights | None = None
         self._encoder: TurnEncoder | None = None
         self._numbers = count()
@@ -62,6 +68,7 @@ class RolloutLoop:
         self.start()
         if self._weights is None or self._weights.policy is not weights.policy:
             self._encoder = TurnEncoder(weights.policy.tokenizer, weights.policy.eos_token_ids, self.environment.tools)
+            self._checked = False
         self._weights, self._version = weights, version
         self.engine.update_weights(weights, version)
 
@@ -78,17 +85,17 @@ class RolloutLoop:
             ValueError: n below 1, or an opening that leaves no position for an answer.
             FloatingPointError: the policy's logits are NaN.
         """
-        weights = self._ready(n)
+        weights, encoder = self._ready(n)
         sampling = sampling or self.engine.sampling
         episodes = self._begun(prompts, n)
         numbers = [episode.number for episode in episodes]
         try:
             with self._whole(weights):
-                Play(self.engine, self.host, self._encoder, weights.policy, sampling, self.show).run(episodes)
+                self._play(weights, encoder, sampling).run(episodes)
         finally:
             self.engine.forget(numbers)
             self.host.end(numbers)
-        self.host.budget.add(episode.complaint for episode in episodes)
+        self._count_failures(episodes)
         device = next(weights.policy.model.parameters()).device
         return rollout_of(episodes, sampling.temperature or 1.0, self._version, device)
 
@@ -110,18 +117,35 @@ class RolloutLoop:
         self._calls = int(state["calls"])
         self.host.budget.load_state_dict(state["budget"])
 
+    def _count_failures(self, episodes: Sequence[OpenEpisode]) -> None:
+        complaints = [episode.complaint for episode in episodes]
+        self.host.budget.add(complaints)
+        failed = [complaint for complaint in complaints if complaint is not None]
+        if failed:
+            name = type(self.environment).__name__
+            log.warning("environment %s failed in %d of %d episodes; first: %s", name, len(failed), len(episodes), failed[0])
+
     def spent(self) -> str | None:
         """A complaint, if more episodes have failed than the environment's error budget allows."""
         complaint = self.host.budget.spent()
         name = type(self.environment).__name__
         return None if complaint is None else f"environment {name} {complaint}\nMend it, or raise its max_error_rate or error_window"
 
-    def _ready(self, n: int) -> PolicyWeights:
-        if self._weights is None:
+    def _play(self, weights: PolicyWeights, encoder: TurnEncoder, sampling: Sampling) -> Play:
+        return Play(self.engine, self.host, encoder, weights.policy, sampling, self.show, self._check_template)
+
+    def _check_template(self) -> None:
+        if self._encoder is not None and not self._checked and self.environment.max_turns > 1:
+            self._checked = True
+            for sentence in self._encoder.check():
+                self.say(sentence)
+
+    def _ready(self, n: int) -> tuple[PolicyWeights, TurnEncoder]:
+        if self._weights is None or self._encoder is None:
             raise RuntimeError("a rollout was asked for before update_weights(weights, version): there are no weights to sample from")
         if n < 1:
             raise ValueError(f"a rollout needs n >= 1 completions per prompt, got {n}")
-        return self._weights
+        return self._weights, self._encoder
 
     def _whole(self, weights: PolicyWeights) -> AbstractContextManager[None]:
         return weights.whole() if self.engine.in_process else nullcontext()

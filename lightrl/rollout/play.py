@@ -8,14 +8,16 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from lightrl.environments.episode_host import EpisodeAnswer, EpisodeHost, PendingAnswers
+from lightrl.environments.calls import EpisodeAnswer
+from lightrl.environments.episode_host import EpisodeHost, PendingAnswers
 from lightrl.ops.random import row_seed
 from lightrl.parts.engine import Request, Result, RolloutEngine, SampledPolicy, Sampling
 from lightrl.parts.environment import Reply, Said
 from lightrl.policy.encoding import EncodedTurn
 from lightrl.policy.turn_encoder import TurnEncoder
-from lightrl.prompt import Prompt
+from lightrl.prompt import Message, Prompt
 from lightrl.rollout.open_episode import OpenEpisode
+from lightrl.workers.calls import describe
 
 
 @dataclass
@@ -45,6 +47,7 @@ class Play:
         policy: SampledPolicy,
         sampling: Sampling,
         show: Callable[[str], None],
+        check_template: Callable[[], None],
     ) -> None:
         """
         Args:
@@ -54,11 +57,13 @@ class Play:
             policy: decodes turns, and says how long a row may be.
             sampling: how tokens are drawn.
             show: is told how far the episodes have come.
+            check_template: finds out whether conversations can be continued; called before each that begins.
         """
         self._engine, self._host, self._encoder, self._policy = engine, host, encoder, policy
-        self._sampling, self._show, self._environment = sampling, show, host.environment
+        self._sampling, self._show, self._check_template = sampling, show, check_template
+        self._environment = host.environment
         self._openings: dict[str, EncodedTurn] = {}
-        self._closing = frozenset(policy.eos_token_ids)
+        self._closing, self._positions = frozenset(policy.eos_token_ids), policy.max_positions
 
     def run(self, episodes: Sequence[OpenEpisode]) -> None:
         """Bring all episodes to their ends."""
@@ -123,11 +128,13 @@ class Play:
         elif answer.reply is not None:
             self._hear(episode, answer.reply, answer.seconds)
         elif answer.said is not None:
+            if not isinstance(answer.said, str):
+                self._check_template()
             episode.begin(answer.said, self._opening(episode.prompt, answer.said), answer.seconds)
             if self._room(episode) < 1:
                 raise ValueError(
                     f"prompt {episode.prompt.id!r} has {episode.length} tokens and the policy takes rows of at most "
-                    f"{self._policy.max_positions}, which leaves no position for an answer: shorten or leave out prompts of this length"
+                    f"{self._positions}, which leaves no position for an answer: shorten or leave out prompts of this length"
                 )
 
     def _hear(self, episode: OpenEpisode, reply: Reply, seconds: float) -> None:
@@ -138,11 +145,19 @@ class Play:
         elif episode.turns >= self._environment.max_turns:
             episode.end("turns")
         else:
-            encoded = self._encoder.continuation(before, episode.tokens[-1], reply.said)
-            if self._room(episode) <= len(encoded.ids):
-                episode.end("length")
-            else:
-                episode.extend(encoded)
+            self._extend(episode, before, reply.said)
+
+    def _extend(self, episode: OpenEpisode, before: list[Message], said: Said) -> None:
+        try:
+            encoded = self._encoder.continuation(before, episode.tokens[-1], said)
+        except Exception as error:
+            # tokenizers raise exceptions of no particular class
+            episode.fail(f"what it said cannot be encoded: {describe(error)}", late=False, seconds=0.0)
+            return
+        if self._room(episode) <= len(encoded.ids):
+            episode.end("length")
+        else:
+            episode.extend(encoded)
 
     def _opening(self, prompt: Prompt, said: Said) -> EncodedTurn:
         # equal openings share one list of tokens, which is read once
@@ -171,11 +186,9 @@ class Play:
 
     def _room(self, episode: OpenEpisode) -> int:
         """Tokens that still fit."""
-        positions, most = self._policy.max_positions, self._environment.max_episode_tokens
-        rooms = [sys.maxsize]
-        rooms += [] if positions is None else [positions - episode.length]
-        rooms += [] if most is None else [most - len(episode.tokens)]
-        return min(rooms)
+        most = self._environment.max_episode_tokens
+        of_row = sys.maxsize if self._positions is None else self._positions - episode.length
+        return of_row if most is None else min(of_row, most - len(episode.tokens))
 
     def _text(self, result: Result) -> str:
         # an EOS id that the tokenizer does not call special would show in the text

@@ -145,10 +145,17 @@ class TransformersEngine(RolloutEngine):
         decoding = Decoding(model, batch.sampling, torch.tensor(sorted(batch.ends), device=device), stops)
         seeds = torch.tensor([request.seed for request in requests], device=device)
         limits = torch.tensor([request.limit for request in requests], device=device)
+        ended: list[Result] = []
         for rows in decoding.run(logits, seeds, limits):
             for row in rows:
                 self._keep(model, requests[row.row], row)
-            yield [self._result(requests[row.row], row, read[row.row]) for row in rows]
+            ended += [self._result(requests[row.row], row, read[row.row]) for row in rows]
+            # whoever goes on is answered while the others are decoded
+            if any(requests[row.row].open for row in rows):
+                yield ended
+                ended = []
+        if ended:
+            yield ended
 
     def _read(self, model: IncrementalModel, batch: _Batch) -> tuple[Tensor, list[int]]:
         """`[n, V]` logits of the first tokens, and the tokens that were read for each row."""
@@ -166,8 +173,8 @@ class TransformersEngine(RolloutEngine):
             self._kept[request.episode] = model.take_out(row.place, len(request.context) + len(row.tokens) - 1)
 
     def _result(self, request: Request, row: DecodedRow, read: int) -> Result:
-        reason = "stop" if row.stopped else "length"
-        return Result(request.id, row.tokens, row.logprobs, reason, ((self._version, len(row.tokens)),), read)
+        versions = ((self._version, len(row.tokens)),)
+        return Result(request.id, row.tokens, row.logprobs, "stop" if row.stopped else "length", versions, read)
 
 
 class _Batch:

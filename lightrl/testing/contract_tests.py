@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lightrl.kinds import KINDS
 from lightrl.registry.loader import registered_classes
 from lightrl.testing import contracts  # noqa: F401 - importing them is what finds their checks
 from lightrl.testing.checks.check import BrokenContract, Check, Make, checks_of
+
+if TYPE_CHECKING:
+    from _pytest.mark.structures import ParameterSet
 
 Arguments = Mapping[str, Any] | Callable[[Path], Mapping[str, Any]]
 """Arguments to build a class with, or a function that makes them in a temporary folder."""
@@ -35,6 +38,8 @@ class Case:
     """One line of its contract."""
     arguments: Arguments
     """The arguments that it is built with; those that are not named have their defaults."""
+    exception: str | None = None
+    """Why the class says that it does not keep the check; None: it says no such thing."""
 
     def __str__(self) -> str:
         return f"{self.cls.__name__}: {self.check.title}"
@@ -101,14 +106,25 @@ def class_cases(kind: str, cls: type[Any], arguments: Arguments | None = None) -
         kind: title of its kind, a key of `KINDS`.
         cls: the class.
         arguments: to build it with.
+
+    Raises:
+        ValueError: the class is of another kind, or states an exception from what is no check of its contract.
     """
     if not issubclass(cls, KINDS[kind].base_class):
         raise ValueError(f"{cls.__name__} is no {kind}: it is no subclass of {KINDS[kind].base}")
-    return [Case(kind, cls, check, arguments or {}) for check in checks_of(kind)]
+    exceptions: Mapping[str, str] = getattr(cls, "exceptions", {})
+    titles = [check.title for check in checks_of(kind)]
+    if unknown := sorted(set(exceptions) - set(titles)):
+        listed = "\n".join(f"  {title}" for title in titles)
+        raise ValueError(f"{cls.__name__}.exceptions names {unknown}, but these are the checks of its kind, {kind}:\n{listed}")
+    return [Case(kind, cls, check, arguments or {}, exceptions.get(check.title)) for check in checks_of(kind)]
 
 
 def contract_tests(plugin: str | ModuleType, arguments: Mapping[str, Arguments] | None = None) -> Callable[..., None]:
     """A pytest test over every check of every class that a plugin registers; assign it to a name that begins with `test_`.
+
+    A check from which a class states an exception may fail: pytest counts it as `xfailed`, with the reason, or as `xpassed`. That it
+    passes is no error, since chance or another device may decide it.
 
     Args:
         plugin: the module of the entry point, or its import path.
@@ -119,12 +135,26 @@ def contract_tests(plugin: str | ModuleType, arguments: Mapping[str, Arguments] 
 
     cases = contract_cases(plugin, arguments)
 
-    @pytest.mark.parametrize("case", cases, ids=str)
+    @pytest.mark.parametrize("case", marked(cases), ids=str)
     def test_contract(case: Case, tmp_path: Path) -> None:
         __tracebackhide__ = True
         case.run(tmp_path)
 
     return test_contract
+
+
+def marked(cases: Sequence[Case]) -> list[ParameterSet]:
+    """Cases as parameters of a pytest test; those from which a class states an exception may fail.
+
+    Args:
+        cases: of one or several classes.
+    """
+    import pytest
+
+    def mark(reason: str) -> pytest.MarkDecorator:
+        return pytest.mark.xfail(reason=reason, raises=BrokenContract, strict=False)
+
+    return [pytest.param(case, marks=() if case.exception is None else mark(case.exception)) for case in cases]
 
 
 def required_arguments(cls: type[Any]) -> list[str]:

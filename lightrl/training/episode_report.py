@@ -18,8 +18,8 @@ def report_episodes(ledger: StatisticsLedger, rollout: Rollout, environment: Env
     `episodes/turns`: means per episode, and the largest. `episodes/tokens`, `episodes/tokens_of_others`: sampled by the policy, and written
     by others after the opening. `episodes/read`: tokens that the engine read, as a multiple of the row's length. `episodes/ended_...`:
     shares of finish reasons. `environment/failed`, `environment/timeout`: shares of episodes. `environment/seconds`: per episode.
-    `special_tokens`: spelled by data or the environment, and made plain text. `opened_turns`: the policy wrote the opening of another author's
-    turn, as a share of turns. Everything that the environment counts is added up as `environment/NAME`.
+    `special_tokens`: spelled by data or the environment, and made plain text. `episodes/opened_turns`: the policy wrote the opening of
+    another author's turn, as a share of turns. Everything that the environment counts is added up as `environment/NAME`.
 
     Args:
         ledger: receives the numbers.
@@ -36,7 +36,9 @@ def report_episodes(ledger: StatisticsLedger, rollout: Rollout, environment: Env
     ledger.add("episodes/max_turns", turns, reduce="max")
     ledger.add("episodes/tokens", rollout.response_lengths.double().cpu())
     ledger.add("episodes/tokens_of_others", torch.tensor([float(episode.others) for episode in episodes]))
-    ledger.add("episodes/read", torch.tensor([float(episode.read) for episode in episodes]).sum() / rollout.lengths.sum().clamp(min=1).cpu())
+    ledger.add(
+        "episodes/read", torch.tensor([float(episode.read) for episode in episodes]).sum() / rollout.lengths.sum().clamp(min=1).cpu()
+    )
     for end in ENDS:
         ledger.add(f"episodes/ended_{end}", torch.tensor([float(reason == end) for reason in rollout.finish_reason]))
     ledger.add("environment/failed", torch.tensor([float(episode.failure is not None) for episode in episodes]))

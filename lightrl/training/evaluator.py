@@ -7,8 +7,10 @@ from dataclasses import replace
 import torch
 
 from lightrl.parts.engine import Sampling
+from lightrl.parts.environment import Environment
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.loop import RolloutLoop
+from lightrl.training.episode_report import report_episodes
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.evaluation_report import report_samples
 from lightrl.training.rollout_lengths import report_lengths
@@ -34,15 +36,19 @@ def sampling_of(evaluation: Evaluation, training: Sampling) -> Sampling:
     return replace(training, **{name: value for name, value in wanted.items() if value is not None})
 
 
-def score(rollout: Rollout, rewards: RewardSet, evaluation: Evaluation, ledger: StatisticsLedger) -> ScoredRollout:
+def score(
+    rollout: Rollout, environment: Environment, rewards: RewardSet, evaluation: Evaluation, ledger: StatisticsLedger
+) -> ScoredRollout:
     """Score completions and report rewards, shares of right ones, and lengths.
 
     Args:
         rollout: whole groups of this rank.
+        environment: that answered.
         rewards: that score them.
         evaluation: which reward says what is right, and which numbers are reported.
         ledger: receives the numbers.
     """
+    report_episodes(ledger, rollout, environment)
     scoring = rewards.submit(rollout)
     scored = scoring.result()
     # one completion per prompt has nothing to be normalised by

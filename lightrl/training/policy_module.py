@@ -25,6 +25,7 @@ from lightrl.policy.weights import TrainerWeights
 from lightrl.rewards.environment_reward import with_environment
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.loop import RolloutLoop
+from lightrl.rollout.prompt_tokens import prompt_tokens
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.strategies.adapter_choice import adapter_for, register_strategies
 from lightrl.strategies.checkpoint_io import guard
@@ -97,6 +98,7 @@ class PolicyModule(LightningModule):
         self.ledger, self._evaluation_ledger, self._timer = StatisticsLedger(), StatisticsLedger(), PhaseTimer()
         self.numbers: dict[str, float] = {}
         self.on_phase: Callable[[str], None] = lambda phase: None
+        self.rollouts.show = lambda progress: self.on_phase(progress)
         self.samples: Rollout | None = None
 
     @abstractmethod
@@ -147,7 +149,8 @@ class PolicyModule(LightningModule):
     def measure_prompts(self, data: PromptData) -> None:
         """Have the data drop or refuse the prompts that leave no room for a completion."""
         positions = self.policy.max_positions
-        data.measure(self.policy.encode, None if positions is None else positions - self.engine.sampling.max_new_tokens)
+        limit = None if positions is None else positions - self.engine.sampling.max_new_tokens
+        data.measure(prompt_tokens(self.policy, self.environment), limit)
 
     def configure_optimizers(self) -> Any:
         """One optimizer over the parameter groups, and its schedule."""
@@ -236,7 +239,7 @@ class PolicyModule(LightningModule):
         self.on_phase("evaluating")
         self.update_engine()
         rollout = sample(self.rollouts, prompts, self.evaluation)
-        return score(rollout, self.rewards, self.evaluation, self._evaluation_ledger)
+        return score(rollout, self.environment, self.rewards, self.evaluation, self._evaluation_ledger)
 
     def update_engine(self) -> None:
         """Let the engine have the policy's present weights."""

@@ -16,6 +16,7 @@ from lightrl.alarms.gradient import Gradient
 from lightrl.alarms.history import LATEST, History
 from lightrl.alarms.kl_blow_up import KLBlowUp
 from lightrl.alarms.length_reward import LengthReward
+from lightrl.alarms.opened_turns import OpenedTurns
 from lightrl.alarms.truncation import Truncation
 from lightrl.alarms.unscored import Unscored
 from lightrl.alarms.validation_falls import ValidationFalls
@@ -55,6 +56,7 @@ def history(rollouts: int = 10, **numbers: float | Sequence[float]) -> History:
         (KLBlowUp(), {"approx_kl": 0.2}, {"approx_kl": [0.01] * 9 + [0.2]}),
         (KLBlowUp(), {"approx_kl": [0.0] * 9 + [1.2]}, {"approx_kl": [0.0] * 9 + [0.4], "kl": 0.0}),
         (Truncation(), {"completions__clipped_ratio": 0.3}, {"completions__clipped_ratio": 0.2}),
+        (OpenedTurns(), {"episodes__opened_turns": 0.06}, {"episodes__opened_turns": 0.04}),
         (
             FirstPass(1e-3),
             {"ratio__first_pass_deviation": [0.0] * 9 + [2e-3]},
@@ -148,6 +150,7 @@ def test_a_validation_that_falls_while_the_reward_rises() -> None:
 
 EVERY = [
     ZeroVariance, EntropyCollapse, KLBlowUp, Truncation, FirstPass, Dominance, ValidationFalls, LengthReward, Unscored, Gradient,
+    OpenedTurns,
 ]  # fmt: skip
 
 

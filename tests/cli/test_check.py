@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lightrl import SymmetricClip
 from lightrl.cli.run.memory import estimate, in_words
 
 
@@ -34,6 +35,13 @@ def test_check_shows_algorithm_sizes_data_rewards_and_memory(lightrl: Callable[.
 def test_no_reference_where_no_part_needs_one(lightrl: Callable[..., Any]) -> None:
     answer = lightrl("check", "--config", "run.yaml", "--model.algorithm.kl", "null")
     assert "reference: weights" not in answer.out
+
+
+def test_check_says_what_a_class_does_not_keep(lightrl: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SymmetricClip, "exceptions", {"repr() names the class": "it is short"})
+    answer = lightrl("check", "--config", "run.yaml")
+    assert answer.status == 0, answer.err
+    assert "SymmetricClip does not keep a check of its contract, 'repr() names the class': it is short\n" in answer.out
 
 
 def test_check_refuses_what_fit_refuses(lightrl: Callable[..., Any]) -> None:

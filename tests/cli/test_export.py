@@ -20,6 +20,7 @@ from lightrl import PretrainedPolicy, Prompt, TinyPolicy, TransformersEngine
 from lightrl.config.building import Builder
 from lightrl.config.resolve import resolve
 from lightrl.config.settings import read_words
+from lightrl.testing import rollouts_with
 
 LORA: dict[str, Any] = {
     "class_path": "LoraPolicy",
@@ -52,9 +53,8 @@ def trained(config: dict[str, Any], write: Callable[..., Path], run: Callable[..
 
 
 def greedy(policy: Any) -> list[str]:
-    engine = TransformersEngine(max_new_tokens=8, temperature=0)
-    engine.sync(policy, 0)
-    return engine.generate([Prompt(id=text, text=text) for text in PROMPTS], 1).completions
+    rollouts = rollouts_with(policy, TransformersEngine(max_new_tokens=8, temperature=0))
+    return rollouts.rollout([Prompt(id=text, text=text) for text in PROMPTS], 1).completions
 
 
 def in_the_checkpoint(config: Path, checkpoint: Path) -> Any:

@@ -54,7 +54,7 @@ def test_numpy_numbers_are_welcome() -> None:
         (Reply("\ud83d"), "surrogate"),
         (Reply([{"role": "", "content": "a"}]), "has the message"),
         (Reply([{"role": "user", "content": None}]), "has the message"),
-        (Reply([{"role": "user", "content": "a", "name": "b"}]), "has the message"),
+        (Reply([{"role": "user", "content": "a", "name": 1}]), "has the message"),
         (Reply("x" * LARGEST_TEXT, state={"a": "b"}), r"returned 1,000,0\d\d characters"),
     ],
 )

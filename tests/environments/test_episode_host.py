@@ -159,9 +159,9 @@ class Local(Environment):
 def test_what_cannot_run_is_refused_with_a_way_out(hosted: Any) -> None:
     with pytest.raises(RuntimeError, match=r'Local .*runs = "inline"'):
         hosted(Local()).begin([(0, Prompt(id="p", text="?"), 1)]).result()
-    odd = SingleTurn()
+    odd = Local()
     odd.runs = "async"
-    with pytest.raises(ValueError, match=r"SingleTurn runs 'async'.*AsyncEnvironment"):
+    with pytest.raises(ValueError, match=r"Local runs 'async'.*AsyncEnvironment"):
         EpisodeHost(odd)
     with pytest.raises(ValueError, match="same episode"):
         hosted(SingleTurn()).reply([(0, "a"), (0, "b")])

@@ -10,8 +10,9 @@ from lightrl.types import Experience
 
 
 def test_a_truncated_row_carries_no_loss_at_all() -> None:
-    rows = experience([1.0, 0.0, 1.0], lengths=[1, 3, 2], finish_reason=["stop", "length", "tool_limit"])
+    rows = experience([1.0, 0.0, 1.0], lengths=[1, 3, 2], finish_reason=["stop", "length", "turns"])
     assert MaskTruncated().weights(rows).amax(1).tolist() == [1, 0, 1]
+    assert MaskTruncated(turns=True).weights(rows).amax(1).tolist() == [1, 0, 0]
     assert MaskTruncated().weights(rows).shape == rows.token_rewards.shape
 
 
@@ -25,6 +26,13 @@ def test_its_reward_stays_in_the_statistics_of_its_group_unless_told_otherwise()
 
     assert of_first_tokens(MaskTruncated()) == pytest.approx([5 / 3, 2 / 3, -7 / 3])
     assert of_first_tokens(MaskTruncated(drop_from_statistics=True)) == [0.5, -0.5, 0.0]
+
+
+def test_an_episode_at_the_limit_of_turns_leaves_the_statistics_only_where_both_are_asked_for() -> None:
+    rows = experience([1.0, 0.0, 2.0], finish_reason=["stop", "length", "turns"])
+    assert MaskTruncated(turns=True).in_statistics(rows).tolist() == [True, True, True]
+    assert MaskTruncated(drop_from_statistics=True).in_statistics(rows).tolist() == [True, False, True]
+    assert MaskTruncated(drop_from_statistics=True, turns=True).in_statistics(rows).tolist() == [True, False, False]
 
 
 def test_every_row_counts_where_a_token_weight_does_not_say() -> None:

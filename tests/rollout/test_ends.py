@@ -203,7 +203,7 @@ def test_a_sampling_in_place_of_the_engines_own(policy: Policy, engine_for: Engi
     assert rollout.response_lengths.max() <= 2
     assert rollout.temperature == 1.0
     assert rollout.completions[0] == rollout.completions[1]
-    assert engine.sampling.max_new_tokens == 24
+    assert engine.engine.sampling.max_new_tokens == 24
 
 
 @pytest.mark.parametrize(

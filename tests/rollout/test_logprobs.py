@@ -97,7 +97,7 @@ def test_temperature_zero_is_what_generate_does(
     for row, prompt in enumerate(uneven):
         ids = torch.tensor([policy.encode(prompt)])
         # a tokenizer's pad token would end generate's rows early where it is sampled; the mask is all ones
-        theirs = policy.model.rollout(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=20, pad_token_id=0)[0]
+        theirs = policy.model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=20, pad_token_id=0)[0]
         assert rollout.input_ids[row][rollout.attention_mask[row]].tolist() == theirs.tolist()
 
 

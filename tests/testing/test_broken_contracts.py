@@ -94,6 +94,20 @@ def test_required_arguments_are_asked_for(tmp_path: Path) -> None:
         class_cases("aggregation", ConstantLength)[0].run(tmp_path)
 
 
+class Frank(TokenMean):
+    """It says that it does not keep a check."""
+
+    exceptions = {"it is fast": "it is slow"}
+
+
+def test_an_exception_from_no_check_is_refused_with_all_checks() -> None:
+    with pytest.raises(ValueError, match=r"Frank\.exceptions names \['it is fast'\], but these are the checks of its") as refused:
+        class_cases("aggregation", Frank)
+    titles = [check.title for check in CHECKS if check.kind in ("aggregation", EVERY)]
+    assert all(f"\n  {title}" in str(refused.value) for title in titles)
+    assert all(case.exception is None for case in class_cases("aggregation", TokenMean))
+
+
 def test_a_class_of_another_kind_is_refused() -> None:
     with pytest.raises(ValueError, match=r"TokenMean .*lightrl\.parts\.kl:KL"):
         class_cases("KL", TokenMean)

@@ -69,9 +69,7 @@ def _prompts(texts: list[str], file: str | None, chat: bool) -> list[Prompt]:
     return given + [source.prompt(i) for i in range(source.size)]
 
 
-def _rollout(
-    policy: Policy, engine: RolloutEngine, environment: Environment, prompts: list[Prompt], n: int, sampling: Sampling
-) -> Rollout:
+def _rollout(policy: Policy, engine: RolloutEngine, environment: Environment, prompts: list[Prompt], n: int, sampling: Sampling) -> Rollout:
     from lightrl.policy.weights import TrainerWeights
     from lightrl.rollout.loop import RolloutLoop
 

@@ -27,6 +27,7 @@ from lightrl.policy.weights import TrainerWeights
 from lightrl.rewards.gates import row_values
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.loop import RolloutLoop
+from lightrl.rollout.prompt_tokens import prompt_tokens
 from lightrl.training.building import ONE_THREAD_BELOW
 from lightrl.types import Prompt, ScoredRollout
 
@@ -61,7 +62,8 @@ class SamplingSession:
         self.rollouts.update_weights(TrainerWeights(policy), 0)
         self.data = builder.build(resolved.data, "data")
         room = policy.max_positions
-        self.data.measure(policy.encode, None if room is None else room - self.rollouts.engine.sampling.max_new_tokens)
+        limit = None if room is None else room - self.rollouts.engine.sampling.max_new_tokens
+        self.data.measure(prompt_tokens(policy, self.rollouts.environment), limit)
         self.prompts = _how_many(options.prompts, self.data.sizes()["train"])
         self.rewards.check(self.data.columns())
 

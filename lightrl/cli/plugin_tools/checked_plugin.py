@@ -15,7 +15,7 @@ from lightrl.cli.plugin_tools.contract_run import ARGUMENTS, PLUGIN
 from lightrl.cli.plugin_tools.named_plugin import record_named
 from lightrl.config.building import Builder
 from lightrl.testing.checks.documentation import check_documentation
-from lightrl.testing.contract_tests import Case, class_cases, required_arguments
+from lightrl.testing.contract_tests import Case, class_cases, marked, required_arguments
 
 RECORD = record_named(os.environ[PLUGIN])
 GIVEN: Given = json.loads(os.environ[ARGUMENTS])
@@ -35,7 +35,7 @@ def _cases(kind: str, cls: type[Any]) -> list[Case]:
 CASES = [case for kind, cls in CLASSES if not _lacking(cls) for case in _cases(kind, cls)]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", marked(CASES), ids=str)
 def test_contract_check(case: Case, tmp_path: Path) -> None:
     """A class passes a check of its contract."""
     __tracebackhide__ = True

@@ -28,11 +28,15 @@ class ContractRun:
     """The number of passed cases by test function."""
     failed: list[str] = field(default_factory=list)
     """The message of each failed case."""
+    excepted: list[str] = field(default_factory=list)
+    """Of each case from which the class states an exception: class and check, and why it may fail; or that it passes."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Called by pytest for each phase of each case."""
         if report.failed:
             self.failed.append(_message(report))
+        elif hasattr(report, "wasxfail"):
+            self.excepted.append(_exception(report))
         elif report.when == "call":
             test = report.location[2].partition("[")[0]
             self.passed[test] = self.passed.get(test, 0) + 1
@@ -63,6 +67,12 @@ def run_contract(name: str, arguments: str) -> ContractRun:
     if status not in (0, 1) and not run.failed:
         run.failed.append(f"pytest ended with status {int(status)}: {printed.getvalue().strip()}")
     return run
+
+
+def _exception(report: pytest.TestReport) -> str:
+    _, _, case = report.location[2].partition("[")
+    passes = "\nit passes here: remove the exception if it always does" if report.passed else ""
+    return f"{case.removesuffix(']')}, a stated exception: {report.wasxfail}{passes}"
 
 
 def _message(report: pytest.TestReport | pytest.CollectReport) -> str:

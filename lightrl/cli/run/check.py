@@ -35,6 +35,7 @@ def check(words: list[str]) -> int:
     Raises:
         ConfigError: as `fit` would, before training.
     """
+    from lightrl.callbacks.stated_exceptions import exceptions_of
     from lightrl.config.run import Run
 
     resolved = resolve("fit", read_words(words))
@@ -51,6 +52,8 @@ def check(words: list[str]) -> int:
         tables = [*_sections(resolved), *_sizes(run, resolved, length), _data(run.data), _memory(run.model, resolved)]
     for table in tables:
         console.print(table)
+    for line in exceptions_of(run.model):
+        console.print(line, markup=False, highlight=False)
     console.print(f"{NOT_COUNTED}\nThe config can be run: lightrl fit {' '.join(words)}", markup=False, highlight=False)
     return 0
 

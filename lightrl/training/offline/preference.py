@@ -116,7 +116,7 @@ class PreferenceOptimization(OfflinePolicyModule):
         return self._batches.with_differences(numbers)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """State of the parts and the rollouts, and how far the run has come; reference log-probs are on the disk before the checkpoint is."""
+        """State of the parts and the rollouts, and how far the run has come; reference log-probs are on the disk before that."""
         super().on_save_checkpoint(checkpoint)
         self._write_cache()
         checkpoint["lightrl"] = {

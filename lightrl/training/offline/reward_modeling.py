@@ -14,9 +14,9 @@ from torch import Tensor
 from lightrl.data.loaders import PromptBatch
 from lightrl.data.prompt_data import PromptData
 from lightrl.ops.comparison import bradley_terry
+from lightrl.parts.environment import SingleTurn
 from lightrl.policy.policy import Policy
 from lightrl.policy.reward_network import RewardNetwork
-from lightrl.parts.environment import SingleTurn
 from lightrl.policy.source import PolicySource
 from lightrl.rollout.transformers_engine import TransformersEngine
 from lightrl.training.evaluation import Evaluation

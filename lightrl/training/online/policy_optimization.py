@@ -50,7 +50,7 @@ class PolicyOptimization(PolicyModule):
         self,
         policy: PolicySource,
         algorithm: Algorithm,
-        rewards: dict[str, Reward] | None = None,
+        rewards: dict[str, Reward],
         engine: RolloutEngine = TransformersEngine(),
         environment: Environment = SingleTurn(),
         prompts_per_rollout: int = 32,
@@ -65,8 +65,8 @@ class PolicyOptimization(PolicyModule):
         Args:
             policy: which policy is trained.
             algorithm: the parts that say how the policy learns.
-            rewards: the value of a completion, by name; a bare import path is shorthand for `Function`. May be empty where the
-                environment gives rewards.
+            rewards: the value of a completion, by name; a bare import path is shorthand for `Function`. `{}` where the
+                environment gives the rewards.
             engine: generates the completions.
             environment: answers the policy; by default nobody does.
             prompts_per_rollout: prompts (groups) per rollout over all ranks; rows are this times the sampler's group size.
@@ -82,9 +82,7 @@ class PolicyOptimization(PolicyModule):
         """
         if not rewards and not environment.gives_rewards:
             raise ValueError("model.rewards is empty: name at least one reward, for example rewards: {correct: ExactMatch}")
-        super().__init__(
-            policy, rewards or {}, engine, environment, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation
-        )
+        super().__init__(policy, rewards, engine, environment, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation)
         if prompts_per_rollout < algorithm.minibatches:
             raise ValueError(
                 f"model.prompts_per_rollout is {prompts_per_rollout}, but algorithm.minibatches is {algorithm.minibatches}, and "

@@ -17,7 +17,7 @@ class SoftOverlong(BatchReward):
     """Soft overlong punishment: completions near the token limit lose up to 1.
 
     R(y) = 0 if |y| <= max_length - cache, (max_length - cache - |y|) / cache up to max_length, and -1 beyond; |y| counts the
-    sampled tokens, EOS included.
+    sampled tokens of all turns, EOS included.
 
     Source: Yu et al. 2025 (DAPO), arXiv:2503.14476, section 3.4, eq. 13.
     """

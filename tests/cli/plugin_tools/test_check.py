@@ -94,6 +94,11 @@ def lightrl_advantages():
         HEAD + DOCUMENTED.format(name="DecoupledClip") + CLIPS.format(classes="DecoupledClip"),
         ["it registers DecoupledClip (clip scheme), and names of the core are reserved: rename the class"],
     ),
+    "excusing": (
+        "lightrl.v1",
+        HEAD + DOCUMENTED.format(name="Excusing") + '    exceptions = {"it is fast": "it is slow"}\n' + CLIPS.format(classes="Excusing"),
+        ["Excusing.exceptions names ['it is fast'], but these are the checks of its kind, clip scheme:", "  repr() names the class"],
+    ),
     "twin": (
         "lightrl.v1",
         HEAD + DOCUMENTED.format(name="Same") + CLIPS.format(classes="Same"),
@@ -110,6 +115,20 @@ def lightrl_advantages():
         ["config misconfigured: it does not take a step: model.algorithm.clip: no clip scheme is named 'Fin'. Did you mean 'Fine'?"],
     ),
 }  # fmt: skip
+FRANK = (
+    HEAD
+    + DOCUMENTED.format(name="Frank")
+    + """
+    exceptions = {
+        "repr() names the class": "its name is too long",
+        "its state survives a restart": "it used to forget",
+    }
+
+    def __repr__(self):
+        return "F."
+"""
+    + CLIPS.format(classes="Frank")
+)
 CONFIG = """# A run.
 rollouts: 1
 model:
@@ -137,12 +156,12 @@ def package(folder: Path, name: str, group: str, code: str) -> Path:
 def site(tmp_path_factory: pytest.TempPathFactory, new_site: Any) -> Any:
     folder = tmp_path_factory.mktemp("broken")
     made = [package(folder, name, group, code) for name, (group, code, _) in BROKEN.items()]
-    return new_site(folder / "site", [*made, LEAST])
+    return new_site(folder / "site", [*made, package(folder, "frank", "lightrl.v1", FRANK), LEAST])
 
 
 @pytest.fixture(scope="module")
 def checked(site: Any) -> subprocess.CompletedProcess[str]:
-    return site.lightrl("plugins", "check", *BROKEN)
+    return site.lightrl("plugins", "check", *BROKEN, "frank")
 
 
 @pytest.mark.slow
@@ -163,6 +182,16 @@ def test_its_status_is_1(checked: subprocess.CompletedProcess[str]) -> None:
 def test_arguments_make_a_class_checkable(site: Any) -> None:
     done = site.lightrl("plugins", "check", "lacking", "--arguments", "{Wanting: {length: 9}}")
     assert (done.returncode, "checks of its contracts pass" in done.stdout) == (0, True), done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_a_stated_exception_is_said_and_passes(checked: subprocess.CompletedProcess[str]) -> None:
+    lines = checked.stdout.partition("\nfrank: ")[2].splitlines()
+    first = lines.index("  but    Frank: repr() names the class, a stated exception: its name is too long")
+    assert not lines[first + 1].startswith("         ")
+    second = lines.index("  but    Frank: its state survives a restart, a stated exception: it used to forget")
+    assert lines[second + 1] == "         it passes here: remove the exception if it always does"
+    assert lines[-1] == "All is well."
 
 
 @pytest.mark.slow

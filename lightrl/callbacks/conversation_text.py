@@ -1,0 +1,79 @@
+"""A conversation in one line: who wrote what."""
+
+from __future__ import annotations
+
+import json
+
+from lightrl.types import Rollout
+
+POLICY = "policy"
+"""The name of the policy among the authors."""
+
+
+def turns_of(rollout: Rollout, row: int, author: str) -> list[tuple[str, str]]:
+    """Author and text of every message of a row, in order.
+
+    Messages before the first turn of the policy have the names of their roles, later ones that of the environment, with the role where it
+    is not the user's.
+
+    Args:
+        rollout: N rows.
+        row: which of them.
+        author: the name of the environment.
+    """
+    found, answered = [], False
+    for message in rollout.episode(row).messages:
+        role = message["role"]
+        if role == "assistant":
+            answered = True
+            found.append((POLICY, message["content"]))
+        elif answered:
+            found.append((author if role == "user" else f"{author}, {role}", message["content"]))
+        else:
+            found.append((role, message["content"]))
+    return found
+
+
+def has_turns(rollout: Rollout) -> bool:
+    """Somebody has answered the policy in one of the rows."""
+    return any(episode.turns > 1 or episode.messages[-1:] != _last_word(episode.messages) for episode in rollout.episodes)
+
+
+def markdown(rollout: Rollout, row: int, author: str, limit: int = 2000) -> str:
+    """The conversation for a Markdown table, the policy's name in bold.
+
+    Args:
+        rollout: N rows.
+        row: which of them.
+        author: the name of the environment.
+        limit: characters of a message that are shown.
+    """
+    return " ".join(f"{f'**{name}**' if name == POLICY else name} {_code(text, limit)}" for name, text in turns_of(rollout, row, author))
+
+
+def lines(rollout: Rollout, row: int, author: str, limit: int = 200) -> str:
+    """The conversation for a terminal, a message in each line.
+
+    Args:
+        rollout: N rows.
+        row: which of them.
+        author: the name of the environment.
+        limit: characters of a message that are shown.
+    """
+    turns = turns_of(rollout, row, author)
+    width = max(len(name) for name, _ in turns)
+    return "\n".join(f"  {'>' if name == POLICY else ' '} {name:<{width}}  {_cut(text, limit)}" for name, text in turns)
+
+
+def _last_word(messages: tuple[dict[str, str], ...]) -> tuple[dict[str, str], ...]:
+    return tuple(message for message in messages[-1:] if message["role"] == "assistant")
+
+
+def _code(text: str, limit: int) -> str:
+    cut = text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
+    return "`" + cut.replace("`", "'").replace("|", "\\|").replace("\n", "⏎") + "`" if text else "(nothing)"
+
+
+def _cut(text: str, limit: int) -> str:
+    quoted = json.dumps(text, ensure_ascii=False)
+    return quoted if len(quoted) <= limit else f"{quoted[:limit]}... ({len(text)} characters)"

@@ -1,0 +1,112 @@
+"""Advantages per turn: a turn of the policy is one action, and all of its tokens share what the action was worth."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lightrl.ops.gae import generalised_advantages
+from lightrl.ops.turns import over_turns, turn_numbers, turn_starts, turn_sums
+from lightrl.parts.advantage import GAE, Advantages, DiscountedReturn, GroupNormalized
+from lightrl.types import Experience
+
+
+class TurnReturn(DiscountedReturn):
+    """The discounted sum of the rewards of a turn and of the turns after it, compared with nothing.
+
+    G_k = sum_{j >= k} gamma^(j - k) r_j over the turns of a row, r_j the sum of the token rewards of turn j; on every token of turn k.
+
+    Source: Williams 1992 (REINFORCE), Machine Learning 8, with a turn as the action.
+    """
+
+    level: Literal["completion", "turn", "token"] = "turn"
+
+    def __init__(self, gamma: float = 1.0) -> None:
+        """
+        Args:
+            gamma: discount per turn, in [0, 1].
+
+        Raises:
+            ValueError: gamma outside [0, 1].
+        """
+        super().__init__(gamma)
+
+    def returns(self, experience: Experience) -> Tensor:
+        mask = experience.response_mask & experience.scorable[:, None]
+        return over_turns(_at_starts(experience.token_rewards, mask, self.gamma), mask)
+
+
+class TurnGAE(GAE):
+    """Generalised advantage estimation over turns: one value per turn, that of its first token.
+
+    delta_k = r_k + gamma V_{k+1} - V_k, A_k = delta_k + gamma lambda A_{k+1}, r_k the sum of the token rewards of turn k; on every token
+    of turn k. The critic is fitted to A_k + V_k there. Whitening counts tokens.
+
+    Source: Schulman et al. 2016, arXiv:1506.02438, eq. 16, with a turn as the action.
+    """
+
+    level: Literal["completion", "turn", "token"] = "turn"
+
+    def __init__(self, gamma: float = 1.0, lam: float = 0.95, whitened: bool = True, whitened_rewards: bool = False) -> None:
+        """
+        Args:
+            gamma: discount per turn, in [0, 1].
+            lam: lambda in [0, 1]: 0 trusts the critic, 1 the return.
+            whitened: give the advantages zero mean and unit variance over all tokens of all ranks.
+            whitened_rewards: give the token rewards, KL included, unit variance over all tokens of all ranks, their mean kept.
+
+        Raises:
+            ValueError: gamma or lam outside [0, 1].
+        """
+        super().__init__(gamma, lam, whitened, whitened_rewards)
+
+    def estimates(self, rewards: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        raw, targets = super().estimates(turn_sums(rewards, mask), values, turn_starts(mask))
+        return over_turns(raw, mask), over_turns(targets, mask)
+
+
+class TurnNormalized(GroupNormalized):
+    """Return of a turn minus the mean of the turns with the same number in its group, divided by a standard deviation.
+
+    A_ik = (G_ik - mean_g(G_k)) / (std(G_k) + eps) on every token of turn k, with G_k = sum_{j >= k} gamma^(j - k) r_j. A turn that no
+    other row of its group has reached has nothing to be compared with, and gets 0.
+
+    Source: Zeng et al. 2025 (MT-GRPO), arXiv:2505.11821, which compares the reward of a turn and the outcome apart and adds them up;
+    compared here is their discounted sum.
+    """
+
+    level: Literal["completion", "turn", "token"] = "turn"
+
+    def __init__(self, gamma: float = 1.0, std: Literal["group", "batch"] = "group", ddof: int = 1, eps: float = 1e-6) -> None:
+        """
+        Args:
+            gamma: discount per turn, in [0, 1].
+            std: over which turns the deviation is taken: those with the same number in the group, or all turns of scorable rows.
+            ddof: 1 divides the squares by count - 1, 0 by the count.
+            eps: added to the deviation; at least 0.
+
+        Raises:
+            ValueError: an argument outside its range.
+        """
+        super().__init__(std, ddof, eps)
+        if not 0 <= gamma <= 1:
+            raise ValueError(f"TurnNormalized needs gamma in [0, 1], got {gamma}")
+        self.gamma = gamma
+
+    def compute(self, experience: Experience) -> Advantages:
+        rewards, mask = experience.token_rewards, experience.response_mask & experience.scorable[:, None]
+        starts = turn_starts(mask)
+        returns = _at_starts(rewards, mask, self.gamma)[starts]
+        # a group and a number of turns in one key
+        compared = experience.group[:, None] * mask.shape[1] + turn_numbers(mask)
+        advantages = torch.zeros_like(rewards)
+        advantages[starts] = self.normalised(returns, compared[starts], torch.ones_like(returns, dtype=torch.bool)).to(rewards.dtype)
+        return Advantages(over_turns(advantages, mask))
+
+
+def _at_starts(rewards: Tensor, mask: Tensor, gamma: float) -> Tensor:
+    """`[N, L]`: the return of each turn on its first token."""
+    # the advantage over a critic that expects nothing
+    return generalised_advantages(turn_sums(rewards, mask), torch.zeros_like(rewards), turn_starts(mask), gamma, 1.0)
