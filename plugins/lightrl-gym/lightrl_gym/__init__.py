@@ -4,12 +4,12 @@ from typing import Any
 
 from lightrl import hookimpl
 from lightrl_gym.blackjack import Blackjack
+from lightrl_gym.early_win import EarlyWin
 from lightrl_gym.frozen_lake import FrozenLake
 from lightrl_gym.taxi import Taxi
 from lightrl_gym.text_arena import TextArena
-from lightrl_gym.turn_cost import TurnCost
 
-__all__ = ["Blackjack", "FrozenLake", "Taxi", "TextArena", "TurnCost"]
+__all__ = ["Blackjack", "EarlyWin", "FrozenLake", "Taxi", "TextArena"]
 
 
 @hookimpl
@@ -19,4 +19,4 @@ def lightrl_environments() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_rewards() -> list[type[Any]]:
-    return [TurnCost]
+    return [EarlyWin]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lightrl_gym import TextArena, TurnCost
+from lightrl_gym import EarlyWin, TextArena
 from lightrl_gym.arena_games import playable
 
 from lightrl import Prompt, Reply
@@ -172,9 +172,12 @@ def test_the_games_that_can_be_played_begin() -> None:
         assert TextArena(name, chat=False).begin(SEED, 0)
 
 
-def test_turns_have_a_price() -> None:
-    reward = TurnCost(cost=0.1)
-    assert reward.score(SEED, "7", turns=1) == 0.0
-    assert reward.score(SEED, "7", turns=5) == pytest.approx(-0.4)
+def test_an_early_win_is_worth_more() -> None:
+    reward = EarlyWin(cost=0.1)
+    assert reward.score(SEED, "7", turns=1, state={"won": True}) == 1.0
+    assert reward.score(SEED, "7", turns=5, state={"won": True}) == pytest.approx(0.6)
+    assert reward.score(SEED, "7", turns=1, state={"won": False}) == 0.0
+    with pytest.raises(ValueError, match="no `won`, it has: turns"):
+        reward.score(SEED, "7", turns=1, state={"turns": 1})
     with pytest.raises(ValueError, match="cost >= 0"):
-        TurnCost(cost=-1.0)
+        EarlyWin(cost=-1.0)
