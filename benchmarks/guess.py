@@ -33,6 +33,8 @@ GAME, OPENING = "GuessTheNumber-v0-raw", "1-20?"
 NUMBERS = 20
 GAMES = 4000
 """Games of the warm start."""
+FRESH = 0.25
+"""Probability that a random guess which repeats an earlier one is drawn again; it makes repeated numbers rarer, and uses no hint."""
 EACH = 100
 """Games of the evaluation with each secret."""
 BOUND = 3.7
@@ -88,17 +90,26 @@ def warm_start(seed: int, out: Path, sft: Path) -> None:
 
 
 def random_games(draw: random.Random) -> list[str]:
-    """Texts of games in which every guess is any number, whatever was said before."""
+    """Texts of games that were played without regard to the hints."""
     game = TextArena(GAME, opening=OPENING, chat=False)
     games = []
     for number in range(GAMES):
         text, over = str(game.begin(Prompt(id=str(number), text=""), draw.randrange(2**31))), False
         while not over:
-            guess = f"[{draw.randint(1, NUMBERS)}]"
+            guess = random_guess(draw, text)
             reply = game.reply(guess)
             text, over = f"{text}{guess}{reply.said}", reply.done
         games.append(text)
     return games
+
+
+def random_guess(draw: random.Random, text: str) -> str:
+    """Any number, whatever the game has said."""
+    numbers = [f"[{number}]" for number in range(1, NUMBERS + 1)]
+    guess = draw.choice(numbers)
+    if guess in text and draw.random() < FRESH:
+        return draw.choice([number for number in numbers if number not in text] or numbers)
+    return guess
 
 
 def evaluate(policy: Path, seed: int) -> Scores:
