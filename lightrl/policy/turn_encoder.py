@@ -14,6 +14,10 @@ from lightrl.policy.tokenizer import Tokenizer
 from lightrl.types import JSON, Message
 
 
+REMEMBERED = 4096
+"""Replies whose tokens are kept."""
+
+
 class TurnEncoder:
     """Makes tokens of what others say to a policy; rows only grow by them.
 
@@ -30,6 +34,7 @@ class TurnEncoder:
         """
         self._tokenizer, self._ends, self._tools = tokenizer, ends, list(tools)
         self._plain = plain_text(tokenizer, ends)
+        self._said: dict[str, EncodedTurn] = {}
         self._chat = ChatText(tokenizer, self._plain.control.mask(self._tools).value)
 
     def opening(self, said: Said) -> EncodedTurn:
@@ -115,4 +120,9 @@ class TurnEncoder:
                 f"the environment replied with messages ({roles}) to an episode that began with a plain text: let reply() give a text, or "
                 "begin() messages"
             )
-        return EncodedTurn(self._plain.read(self._plain.said(said), middle=True)[0], self._plain.control.count(said))
+        if said not in self._said:
+            # games say the same few sentences thousands of times
+            if len(self._said) >= REMEMBERED:
+                self._said.clear()
+            self._said[said] = EncodedTurn(self._plain.read(self._plain.said(said), middle=True)[0], self._plain.control.count(said))
+        return self._said[said]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -47,7 +48,7 @@ class IncrementalModel:
         """Prompts of different lengths can share a batch: their positions can be told, and the cache can leave padding out."""
         return "position_ids" in self._arguments and takes_padding(growing_cache(self.model.config))
 
-    @property
+    @cached_property
     def keeps_rows(self) -> bool:
         """Rows can be taken out of a batch and come back in another one, without being read again."""
         return self.takes_padding and takes_gaps(growing_cache(self.model.config))

@@ -46,7 +46,7 @@ def checked(packages: Any, made: Path) -> subprocess.CompletedProcess[str]:
     return packages.lightrl("plugins", "check", *(f"try-{kind}" for kind in KIND_NAMES[1:]), str(made / KIND_NAMES[0]))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KIND_NAMES)
 def test_a_new_package_passes_the_check(checked: subprocess.CompletedProcess[str], kind: str) -> None:
     lines = checked.stdout.partition(f"try-{kind}: ")[2].splitlines()
@@ -56,7 +56,7 @@ def test_a_new_package_passes_the_check(checked: subprocess.CompletedProcess[str
     assert any("checks of its contracts pass" in line for line in answer)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_status_of_the_check_is_0(checked: subprocess.CompletedProcess[str]) -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
