@@ -13,7 +13,6 @@ from lightrl.policy.template_check import check_template
 from lightrl.policy.tokenizer import Tokenizer
 from lightrl.types import JSON, Message
 
-
 REMEMBERED = 4096
 """Replies whose tokens are kept."""
 
