@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LEFT_OUT = shutil.ignore_patterns(".*", "build", "dist", "runs", "*.egg-info", "__pycache__", "venv", "lightning_logs")
-PART = '''"""Environments: which text answers a completion?"""
+PART = '''"""Tutors: which text answers a completion?"""
 
 from __future__ import annotations
 
@@ -21,50 +21,50 @@ from abc import abstractmethod
 from lightrl.parts.base import Part
 
 
-class Environment(Part):
+class Tutor(Part):
     """Answers a completion with a text that the policy reads next."""
 
     @abstractmethod
     def answer(self, completion: str) -> str | None:
         """The text after a completion; None: the conversation ends."""
 '''
-CONTRACT = '''"""The contract of every environment."""
+CONTRACT = '''"""The contract of every tutor."""
 
 from __future__ import annotations
 
-from lightrl.parts.environment import Environment
+from lightrl.parts.tutor import Tutor
 from lightrl.testing.checks.check import Make, contract_check, expect
 
-KIND = "environment"
+KIND = "tutor"
 
 
 @contract_check(KIND, "the same completion gets the same answer")
-def repeatable(make: Make[Environment]) -> None:
+def repeatable(make: Make[Tutor]) -> None:
     """From any instance."""
     one, other = make().answer("12"), make().answer("12")
     expect(one == other, f"it answers {one!r} or {other!r}")
 '''
-BROKEN = '''"""One class for each check of the contract of environments, which breaks that check."""
+BROKEN = '''"""One class for each check of the contract of tutors, which breaks that check."""
 
 import itertools
 
 from broken_contracts.wrong import wrong
 
-from lightrl import Environment
+from lightrl import Tutor
 
-KIND = "environment"
+KIND = "tutor"
 COUNT = itertools.count()
 
-BROKEN = {"the same completion gets the same answer": wrong(Environment, answer=lambda self, completion: str(next(COUNT)))}
+BROKEN = {"the same completion gets the same answer": wrong(Tutor, answer=lambda self, completion: str(next(COUNT)))}
 '''
 TEMPLATE = '''"""$class_name: one answer to everything."""
 
 from typing import Any
 
-from lightrl import Environment, hookimpl
+from lightrl import Tutor, hookimpl
 
 
-class $class_name(Environment):
+class $class_name(Tutor):
     """Gives the same answer to every completion."""
 
     def __init__(self, text: str = "Go on.") -> None:
@@ -83,40 +83,40 @@ TEST = """from $module import $class_name
 def test_the_answer() -> None:
     assert $class_name(text="Why?").answer("12") == "Why?"
 """
-TEMPLATES = "lightrl/cli/plugin_tools/templates/kinds/environment"
+TEMPLATES = "lightrl/cli/plugin_tools/templates/kinds/tutor"
 OWN = {
-    "lightrl/parts/environment.py": PART,
-    "lightrl/testing/contracts/environment.py": CONTRACT,
-    "tests/testing/broken_contracts/environment.py": BROKEN,
+    "lightrl/parts/tutor.py": PART,
+    "lightrl/testing/contracts/tutor.py": CONTRACT,
+    "tests/testing/broken_contracts/tutor.py": BROKEN,
     f"{TEMPLATES}/part.py.tmpl": TEMPLATE,
     f"{TEMPLATES}/test.py.tmpl": TEST,
 }
 """The files of the kind itself, but for its page, which `make docs` writes."""
-PAGE = "docs/kinds/environment.md"
+PAGE = "docs/kinds/tutor.md"
 ROW = """
         Kind(
-            "environment",
-            "lightrl_environments",
-            "lightrl.parts.environment:Environment",
+            "tutor",
+            "lightrl_tutors",
+            "lightrl.parts.tutor:Tutor",
             "Which text answers a completion?",
-            ("model.algorithm.environment",),
+            ("model.algorithm.tutor",),
         ),
 """
 HOOK = '''
 
 @hookspec
-def lightrl_environments() -> list[type[Any]]:
-    """Which text answers a completion? Subclasses of `lightrl.Environment`."""
+def lightrl_tutors() -> list[type[Any]]:
+    """Which text answers a completion? Subclasses of `lightrl.Tutor`."""
     return []
 '''
-SLOT = '''    environment: Environment | None = None
+SLOT = '''    tutor: Tutor | None = None
     """Answers a completion with a text that the policy reads next."""
 '''
 EDITS = {
     "lightrl/kinds.py": [("\n    )\n}\n", ROW.rstrip("\n") + "\n    )\n}\n")],
     "lightrl/hookspecs.py": [("", HOOK)],
     "lightrl/algorithms/algorithm.py": [
-        ("from lightrl.parts.kl import", "from lightrl.parts.environment import Environment\nfrom lightrl.parts.kl import"),
+        ("from lightrl.parts.kl import", "from lightrl.parts.tutor import Tutor\nfrom lightrl.parts.kl import"),
         ("    epochs: int = 1\n", SLOT + "    epochs: int = 1\n"),
     ],
 }
@@ -124,7 +124,7 @@ EDITS = {
 WRITE_PAGE = f"""
 import runpy, pathlib
 page = runpy.run_path("docs/refresh.py")
-pathlib.Path("{PAGE}").write_text(page["kind_page"](page["KINDS"]["environment"]))
+pathlib.Path("{PAGE}").write_text(page["kind_page"](page["KINDS"]["tutor"]))
 """
 TESTS = [
     "tests/test_kinds.py", "tests/test_public_names.py", "tests/registry/test_classes.py", "tests/registry/test_loader.py",
@@ -187,10 +187,10 @@ def test_the_tests_of_registry_catalogue_contracts_and_docs_pass(tree: Path) -> 
 
 @pytest.mark.thorough
 def test_the_kind_is_explained_and_a_new_package_of_it_works(tree: Path) -> None:
-    said = run(tree, "-m", "lightrl", "explain", "environment")
-    assert "Which text answers a completion? Subclasses of `lightrl.Environment`." in said
-    assert "In a config: model.algorithm.environment. Hook: lightrl_environments." in said
-    run(tree, "-m", "lightrl", "plugins", "new", "my-world", "--kind", "environment")
+    said = run(tree, "-m", "lightrl", "explain", "tutor")
+    assert "Which text answers a completion? Subclasses of `lightrl.Tutor`." in said
+    assert "In a config: model.algorithm.tutor. Hook: lightrl_tutors." in said
+    run(tree, "-m", "lightrl", "plugins", "new", "my-world", "--kind", "tutor")
     install = ["install", "-q", "--no-deps", "--no-index", "--no-build-isolation", "--target", "site", "./my-world"]
     run(tree, "-m", "pip", *install)
     checked = run(tree, "-m", "lightrl", "plugins", "check", "my-world")
