@@ -41,7 +41,8 @@ def _quick_collection() -> Iterator[None]:
     gc.unfreeze()
 
 
-test_contract = contract_tests("continuous_batching")
+# half a second for each check, most of it the start of the engine
+test_contract = pytest.mark.thorough(contract_tests("continuous_batching"))
 
 
 class Repeats(Environment):

@@ -164,7 +164,7 @@ def checked(site: Any) -> subprocess.CompletedProcess[str]:
     return site.lightrl("plugins", "check", *BROKEN, "frank")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", BROKEN)
 def test_the_check_names_what_is_wrong(checked: subprocess.CompletedProcess[str], name: str) -> None:
     answer = checked.stdout.partition(f"\n{name}: " if name != next(iter(BROKEN)) else f"{name}: ")[2].partition("\nAll is well")[0]
@@ -173,18 +173,18 @@ def test_the_check_names_what_is_wrong(checked: subprocess.CompletedProcess[str]
     assert "  wrong  " in answer
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_its_status_is_1(checked: subprocess.CompletedProcess[str]) -> None:
     assert checked.returncode == 1, checked.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_arguments_make_a_class_checkable(site: Any) -> None:
     done = site.lightrl("plugins", "check", "lacking", "--arguments", "{Wanting: {length: 9}}")
     assert (done.returncode, "checks of its contracts pass" in done.stdout) == (0, True), done.stdout + done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_stated_exception_is_said_and_passes(checked: subprocess.CompletedProcess[str]) -> None:
     lines = checked.stdout.partition("\nfrank: ")[2].splitlines()
     first = lines.index("  but    Frank: repr() names the class, a stated exception: its name is too long")
@@ -194,14 +194,14 @@ def test_a_stated_exception_is_said_and_passes(checked: subprocess.CompletedProc
     assert lines[-1] == "All is well."
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_arguments_that_nothing_reads_are_refused(site: Any) -> None:
     unknown = site.lightrl("plugins", "check", "lacking", "--arguments", "{Wanting: {lenght: 9}}")
     assert unknown.returncode == 2
     assert "Wanting.lenght: Wanting has no argument 'lenght'. Did you mean 'length'?" in unknown.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_broken_plugin_is_shown_isolated_and_fatal_only_when_it_is_named(site: Any) -> None:
     words = ["fit", "--config", "grpo_sort", "--model.policy", "TinyPolicy", "--print_config", "--model.algorithm.clip"]
     listed, shown, good, ambiguous, decided, missing = site.in_turn(
@@ -219,7 +219,7 @@ def test_a_broken_plugin_is_shown_isolated_and_fatal_only_when_it_is_named(site:
     assert "did not load" in missing[2]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_environment_leaves_none_but_the_core(site: Any) -> None:
     (listed,) = site.in_turn(["plugins", "list", "--json"], LIGHTRL_PLUGINS="")
     assert [record["name"] for record in json.loads(listed[1])] == ["lightrl"]
@@ -231,7 +231,7 @@ def test_the_least_package_has_as_many_lines_as_the_readme_says() -> None:
     assert f"`cat examples/least-advantage/* | wc -l`: {lines}" in " ".join((ROOT / "README.md").read_text().split())
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_least_package_works(site: Any) -> None:
     done = site.lightrl("plugins", "check", "shy")
     assert done.returncode == 0, done.stdout + done.stderr

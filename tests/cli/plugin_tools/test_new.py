@@ -78,7 +78,7 @@ def test_a_run_with_each_config(packages: Any, tmp_path: Path) -> None:
     assert json.loads(done.stdout.partition("STEPS")[2]) == dict.fromkeys(words, 0), done.stderr[-2000:]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_its_own_tests_pass(packages: Any, made: Path) -> None:
     own = [str(made / kind / "tests" / f"test_{module(kind)}.py") for kind in KIND_NAMES]
     contract = str(made / "advantage" / "tests" / "test_try_advantage_contract.py")
