@@ -7,7 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from lightrl import DecoupledClip, Policy, Surrogate, TransformersEngine
+from lightrl import DecoupledClip, PolicyWeights, Surrogate, TransformersEngine
+from lightrl.policy.weights import TrainerWeights
 
 
 def constant(completion: str) -> float:
@@ -40,11 +41,11 @@ def failing(completion: str, answer: str) -> float:
 class StaleEngine(TransformersEngine):
     """Keeps the weights that it was given first."""
 
-    def sync(self, policy: Policy, version: int) -> None:
+    def update_weights(self, weights: PolicyWeights, version: int) -> None:
         """Take them once."""
         if not hasattr(self, "_first"):
-            self._first = copy.deepcopy(policy)
-        super().sync(self._first, version)
+            self._first = TrainerWeights(copy.deepcopy(weights.policy))
+        super().update_weights(self._first, version)
 
 
 class SpikingClip(DecoupledClip):

@@ -15,7 +15,7 @@ class FirstPass(Alarm):
         "every clip and gradient."
     )
     advice = (
-        "If it grows with the rollouts, the engine does not get the new weights: check its `sync`. If it is there from the start, "
+        "If it grows with the rollouts, the engine does not get the new weights: check its `update_weights`. If it is there from the start, "
         "compare precisions and temperature, and set algorithm.old_logprobs to recompute."
     )
 

@@ -12,6 +12,7 @@ import torch
 import yaml
 
 from lightrl import JsonLines, PretrainedPolicy
+from lightrl.testing import rollouts_with
 
 REWARDS = """
 from pathlib import Path
@@ -221,11 +222,10 @@ def test_a_policy_learns_from_its_own_best_answers(lightrl: Callable[..., Any], 
         policy, right = PretrainedPolicy(folder).build(), 0
         from lightrl import DigitSorting, TransformersEngine
 
-        engine = TransformersEngine(max_new_tokens=6, seed=5)
-        engine.sync(policy, 0)
+        rollouts = rollouts_with(policy, TransformersEngine(max_new_tokens=6, seed=5))
         held = DigitSorting(length=3, examples=900, seed=0)
         asked = [held.prompt(i) for i in range(700, 900)]
-        rollout = engine.generate(asked, 4)
+        rollout = rollouts.rollout(asked, 4)
         right = sum(text == prompt.answer for text, prompt in zip(rollout.completions, rollout.prompts, strict=True))
         return right / 800
 
