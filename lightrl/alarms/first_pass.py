@@ -15,8 +15,8 @@ class FirstPass(Alarm):
         "every clip and gradient."
     )
     advice = (
-        "If it grows with the rollouts, the engine does not get the new weights: check its `update_weights`. If it is there from the start, "
-        "compare precisions and temperature, and set algorithm.old_logprobs to recompute."
+        "If it grows with the rollouts, the engine does not get the new weights: check its `update_weights`. If it is there from the "
+        "start, compare precisions and temperature, and set algorithm.old_logprobs to recompute."
     )
 
     def __init__(self, limit: float = 1e-3) -> None:
