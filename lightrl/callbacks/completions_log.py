@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 from torch import Tensor
 
-from lightrl.callbacks.conversation_text import has_turns, lines, markdown
+from lightrl.callbacks.conversation_text import code, has_turns, lines, markdown, quoted
 from lightrl.parts.environment import Environment
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.types import Outcome, Prompt, Rollout, ScoredRollout, TrainingBatch
@@ -86,7 +85,7 @@ def completions_table(rollout: Rollout, rows: int, brought: Mapping[str, Tensor]
     ]
     table = [" | ".join(heads), " | ".join("---" for _ in heads)]
     for i in range(min(rows, len(rollout))):
-        said = [markdown(rollout, i, author)] if talks else [_shown(prompt_text(rollout.prompts[i])), _shown(rollout.completions[i])]
+        said = [markdown(rollout, i, author)] if talks else [code(prompt_text(rollout.prompts[i])), code(rollout.completions[i])]
         cells = [*said, _finish(rollout, i)]
         cells += [str(int(rollout.response_lengths[i])), *scores(rollout, i, brought).values()]
         if isinstance(rollout, TrainingBatch):
@@ -97,7 +96,7 @@ def completions_table(rollout: Rollout, rows: int, brought: Mapping[str, Tensor]
 
 def _finish(rollout: Rollout, row: int) -> str:
     failure = rollout.episode(row).failure
-    return rollout.finish_reason[row] if failure is None else f"failed: {_shown(failure)}"
+    return rollout.finish_reason[row] if failure is None else f"failed: {code(failure)}"
 
 
 def terminal_lines(rollout: Rollout, rows: int, brought: Mapping[str, Tensor] | None = None, author: str = Environment.author) -> str:
@@ -114,7 +113,7 @@ def terminal_lines(rollout: Rollout, rows: int, brought: Mapping[str, Tensor] | 
         said = [f"{name} {score}" for name, score in scores(rollout, i, brought).items()]
         if isinstance(rollout, TrainingBatch):
             said += [f"reward {reward_text(rollout, i)}", f"advantage {advantage_text(rollout, i)}"]
-        asked, answered = _cut(prompt_text(rollout.prompts[i])), _cut(rollout.completions[i])
+        asked, answered = quoted(prompt_text(rollout.prompts[i])), quoted(rollout.completions[i])
         shown = lines(rollout, i, author) if talks else f"  prompt      {asked}\n  completion  {answered}"
         blocks.append(f"{shown}\n  {rollout.finish_reason[i]} after {int(rollout.response_lengths[i])} tokens; {', '.join(said)}")
     return "First completions:\n" + "\n\n".join(blocks)
@@ -158,13 +157,3 @@ def add_text(trainer: Trainer, tag: str, text: str, step: int) -> None:
         experiment: Any = getattr(logger, "experiment", None)
         if hasattr(experiment, "add_text"):
             experiment.add_text(tag, text, step)
-
-
-def _cut(text: str, limit: int = 200) -> str:
-    quoted = json.dumps(text, ensure_ascii=False)
-    return quoted if len(quoted) <= limit else f"{quoted[:limit]}... ({len(text)} characters)"
-
-
-def _shown(text: str, limit: int = 1000) -> str:
-    cut = text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
-    return "`" + cut.replace("`", "'").replace("|", "\\|").replace("\n", "⏎") + "`"

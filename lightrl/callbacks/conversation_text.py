@@ -48,7 +48,7 @@ def markdown(rollout: Rollout, row: int, author: str, limit: int = 2000) -> str:
         author: the name of the environment.
         limit: characters of a message that are shown.
     """
-    return " ".join(f"{f'**{name}**' if name == POLICY else name} {_code(text, limit)}" for name, text in turns_of(rollout, row, author))
+    return " ".join(f"{f'**{name}**' if name == POLICY else name} {code(text, limit)}" for name, text in turns_of(rollout, row, author))
 
 
 def lines(rollout: Rollout, row: int, author: str, limit: int = 200) -> str:
@@ -62,18 +62,20 @@ def lines(rollout: Rollout, row: int, author: str, limit: int = 200) -> str:
     """
     turns = turns_of(rollout, row, author)
     width = max(len(name) for name, _ in turns)
-    return "\n".join(f"  {'>' if name == POLICY else ' '} {name:<{width}}  {_cut(text, limit)}" for name, text in turns)
+    return "\n".join(f"  {'>' if name == POLICY else ' '} {name:<{width}}  {quoted(text, limit)}" for name, text in turns)
 
 
 def _last_word(messages: tuple[dict[str, str], ...]) -> tuple[dict[str, str], ...]:
     return tuple(message for message in messages[-1:] if message["role"] == "assistant")
 
 
-def _code(text: str, limit: int) -> str:
+def code(text: str, limit: int = 1000) -> str:
+    """A text as code in a cell of a Markdown table, cut to so many characters."""
     cut = text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
-    return "`" + cut.replace("`", "'").replace("|", "\\|").replace("\n", "⏎") + "`" if text else "(nothing)"
+    return "`" + cut.replace("`", "'").replace("|", "\\|").replace("\n", "⏎") + "`"
 
 
-def _cut(text: str, limit: int) -> str:
-    quoted = json.dumps(text, ensure_ascii=False)
-    return quoted if len(quoted) <= limit else f"{quoted[:limit]}... ({len(text)} characters)"
+def quoted(text: str, limit: int = 200) -> str:
+    """A text in quotation marks in one line, cut to so many characters."""
+    whole = json.dumps(text, ensure_ascii=False)
+    return whole if len(whole) <= limit else f"{whole[:limit]}... ({len(text)} characters)"
