@@ -23,11 +23,12 @@ from lightrl.strategies.checkpoint_io import WholeFileIO
 from lightrl.strategies.only_weights import only_weights
 
 HERE = Path(__file__).parent
-SLOW, THOROUGH = ("deepspeed_stage_2",), ("ddp", "deepspeed_stage_1", "deepspeed_stage_3", "fsdp2")
 STRATEGIES = [
     "auto",
-    *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW),
-    *(pytest.param(name, marks=pytest.mark.thorough) for name in THOROUGH),
+    *(
+        pytest.param(name, marks=pytest.mark.thorough)
+        for name in ("ddp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3", "fsdp2")
+    ),
 ]
 
 

@@ -142,7 +142,7 @@ def built_or_refused(names: str, pair: dict[str, type[Any]]) -> Algorithm | None
     return None
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("one", list(SLOTS)[:-1])
 @pytest.mark.filterwarnings("ignore")
 def test_pairs(one: str) -> None:
