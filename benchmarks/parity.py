@@ -49,6 +49,7 @@ from lightrl import (
     ValueHead,
     ValueModel,
 )
+from lightrl.policy.weights import TrainerWeights
 from lightrl.testing import FirstDigits, quiet_trainer
 
 TOLERANCE = 1e-6
@@ -103,7 +104,7 @@ class FirstPolicyEngine(TransformersEngine):
 
 
 class Final(Callback):
-    """Writes the gathered weights, the logged numbers and the answers of the final policy."""
+    """Writes the gathered weights, those that an engine is given, the logged numbers and the answers of the final policy."""
 
     def __init__(self, file: Path) -> None:
         self.file, self.norms, self.answers = file, list[float](), list[str]()
@@ -120,6 +121,8 @@ class Final(Callback):
     def on_train_end(self, trainer: Trainer, pl_module: Any) -> None:
         with pl_module.adapter.gathered_weights():
             weights = {name: p.detach().clone() for name, p in pl_module.named_parameters()}
+        given = TrainerWeights(pl_module.policy, pl_module.adapter.gathered_weights, pl_module.adapter.whole)
+        weights |= {f"given to the engine: {name}": tensor.clone() for name, tensor in given.tensors()}
         if trainer.is_global_zero:
             torch.save({"weights": weights, "norms": self.norms, "answers": self.answers, "steps": trainer.global_step}, self.file)
 
@@ -191,7 +194,7 @@ def report(case: str, strategy: str, expected: dict[str, Any], found: dict[str, 
     moved = max(float((expected["weights"][f"policy.{name}"] - p).abs().max()) for name, p in start.items())
     difference = max(float((expected["weights"][name] - p).abs().max()) for name, p in found["weights"].items())
     norms = max(abs(a - b) for a, b in zip(expected["norms"], found["norms"], strict=True))
-    same = found["answers"] == expected["answers"] and found["steps"] == expected["steps"]
+    same = all(found[what] == expected[what] for what in ("answers", "steps")) and found["weights"].keys() == expected["weights"].keys()
     line = f"{case:<14}{strategy:<20}{found['steps']:>6}{moved:>10.4f}{difference:>20.2e}{norms:>12.1e}{'same' if same else 'DIFFER':>10}"
     print(f"{line}{seconds:>9.0f}", flush=True)
     return not (difference <= TOLERANCE and norms <= TOLERANCE and same)

@@ -17,6 +17,7 @@ from lightrl.policy.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from peft import PeftModel
+    from peft.tuners.tuners_utils import BaseTunerLayer
 
 SAMPLED = 64
 """Values of a parameter that enter the hash."""
@@ -68,19 +69,27 @@ class AdaptedPolicy(Policy):
         """The base with the adapters added to its weights, without PEFT's layers; this policy is used up."""
         return Policy(self._peft[0].merge_and_unload(), self.tokenizer)
 
+    @torch.no_grad()
     def hugging_face_tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """As `Policy.hugging_face_tensors`, one adapted weight at a time."""
-        layers = {name: layer for name, layer in self.model.named_modules() if hasattr(layer, "get_delta_weight")}
-        for name, tensor in super().hugging_face_tensors():
-            owner, _, rest = name.partition(".base_layer.")
-            if rest == "weight":
-                layer = layers[owner]
-                added = [layer.get_delta_weight(adapter).to(tensor) for adapter in layer.active_adapters]
-                yield f"{owner}.weight", sum(added, tensor)
-            elif rest:
-                yield f"{owner}.{rest}", tensor
-            elif not any(name.startswith(f"{owner}.") for owner in layers):
-                yield name, tensor
+        """As `Policy.hugging_face_tensors`, one adapted layer at a time, with the weights that PEFT would merge it into.
+
+        Raises:
+            NotImplementedError: PEFT trains something that is no weight of the model by its name.
+        """
+        from peft.tuners.tuners_utils import BaseTunerLayer
+        from peft.utils.other import AuxiliaryTrainingWrapper, ModulesToSaveWrapper
+
+        layers = {name: m for name, m in self.model.named_modules() if isinstance(m, BaseTunerLayer | AuxiliaryTrainingWrapper)}
+        inside = tuple(f"{name}." for name in layers)
+        yield from ((name, tensor) for name, tensor in super().hugging_face_tensors() if not name.startswith(inside))
+        for owner, layer in layers.items():
+            if isinstance(layer, BaseTunerLayer):
+                yield from ((f"{owner}.{name}", tensor) for name, tensor in _merged(layer))
+            elif isinstance(layer, ModulesToSaveWrapper):
+                trained = layer.modules_to_save[layer.active_adapters[0]]
+                yield from ((f"{owner}.{name}", tensor) for name, tensor in trained.named_parameters())
+            else:
+                raise NotImplementedError(f"{owner}: what PEFT's {type(layer).__name__} has learnt cannot be given to an engine")
 
     def save(self, folder: str | Path) -> None:
         """Write the adapters (safetensors and their config) and the tokenizer, as PEFT and `SavedAdapters` take them."""
@@ -89,6 +98,21 @@ class AdaptedPolicy(Policy):
             warnings.filterwarnings("ignore", message="Could not find a config file in")
             self._peft[0].save_pretrained(folder, save_embedding_layers=False)
         save_tokenizer(self.tokenizer, folder)
+
+
+def _merged(layer: BaseTunerLayer) -> Iterator[tuple[str, Tensor]]:
+    """The layer's own weights with its adapters in them; afterwards they are what they were, to the bit."""
+    base: nn.Module = layer.get_base_layer()
+    before = [(parameter, parameter.data, parameter.detach().clone()) for parameter in base.parameters()]
+    layer.merge()
+    merged = [(name, parameter.detach().clone()) for name, parameter in base.named_parameters()]
+    with warnings.catch_warnings():
+        # some methods cannot divide what they multiplied; the weights are put back below
+        warnings.filterwarnings("ignore", message="Unmerge result can be inaccurate")
+        layer.unmerge()
+    for parameter, storage, values in before:
+        parameter.data = storage.copy_(values)
+    yield from merged
 
 
 def hash_of(parameters: Iterator[nn.Parameter]) -> Tensor:
