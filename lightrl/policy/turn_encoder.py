@@ -94,6 +94,8 @@ class TurnEncoder:
         Args:
             ids: of the turn.
         """
+        if not self._openings:
+            return False
         text = self._tokenizer.decode(list(ids), skip_special_tokens=False)
         return any(opening in (text if opening[0].isspace() else "".join(text.split())) for opening in self._openings)
 

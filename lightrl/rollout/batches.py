@@ -34,14 +34,16 @@ def batches(lengths: Sequence[int], counts: Sequence[int], max_rows: int | None,
     most = max_rows or max(1, sum(counts))
     for run in runs:
         batch: list[Share] = []
+        rows = 0
         for context in run:
             count = counts[context]
-            if batch and sum(len(share.rows) for share in batch) + count > most:
+            if batch and rows + count > most:
                 yield batch
-                batch = []
+                batch, rows = [], 0
             if count > most:
                 yield from ([Share(context, range(first, min(first + most, count)))] for first in range(0, count, most))
             else:
                 batch.append(Share(context, range(count)))
+                rows += count
         if batch:
             yield batch

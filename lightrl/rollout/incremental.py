@@ -106,14 +106,14 @@ class IncrementalModel:
         positions = read[:, None] + (new.cumsum(1) - 1).clamp(min=0)
         return self._logits(input_ids, {"attention_mask": self._mask, "position_ids": positions})
 
-    def take_out(self, row: int, length: int) -> KeptRow:
-        """A copy of what was read of one row of the batch.
+    def take_out(self, places: Sequence[int], lengths: Sequence[int]) -> list[KeptRow]:
+        """Copies of what was read of some rows of the batch.
 
         Args:
-            row: its number in the batch.
-            length: tokens of the row that count.
+            places: their numbers in the batch.
+            lengths: tokens of each that count.
         """
-        return take_out(self._cache, row, self._mask, length)
+        return take_out(self._cache, places, self._mask, lengths)
 
     def step(self, tokens: Tensor) -> Tensor:
         """`[n, V]` logits of the next tokens after `[n]` tokens, one per row."""

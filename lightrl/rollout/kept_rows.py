@@ -13,27 +13,43 @@ from lightrl.rollout.cache import GrowingLayer
 
 
 @dataclass(frozen=True)
+class KeptRows:
+    """Rows that have left a batch together."""
+
+    layers: list[tuple[Tensor, Tensor]]
+    """Per full-attention layer its keys and values, `[rows, heads, longest, width]` each, padded on the left."""
+
+
+@dataclass(frozen=True)
 class KeptRow:
     """One row between two turns of its episode."""
 
-    layers: list[tuple[Tensor, Tensor]]
-    """Per full-attention layer its keys and values, `[heads, length, width]` each, without padding."""
+    rows: KeptRows
+    """It and those that left with it."""
+    index: int
+    """Its number among them."""
     length: int
     """Tokens that were read."""
 
 
-def take_out(cache: Cache, row: int, mask: Tensor | None, length: int) -> KeptRow:
-    """Copy one row out of the cache.
+def take_out(cache: Cache, places: Sequence[int], mask: Tensor | None, lengths: Sequence[int]) -> list[KeptRow]:
+    """Copy rows out of the cache.
 
     Args:
         cache: of the batch.
-        row: its number in the batch.
+        places: their numbers in the batch; at least one.
         mask: `[n, positions]` bool, False where a row has padding or a gap; None: there is none.
-        length: its first tokens that count; what was fed after its end does not.
+        lengths: the first tokens of each that count; what was fed after its end does not.
     """
-    where = slice(length) if mask is None else mask[row].nonzero()[:length, 0]
-    layers = [layer for layer in cache.layers if isinstance(layer, GrowingLayer)]
-    return KeptRow([(layer.keys[row][:, where].clone(), layer.values[row][:, where].clone()) for layer in layers], length)
+    layers = _growing(cache)
+    states = layers[0].keys
+    at = torch.tensor(places, device=states.device)
+    read = torch.ones(len(places), states.shape[-2], dtype=torch.bool, device=states.device) if mask is None else mask[at]
+    counting = read & (read.cumsum(1) <= torch.tensor(lengths, device=states.device)[:, None])
+    # what counts comes last and in its order, so that gaps become padding on the left
+    order = counting.byte().argsort(dim=1, stable=True)[:, -max(lengths) :]
+    rows = KeptRows([(_taken(layer.keys, at, order), _taken(layer.values, at, order)) for layer in layers])
+    return [KeptRow(rows, index, length) for index, length in enumerate(lengths)]
 
 
 def put_back(cache: Cache, rows: Sequence[KeptRow]) -> Tensor:
@@ -48,17 +64,30 @@ def put_back(cache: Cache, rows: Sequence[KeptRow]) -> Tensor:
     """
     lengths = torch.tensor([row.length for row in rows])
     longest = int(lengths.max())
-    layers = [layer for layer in cache.layers if isinstance(layer, GrowingLayer)]
-    for number, layer in enumerate(layers):
-        layer.restore(
-            _stacked([row.layers[number][0] for row in rows], longest), _stacked([row.layers[number][1] for row in rows], longest)
-        )
+    together: dict[int, list[int]] = {}
+    for place, row in enumerate(rows):
+        together.setdefault(id(row.rows), []).append(place)
+    parts = [(rows[places[0]].rows, [rows[place].index for place in places], places) for places in together.values()]
+    for number, layer in enumerate(_growing(cache)):
+        keys, values = ([(part.layers[number][i], indices, places) for part, indices, places in parts] for i in (0, 1))
+        layer.restore(_stacked(keys, len(rows), longest), _stacked(values, len(rows), longest))
     return torch.arange(longest) >= longest - lengths[:, None]
 
 
-def _stacked(states: Sequence[Tensor], longest: int) -> Tensor:
-    heads, _, width = states[0].shape
-    out = states[0].new_zeros(len(states), heads, longest, width)
-    for i, state in enumerate(states):
-        out[i, :, longest - state.shape[1] :] = state
+def _growing(cache: Cache) -> list[GrowingLayer]:
+    return [layer for layer in cache.layers if isinstance(layer, GrowingLayer)]
+
+
+def _taken(states: Tensor, at: Tensor, order: Tensor) -> Tensor:
+    _, heads, _, width = states.shape
+    return states[at].gather(2, order[:, None, :, None].expand(-1, heads, -1, width))
+
+
+def _stacked(parts: Sequence[tuple[Tensor, list[int], list[int]]], n: int, longest: int) -> Tensor:
+    """`[n, heads, longest, width]` of states, the numbers of their rows that are wanted, and the places where they go."""
+    _, heads, _, width = parts[0][0].shape
+    out = parts[0][0].new_zeros(n, heads, longest, width)
+    for states, indices, places in parts:
+        length = min(states.shape[2], longest)
+        out[places, :, longest - length :] = states[indices, :, states.shape[2] - length :]
     return out

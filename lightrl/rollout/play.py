@@ -105,20 +105,22 @@ class Play:
                 self._take_turns(owner, [result for result in results if result.id in owner.asked])
 
     def _take_turns(self, part: _Slice, results: Sequence[Result]) -> None:
-        heard = []
+        heard: list[tuple[OpenEpisode, str]] = []
         for result in results:
             episode = part.asked.pop(result.id)
             opened = self._environment.max_turns > 1 and self._encoder.opens_turn(result.tokens)
-            episode.sample(result, self._text(result), opened)
+            text = self._text(result)
+            episode.sample(result, text, opened)
             if result.finish_reason == "length":
                 # nobody can answer half a turn
                 episode.end("length")
             else:
-                heard.append(episode)
+                # in some families the marks of a call are special tokens
+                heard.append((episode, self._text(result, special=True) if self._environment.tools else text))
         part.live = [episode for episode in part.live if episode.finish_reason is None]
         if heard:
-            texts = {result.id: self._text(result, special=bool(self._environment.tools)) for result in results}
-            part.pending.append((heard, self._host.reply([(episode.number, texts[episode.number]) for episode in heard])))
+            asked = self._host.reply([(episode.number, text) for episode, text in heard])
+            part.pending.append(([episode for episode, _ in heard], asked))
 
     def _take(self, episode: OpenEpisode, answer: EpisodeAnswer) -> None:
         if answer.error is not None:
@@ -195,7 +197,6 @@ class Play:
         # an EOS id that the tokenizer does not call special would show in the text
         closed = result.finish_reason == "stop" and result.tokens[-1] in self._closing
         ids = result.tokens[:-1] if closed else result.tokens
-        # in some families the marks of a call are special tokens
         return self._policy.tokenizer.decode(ids, skip_special_tokens=False) if special else self._policy.decode(ids)
 
     def _tell(self, episodes: Sequence[OpenEpisode]) -> None:

@@ -34,7 +34,7 @@ class StopStrings:
             return False
         visible.append(token)
         # the window is the cheap test; the whole text decides
-        return self._contains(visible[-self._window :]) and self._contains(visible)
+        return self._contains(visible[-self._window :]) and (len(visible) <= self._window or self._contains(visible))
 
     def _contains(self, ids: list[int]) -> bool:
         text = self._decode(ids)

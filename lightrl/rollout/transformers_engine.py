@@ -153,8 +153,7 @@ class TransformersEngine(RolloutEngine):
         ended: list[Result] = []
         for rows in decoding.run(logits, seeds, limits):
             wanted = [row for row in rows if requests[row.row].episode not in batch.forgotten]
-            for row in wanted:
-                self._keep(model, requests[row.row], row)
+            self._keep(model, [(requests[row.row], row) for row in wanted if requests[row.row].open])
             ended += [self._result(requests[row.row], row, read[row.row]) for row in wanted]
             # whoever goes on is answered while the others are decoded
             if any(requests[row.row].open for row in wanted):
@@ -173,10 +172,12 @@ class TransformersEngine(RolloutEngine):
         read = [len(alike[0].context) * (i == 0) for alike in contexts for i in range(len(alike))]
         return model.prefill([alike[0].context for alike in contexts], [len(alike) for alike in contexts]), read
 
-    def _keep(self, model: IncrementalModel, request: Request, row: DecodedRow) -> None:
-        if request.open and model.keeps_rows:
+    def _keep(self, model: IncrementalModel, rows: Sequence[tuple[Request, DecodedRow]]) -> None:
+        if rows and model.keeps_rows:
             # the last token was sampled and has not been read
-            self._kept[request.episode] = model.take_out(row.place, len(request.context) + len(row.tokens) - 1)
+            lengths = [len(request.context) + len(row.tokens) - 1 for request, row in rows]
+            kept = model.take_out([row.place for _, row in rows], lengths)
+            self._kept.update({request.episode: row for (request, _), row in zip(rows, kept, strict=True)})
 
     def _result(self, request: Request, row: DecodedRow, read: int) -> Result:
         versions = ((self._version, len(row.tokens)),)
