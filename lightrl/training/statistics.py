@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
-import torchmetrics
 from torch import Tensor
 
 from lightrl.types import Statistic, Statistics
 
-METRICS: dict[str, Callable[[], torchmetrics.Metric]] = {
-    "mean": torchmetrics.MeanMetric,
-    "sum": torchmetrics.SumMetric,
-    "max": torchmetrics.MaxMetric,
-    "min": torchmetrics.MinMetric,
-}
-NEUTRAL = {"mean": 0.0, "sum": 0.0, "max": -torch.inf, "min": torch.inf}
-"""Values by which a rank without any under a name changes nothing in the reduction."""
+JOIN: dict[str, Callable[[float, float], float]] = {"mean": operator.add, "sum": operator.add, "max": max, "min": min}
+"""Kinds of reduction, and how two values of one become one; the value of a mean is a sum until it is reduced."""
+Entry = tuple[str, float, float]
+"""Kind of reduction, value and count."""
 CORE = ""
 """The owner of statistics that no part reports."""
 
@@ -84,7 +80,7 @@ class StatisticsLedger(Reporting):
             kept: names whose single values are kept beside their reduction, on this rank only, each with what there is so far; for
                 histograms. None: none.
         """
-        self._entries: dict[str, tuple[str, Tensor, Tensor]] = {}
+        self._entries: dict[str, Entry] = {}
         self._owners: dict[str, str] = {}
         self.kept = {} if kept is None else kept
 
@@ -100,19 +96,18 @@ class StatisticsLedger(Reporting):
         kept = values[chosen]
         if name in self.kept:
             self.kept[name].append(kept.flatten().cpu())
-        weight = torch.tensor(float(kept.numel()), dtype=torch.float64)
         if kept.numel():
-            self._merge(name, reduce, {"max": kept.max, "min": kept.min}.get(reduce, kept.sum)().cpu(), weight)
+            value_of = {"max": kept.max, "min": kept.min}.get(reduce, kept.sum)
+            self._merge(name, reduce, value_of().item(), float(kept.numel()))
 
     def add_report(self, entries: Iterable[Reported]) -> None:
         """Add everything of a report, in its order."""
         for entry in entries:
             self.add(entry.name, entry.value, entry.mask, entry.reduce, entry.owner)
 
-    def local(self, name: str) -> tuple[Tensor, Tensor]:
-        """This rank's value and count under a name so far, float64 scalars (a mean's value is still a sum); 0 and 0 if there is none."""
-        zero = torch.zeros((), dtype=torch.float64)
-        return self._entries[name][1:] if name in self._entries else (zero, zero)
+    def local(self, name: str) -> tuple[float, float]:
+        """This rank's value and count under a name so far (a mean's value is still a sum); 0 and 0 if there is none."""
+        return self._entries[name][1:] if name in self._entries else (0.0, 0.0)
 
     def merge(self, other: StatisticsLedger) -> None:
         """Add everything that another ledger holds."""
@@ -120,27 +115,19 @@ class StatisticsLedger(Reporting):
             self._own(name, other._owners[name])
             self._merge(name, *entry)
 
-    def reduce(self, gather: Callable[[dict[str, str]], list[dict[str, str]]]) -> dict[str, float]:
-        """Every number over all ranks; the ledger is empty afterwards.
+    def reduce(self, gather: Callable[[dict[str, Entry]], list[dict[str, Entry]]]) -> dict[str, float]:
+        """Every number over all ranks, by name; the ledger is empty afterwards.
 
         Args:
-            gather: gives what every rank passed to it; used to agree on the names.
+            gather: gives what every rank passed to it, in the order of ranks.
         """
-        kinds = {name: kind for mine in gather({n: e[0] for n, e in self._entries.items()}) for name, kind in mine.items()}
-        reduced = {}
-        for name in sorted(kinds):
-            metric = METRICS[kinds[name]]()
-            metric.set_dtype(torch.float64)
-            nothing = (kinds[name], torch.tensor(NEUTRAL[kinds[name]], dtype=torch.float64), torch.zeros((), dtype=torch.float64))
-            _, value, weight = self._entries.get(name, nothing)
-            if kinds[name] == "mean":
-                metric.update(value / weight.clamp(min=1), weight)
-            else:
-                metric.update(value)
-            reduced[name] = float(metric.compute())
-        self._entries.clear()
+        everyone = StatisticsLedger()
+        for entries in gather(self._entries):
+            for name, entry in entries.items():
+                everyone._merge(name, *entry)
+        self._entries = {}
         self._owners.clear()
-        return reduced
+        return {name: value / count if reduce == "mean" else value for name, (reduce, value, count) in sorted(everyone._entries.items())}
 
     def _own(self, name: str, owner: str) -> None:
         before = self._owners.setdefault(name, owner)
@@ -151,12 +138,11 @@ class StatisticsLedger(Reporting):
                 f"such as {part.lower()}/{name.rpartition('/')[2]}"
             )
 
-    def _merge(self, name: str, reduce: str, value: Tensor, weight: Tensor) -> None:
+    def _merge(self, name: str, reduce: str, value: float, count: float) -> None:
         if name not in self._entries:
-            self._entries[name] = (reduce, value, weight)
+            self._entries[name] = (reduce, value, count)
             return
-        kind, before, count = self._entries[name]
+        kind, before, counted = self._entries[name]
         if kind != reduce:
             raise ValueError(f"statistic {name!r} is reduced by {kind} in one place and by {reduce} in another")
-        joined = {"max": torch.maximum, "min": torch.minimum}.get(reduce, torch.add)(before, value)
-        self._entries[name] = (reduce, joined, count + weight)
+        self._entries[name] = (kind, JOIN[kind](before, value), counted + count)

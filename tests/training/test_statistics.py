@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from lightrl.training.statistics import StatisticsLedger
+from lightrl.training.statistics import Entry, StatisticsLedger
 from lightrl.types import Statistic
 
 
@@ -43,12 +43,17 @@ def test_one_name_has_one_reduction() -> None:
         ledger.add("x", 1.0, reduce="max")
 
 
-def test_a_name_that_only_another_rank_has_is_not_a_hang() -> None:
-    ledger = StatisticsLedger()
-    ledger.add("mine", 1.0)
-    reduced = ledger.reduce(lambda value: [value, {"theirs": "mean"}])
-    assert reduced["mine"] == 1.0
-    assert "theirs" in reduced
+def test_ranks_are_added_up_value_by_value_and_may_have_names_of_their_own() -> None:
+    ranks = [StatisticsLedger(), StatisticsLedger()]
+    for ledger, values in zip(ranks, ([1.0, 2.0], [9.0]), strict=True):
+        for kind in ("mean", "sum", "max", "min"):
+            ledger.add(kind, torch.tensor(values), reduce=kind)
+    ranks[0].add("mine", 1.0)
+    ranks[1].add("theirs", 5.0)
+    theirs: list[dict[str, Entry]] = []
+    ranks[1].reduce(lambda mine: theirs.append(mine) or [mine])
+    reduced = ranks[0].reduce(lambda mine: [mine, *theirs])
+    assert reduced == {"mean": 4.0, "sum": 12.0, "max": 9.0, "min": 1.0, "mine": 1.0, "theirs": 5.0}
 
 
 def test_a_part_does_not_report_under_a_name_of_the_core() -> None:

@@ -23,5 +23,5 @@ class EarlyStop:
         """Whether the policy has moved too far, by the statistics of this rank's micro-batches."""
         if self.stop_kl is None:
             return False
-        kl, tokens = self.adapter.total(torch.stack(step.local("approx_kl"))).tolist()
+        kl, tokens = self.adapter.total(torch.tensor(step.local("approx_kl"), dtype=torch.float64)).tolist()
         return bool(kl > 1.5 * self.stop_kl * tokens)

@@ -39,7 +39,7 @@ class FirstPassCheck:
             dtype: that the policy's layers compute in.
         """
         deviation, count = step.local("ratio/max_deviation")
-        if fresh and float(count):
+        if fresh and count:
             ledger.add("ratio/first_pass_deviation", deviation, reduce="max")
         if fresh and not self._seen and comparable:
             warn_of_deviation(step, dtype)
@@ -53,10 +53,11 @@ def warn_of_deviation(step: StatisticsLedger, dtype: torch.dtype) -> None:
         step: what the first optimizer step reported.
         dtype: that the policy's layers compute in.
     """
-    deviation, count = (float(x) for x in step.local("ratio/max_deviation"))
+    deviation, count = step.local("ratio/max_deviation")
     limit = tolerance(dtype)
     if count and deviation > limit:
-        mean = float(step.local("ratio/mean")[0]) / max(float(step.local("ratio/mean")[1]), 1.0)
+        ratios, tokens = step.local("ratio/mean")
+        mean = ratios / max(tokens, 1.0)
         warnings.warn(
             f"the engine's log-probs are not the trainer's: on the first pass, with unchanged weights, the importance ratio should be 1, "
             f"but it deviates by up to {deviation:.3g} (mean ratio {mean:.6f}, tolerance {limit:g} for {dtype}). Every clip and every "
