@@ -1,4 +1,4 @@
-"""A conversation in one line: who wrote what."""
+"""A conversation as a text to be looked at: who wrote what."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def has_turns(rollout: Rollout) -> bool:
 
 
 def markdown(rollout: Rollout, row: int, author: str, limit: int = 2000) -> str:
-    """The conversation for a Markdown table, the policy's name in bold.
+    """The conversation for a cell of a Markdown table, a message in each line, the policy's name in bold.
 
     Args:
         rollout: N rows.
@@ -48,7 +48,7 @@ def markdown(rollout: Rollout, row: int, author: str, limit: int = 2000) -> str:
         author: the name of the environment.
         limit: characters of a message that are shown.
     """
-    return " ".join(f"{f'**{name}**' if name == POLICY else name} {code(text, limit)}" for name, text in turns_of(rollout, row, author))
+    return "<br>".join(f"{f'**{name}**' if name == POLICY else name} {code(text, limit)}" for name, text in turns_of(rollout, row, author))
 
 
 def lines(rollout: Rollout, row: int, author: str, limit: int = 200) -> str:
