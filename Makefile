@@ -16,7 +16,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast thorough check format wheels docs site demo calculator guess learn alarms preferences parity killtest counts clean
+.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn alarms preferences parity killtest counts clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -70,6 +70,9 @@ calculator: $(STAMP)  ## train a small policy that cannot add to call a calculat
 
 guess: $(STAMP)  ## train a small policy that guesses at random to search (SEED=0)
 	$(BIN)/python benchmarks/guess.py --seed $(SEED)
+
+blackjack: $(STAMP)  ## train a small policy that plays Blackjack at random, beside the best play (SEED=0)
+	$(BIN)/python benchmarks/blackjack.py --seed $(SEED)
 
 learn: $(STAMP)  ## train every online algorithm to sort digits (LEARN="--only grpo --seeds 0")
 	$(BIN)/python benchmarks/learn.py $(LEARN)

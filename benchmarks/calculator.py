@@ -13,11 +13,11 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from demo_run import latest, lightrl, logged_to, scalars, seeded, write_summary
 
 HERE = Path(__file__).resolve().parent
 CONFIG = HERE.parent / "configs" / "grpo_calculator.yaml"
@@ -37,9 +37,8 @@ def main() -> None:
     started = time.perf_counter()
     sft, grpo = arguments.out / "sft", arguments.out / "grpo"
     warm_start(arguments.seed, arguments.out, sft)
-    seed = ["--seed_everything", arguments.seed, "--data.seed", arguments.seed]
     lightrl(
-        "fit", "--config", CONFIG, *seed, *logged_to(grpo), "--model.policy.path", latest(sft) / "policy",
+        "fit", "--config", CONFIG, *seeded(arguments.seed), *logged_to(grpo), "--model.policy.path", latest(sft) / "policy",
         "--model.engine.seed", arguments.seed, "--model.seed", arguments.seed,
     )  # fmt: skip
     report(arguments.seed, arguments.out, latest(grpo), time.perf_counter() - started)
@@ -51,7 +50,7 @@ def warm_start(seed: int, out: Path, sft: Path) -> None:
     file = out / "warm_start.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows(random.Random(seed))))
     lightrl(
-        "fit", "--config", HERE / "calculator_warm_start.yaml", "--seed_everything", seed, "--data.seed", seed, *logged_to(sft),
+        "fit", "--config", HERE / "calculator_warm_start.yaml", *seeded(seed), *logged_to(sft),
         "--model.policy.seed", seed, "--data.train.path", file,
     )  # fmt: skip
 
@@ -99,38 +98,8 @@ def report(seed: int, out: Path, run: Path, seconds: float) -> None:
         "rollouts": len(calls),
         "train_seconds": round(seconds, 1),
     }
-    (out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
-    print(json.dumps(summary, indent=2))
+    write_summary(out, summary)
     print("accuracy: 1024 held-out prompts, sampled at temperature 1; calls: in a rollout of 256 episodes")
-
-
-def lightrl(*arguments: object) -> None:
-    """Run the command line, and stop with its status if it fails."""
-    command = [sys.executable, "-m", "lightrl", *map(str, arguments)]
-    print("$ lightrl " + " ".join(command[3:]), flush=True)
-    status = subprocess.run(command, check=False).returncode
-    if status:
-        sys.exit(status)
-
-
-def logged_to(folder: Path) -> list[object]:
-    """Options that put the log of a run into a folder."""
-    logger = "lightning.pytorch.loggers.TensorBoardLogger"
-    return ["--trainer.logger", logger, "--trainer.logger.save_dir", folder.parent, "--trainer.logger.name", folder.name]
-
-
-def latest(folder: Path) -> Path:
-    """The newest version of a run."""
-    return max(folder.glob("version_*"), key=lambda version: int(version.name.split("_")[1]))
-
-
-def scalars(run: Path, tag: str) -> list[float]:
-    """A scalar's values from a TensorBoard log."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    events = EventAccumulator(str(run), size_guidance={"scalars": 0})
-    events.Reload()
-    return [event.value for event in events.Scalars(tag)]
 
 
 if __name__ == "__main__":

@@ -12,28 +12,25 @@ temperature 1. Binary search needs 3.7 guesses.
 from __future__ import annotations
 
 import argparse
-import json
 import random
-import resource
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
+from demo_run import cpu_seconds, latest, lightrl, logged_to, seeded, write_summary
+from games import episodes, played, warm_start
 from lightrl_gym import TextArena
-from random_policy import write_policy
 
-from lightrl import PretrainedPolicy, Prompt, TransformersEngine
-from lightrl.testing.sampling import rollouts_with
+from lightrl import Prompt
 
-HERE = Path(__file__).resolve().parent
-CONFIG = HERE.parent / "configs" / "grpo_guess.yaml"
+CONFIG = Path(__file__).resolve().parent.parent / "configs" / "grpo_guess.yaml"
 GAME, OPENING = "GuessTheNumber-v0-raw", "1-20?"
 NUMBERS = 20
-GAMES = 4000
+GAMES = 20_000
 """Games of the warm start."""
-FRESH = 0.25
+STEPS = 4800
+"""Optimizer steps of the warm start."""
+FRESH = 0.4
 """Probability that a random guess which repeats an earlier one is drawn again; it makes repeated numbers rarer, and uses no hint."""
 EACH = 100
 """Games of the evaluation with each secret."""
@@ -66,41 +63,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/guess"), help="folder for logs, policies and the summary")
     arguments = parser.parse_args()
     seed, out = arguments.seed, arguments.out
-    sft, grpo = out / "sft", out / "grpo"
     before = cpu_seconds()
-    warm_start(seed, out, sft)
+    games = played(TextArena(GAME, opening=OPENING, chat=False), random_guess, GAMES, random.Random(seed))
+    start = warm_start(out, games, r"\[\d+\]", STEPS, seed)
     lightrl(
-        "fit", "--config", CONFIG, "--seed_everything", seed, "--data.seed", seed, *logged_to(grpo), "--model.seed", seed,
-        "--model.policy.path", latest(sft) / "policy", "--model.engine.seed", seed,
+        "fit", "--config", CONFIG, *seeded(seed), *logged_to(out / "grpo"), "--model.seed", seed, "--model.policy.path", start,
+        "--model.engine.seed", seed,
     )  # fmt: skip
     seconds = cpu_seconds() - before
-    report(seed, out, evaluate(latest(sft) / "policy", seed), evaluate(latest(grpo) / "policy", seed), seconds)
-
-
-def warm_start(seed: int, out: Path, sft: Path) -> None:
-    """Play at random, and train the policy that GRPO starts from on it."""
-    out.mkdir(parents=True, exist_ok=True)
-    games = random_games(random.Random(seed))
-    (out / "games.jsonl").write_text("".join(json.dumps({"game": game}) + "\n" for game in games))
-    write_policy(out / "blank", games, r"\[\d+\]", seed)
-    lightrl(
-        "fit", "--config", HERE / "guess_warm_start.yaml", "--seed_everything", seed, "--data.seed", seed, *logged_to(sft),
-        "--model.policy.path", out / "blank", "--data.train.path", out / "games.jsonl",
-    )  # fmt: skip
-
-
-def random_games(draw: random.Random) -> list[str]:
-    """Texts of games that were played without regard to the hints."""
-    game = TextArena(GAME, opening=OPENING, chat=False)
-    games = []
-    for number in range(GAMES):
-        text, over = str(game.begin(Prompt(id=str(number), text=""), draw.randrange(2**31))), False
-        while not over:
-            guess = random_guess(draw, text)
-            reply = game.reply(guess)
-            text, over = f"{text}{guess}{reply.said}", reply.done
-        games.append(text)
-    return games
+    report(seed, out, evaluate(start, seed), evaluate(latest(out / "grpo") / "policy", seed), seconds)
 
 
 def random_guess(draw: random.Random, text: str) -> str:
@@ -114,14 +85,9 @@ def random_guess(draw: random.Random, text: str) -> str:
 
 def evaluate(policy: Path, seed: int) -> Scores:
     """Play games that no training has seen, `EACH` with each secret."""
-    rollouts = rollouts_with(
-        PretrainedPolicy(str(policy)).build(),
-        TransformersEngine(max_new_tokens=8, stop=["]"], seed=seed),
-        ChosenSecret(GAME, opening=OPENING, chat=False),
-    )
-    episodes = rollouts.rollout([Prompt(id=str(chosen), text="") for chosen in seeds_of_secrets()], 1).episodes
+    found = episodes(policy, ChosenSecret(GAME, opening=OPENING, chat=False), ["]"], [str(chosen) for chosen in seeds_of_secrets()], seed)
     count = NUMBERS * EACH
-    return Scores(sum(episode.turns for episode in episodes) / count, sum(bool(episode.state.get("won")) for episode in episodes) / count)
+    return Scores(sum(episode.turns for episode in found) / count, sum(bool(episode.state.get("won")) for episode in found) / count)
 
 
 def seeds_of_secrets() -> list[int]:
@@ -152,35 +118,8 @@ def report(seed: int, out: Path, start: Scores, final: Scores, seconds: float) -
         "binary_search": BOUND,
         "train_seconds": round(seconds, 1),
     }
-    (out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
-    print(json.dumps(summary, indent=2))
+    write_summary(out, summary)
     print(f"means of {NUMBERS * EACH} games at temperature 1, {EACH} of each secret; seconds of processor time, warm start included")
-
-
-def cpu_seconds() -> float:
-    """Processor time of this process and of those that have ended."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in used)
-
-
-def lightrl(*arguments: object) -> None:
-    """Run the command line, and stop with its status if it fails."""
-    command = [sys.executable, "-m", "lightrl", *map(str, arguments)]
-    print("$ lightrl " + " ".join(command[3:]), flush=True)
-    status = subprocess.run(command, check=False).returncode
-    if status:
-        sys.exit(status)
-
-
-def logged_to(folder: Path) -> list[object]:
-    """Options that put the log of a run into a folder."""
-    logger = "lightning.pytorch.loggers.TensorBoardLogger"
-    return ["--trainer.logger", logger, "--trainer.logger.save_dir", folder.parent, "--trainer.logger.name", folder.name]
-
-
-def latest(folder: Path) -> Path:
-    """The newest version of a run."""
-    return max(folder.glob("version_*"), key=lambda version: int(version.name.split("_")[1]))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,64 @@
+"""Games of several turns: a policy that has learnt games which were played at random, and episodes to evaluate it on."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from demo_run import latest, lightrl, logged_to, seeded
+from random_policy import write_policy
+
+from lightrl import Environment, PretrainedPolicy, Prompt, TransformersEngine
+from lightrl.episode import Episode
+from lightrl.testing.sampling import rollouts_with
+
+WARM_START = Path(__file__).resolve().parent / "game_warm_start.yaml"
+
+
+def warm_start(out: Path, games: Sequence[str], apart: str, steps: int, seed: int) -> Path:
+    """Train a policy of random weights on whole games, what the game says among them, and return its folder.
+
+    Args:
+        out: folder for the games, the policies and the log.
+        games: texts.
+        apart: a regular expression of what is a token by itself.
+        steps: of the optimizer.
+        seed: of weights and order.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "games.jsonl").write_text("".join(json.dumps({"game": game}) + "\n" for game in games))
+    write_policy(out / "blank", games, apart, seed)
+    lightrl(
+        "fit", "--config", WARM_START, *seeded(seed), *logged_to(out / "sft"), "--model.policy.path", out / "blank",
+        "--data.train.path", out / "games.jsonl", "--trainer.max_steps", steps, "--model.lr_scheduler.total_steps", steps,
+    )  # fmt: skip
+    return latest(out / "sft") / "policy"
+
+
+def played(game: Environment, choose: Callable[[random.Random, str], str], number: int, draw: random.Random) -> list[str]:
+    """Texts of whole games.
+
+    Args:
+        game: answers each turn at once, and begins with a text.
+        choose: the next turn, given the text so far.
+        number: of games.
+        draw: random numbers of games and turns.
+    """
+    texts = []
+    for index in range(number):
+        text, over = str(game.begin(Prompt(id=str(index), text=""), draw.randrange(2**31))), False
+        while not over:
+            turn = choose(draw, text)
+            reply = game.reply(turn)
+            text, over = f"{text}{turn}{reply.said}", reply.done
+        texts.append(text)
+    return texts
+
+
+def episodes(policy: Path, game: Environment, stop: Sequence[str], ids: Sequence[str], seed: int) -> Sequence[Episode]:
+    """Games of a policy at temperature 1, one for each id."""
+    engine = TransformersEngine(max_new_tokens=8, stop=list(stop), seed=seed)
+    rollouts = rollouts_with(PretrainedPolicy(str(policy)).build(), engine, game)
+    return rollouts.rollout([Prompt(id=chosen, text="") for chosen in ids], 1).episodes
