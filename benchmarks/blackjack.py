@@ -99,12 +99,18 @@ def game() -> Blackjack:
 def evaluate(policy: Path, seed: int) -> Scores:
     """Play hands that no training has seen."""
     found = episodes(policy, game(), [HIT, STAND], [f"evaluation {number}" for number in range(EVALUATED)], seed)
-    rewards = [sum(reward or 0.0 for reward in episode.rewards) for episode in found]
+    rewards = [reward_of(episode) for episode in found]
     mean = sum(rewards) / len(rewards)
     variance = sum((reward - mean) ** 2 for reward in rewards) / (len(rewards) - 1)
     moves = [move for episode in found for move in moves_of(episode)]
     best = best_values()
     return Scores(mean, (variance / len(rewards)) ** 0.5, sum(best[hand][1] == word for hand, word in moves) / len(moves))
+
+
+def reward_of(episode: Episode) -> float:
+    """Of a hand; one that is not played to its end counts as lost."""
+    last = episode.rewards[-1]
+    return -1.0 if last is None else last
 
 
 def moves_of(episode: Episode) -> Sequence[tuple[Hand, str]]:
