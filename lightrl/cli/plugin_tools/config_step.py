@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ TRAINER = {
     "logger": False,
     "callbacks": [],
 }
-POLICY = {"class_path": "TinyPolicy", "init_args": {"hidden": 16, "layers": 1}}
+# environments of the config say more than digits
+CHARACTERS = string.ascii_letters + string.digits + string.punctuation + " "
+POLICY = {"class_path": "TinyPolicy", "init_args": {"hidden": 16, "layers": 1, "alphabet": CHARACTERS}}
 ENGINE = {"class_path": "TransformersEngine", "init_args": {"max_new_tokens": 4}}
 REWARD = {"class_path": "Function", "init_args": {"path": "lightrl.testing.toy.parity", "runs": "inline"}}
 FILES = frozenset({"DatasetPrompts", "JsonLines", "Parquet"})
