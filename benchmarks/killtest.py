@@ -125,13 +125,14 @@ class Runs:
             pid = (launched if self.case.startswith("deep") else forked)(words, said, self.folder, log.fileno())
         return ended(pid, lambda: clock and first.exists(), kill["event"] / 200 if kill else 0.0)
 
-    def seen(self, name: str) -> dict[int, list[dict[str, Any]]]:
-        """The witness of each rank about each finished rollout."""
-        found: dict[int, list[dict[str, Any]]] = {}
+    def seen(self, name: str) -> dict[int, dict[int, dict[str, Any]]]:
+        """The witness of each rank about each finished rollout; a rank that was killed first may have none of the last."""
+        found: dict[int, dict[int, dict[str, Any]]] = {}
         for file in sorted(self.folder.glob(f"{name}.rank*.jsonl")):
+            rank = int(file.stem.rpartition("rank")[2])
             for line in file.read_text().splitlines():
                 rollout = json.loads(line)
-                found.setdefault(rollout.pop("rollout"), []).append(rollout)
+                found.setdefault(rollout.pop("rollout"), {})[rank] = rollout
         return found
 
     def weights(self, name: str) -> dict[str, torch.Tensor]:
@@ -230,14 +231,15 @@ def span(seen: dict[int, Any]) -> str:
     return f"{min(seen)}-{max(seen)}" if seen else "none"
 
 
-def differences(runs: Runs, whole: dict[int, list[dict[str, Any]]], tolerance: float) -> Callable[[str], list[str]]:
+def differences(runs: Runs, whole: dict[int, dict[int, dict[str, Any]]], tolerance: float) -> Callable[[str], list[str]]:
     """The checks of each attempt: everything that is not as in the uninterrupted run."""
 
     def differs(name: str) -> list[str]:
         return [
             f"rollout {rollout}, rank {rank}: {key} was {mine.get(key)} and in the uninterrupted run {theirs.get(key)}"
             for rollout, ranks in runs.seen(name).items()
-            for rank, (mine, theirs) in enumerate(zip(ranks, whole[rollout], strict=False))
+            for rank, mine in ranks.items()
+            for theirs in [whole[rollout][rank]]
             for key in sorted({*mine, *theirs})
             if not alike(mine.get(key), theirs.get(key), tolerance)
         ]
