@@ -9,6 +9,7 @@ from typing import Any
 from lightrl.config.choice import Choice
 from lightrl.config.resolve import Resolved, resolve
 from lightrl.config.settings import Setting, read_words
+from lightrl.parts.environment import SingleTurn
 from lightrl.parts.value_model import ValueModel
 from lightrl.registry.classes import registry
 
@@ -21,9 +22,9 @@ TRAINER = {
     "logger": False,
     "callbacks": [],
 }
-# environments of the config say more than digits
+POLICY: dict[str, Any] = {"class_path": "TinyPolicy", "init_args": {"hidden": 16, "layers": 1}}
 CHARACTERS = string.ascii_letters + string.digits + string.punctuation + " "
-POLICY = {"class_path": "TinyPolicy", "init_args": {"hidden": 16, "layers": 1, "alphabet": CHARACTERS}}
+"""Of policies whose environment says more than digits."""
 ENGINE = {"class_path": "TransformersEngine", "init_args": {"max_new_tokens": 4}}
 REWARD = {"class_path": "Function", "init_args": {"path": "lightrl.testing.toy.parity", "runs": "inline"}}
 FILES = frozenset({"DatasetPrompts", "JsonLines", "Parquet"})
@@ -66,7 +67,7 @@ def _smallest(resolved: Resolved, kept: set[type[Any]]) -> dict[str, Any]:
     small: dict[str, Any] = _length(model) if online else {}
     small |= {
         name: tiny
-        for name, tiny in (("policy", POLICY), ("engine", ENGINE))
+        for name, tiny in (("policy", _policy(model)), ("engine", ENGINE))
         if name in model.takes and (value := model.value(name)) is not None and value.cls not in kept
     }
     rewards = model.value("rewards") if "rewards" in model.takes else None
@@ -82,6 +83,11 @@ def _smallest(resolved: Resolved, kept: set[type[Any]]) -> dict[str, Any]:
         data["train"] = fewer
     lasts = {"rollouts": 1, "trainer": TRAINER} if online else {"trainer": {**TRAINER, "max_steps": 1}}
     return {**lasts, "model": small, "data": data}
+
+
+def _policy(model: Choice) -> dict[str, Any]:
+    told = "environment" in model.takes and model.value("environment").cls is not SingleTurn
+    return {**POLICY, "init_args": {**POLICY["init_args"], "alphabet": CHARACTERS}} if told else POLICY
 
 
 def _fewer_examples(source: Choice, kept: set[type[Any]]) -> dict[str, Any]:
