@@ -50,6 +50,8 @@ class Policy(nn.Module):
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
         self._scale: float = getattr(config, "logit_scale", None) or 1 / (getattr(config, "logits_scaling", None) or 1.0)
         self._chunked = self._head_is_linear()
+        # found now: FSDP2 cuts gathered weights up again when somebody asks for a state dict
+        self._persistent = frozenset(name for name, _ in model.named_buffers()) & model.state_dict().keys()
 
     @property
     def max_positions(self) -> int | None:
@@ -141,8 +143,7 @@ class Policy(nn.Module):
         Adapters are added to the weights that they adapt, which must be whole for that.
         """
         yield from self.model.named_parameters()
-        kept = self.model.state_dict(keep_vars=True).keys()
-        yield from ((name, buffer) for name, buffer in self.model.named_buffers() if name in kept)
+        yield from ((name, buffer) for name, buffer in self.model.named_buffers() if name in self._persistent)
 
     def _from_full_logits(
         self, input_ids: Tensor, mask: Tensor, temperature: float, entropy: bool, critic: nn.Module | None, **places: Tensor
