@@ -140,6 +140,10 @@ class Policy(nn.Module):
 
         Adapters are added to the weights that they adapt, which must be whole for that.
         """
+        yield from self.own_tensors()
+
+    def own_tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Parameters and persistent buffers by their names in the model, adapters apart; what is tied comes once."""
         yield from self.model.named_parameters()
         kept = self.model.state_dict(keep_vars=True).keys()
         yield from ((name, buffer) for name, buffer in self.model.named_buffers() if name in kept)

@@ -15,7 +15,9 @@ ENDS = frozenset({1})
 def first_turns(draw: st.DrawFn) -> list[Request]:
     """Groups of requests that share a context, drawn in one of two ways."""
     requests = list[Request]()
-    for length, count, sampling in draw(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 4), st.sampled_from([Sampling(), Sampling(9)])))):
+    for length, count, sampling in draw(
+        st.lists(st.tuples(st.integers(1, 5), st.integers(1, 4), st.sampled_from([Sampling(), Sampling(9)])))
+    ):
         context = list(range(length))
         for _ in range(count):
             number = len(requests)
@@ -37,7 +39,7 @@ def next_turn(request: Request) -> Request:
 @given(first_turns(), st.one_of(st.none(), st.integers(1, 5)))
 def test_every_request_is_in_one_slice_with_others_of_its_settings(requests: list[Request], most: int | None) -> None:
     slices = Slices(most).cut(requests)
-    assert sorted(sum(ids(slices), [])) == list(range(len(requests)))
+    assert sorted(number for part in ids(slices) for number in part) == list(range(len(requests)))
     assert all(len(part.requests) <= (most or len(requests)) for part in slices)
     assert all(len({request.sampling for request in part.requests}) == 1 for part in slices)
     assert len({part.number for part in slices}) == len(slices)
