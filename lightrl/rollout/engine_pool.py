@@ -39,8 +39,9 @@ class EnginePool:
             devices: of the workers, in turn; none: that of the trainer.
         """
         self._name, self._workers, self._timeout_s, self._max_replacements = type(engine).__name__, workers, timeout_s, max_replacements
-        self._threads, self._devices = threads, devices
-        self._source = WorkerSource(WorkerProgram(EngineServant(engine), engine, "engine", "name it as model.engine itself", 0, MODULES))
+        self._threads, self._devices, self._start_s = threads, devices, max(timeout_s, LOAD_S)
+        inline = "name it as model.engine itself"
+        self._source = WorkerSource(WorkerProgram(EngineServant(engine), engine, "engine", inline, 0, MODULES, self._start_s))
         self._block: WeightBlock | None = None
         self._policy: SampledPolicy | None = None
         self._outlines: list[Outline] = []
@@ -163,7 +164,7 @@ class EnginePool:
     def _wait(self, number: int, process: EngineProcess, built: bool) -> None:
         try:
             # to build the model is no call
-            process.updated(self._timeout_s if built else max(self._timeout_s, LOAD_S))
+            process.updated(self._timeout_s if built else self._start_s)
         except FailedEngineError as failed:
             raise self._failure(number, failed) from None
 

@@ -34,7 +34,8 @@ class ProcessEngine(RolloutEngine):
         Args:
             engine: that each worker has a copy of; with several workers it needs a `max_rows`.
             workers: processes, on every rank.
-            timeout_s: seconds in which a worker must take new weights, and give the next result.
+            timeout_s: seconds in which a worker must take new weights, and give the next result. It has as long to start, and 300 at
+                least.
             max_replacements: workers that may be replaced; when one more falls, the run ends.
             threads: of each worker on the CPU; null: as many as the trainer has, so that numbers are rounded as there.
             devices: of the workers of a rank, in turn, such as `cuda:1`; null: that of the rank.

@@ -28,6 +28,8 @@ class WorkerProgram:
     """Megabytes that a worker may take beyond what it has at its start; 0: no limit."""
     modules: Sequence[str] = ()
     """Modules that a worker must be able to import beside those of the classes that are pickled."""
+    load_s: float | None = None
+    """Seconds that loading may take; None: `worker_process.LOAD_S`."""
 
     @property
     def name(self) -> str:

@@ -22,7 +22,7 @@ from lightrl.workers.program import WorkerProgram
 PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from lightrl.workers.fork_server import serve; serve(int(sys.argv[1]))"
 READ = 1 << 16
 LOAD_S = 300.0
-"""Seconds that a part may take to load: some bring a library, or a model."""
+"""Seconds that a part may take to load, if its program does not say: some bring a library, or a model."""
 PATIENCE = 5.0
 """Seconds that the process may take to end itself before it is killed."""
 
@@ -88,8 +88,9 @@ class ForkServer:
     def _wait_until_loaded(self) -> None:
         if self._loaded:
             return
+        limit = LOAD_S if self._program.load_s is None else self._program.load_s
         try:
-            trouble = self._control.recv_bytes().decode() if self._control.poll(LOAD_S) else f"not done after {LOAD_S:g} s"
+            trouble = self._control.recv_bytes().decode() if self._control.poll(limit) else f"not done after {limit:g} s"
         except (EOFError, OSError):
             trouble = f"the process ended while it loaded the {self._program.noun}"
         if trouble:
