@@ -11,7 +11,7 @@ from multiprocessing.reduction import recv_handle
 
 import torch
 
-from lightrl.parts.engine import RolloutEngine
+from lightrl.parts.engine import Result, RolloutEngine
 from lightrl.policy.policy import Policy
 from lightrl.policy.weights import TrainerWeights
 from lightrl.rollout.engine_messages import Ask, End, Failed, Forget, Found, Outline, ToWorker, Update, Updated
@@ -113,6 +113,14 @@ class EngineWorker:
         for result in results:
             del self._under_way[result.id]
         self._connection.send(Found(results))
+        if not self._under_way:
+            # an engine may clear away its last batch when it is asked for more
+            self._refuse(self._engine.results())
+
+    def _refuse(self, results: list[Result]) -> None:
+        if results:
+            name = type(self._engine).__name__
+            raise RuntimeError(f"{name} has results of requests {[result.id for result in results]}, which are not under way")
 
     def _known(self) -> tuple[Outline, MappedWeights]:
         if self._outline is None or self._block is None:

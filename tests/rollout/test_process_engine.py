@@ -33,7 +33,7 @@ from lightrl import (
 )
 from lightrl.policy.weights import TrainerWeights
 from lightrl.testing import quiet_trainer, rollouts_with
-from lightrl.testing.checks.continuations import peaked_policy, request
+from lightrl.testing.checks.continuations import answers, peaked_policy, request
 
 sys.path.insert(0, str(Path(__file__).parent))
 from hosted_engines import Counting, Obedient
@@ -148,6 +148,15 @@ def test_two_updates_on_end_leave_the_last_weights(hosted: ProcessEngine) -> Non
     rollouts.update_weights(TrainerWeights(other), 1)
     expected = rollouts_with(other, TransformersEngine(12, max_rows=4), version=1)
     expect_equal(rollouts.rollout(PROMPTS, 3), expected.rollout(PROMPTS, 3))
+
+
+def test_an_update_may_follow_the_last_result_at_once(hosted: ProcessEngine) -> None:
+    # nobody has said that the episodes are over
+    asked = [request(number, further=True) for number in range(5)]
+    for version in (1, 2):
+        hosted.update_weights(TrainerWeights(POLICY), version)
+        found = answers(hosted, asked)
+        assert {result.versions for result in found.values()} == {((version, len(result.tokens)),) for result in found.values()}
 
 
 def test_other_tensors_than_at_first_are_refused(hosted: ProcessEngine) -> None:
