@@ -70,6 +70,7 @@ _HOME = {
     "lightrl.policy.encoding": ["EncodedCompletion"],
     "lightrl.policy.policy": ["Policy"],
     "lightrl.policy.source": ["PretrainedPolicy", "TinyPolicy"],
+    "lightrl.rollout.process_engine": ["ProcessEngine"],
     "lightrl.rollout.transformers_engine": ["TransformersEngine"],
     "lightrl.data.comparisons": ["SortedPairs"],
     "lightrl.data.files": ["DatasetPrompts", "JsonLines", "Parquet"],

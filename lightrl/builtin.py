@@ -34,6 +34,7 @@ from lightrl.parts.turn_advantage import TurnGAE, TurnNormalized, TurnReturn
 from lightrl.parts.value_model import ValueModel
 from lightrl.policy.lora import LoraPolicy, PeftPolicy, SavedAdapters
 from lightrl.policy.source import PretrainedPolicy, TinyPolicy
+from lightrl.rollout.process_engine import ProcessEngine
 from lightrl.rollout.transformers_engine import TransformersEngine
 
 
@@ -114,7 +115,7 @@ def lightrl_objectives() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_engines() -> list[type[Any]]:
-    return [TransformersEngine]
+    return [ProcessEngine, TransformersEngine]
 
 
 @hookimpl

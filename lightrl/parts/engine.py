@@ -51,6 +51,13 @@ class PolicyWeights(Protocol):
         Collective: every rank goes through all of them.
         """
 
+    def own_tensors(self, trained: bool) -> Iterator[tuple[str, Tensor]]:
+        """Tensors by their names in the trainer's own modules, as `tensors` otherwise: adapters stand beside the weights that they adapt.
+
+        Args:
+            trained: those that learn, and buffers; False: all.
+        """
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -134,8 +141,13 @@ class RolloutEngine(Part):
     """Of the random numbers of all requests."""
     exact_logprobs: bool = False
     """Log-probs of results are those of the trainer's own forward: they may serve as old log-probs."""
+    logprob_tolerance: float | None = None
+    """Largest |ratio - 1| of a token between its log-probs and the trainer's that rounding explains; None: that of the trainer's precision.
+    After every update of an engine that is not `in_process`, the run stops beyond it."""
     in_process: bool = False
     """It decodes with the trainer's own modules, whose weights are whole from the first request of a batch to its last result."""
+    max_rows: int | None = None
+    """Most requests that it decodes together; None: all of a call. Whoever hosts several such engines hands out so many at a time."""
 
     def start(self) -> None:
         """Get ready: start processes, connect. Called before anything else, and again after `close`; nothing is started by `__init__`."""
@@ -167,3 +179,7 @@ class RolloutEngine(Part):
     @abstractmethod
     def forget(self, episodes: Collection[int]) -> None:
         """Drop what is kept of episodes that are over, and their requests under way."""
+
+    def statistics(self) -> dict[str, float]:
+        """Counts since the last call, by name; every rollout logs their sums over ranks as `engine/{name}`."""
+        return {}

@@ -16,7 +16,7 @@ from lightrl.policy.policy import Policy, save_tokenizer
 from lightrl.policy.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from peft import PeftModel
+    from peft import PeftConfig, PeftModel
     from peft.tuners.tuners_utils import BaseTunerLayer
 
 SAMPLED = 64
@@ -48,6 +48,11 @@ class AdaptedPolicy(Policy):
         self.register_buffer("base_hash", hash_of(p for _, p in sorted(self.named_parameters()) if not p.requires_grad))
         self.register_state_dict_post_hook(_leave_out_base)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_pre_hook(_take_base_from_here)  # type: ignore[no-untyped-call]
+
+    @property
+    def adapter_config(self) -> PeftConfig:
+        """PEFT's config of the adapters that learn."""
+        return self._peft[0].active_peft_config
 
     @contextmanager
     def base(self) -> Iterator[AdaptedPolicy]:
@@ -81,7 +86,7 @@ class AdaptedPolicy(Policy):
 
         layers = {name: m for name, m in self.model.named_modules() if isinstance(m, BaseTunerLayer | AuxiliaryTrainingWrapper)}
         inside = tuple(f"{name}." for name in layers)
-        yield from ((name, tensor) for name, tensor in super().hugging_face_tensors() if not name.startswith(inside))
+        yield from ((name, tensor) for name, tensor in self.own_tensors() if not name.startswith(inside))
         for owner, layer in layers.items():
             if isinstance(layer, BaseTunerLayer):
                 yield from ((f"{owner}.{name}", tensor) for name, tensor in _merged(layer))

@@ -142,6 +142,10 @@ class Policy(nn.Module):
 
         Adapters are added to the weights that they adapt, which must be whole for that.
         """
+        yield from self.own_tensors()
+
+    def own_tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Parameters and persistent buffers by their names in the model, adapters apart; what is tied comes once."""
         yield from self.model.named_parameters()
         yield from ((name, buffer) for name, buffer in self.model.named_buffers() if name in self._persistent)
 

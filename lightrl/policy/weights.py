@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from lightrl.policy.policy import Policy
 
@@ -43,3 +43,13 @@ class TrainerWeights:
         with self._gathered():
             for name, tensor in self.policy.hugging_face_tensors():
                 yield name, tensor.detach()
+
+    def own_tensors(self, trained: bool) -> Iterator[tuple[str, Tensor]]:
+        """Every tensor by its name in the policy's model, one at a time; weights that are tied come once.
+
+        Args:
+            trained: only those that learn, and buffers.
+        """
+        for name, tensor in self.policy.own_tensors():
+            if tensor.requires_grad or not trained or not isinstance(tensor, nn.Parameter):
+                yield name, self._whole(tensor).detach()

@@ -38,8 +38,10 @@ class RolloutLoop:
         """Is told how far a call with several turns has come."""
         self.say: Callable[[str], None] = log.warning
         """Is told what a user should know of the policy's chat template."""
+        self.check_engine: Callable[[Rollout], None] = lambda rollout: None
+        """Is given the first rollout after each update of an engine that holds weights of its own."""
         self._calls, self._version = 0, 0
-        self._checked = False
+        self._checked = self._new_weights = False
         self._weights: PolicyWeights | None = None
         self._encoder: TurnEncoder | None = None
         self._numbers = count()
@@ -71,6 +73,7 @@ class RolloutLoop:
             self._checked = False
         self._weights, self._version = weights, version
         self.engine.update_weights(weights, version)
+        self._new_weights = not self.engine.in_process
 
     def rollout(self, prompts: Sequence[Prompt], n: int, sampling: Sampling | None = None) -> Rollout:
         """Completions, or whole episodes, for each prompt.
@@ -97,7 +100,11 @@ class RolloutLoop:
             self.host.end(numbers)
         self._count_failures(episodes)
         device = next(weights.policy.model.parameters()).device
-        return rollout_of(episodes, sampling.temperature or 1.0, self._version, device)
+        rollout = rollout_of(episodes, sampling.temperature or 1.0, self._version, device)
+        if self._new_weights:
+            self._new_weights = False
+            self.check_engine(rollout)
+        return rollout
 
     @contextmanager
     def aside(self) -> Iterator[None]:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from lightrl.parts.engine import PolicyWeights, Request, Result, RolloutEngine, SampledPolicy, Sampling
 from lightrl.rollout.batches import batches
+from lightrl.rollout.slices import Slices, with_one_context
 
 if TYPE_CHECKING:
     from lightrl.rollout.decoding import DecodedRow
@@ -49,7 +50,8 @@ class TransformersEngine(RolloutEngine):
             top_k: keep this many of the likeliest tokens; 0 keeps all.
             min_p: keep tokens at least this likely relative to the likeliest; in [0, 1).
             stop: a completion ends as soon as its text contains one of these.
-            max_rows: completions generated at a time, which bounds the memory of keys and values; null: all of a call.
+            max_rows: completions generated at a time, which bounds the memory of keys and values; episodes that begin together stay
+                together. null: all of a call.
             seed: of the random numbers.
 
         Raises:
@@ -65,6 +67,7 @@ class TransformersEngine(RolloutEngine):
         self._waiting: deque[_Batch] = deque()
         self._decoding: tuple[_Batch, Iterator[list[Result]]] | None = None
         self._kept: dict[int, KeptRow] = {}
+        self._slices = Slices(max_rows)
 
     def update_weights(self, weights: PolicyWeights, version: int) -> None:
         """Use the trainer's own modules, as they are now.
@@ -77,6 +80,7 @@ class TransformersEngine(RolloutEngine):
         self._policy, self._version = weights.policy, version
         self._model = None
         self._kept.clear()
+        self._slices.clear()
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Take requests; those of one call with equal settings share batches.
@@ -86,11 +90,11 @@ class TransformersEngine(RolloutEngine):
         """
         if self._policy is None:
             raise RuntimeError("TransformersEngine was asked before update_weights(weights, version): there are no weights to sample from")
-        by_settings: dict[tuple[Sampling, frozenset[int], bool], list[Request]] = {}
-        for request in requests:
-            by_settings.setdefault((request.sampling, request.ends, request.episode in self._kept), []).append(request)
-        for (sampling, ends, kept), alike in by_settings.items():
-            self._waiting.extend(_Batch(rows, sampling, ends, kept) for rows in self._batches(alike, kept))
+        for part in self._slices.cut(requests):
+            sampling, ends = part.requests[0].sampling, part.requests[0].ends
+            for kept in (False, True):
+                alike = [request for request in part.requests if (request.episode in self._kept) == kept]
+                self._waiting.extend(_Batch(rows, sampling, ends, kept) for rows in self._batches(alike, kept))
 
     @torch.no_grad()
     def results(self) -> list[Result]:
@@ -108,6 +112,7 @@ class TransformersEngine(RolloutEngine):
 
     def forget(self, episodes: Collection[int]) -> None:
         over = frozenset(episodes)
+        self._slices.forget(over)
         for episode in over & self._kept.keys():
             del self._kept[episode]
         for batch in self._waiting:
@@ -130,7 +135,7 @@ class TransformersEngine(RolloutEngine):
 
     def _batches(self, requests: Sequence[Request], kept: bool) -> Iterator[list[Request]]:
         """Requests that are decoded together; neighbours with one context are read once."""
-        contexts = [[request] for request in requests] if kept else _with_one_context(requests)
+        contexts = [[request] for request in requests] if kept else with_one_context(requests)
         lengths = [len(alike[0].context) for alike in contexts]
         padding = kept or self._ready().takes_padding
         for shares in batches(lengths, [len(alike) for alike in contexts], self.max_rows, padding):
@@ -168,7 +173,7 @@ class TransformersEngine(RolloutEngine):
             rows = [self._kept.pop(request.episode) for request in batch.requests]
             further = [request.context[row.length :] for request, row in zip(batch.requests, rows, strict=True)]
             return model.resume(rows, further), [len(ids) for ids in further]
-        contexts = _with_one_context(batch.requests)
+        contexts = with_one_context(batch.requests)
         read = [len(alike[0].context) * (i == 0) for alike in contexts for i in range(len(alike))]
         return model.prefill([alike[0].context for alike in contexts], [len(alike) for alike in contexts]), read
 
@@ -191,16 +196,6 @@ class _Batch:
         self.requests, self.sampling, self.ends, self.kept = requests, sampling, ends, kept
         # while it is decoded its rows stay, and their results are left out
         self.forgotten: set[int] = set()
-
-
-def _with_one_context(requests: Sequence[Request]) -> list[list[Request]]:
-    out: list[list[Request]] = []
-    for request in requests:
-        if out and out[-1][0].context is request.context:
-            out[-1].append(request)
-        else:
-            out.append([request])
-    return out
 
 
 @contextmanager

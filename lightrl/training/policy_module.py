@@ -31,11 +31,12 @@ from lightrl.strategies.adapter_choice import adapter_for, register_strategies
 from lightrl.strategies.checkpoint_io import guard
 from lightrl.training.before_training import evaluate_before_training
 from lightrl.training.building import check_room, choose_threads, prompts_of
+from lightrl.training.canary import canary_deviation, mismatch
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.evaluator import predictions, sample, score
 from lightrl.training.optimizer_step import Cut, LossOf, MicroBatchLoss, R, Step, StepMaker, Veto, never, one_optimizer
 from lightrl.training.phases import PhaseTimer
-from lightrl.training.precision import check_precision
+from lightrl.training.precision import check_precision, compute_dtype, tolerance
 from lightrl.training.run_state import run_state
 from lightrl.training.schedule import check_schedule, planned_steps
 from lightrl.training.statistics import StatisticsLedger
@@ -98,6 +99,7 @@ class PolicyModule(LightningModule):
         self.ledger, self._evaluation_ledger, self._timer = StatisticsLedger(), StatisticsLedger(), PhaseTimer()
         self.numbers: dict[str, float] = {}
         self.on_phase: Callable[[str], None] = lambda phase: None
+        self.rollouts.check_engine = self.check_engine
         self.rollouts.show = lambda progress: self.on_phase(f"rollout, {progress}")
         self.samples: Rollout | None = None
 
@@ -245,6 +247,20 @@ class PolicyModule(LightningModule):
         """Let the engine have the policy's present weights."""
         weights = TrainerWeights(self.policy, self.adapter.gathered_weights, self.adapter.whole)
         self.rollouts.update_weights(weights, self.trainer.global_step)
+
+    def check_engine(self, rollout: Rollout) -> None:
+        """Compare log-probs of an engine with weights of its own with the trainer's; called with its first rollout after each update.
+
+        Raises:
+            RuntimeError: on every rank, if they differ on one by more than rounding explains.
+        """
+        known, rounding = self.engine.logprob_tolerance, tolerance(compute_dtype(self.policy.model.dtype, self.device))
+        limit = rounding if known is None else known
+        deviation = canary_deviation(rollout, self.policy, self.device)
+        self.ledger.add("engine/deviation", deviation, reduce="max")
+        # NaN is within no limit
+        if beyond := [one for one in self.adapter.gather(deviation) if not one <= limit]:
+            raise mismatch(type(self.engine).__name__, self.trainer.global_step, beyond[0], limit)
 
     def validation_step(self, batch: PromptBatch, batch_idx: int) -> None:
         """Evaluate one batch of validation prompts."""

@@ -20,6 +20,8 @@ import torch
 
 WANTS = {"bf16-true": torch.bfloat16, "bf16-mixed": torch.float32, "64-true": torch.float64}
 """The dtype that the policy's weights must have under a precision of the trainer."""
+TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.bfloat16: 0.2, torch.float16: 0.05}
+"""Largest deviation of a token's ratio from 1, by the dtype that the layers compute in, that rounding explains."""
 
 
 def check_precision(precision: str, dtype: torch.dtype) -> None:
@@ -48,6 +50,15 @@ def check_precision(precision: str, dtype: torch.dtype) -> None:
 def compute_dtype(weights: torch.dtype, device: torch.device) -> torch.dtype:
     """The dtype that the layers compute in here: that of the weights, or that of a surrounding autocast."""
     return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else weights
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """Largest deviation of a token's ratio from 1 that rounding explains.
+
+    Args:
+        dtype: that the policy's layers compute in.
+    """
+    return TOLERANCE.get(dtype, 1e-3)
 
 
 def _fitting(dtype: torch.dtype) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import traceback
 from dataclasses import dataclass
-from typing import Any, Protocol
+from multiprocessing.connection import Connection
+from typing import Any, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,14 @@ class Performer(Protocol):
 
     def perform(self, call: Any) -> Answer:
         """Make one call; an exception becomes an answer."""
+
+
+@runtime_checkable
+class Servant(Protocol):
+    """An object that talks with the training process in its own way; pickled once and loaded where it serves."""
+
+    def serve(self, connection: Connection) -> None:
+        """Take messages and answer them until the other end is closed; the worker ends with it."""
 
 
 def describe(error: BaseException) -> str:

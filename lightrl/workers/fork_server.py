@@ -1,7 +1,8 @@
-"""The process behind the workers of a reward or an environment: it loads it once, and forks a fresh worker whenever it is asked.
+"""The process behind the workers of a reward, an environment or an engine: it loads it once, and forks a worker whenever it is asked.
 
 It is started as a program of its own, without the training process's threads, devices and memory, so forking is safe and takes
-milliseconds; it ends when the training process does, and its workers with it. Of lightrl it imports nothing that needs torch.
+milliseconds; it ends when the training process does, and its workers with it. Of lightrl it imports nothing that needs torch, unless the
+part does.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
 from pathlib import Path
 
-from lightrl.workers.calls import Answer, Performer
+from lightrl.workers.calls import Answer, Performer, Servant
+from lightrl.workers.parent_death import end_with_parent
 
 FORK, WAIT = b"F", b"W"
 """Requests: a new worker (its end of a socket follows), and the exit status of a worker that has ended (its process number follows)."""
@@ -42,7 +44,7 @@ def serve(control: int) -> None:
     setup = pickle.loads(connection.recv_bytes())
     try:
         _load_modules(setup["modules"], setup["noun"])
-        performer: Performer = pickle.loads(setup["performer"])
+        performer: Performer | Servant = pickle.loads(setup["performer"])
     except BaseException:
         connection.send_bytes(traceback.format_exc().encode())
         return
@@ -54,9 +56,11 @@ def serve(control: int) -> None:
     except (EOFError, OSError):
         for pid in children:
             kill(pid)
+    # Python would take seconds to clear away what some parts import
+    os._exit(0)
 
 
-def _obey(connection: Connection, performer: Performer, memory_mb: int, children: set[int]) -> None:
+def _obey(connection: Connection, performer: Performer | Servant, memory_mb: int, children: set[int]) -> None:
     request = connection.recv_bytes()
     if request[:1] == WAIT:
         pid = int(request[1:])
@@ -64,10 +68,12 @@ def _obey(connection: Connection, performer: Performer, memory_mb: int, children
         connection.send_bytes(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
         return
     channel = recv_handle(connection)
+    server = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
             connection.close()
+            end_with_parent(server)
             _work(channel, performer, memory_mb)
         except BaseException:
             traceback.print_exc()
@@ -78,12 +84,19 @@ def _obey(connection: Connection, performer: Performer, memory_mb: int, children
     connection.send_bytes(str(pid).encode())
 
 
-def _work(channel: int, performer: Performer, memory_mb: int) -> None:
-    """The life of a worker: calls come in pickled lists, each answer leaves as one line of JSON as soon as it is there."""
+def _work(channel: int, performer: Performer | Servant, memory_mb: int) -> None:
     # a session of its own: the training process's Ctrl-C does not reach it, and whatever it starts is killed with it
     os.setsid()
     _limit_memory(memory_mb)
     connection = Connection(channel)
+    if isinstance(performer, Servant):
+        performer.serve(connection)
+        os._exit(0)
+    _answer_calls(connection, channel, performer)
+
+
+def _answer_calls(connection: Connection, channel: int, performer: Performer) -> None:
+    """The life of a worker: calls come in pickled lists, each answer leaves as one line of JSON as soon as it is there."""
     while True:
         try:
             calls = connection.recv()

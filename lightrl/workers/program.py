@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lightrl.workers.calls import Performer
+from lightrl.workers.calls import Performer, Servant
 
 
 @dataclass(frozen=True)
 class WorkerProgram:
     """An object that makes calls, and the limits of the workers that it makes them in."""
 
-    performer: Performer
+    performer: Performer | Servant
     """Pickled once."""
     part: object
-    """The reward or environment behind it, which messages name by its class."""
+    """The reward, environment or engine behind it, which messages name by its class."""
     noun: str
     """The kind of the part, in messages."""
     inline: str
@@ -28,6 +28,8 @@ class WorkerProgram:
     """Megabytes that a worker may take beyond what it has at its start; 0: no limit."""
     modules: Sequence[str] = ()
     """Modules that a worker must be able to import beside those of the classes that are pickled."""
+    load_s: float | None = None
+    """Seconds that loading may take; None: `worker_process.LOAD_S`."""
 
     @property
     def name(self) -> str:

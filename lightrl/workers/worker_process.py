@@ -22,13 +22,13 @@ from lightrl.workers.program import WorkerProgram
 PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from lightrl.workers.fork_server import serve; serve(int(sys.argv[1]))"
 READ = 1 << 16
 LOAD_S = 300.0
-"""Seconds that a part may take to load: some bring a library, or a model."""
+"""Seconds that a part may take to load, if its program does not say: some bring a library, or a model."""
 PATIENCE = 5.0
 """Seconds that the process may take to end itself before it is killed."""
 
 
 class ForkServer:
-    """A process that has loaded one reward or environment and forks workers of it."""
+    """A process that has loaded one reward, environment or engine and forks workers of it."""
 
     def __init__(self, program: WorkerProgram) -> None:
         """
@@ -88,8 +88,9 @@ class ForkServer:
     def _wait_until_loaded(self) -> None:
         if self._loaded:
             return
+        limit = LOAD_S if self._program.load_s is None else self._program.load_s
         try:
-            trouble = self._control.recv_bytes().decode() if self._control.poll(LOAD_S) else f"not done after {LOAD_S:g} s"
+            trouble = self._control.recv_bytes().decode() if self._control.poll(limit) else f"not done after {limit:g} s"
         except (EOFError, OSError):
             trouble = f"the process ended while it loaded the {self._program.noun}"
         if trouble:
@@ -109,8 +110,9 @@ class Worker:
             server: that has forked it.
         """
         self.pid, self.alive = pid, True
-        self._channel, self._server = channel, server
-        self._calls = Connection(os.dup(channel.fileno()))
+        self.channel, self._server = channel, server
+        self.calls = Connection(os.dup(channel.fileno()))
+        """The channel as messages of any length, for those who do without a time limit for each call."""
 
     def answers(self, calls: Sequence[object], timeout_s: float) -> list[Answer]:
         """The answers to the first calls: to all of them, or up to the one that the worker did not survive.
@@ -120,7 +122,7 @@ class Worker:
             timeout_s: seconds for each of them.
         """
         try:
-            self._calls.send(calls)
+            self.calls.send(calls)
         except OSError:
             # it ended while it had nothing to do, so no call is at fault
             self.end()
@@ -129,14 +131,14 @@ class Worker:
         buffer, since = b"", time.monotonic()
         while len(answers) < len(calls):
             try:
-                self._channel.settimeout(max(0.0, since + timeout_s - time.monotonic()) or 1e-3)
-                data = self._channel.recv(READ)
+                self.channel.settimeout(max(0.0, since + timeout_s - time.monotonic()) or 1e-3)
+                data = self.channel.recv(READ)
             except TimeoutError:
                 return [*answers, self._late(timeout_s)]
             except OSError:
                 data = b""
             if not data:
-                return [*answers, Answer(error=f"its worker process died: {_cause(self.end())}", seconds=time.monotonic() - since)]
+                return [*answers, Answer(error=f"its worker process died: {cause_of(self.end())}", seconds=time.monotonic() - since)]
             *lines, buffer = (buffer + data).split(b"\n")
             for line in lines:
                 value, error, seconds, leaves = json.loads(line)
@@ -151,22 +153,23 @@ class Worker:
         status = self.end()
         if status is not None and status != -signal.SIGKILL:
             # a process that it has started holds its end of the channel, so its death was not seen
-            return Answer(error=f"its worker process died: {_cause(status)}", seconds=timeout_s)
+            return Answer(error=f"its worker process died: {cause_of(status)}", seconds=timeout_s)
         return Answer(error=f"no answer within {timeout_s:g} s; its worker was killed", late=True, seconds=timeout_s)
 
     def end(self) -> int | None:
         """Kill it if it still runs; its exit status, if its server still knows it."""
         self.alive = False
         kill(self.pid)
-        self._calls.close()
-        self._channel.close()
+        self.calls.close()
+        self.channel.close()
         try:
             return self._server.wait(self.pid)
         except (EOFError, OSError):
             return None
 
 
-def _cause(status: int | None) -> str:
+def cause_of(status: int | None) -> str:
+    """The end of a worker in words, by its exit status; None: nobody knows it."""
     if status is None:
         return "so did the process that started it"
     return f"signal {-status} ({signal.Signals(-status).name})" if status < 0 else f"exit status {status}"

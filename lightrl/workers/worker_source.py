@@ -21,6 +21,14 @@ class WorkerSource:
         self._closed = False
         self._failure: RuntimeError | None = None
 
+    def start(self) -> None:
+        """Start the server, and do not wait for it.
+
+        Raises:
+            RuntimeError: the program cannot be pickled.
+        """
+        self._standing(None)
+
     def ready(self, worker: Worker | None) -> Worker:
         """The given worker if it still runs, else a new one.
 

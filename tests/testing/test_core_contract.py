@@ -5,10 +5,11 @@ from typing import Any
 
 import pyarrow
 import pyarrow.parquet
+import pytest
 from peft import LoHaConfig
 
-from lightrl import ChosenLikelihood, JsonLines, LoraPolicy, SingleTurn, TinyPolicy
-from lightrl.testing import contract_tests
+from lightrl import ChosenLikelihood, JsonLines, LoraPolicy, ProcessEngine, SingleTurn, TinyPolicy, TransformersEngine
+from lightrl.testing.contract_tests import Case, contract_cases, marked
 
 ROWS = [{"prompt": f"{i}=", "answer": str(i)} for i in range(5)]
 
@@ -51,7 +52,7 @@ def pretrained(folder: Path) -> dict[str, str]:
     return {"path": str(folder)}
 
 
-test_contract = contract_tests(
+CASES = contract_cases(
     "lightrl.builtin",
     arguments={
         "ConstantLength": {"length": 9},
@@ -66,8 +67,24 @@ test_contract = contract_tests(
         "PeftPolicy": {"base": base(), "config": lambda: LoHaConfig(r=2, target_modules="all-linear")},
         "DatasetPrompts": dataset,
         "PretrainedPolicy": pretrained,
+        "ProcessEngine": {"engine": TransformersEngine(max_new_tokens=6, max_rows=2), "workers": 2},
         "SavedAdapters": saved_adapters,
         "ToolEnvironment": {"tools": ["lightrl.testing.toy.small_digits"]},
         "TransformersEngine": {"max_new_tokens": 6},
     },
 )
+
+
+HOSTED = [case for case in CASES if case.cls is ProcessEngine and case.check.kind == case.kind]
+
+
+@pytest.mark.parametrize("case", marked([case for case in CASES if case not in HOSTED]), ids=str)
+def test_contract(case: Case, tmp_path: Path) -> None:
+    case.run(tmp_path)
+
+
+# each check starts processes, which takes some seconds
+@pytest.mark.thorough
+@pytest.mark.parametrize("case", marked(HOSTED), ids=str)
+def test_contract_of_hosted_engines(case: Case, tmp_path: Path) -> None:
+    case.run(tmp_path)

@@ -57,6 +57,8 @@ class RunCollection:
         with self._phase("rollout"):
             rollout = self._rollouts.rollout(prompts, n, sampling)
         report_episodes(self._ledger, rollout, self._rollouts.environment)
+        for name, count in self._rollouts.engine.statistics().items():
+            self._ledger.add(f"engine/{name}", count, reduce="sum")
         self._stop_together(self._rollouts.spent())
         rollout.group = rollout.group + self._groups
         self._groups += len(prompts)

@@ -6,19 +6,8 @@ import warnings
 
 import torch
 
+from lightrl.training.precision import tolerance
 from lightrl.training.statistics import StatisticsLedger
-
-TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.bfloat16: 0.2, torch.float16: 0.05}
-"""Largest deviation of a token's ratio from 1, by the dtype that the layers compute in, that rounding explains."""
-
-
-def tolerance(dtype: torch.dtype) -> float:
-    """Largest deviation of a token's ratio from 1 that rounding explains.
-
-    Args:
-        dtype: that the policy's layers compute in.
-    """
-    return TOLERANCE.get(dtype, 1e-3)
 
 
 class FirstPassCheck:

@@ -23,7 +23,7 @@ from lightrl.training.online.collection import RunCollection
 from lightrl.training.online.critic_alone import CriticAlone
 from lightrl.training.online.early_stop import EarlyStop
 from lightrl.training.online.experience import experience_of, with_advantages
-from lightrl.training.online.first_pass import FirstPassCheck, tolerance
+from lightrl.training.online.first_pass import FirstPassCheck
 from lightrl.training.online.forwards import per_token
 from lightrl.training.online.kl_observation import observe_kl
 from lightrl.training.online.loss import StepLoss, terms_of
@@ -33,7 +33,7 @@ from lightrl.training.online.predictions import predict
 from lightrl.training.online.progress import Progress
 from lightrl.training.online.rollout_report import report_correction, report_experience
 from lightrl.training.policy_module import PolicyModule
-from lightrl.training.precision import compute_dtype
+from lightrl.training.precision import compute_dtype, tolerance
 from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
 
 

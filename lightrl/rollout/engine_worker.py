@@ -1,0 +1,128 @@
+"""The life of an engine in a worker process: it takes messages, decodes, and sends results as they come."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle
+
+import torch
+
+from lightrl.parts.engine import Result, RolloutEngine
+from lightrl.policy.policy import Policy
+from lightrl.policy.weights import TrainerWeights
+from lightrl.rollout.engine_messages import Ask, End, Failed, Forget, Found, Outline, ToWorker, Update, Updated
+from lightrl.rollout.policy_outline import copy_into
+from lightrl.rollout.shared_weights import MappedWeights
+from lightrl.workers.calls import describe
+
+
+class EngineServant:
+    """Serves an engine to the training process; see `lightrl.workers.calls.Servant`."""
+
+    def __init__(self, engine: RolloutEngine) -> None:
+        """
+        Args:
+            engine: not started.
+        """
+        self._engine = engine
+
+    def serve(self, connection: Connection) -> None:
+        """Start the engine, obey messages until the last one, and close it."""
+        try:
+            self._engine.start()
+            EngineWorker(self._engine, connection).run()
+        except Exception as error:
+            # the training process may be gone, and with it whoever wants to know
+            with contextlib.suppress(OSError):
+                connection.send(Failed(describe(error)))
+        finally:
+            self._engine.close()
+
+
+class EngineWorker:
+    """One engine with a model of its own, and the requests that it works on."""
+
+    def __init__(self, engine: RolloutEngine, connection: Connection) -> None:
+        """
+        Args:
+            engine: started.
+            connection: to the training process.
+        """
+        self._engine, self._connection = engine, connection
+        self._messages: queue.SimpleQueue[tuple[ToWorker, int | None]] = queue.SimpleQueue()
+        self._outline: Outline | None = None
+        self._block: MappedWeights | None = None
+        self._policy: Policy | None = None
+        self._under_way: dict[int, int] = {}
+        """The episode of each request under way."""
+
+    def run(self) -> None:
+        """Obey messages and send results until the last message."""
+        # messages are read while the engine decodes: who sends them never waits for it, and the end of the other side is seen at once
+        threading.Thread(target=self._read, name="messages", daemon=True).start()
+        while True:
+            while self._messages.qsize() or not self._under_way:
+                message, descriptor = self._messages.get()
+                if isinstance(message, End):
+                    return
+                self._obey(message, descriptor)
+            self._decode()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                message = self._connection.recv()
+                self._messages.put((message, recv_handle(self._connection) if isinstance(message, Outline) else None))
+            except (EOFError, OSError):
+                # nobody is left to send results to
+                os._exit(0)
+
+    def _obey(self, message: ToWorker, descriptor: int | None) -> None:
+        if isinstance(message, Outline) and descriptor is not None:
+            torch.set_num_threads(message.threads)
+            self._outline, self._block, self._policy = message, MappedWeights(descriptor, message.places), None
+        elif isinstance(message, Update):
+            self._update(message)
+            self._connection.send(Updated(message.version))
+        elif isinstance(message, Ask):
+            self._under_way |= {request.id: request.episode for request in message.requests}
+            self._engine.submit(message.requests)
+        elif isinstance(message, Forget):
+            self._under_way = {number: episode for number, episode in self._under_way.items() if episode not in message.episodes}
+            self._engine.forget(message.episodes)
+
+    def _update(self, update: Update) -> None:
+        outline, block = self._known()
+        if self._policy is None:
+            self._policy = outline.policy.build(block.tensors(), torch.device(outline.device))
+        else:
+            copy_into(self._policy.model, block.tensors(update.names), every=False)
+        self._engine.update_weights(TrainerWeights(self._policy), update.version)
+
+    def _decode(self) -> None:
+        outline, _ = self._known()
+        with outline.policy.computing(torch.device(outline.device)):
+            results = self._engine.results()
+        if not results:
+            name = type(self._engine).__name__
+            raise RuntimeError(f"{name} has no results left, and {len(self._under_way)} requests were never answered")
+        for result in results:
+            del self._under_way[result.id]
+        self._connection.send(Found(results))
+        if not self._under_way:
+            # an engine may clear away its last batch when it is asked for more
+            self._refuse(self._engine.results())
+
+    def _refuse(self, results: list[Result]) -> None:
+        if results:
+            name = type(self._engine).__name__
+            raise RuntimeError(f"{name} has results of requests {[result.id for result in results]}, which are not under way")
+
+    def _known(self) -> tuple[Outline, MappedWeights]:
+        if self._outline is None or self._block is None:
+            raise RuntimeError("the worker was asked before it knew the policy")
+        return self._outline, self._block

@@ -1,0 +1,131 @@
+"""The policy's weights in memory that several processes see."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+ALIGNED = 64
+"""Bytes that the place of a tensor is a multiple of, so that every dtype can be read there."""
+
+
+@dataclass(frozen=True)
+class TensorPlace:
+    """The place of one tensor in the block."""
+
+    name: str
+    """As Hugging Face has it."""
+    dtype: torch.dtype
+    """Of its values."""
+    shape: tuple[int, ...]
+    """Of the tensor."""
+    offset: int
+    """Its first byte."""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return torch.Size(self.shape).numel() * self.dtype.itemsize
+
+
+class WeightBlock:
+    """A block of memory without a name, laid out once: the system frees it when the last process that holds it has ended."""
+
+    def __init__(self) -> None:
+        self.descriptor = _memory()
+        """Of the block; whoever gets it may map it."""
+        self.places: tuple[TensorPlace, ...] = ()
+        """Every tensor, in its order; none before the first `write`."""
+
+    def write(self, tensors: Iterable[tuple[str, Tensor]]) -> frozenset[str]:
+        """Copy tensors into the block, each as it comes.
+
+        Args:
+            tensors: all of them the first time, and those that may have changed later.
+
+        Returns:
+            Their names.
+
+        Raises:
+            ValueError: one differs in dtype or shape from the first time, or is new.
+        """
+        laid_out = {place.name: place for place in self.places}
+        places, end = list[TensorPlace](), 0
+        for name, tensor in tensors:
+            place = TensorPlace(name, tensor.dtype, tuple(tensor.shape), end)
+            if laid_out:
+                place = _the_same(place, laid_out.get(name))
+            places.append(place)
+            _write(self.descriptor, tensor, place.offset)
+            end = -(-(place.offset + place.size) // ALIGNED) * ALIGNED
+        if not laid_out:
+            os.ftruncate(self.descriptor, max(end, 1))
+            self.places = tuple(places)
+        return frozenset(place.name for place in places)
+
+    def close(self) -> None:
+        """Give the memory back, once the others have closed it too."""
+        os.close(self.descriptor)
+
+
+class MappedWeights:
+    """A block as another process reads it."""
+
+    def __init__(self, descriptor: int, places: tuple[TensorPlace, ...]) -> None:
+        """
+        Args:
+            descriptor: of the block; it is closed here.
+            places: of its tensors.
+        """
+        self._places = places
+        # nobody but the owner writes
+        self._block = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+        os.close(descriptor)
+
+    def tensors(self, names: Collection[str] | None = None) -> Iterator[tuple[str, Tensor]]:
+        """Tensors by their names, to be copied at once.
+
+        Args:
+            names: of those that are wanted; None: all.
+        """
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="The given buffer is not writable")
+            every = torch.frombuffer(self._block, dtype=torch.uint8)
+        for place in self._places:
+            if names is not None and place.name not in names:
+                continue
+            yield place.name, every[place.offset : place.offset + place.size].view(place.dtype).view(place.shape)
+
+
+def _memory() -> int:
+    if sys.platform == "linux":
+        return os.memfd_create("lightrl weights")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _write(descriptor: int, tensor: Tensor, offset: int) -> None:
+    values = memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    while len(values):
+        # the system writes two gigabytes at a time
+        written = os.pwrite(descriptor, values, offset)
+        values, offset = values[written:], offset + written
+
+
+def _the_same(place: TensorPlace, before: TensorPlace | None) -> TensorPlace:
+    if before is None or (place.dtype, place.shape) != (before.dtype, before.shape):
+        first = "there was no such tensor" if before is None else f"it was {_seen(before)}"
+        raise ValueError(f"the policy's tensor {place.name} is {_seen(place)}, and at the first update {first}")
+    return before
+
+
+def _seen(place: TensorPlace) -> str:
+    return f"{list(place.shape)} {str(place.dtype).removeprefix('torch.')}"
