@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
 
 from torch import Tensor
 
 from lightrl.parts.base import Part
 from lightrl.types import Prompt
+
+T = TypeVar("T")
 
 
 class SampledPolicy(Protocol):
@@ -49,6 +52,35 @@ class PolicyWeights(Protocol):
         """Every tensor by its Hugging Face name, gathered one at a time; to be copied at once. Adapters are added to the weights.
 
         Collective: every rank goes through all of them.
+        """
+
+    def save(self, folder: Path) -> None:
+        """Write a Hugging Face folder with weights, config and tokenizer. Adapters are added to the weights.
+
+        Collective: the first rank writes, and every rank returns once it has.
+        """
+
+    def save_adapters(self, folder: Path) -> None:
+        """Write the adapters alone, as PEFT takes them; collective as `save`.
+
+        Raises:
+            ValueError: the policy has none.
+        """
+
+    def on_first_rank(self, action: Callable[[], T]) -> T:
+        """The outcome of an action that the first rank takes alone. Every rank waits for it, and gets its error too.
+
+        Args:
+            action: gives a JSON value.
+        """
+
+    def logprobs(self, context: Sequence[int], tokens: Sequence[int], temperature: float) -> list[float]:
+        """The trainer's own log-probs of tokens behind a context; collective, with the same tokens on every rank.
+
+        Args:
+            context: token ids, at least one.
+            tokens: token ids.
+            temperature: divides the logits; > 0.
         """
 
 
@@ -134,6 +166,9 @@ class RolloutEngine(Part):
     """Of the random numbers of all requests."""
     exact_logprobs: bool = False
     """Log-probs of results are those of the trainer's own forward: they may serve as old log-probs."""
+    comparable_logprobs: bool = True
+    """Log-probs of results differ from the trainer's by rounding alone. Where they mean something else, the trainer computes its own in
+    their place, and no correction may be set."""
     in_process: bool = False
     """It decodes with the trainer's own modules, whose weights are whole from the first request of a batch to its last result."""
 
