@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -110,5 +110,20 @@ class TrainerWeights:
         return found
 
     def _write(self, folder: Path, tensors: dict[str, Tensor]) -> None:
-        self.policy.model.save_pretrained(folder, state_dict=tensors)
+        # a bar for every update would bury the run's own
+        with _no_progress_bar():
+            self.policy.model.save_pretrained(folder, state_dict=tensors)
         save_tokenizer(self.policy.tokenizer, folder)
+
+
+@contextmanager
+def _no_progress_bar() -> Iterator[None]:
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
