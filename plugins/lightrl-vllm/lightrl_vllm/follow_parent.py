@@ -1,4 +1,7 @@
-"""Becomes another program that ends with the process that started it: `python -m lightrl_vllm.follow_parent PARENT COMMAND...`."""
+"""A program that becomes another one, and ends with the process that started it: `python follow_parent.py PARENT COMMAND...`.
+
+It imports nothing of lightrl, so that this takes no time.
+"""
 
 import ctypes
 import os

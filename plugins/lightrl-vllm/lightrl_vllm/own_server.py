@@ -26,6 +26,7 @@ ENVIRONMENT = {
 }
 WORDS = ("--enable-scale-out", "--enable-prompt-tokens-details", "--generation-config", "vllm")
 """The route with tokens in and out; counts of what was read; no sampling defaults of the model's own."""
+FOLLOW_PARENT = Path(__file__).with_name("follow_parent.py")
 POLL_S = 0.2
 END_S = 15.0
 """Seconds that a server gets to end by itself."""
@@ -68,7 +69,7 @@ class OwnServer:
             port = free.getsockname()[1]
         command = [program, "serve", folder, "--host", "127.0.0.1", "--port", str(port), *WORDS, *words]
         devices = {} if self._devices is None else {"CUDA_VISIBLE_DEVICES": self._devices}
-        follow = [sys.executable, "-m", "lightrl_vllm.follow_parent", str(os.getpid()), *command]
+        follow = [sys.executable, "-I", str(FOLLOW_PARENT), str(os.getpid()), *command]
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as out:
             # a session of its own, so that an interrupt of the run does not end it before the run

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from lightrl_vllm import VLLMEngine
+from lightrl_vllm.own_server import FOLLOW_PARENT
 
 from lightrl.policy.weights import TrainerWeights
 from lightrl.testing.checks.continuations import answers, group, peaked_policy
@@ -93,7 +94,7 @@ def test_without_vllm_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_server_ends_with_a_trainer_that_is_killed(tmp_path: Path) -> None:
     trainer = (
         "import os, subprocess, sys, time\n"
-        "child = subprocess.Popen([sys.executable, '-m', 'lightrl_vllm.follow_parent', str(os.getpid()), 'sleep', '600'])\n"
+        f"child = subprocess.Popen([sys.executable, '-I', {str(FOLLOW_PARENT)!r}, str(os.getpid()), 'sleep', '600'])\n"
         "print(child.pid, flush=True)\n"
         "time.sleep(600)\n"
     )
