@@ -223,4 +223,5 @@ class VLLMEngine(RolloutEngine):
             self._own = OwnServer(place / LOG, self._key, self.devices)
             return self._own.start(self.model or str(first), words, self.start_limit_s)
 
-        return weights.on_first_rank(start)
+        address: str = weights.on_first_rank(start)
+        return address
