@@ -87,7 +87,7 @@ killtest: $(STAMP)  ## test that a run that is killed and resumed ends like an u
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/killtest.py
 
 vllmtest: $(STAMP)  ## test lightrl-vllm against a real `vllm serve`, if there is one on the path
-	@command -v vllm >/dev/null || { echo "no vllm on the path, so that nothing was tested: install it in an environment of its own, and type PATH=/there/bin:\$$PATH make vllmtest"; }
+	@command -v vllm >/dev/null || { echo "no vllm on the path, so that nothing was tested: install it in an environment of its own, and type PATH=\$$PATH:/there/bin make vllmtest"; }
 	@! command -v vllm >/dev/null || LIGHTRL_REAL_VLLM=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n0 -rs -m '' plugins/lightrl-vllm/tests/test_vllm_contract.py plugins/lightrl-vllm/tests/test_vllm_engine.py
 
 clean:  ## remove the environment and the files of all tools
