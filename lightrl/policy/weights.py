@@ -81,7 +81,8 @@ class TrainerWeights:
         Raises:
             RuntimeError: on the other ranks, if it has failed.
         """
-        outcome, failure = list[T](), None
+        outcome = list[T]()
+        failure: Exception | None = None
         if self._first:
             try:
                 outcome.append(action())
