@@ -68,7 +68,9 @@ class TrainerWeights:
             ValueError: the policy has none.
         """
         if not self.policy.adapted:
-            raise ValueError("the policy has no adapters that could be written alone: train one such as LoraPolicy, or have all weights saved")
+            raise ValueError(
+                "the policy has no adapters that could be written alone: train one such as LoraPolicy, or have all weights saved"
+            )
         with self._gathered():
             self.on_first_rank(lambda: self.policy.save(folder))
 
