@@ -16,7 +16,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn alarms preferences parity killtest counts clean
+.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn alarms preferences parity killtest vllmtest counts clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -88,6 +88,10 @@ parity: $(STAMP)  ## test that every strategy gives the weights of one process
 
 killtest: $(STAMP)  ## test that a run that is killed and resumed ends like an uninterrupted one
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/killtest.py
+
+vllmtest: $(STAMP)  ## test lightrl-vllm against a real `vllm serve`, if there is one on the path
+	@command -v vllm >/dev/null || { echo "no vllm on the path, so that nothing was tested: install it in an environment of its own, and type PATH=\$$PATH:/there/bin make vllmtest"; }
+	@! command -v vllm >/dev/null || LIGHTRL_REAL_VLLM=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n0 -rs -m '' plugins/lightrl-vllm/tests/test_vllm_contract.py plugins/lightrl-vllm/tests/test_vllm_engine.py
 
 clean:  ## remove the environment and the files of all tools
 	rm -rf $(VENV) build dist site runs lightning_logs .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
 
 from torch import Tensor
 
 from lightrl.parts.base import Part
 from lightrl.types import Prompt
+
+T = TypeVar("T")
 
 
 class SampledPolicy(Protocol):
@@ -56,6 +59,35 @@ class PolicyWeights(Protocol):
 
         Args:
             trained: those that learn, and buffers; False: all.
+        """
+
+    def save(self, folder: Path) -> None:
+        """Write a Hugging Face folder with weights, config and tokenizer. Adapters are added to the weights.
+
+        Collective: the first rank writes, and every rank returns once it has.
+        """
+
+    def save_adapters(self, folder: Path) -> None:
+        """Write the adapters alone, as PEFT takes them; collective as `save`.
+
+        Raises:
+            ValueError: the policy has none.
+        """
+
+    def on_first_rank(self, action: Callable[[], T]) -> T:
+        """The outcome of an action that the first rank takes alone. Every rank waits for it, and gets its error too.
+
+        Args:
+            action: gives a JSON value.
+        """
+
+    def logprobs(self, context: Sequence[int], tokens: Sequence[int], temperature: float) -> list[float]:
+        """The trainer's own log-probs of tokens behind a context; collective, with the same tokens on every rank.
+
+        Args:
+            context: token ids, at least one.
+            tokens: token ids.
+            temperature: divides the logits; > 0.
         """
 
 
@@ -144,6 +176,9 @@ class RolloutEngine(Part):
     logprob_tolerance: float | None = None
     """Largest |ratio - 1| of a token between its log-probs and the trainer's that rounding explains; None: that of the trainer's precision.
     After every update of an engine that is not `in_process`, the run stops beyond it."""
+    comparable_logprobs: bool = True
+    """Log-probs of results differ from the trainer's by rounding alone. Where they mean something else, the trainer computes its own in
+    their place, and no correction may be set."""
     in_process: bool = False
     """It decodes with the trainer's own modules, whose weights are whole from the first request of a batch to its last result."""
     max_rows: int | None = None

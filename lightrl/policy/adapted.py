@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from lightrl.policy.policy import Policy, save_tokenizer
+from lightrl.policy.standing_weights import standing_weights
 from lightrl.policy.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ class AdaptedPolicy(Policy):
         with warnings.catch_warnings():
             # vocabularies are never resized here, and a base that was made from a seed has no folder to compare with
             warnings.filterwarnings("ignore", message="Could not find a config file in")
-            self._peft[0].save_pretrained(folder, save_embedding_layers=False)
+            weights = standing_weights(self._peft[0])
+            self._peft[0].save_pretrained(folder, save_embedding_layers=False, state_dict=weights)
         save_tokenizer(self.tokenizer, folder)
 
 

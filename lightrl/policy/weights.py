@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
 
-from lightrl.policy.policy import Policy
+from lightrl.policy.policy import Policy, save_tokenizer
+from lightrl.workers.calls import describe
+
+T = TypeVar("T")
 
 
 class TrainerWeights:
@@ -18,14 +24,19 @@ class TrainerWeights:
         policy: Policy,
         gathered: Callable[[], AbstractContextManager[None]] = nullcontext,
         whole: Callable[[Tensor], Tensor] = lambda tensor: tensor,
+        gather: Callable[[Any], list[Any]] = lambda value: [value],
+        rank: int = 0,
     ) -> None:
         """
         Args:
             policy: the trainer's own.
             gathered: within it, every parameter is whole on this rank; by default they always are.
             whole: gives one parameter whole, with every rank calling it; by default they are.
+            gather: gives the values of all ranks in their order; by default there is one rank.
+            rank: of this process.
         """
         self.policy, self._gathered, self._whole = policy, gathered, whole
+        self._gather, self._first = gather, rank == 0
 
     def whole(self) -> AbstractContextManager[None]:
         """Within, the policy's own modules have gathered weights on this rank."""
@@ -53,3 +64,79 @@ class TrainerWeights:
         for name, tensor in self.policy.own_tensors():
             if tensor.requires_grad or not trained or not isinstance(tensor, nn.Parameter):
                 yield name, self._whole(tensor).detach()
+
+    def save(self, folder: Path) -> None:
+        """Write weights, config and tokenizer; adapters are added to the weights. Collective: the first rank writes."""
+        # what one rank keeps must not change with the gathered tensors that come next
+        kept = {name: tensor.to("cpu", copy=True) for name, tensor in self.tensors() if self._first}
+        self.on_first_rank(lambda: self._write(folder, kept))
+
+    def save_adapters(self, folder: Path) -> None:
+        """Write the adapters alone, as PEFT takes them. Collective: the first rank writes.
+
+        Raises:
+            ValueError: the policy has none.
+        """
+        if not self.policy.adapted:
+            raise ValueError(
+                "the policy has no adapters that could be written alone: train one such as LoraPolicy, or have all weights saved"
+            )
+        with self._gathered():
+            self.on_first_rank(lambda: self.policy.save(folder))
+
+    def on_first_rank(self, action: Callable[[], T]) -> T:
+        """The outcome of an action that the first rank takes alone; every rank waits for it, and gets its error too.
+
+        Args:
+            action: gives a JSON value.
+
+        Raises:
+            RuntimeError: on the other ranks, if it has failed.
+        """
+        outcome = list[T]()
+        failure: Exception | None = None
+        if self._first:
+            try:
+                outcome.append(action())
+            except Exception as error:
+                failure = error
+        given, complaint = self._gather((outcome, None if failure is None else describe(failure)))[0]
+        if failure is not None:
+            raise failure
+        if complaint is not None:
+            raise RuntimeError(f"the first rank could not go on: {complaint}")
+        taken: T = given[0]
+        return taken
+
+    @torch.no_grad()
+    def logprobs(self, context: Sequence[int], tokens: Sequence[int], temperature: float) -> list[float]:
+        """The trainer's own log-probs of tokens behind a context; collective, with the same tokens on every rank.
+
+        Args:
+            context: token ids, at least one.
+            tokens: token ids.
+            temperature: divides the logits; > 0.
+        """
+        ids = torch.tensor([[*context, *tokens]], device=next(self.policy.parameters()).device)
+        mask = torch.arange(ids.shape[1], device=ids.device)[None] >= len(context)
+        found: list[float] = self.policy(ids, mask, temperature).logprobs[mask].tolist()
+        return found
+
+    def _write(self, folder: Path, tensors: dict[str, Tensor]) -> None:
+        # a bar for every update would bury the run's own
+        with _no_progress_bar():
+            self.policy.model.save_pretrained(folder, state_dict=tensors)
+        save_tokenizer(self.policy.tokenizer, folder)
+
+
+@contextmanager
+def _no_progress_bar() -> Iterator[None]:
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()

@@ -245,7 +245,8 @@ class PolicyModule(LightningModule):
 
     def update_engine(self) -> None:
         """Let the engine have the policy's present weights."""
-        weights = TrainerWeights(self.policy, self.adapter.gathered_weights, self.adapter.whole)
+        adapter, rank = self.adapter, self.trainer.global_rank
+        weights = TrainerWeights(self.policy, adapter.gathered_weights, adapter.whole, adapter.gather, rank)
         self.rollouts.update_weights(weights, self.trainer.global_step)
 
     def check_engine(self, rollout: Rollout) -> None:

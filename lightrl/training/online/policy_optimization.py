@@ -116,7 +116,7 @@ class PolicyOptimization(PolicyModule):
         """Old and reference log-probs and values if a part needs them, KL in the reward, token weights, advantages."""
         algorithm, ledger = self.algorithm, self.ledger
         with self.phase("reward"):
-            predictions = predict(scored, algorithm, self.policy, self.engine.exact_logprobs, self.outputs, self._per_token)
+            predictions = predict(scored, algorithm, self.policy, self.engine, self.outputs, self._per_token)
             token_rewards, step_ends = self.rewards.token_rewards(scored)
             experience = experience_of(scored, token_rewards, step_ends, algorithm, predictions, ledger)
             batch = with_advantages(experience, algorithm, self.adapter.gather, self.trainer.global_rank, ledger)

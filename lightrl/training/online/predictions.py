@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
+from lightrl.parts.engine import RolloutEngine
 from lightrl.policy.policy import Policy
 from lightrl.types import PolicyOutput, ScoredRollout, WithNeeds
 
@@ -32,7 +33,7 @@ def predict(
     scored: ScoredRollout,
     algorithm: Algorithm,
     policy: Policy,
-    exact_logprobs: bool,
+    engine: RolloutEngine,
     outputs: Callable[[ScoredRollout, Tensor], PolicyOutput],
     per_token: PerToken,
 ) -> Predictions:
@@ -42,12 +43,21 @@ def predict(
         scored: rows of this rank.
         algorithm: whose parts say what they need.
         policy: that sampled, on which the reference may rest.
-        exact_logprobs: the engine's log-probs are the trainer's.
+        engine: that sampled; it says what its log-probs are worth.
         outputs: log-probs and values of the selected tokens of a micro-batch.
         per_token: runs the forward passes.
+
+    Raises:
+        ValueError: a correction would compare log-probs that mean different things.
     """
+    if algorithm.correction is not None and not engine.comparable_logprobs:
+        raise ValueError(
+            f"algorithm.correction is {type(algorithm.correction).__name__}, and the log-probs of {type(engine).__name__} mean something "
+            "else than the trainer's: their ratio would correct nothing. Set algorithm.correction to null, or have the engine give "
+            "log-softmax(logits / temperature) over the whole vocabulary"
+        )
     needs, nothing = algorithm.needs, torch.zeros_like(scored.rollout_logprobs)
-    recompute = algorithm.old_logprobs == "recompute" or not exact_logprobs
+    recompute = algorithm.old_logprobs == "recompute" or not engine.exact_logprobs or not engine.comparable_logprobs
 
     def compute(micro: ScoredRollout) -> dict[str, Tensor]:
         found = {}
@@ -60,6 +70,8 @@ def predict(
         return found
 
     found = per_token(scored, compute) if recompute or needs & {"values", "ref_logprobs"} else {}
+    if not engine.comparable_logprobs:
+        scored.rollout_logprobs = torch.where(scored.response_mask, found.get("old", nothing), 0.0)
     return Predictions(
         old_logprobs=found.get("old", nothing) if recompute else scored.rollout_logprobs,
         values=found.get("values", nothing) if "values" in needs else None,

@@ -103,3 +103,20 @@ def test_an_engine_that_agrees_is_not_corrected() -> None:
     assert logged["correction/ess"] == pytest.approx(1, abs=1e-6)
     assert logged["correction/clipped"] == 0
     assert torch.allclose(moved, run(None, noise=0.0)[2], atol=1e-6)
+
+
+class RawLogProbs(PerturbedEngine):
+    """Gives log-probs of another distribution, and says so."""
+
+    comparable_logprobs = False
+
+
+def test_log_probs_that_mean_something_else_are_replaced_and_not_corrected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "PerturbedEngine", RawLogProbs)
+    module, logged, _ = run(None, noise=0.02)
+    rows = module.experience
+    assert torch.equal(rows.old_logprobs[rows.response_mask], rows.rollout_logprobs[rows.response_mask])
+    assert not rows.rollout_logprobs[~rows.response_mask].any()
+    assert logged["ratio/max_deviation"] < 1e-6
+    with pytest.raises(ValueError, match=r"algorithm\.correction is TruncatedImportance, and the log-probs of RawLogProbs mean something"):
+        run(TruncatedImportance(), noise=0.02)

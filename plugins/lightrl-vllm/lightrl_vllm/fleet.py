@@ -1,0 +1,166 @@
+"""The servers of a run: connected, tried, updated, and asked; requests that share a context meet at one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from lightrl import Request, Result, Sampling
+from lightrl_vllm.failures import ServerError, UnavailableError
+from lightrl_vllm.generation import PATH, Decode, generate_body, result_of
+from lightrl_vllm.probes import Meaning, find_meaning, probe, probe_context
+from lightrl_vllm.server import Server
+from lightrl_vllm.weight_reload import WeightReload
+
+log = logging.getLogger(__name__)
+
+SAMPLED = 1001
+"""Seed of the sampled row after an update."""
+
+
+class Fleet:
+    """Servers with the same weights, over which requests are spread."""
+
+    def __init__(self, servers: Sequence[Server], reload: WeightReload) -> None:
+        """
+        Args:
+            servers: at least one.
+            reload: gives them weights.
+        """
+        self.servers, self.reload = list(servers), reload
+        self.meaning: dict[str, Meaning] = {}
+        self._next = itertools.cycle(self.servers)
+        self._of_episode: dict[int, Server] = {}
+
+    async def connect(self, limit_s: float) -> None:
+        """Connect to every server, wait for its first answer, and find out what it does.
+
+        Args:
+            limit_s: seconds that the first answer may take, which warms the server up.
+
+        Raises:
+            ServerError: a server does not answer, lacks a route, or ignores a field.
+        """
+        await asyncio.gather(*(self._connect(server, limit_s) for server in self.servers))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await asyncio.gather(*(server.close() for server in self.servers))
+
+    async def update(self, folder: Path, version: int) -> None:
+        """Give every server new weights.
+
+        Args:
+            folder: from `WeightReload.write`.
+            version: of the weights.
+        """
+        await asyncio.gather(*(self.reload.update(server, folder, version) for server in self.servers))
+
+    async def rows(self, sampling: Sampling, version: int, decode: Decode) -> list[dict[str, Any]]:
+        """Fields of `Row` for each server: likeliest tokens, and sampled ones if their log-probs are ours.
+
+        Args:
+            sampling: of training rollouts.
+            version: of the weights.
+            decode: text of token ids.
+        """
+        found = []
+        for server in self.servers:
+            ids = probe_context(server.positions)
+            wanted = [probe(0, ids, Sampling(temperature=0.0))]
+            if self.meaning[server.address].is_ours(sampling) and sampling.temperature > 0:
+                drawn = Sampling(temperature=sampling.temperature, top_p=sampling.top_p, top_k=sampling.top_k, min_p=sampling.min_p)
+                wanted.append(probe(SAMPLED, ids, drawn))
+            for request in wanted:
+                result = await self.answer(server, request, version, decode)
+                warmth = request.sampling.temperature
+                fields = {"address": server.address, "likeliest": warmth == 0, "temperature": warmth or 1.0, "context": ids}
+                found.append({**fields, "tokens": result.tokens, "logprobs": result.logprobs})
+        return found
+
+    async def answer(self, server: Server, request: Request, version: int | None, decode: Decode, limit_s: float | None = None) -> Result:
+        """The result of a request.
+
+        Args:
+            server: to be asked.
+            request: for one completion.
+            version: of the weights; None: none were given yet.
+            decode: text of token ids.
+            limit_s: seconds that it may take; None: as every answer.
+
+        Raises:
+            ServerError: there is none.
+        """
+        model = server.model if version is None else self.reload.model(server)
+        try:
+            return result_of(await server.post(PATH, generate_body(request, model), limit_s), request, version, decode)
+        except ServerError as error:
+            if str(error).startswith(server.address):
+                raise
+            raise ServerError(f"{server.address}{PATH}: request {request.id}: {error}") from None
+
+    def place(self, requests: Sequence[Request]) -> list[Server]:
+        """The server of each request: that of its episode, or the next one for each context that is new.
+
+        Args:
+            requests: of one call; neighbours may share a context, which one server need read only once.
+        """
+        placed, context, chosen = [], None, self.servers[0]
+        for request in requests:
+            if request.episode in self._of_episode:
+                placed.append(self._of_episode[request.episode])
+                continue
+            if request.context is not context:
+                context, chosen = request.context, next(self._next)
+            placed.append(chosen)
+            if request.open:
+                self._of_episode[request.episode] = chosen
+        return placed
+
+    def forget(self, episodes: Collection[int]) -> None:
+        """Forget where episodes were."""
+        for episode in episodes:
+            self._of_episode.pop(episode, None)
+
+    def check_room(self, request: Request) -> None:
+        """Refuse a request that a server would cut short in silence.
+
+        Raises:
+            ValueError: context and limit are longer than a row of a server.
+        """
+        least = min(self.servers, key=lambda server: server.positions)
+        needed = len(request.context) + request.limit
+        if needed > least.positions:
+            raise ValueError(
+                f"request {request.id} has {len(request.context)} tokens and may get {request.limit} more, and {least.address} takes rows "
+                f"of {least.positions}, beyond which it cuts in silence: raise its --max-model-len, or lower model.engine.max_new_tokens"
+            )
+
+    async def _connect(self, server: Server, limit_s: float) -> None:
+        await server.open()
+        await server.describe()
+        ids = probe_context(server.positions)
+        warm_up = probe(0, ids, Sampling(temperature=0.0))
+        try:
+            await server.post(PATH, generate_body(warm_up, server.model), limit_s)
+        except ServerError as error:
+            if error.status != 404:
+                raise
+            raise ServerError(f"{error}\nStart it with --enable-scale-out, which adds {PATH}", 404) from None
+
+        async def ask(requests: Sequence[Request]) -> list[Result]:
+            return list(await asyncio.gather(*(self.answer(server, request, None, str) for request in requests)))
+
+        try:
+            self.meaning[server.address] = await find_meaning(ask, ids)
+        except UnavailableError:
+            raise
+        except ServerError as error:
+            if str(error).startswith(server.address):
+                raise
+            raise ServerError(f"{server.address}: {error}") from None
+        log.info("%s serves %s; its log-probs are %s", server.address, server.model, self.meaning[server.address])

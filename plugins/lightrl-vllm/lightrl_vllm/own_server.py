@@ -1,0 +1,122 @@
+"""A server of the run's own: `vllm serve`, found on the path, started with what lightrl needs and ended with the run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+from lightrl_vllm.api_key import ApiKey
+from lightrl_vllm.failures import ServerError
+
+ENVIRONMENT = {
+    # the routes for weights
+    "VLLM_SERVER_DEV_MODE": "1",
+    "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+}
+WORDS = ("--enable-scale-out", "--enable-prompt-tokens-details", "--generation-config", "vllm")
+"""The route with tokens in and out; counts of what was read; no sampling defaults of the model's own."""
+FOLLOW_PARENT = Path(__file__).with_name("follow_parent.py")
+POLL_S = 0.2
+END_S = 15.0
+"""Seconds that a server gets to end by itself."""
+TAIL = 2000
+"""Characters of the log in a message."""
+
+
+class OwnServer:
+    """A process that serves a folder at a free port of this machine."""
+
+    def __init__(self, log: Path, key: ApiKey, devices: str | None) -> None:
+        """
+        Args:
+            log: file for what the server prints.
+            key: that it is to want.
+            devices: `CUDA_VISIBLE_DEVICES` for it; None: those of this process.
+        """
+        self.log, self._key, self._devices = log, key, devices
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, folder: str, words: Sequence[str], limit_s: float) -> str:
+        """Start it, wait until it answers, and give its address.
+
+        Args:
+            folder: of the model, or its hub id.
+            words: further words of `vllm serve`.
+            limit_s: seconds that the start may take.
+
+        Raises:
+            ServerError: there is no vLLM, or it did not start.
+        """
+        program = shutil.which("vllm")
+        if program is None:
+            raise ServerError(
+                "there is no program named vllm on the path. Install vLLM in an environment of its own and put its bin folder on the path, "
+                "or start servers yourself and give model.engine.addresses"
+            )
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        command = [program, "serve", folder, "--host", "127.0.0.1", "--port", str(port), *WORDS, *words]
+        devices = {} if self._devices is None else {"CUDA_VISIBLE_DEVICES": self._devices}
+        follow = [sys.executable, "-I", str(FOLLOW_PARENT), str(os.getpid()), *command]
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as out:
+            # a session of its own, so that an interrupt of the run does not end it before the run
+            self._process = subprocess.Popen(
+                follow,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **ENVIRONMENT, **devices, **self._key.environment},
+                start_new_session=True,
+            )
+        self._wait(f"http://127.0.0.1:{port}", self._process, limit_s)
+        return f"http://127.0.0.1:{port}"
+
+    def complaint(self) -> str:
+        """How the server ended, with the end of its log; empty while it runs."""
+        if self._process is None or self._process.poll() is None:
+            return ""
+        said = self._key.redact(self.log.read_text(errors="replace")[-TAIL:].strip())
+        return f"vllm serve has ended with status {self._process.returncode}; the end of {self.log}:\n{said}"
+
+    def close(self) -> None:
+        """End it, and every process that it has started."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            # it has ended its own processes
+            return
+
+    def _wait(self, address: str, process: subprocess.Popen[bytes], limit_s: float) -> None:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        deadline = time.monotonic() + limit_s
+        while time.monotonic() < deadline:
+            if complaint := self.complaint():
+                raise ServerError(complaint)
+            try:
+                with opener.open(f"{address}/health", timeout=POLL_S * 10):
+                    return
+            except OSError:
+                time.sleep(POLL_S)
+        raise ServerError(f"vllm serve did not answer within {limit_s:g} s: raise start_limit_s, or read {self.log}")

@@ -1,0 +1,111 @@
+"""What a server does, found out by asking it: labels and settings are not believed, since unknown fields are ignored in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from lightrl import Request, Result, Sampling
+from lightrl_vllm.failures import ServerError
+
+LENGTH, TOKENS = 160, 8
+"""Tokens of the context, more than a block of keys and values; and tokens that are sampled."""
+HOT, COLD = 50.0, 0.1
+"""Temperatures at which every token is about equally likely, and at which the likeliest is sampled."""
+SEEDS = range(1, 9)
+NARROW = {
+    "top_k": Sampling(temperature=HOT, top_k=1),
+    "top_p": Sampling(temperature=HOT, top_p=1e-6),
+    "min_p": Sampling(temperature=HOT, min_p=0.9999),
+}
+"""By field, a setting that leaves one token; or two, if they are as good as equal."""
+Answers = Callable[[Sequence[Request]], Awaitable[list[Result]]]
+"""Asks a server."""
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """The meaning of a server's log-probs."""
+
+    tempered: bool
+    """Logits are divided by the temperature."""
+    renormalized: bool
+    """Where top_k, top_p or min_p leave tokens out, the others add up to 1."""
+
+    def is_ours(self, sampling: Sampling) -> bool:
+        """They are log-softmax(logits / temperature) over the whole vocabulary.
+
+        Args:
+            sampling: of the tokens.
+        """
+        filtered = (sampling.top_p, sampling.top_k, sampling.min_p) != (1.0, 0, 0.0) and sampling.temperature > 0
+        return (self.tempered or sampling.temperature in (0, 1)) and not (filtered and self.renormalized)
+
+    def __str__(self) -> str:
+        mode = {(True, True): "processed_logprobs", (False, False): "raw_logprobs"}.get((self.tempered, self.renormalized))
+        return (
+            f"of logits that are {'divided' if self.tempered else 'not divided'} by the temperature, over "
+            f"{'the tokens that filters leave' if self.renormalized else 'the whole vocabulary'}{f' ({mode})' if mode else ''}"
+        )
+
+
+def probe_context(positions: int) -> list[int]:
+    """Token ids that every vocabulary has.
+
+    Args:
+        positions: that the server takes.
+    """
+    return [2 + t * t % 11 for t in range(min(LENGTH, positions - TOKENS))]
+
+
+def probe(number: int, ids: list[int], sampling: Sampling, limit: int = TOKENS, ends: frozenset[int] = frozenset()) -> Request:
+    """A request whose number is its seed."""
+    return Request(number, ids, limit, sampling, ends, seed=number, episode=number)
+
+
+async def find_meaning(ask: Answers, ids: list[int]) -> Meaning:
+    """Try every field of a request, and find out what log-probs mean.
+
+    Args:
+        ask: asks the server.
+        ids: the context.
+
+    Raises:
+        ServerError: a field has no effect.
+    """
+    (greedy,) = await ask([probe(0, ids, Sampling(temperature=0.0))])
+    await _expect_end(ask, ids, greedy)
+    hot = await ask([probe(seed, ids, Sampling(temperature=HOT), 1) for seed in (*SEEDS, *SEEDS)])
+    first, again = ([result.tokens[0] for result in hot[part]] for part in (slice(len(SEEDS)), slice(len(SEEDS), None)))
+    if len(set(first)) < 3:
+        raise ServerError(f"at temperature {HOT:g} {len(SEEDS)} seeds gave tokens {first}: temperature or seed has no effect")
+    if first != again:
+        raise ServerError(f"the same seeds gave tokens {first} and then {again}: seed has no effect, so no run could be repeated")
+    for field, sampling in NARROW.items():
+        left = {result.tokens[0] for result in await ask([probe(seed, ids, sampling, 1) for seed in SEEDS])}
+        if len(left) > 2:
+            raise ServerError(f"{field} has no effect: a setting that leaves one token gave {sorted(left)}")
+    cold = await ask([probe(seed, ids, Sampling(temperature=COLD)) for seed in SEEDS])
+    if [result.tokens[0] for result in cold] == first:
+        raise ServerError(f"temperature has no effect: at {HOT:g} and at {COLD:g} the same seeds gave tokens {first}")
+    alone = await ask([probe(1, ids, Sampling(temperature=1.0, top_k=1))])
+    return Meaning(_shrunk(cold, greedy), _shrunk(alone, greedy))
+
+
+async def _expect_end(ask: Answers, ids: list[int], greedy: Result) -> None:
+    end = greedy.tokens[len(greedy.tokens) // 2]
+    # an answer that goes on behind it is refused as it is read
+    (ended,) = await ask([probe(0, ids, Sampling(temperature=0.0), ends=frozenset({end}))])
+    if ended.tokens[-1] != end:
+        raise ServerError(f"stop_token_ids has no effect: with token {end} in it the same request gave {ended.tokens}")
+
+
+def _shrunk(results: Sequence[Result], greedy: Result) -> bool:
+    """Likeliest tokens have become likelier than they are at temperature 1."""
+    now, before = 0.0, 0.0
+    for result in results:
+        for t, token in enumerate(result.tokens):
+            if token != greedy.tokens[t]:
+                break
+            now, before = now + result.logprobs[t], before + greedy.logprobs[t]
+    return now > 0.8 * before

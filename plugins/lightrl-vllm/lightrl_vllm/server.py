@@ -1,0 +1,157 @@
+"""One server: requests go there, JSON comes back or a typed failure."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from lightrl_vllm.api_key import ApiKey
+from lightrl_vllm.failures import ServerError, UnavailableError, beginning
+
+Answer = dict[str, Any]
+"""A JSON object; empty where the server answers with a plain text."""
+
+BUSY = frozenset({408, 429})
+"""Statuses besides those from 500 on after which the same request may succeed."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 20.0
+"""Bounds of the random pauses between two attempts, which double."""
+
+
+def checked_address(address: str) -> str:
+    """The address of a server without a slash at its end.
+
+    Raises:
+        ValueError: it is none, or holds a secret.
+    """
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"addresses must be like http://10.0.0.7:8000, got {address!r}")
+    if parts.username or parts.password or parts.query:
+        raise ValueError(
+            "addresses must hold no user, password or query: configs and logs repeat them. A key stands in api_key_env's variable"
+        )
+    return address.rstrip("/").removesuffix("/v1")
+
+
+class Server:
+    """An address that a vLLM server listens at."""
+
+    def __init__(self, address: str, key: ApiKey, timeout_s: float, retries: int, concurrency: int) -> None:
+        """
+        Args:
+            address: such as `http://127.0.0.1:8000`.
+            key: of the server.
+            timeout_s: seconds that an answer may take.
+            retries: further attempts at a request that got no answer.
+            concurrency: requests under way at a time.
+        """
+        self.address, self.model, self.root, self.positions = address, "", "", 0
+        self._key, self._timeout_s, self._retries, self._concurrency = key, timeout_s, retries, concurrency
+        self._client: httpx2.AsyncClient | None = None
+        self._places = asyncio.Semaphore(concurrency)
+
+    async def open(self) -> None:
+        """Get ready to connect; connections belong to the running loop."""
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=self._concurrency)
+        # rollouts stay in the cluster: a proxy that the environment names leads out of it
+        self._client = httpx2.AsyncClient(base_url=self.address, headers=self._key.headers, timeout=None, limits=limits, trust_env=False)
+
+    async def describe(self) -> None:
+        """Ask for the name of its model, the folder of it, and how many positions a row may have.
+
+        Raises:
+            ServerError: it serves no model, or has no routes for weights.
+        """
+        models = (await self.get("/v1/models")).get("data") or []
+        served = [model for model in models if not model.get("parent")]
+        if not served:
+            raise ServerError(self._told("/v1/models", "it serves no model"))
+        self.model, self.root = str(served[0]["id"]), str(served[0].get("root") or "")
+        self.positions = int(served[0].get("max_model_len") or 0)
+        try:
+            await self.get("/weight_info")
+        except ServerError as error:
+            if error.status != 404:
+                raise
+            missing = "it has no routes for weights: start it with VLLM_SERVER_DEV_MODE=1 in its environment"
+            raise ServerError(self._told("/weight_info", missing)) from None
+        if (await self.get("/is_paused")).get("is_paused"):
+            raise ServerError(self._told("/is_paused", f"somebody has paused it: curl -X POST {self.address}/resume"))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    async def get(self, path: str) -> Answer:
+        """The answer to a question that changes nothing."""
+        return await self._ask("GET", path, None, self._timeout_s, self._retries)
+
+    async def post(self, path: str, body: Answer | None = None, limit_s: float | None = None, again: bool = True) -> Answer:
+        """The answer to a request.
+
+        Args:
+            path: with its query.
+            body: JSON.
+            limit_s: seconds that the answer may take; None: as many as every answer.
+            again: it may be repeated if there was no answer.
+
+        Raises:
+            ServerError: the server refuses it, or gives no answer.
+        """
+        return await self._ask("POST", path, body or {}, limit_s or self._timeout_s, self._retries if again else 0)
+
+    async def _ask(self, method: str, path: str, body: Answer | None, limit_s: float, retries: int) -> Answer:
+        attempts = AsyncRetrying(
+            retry=retry_if_exception_type(UnavailableError),
+            stop=stop_after_attempt(1 + retries),
+            wait=wait_random_exponential(multiplier=FIRST_PAUSE_S, max=LONGEST_PAUSE_S),
+            reraise=True,
+        )
+        async with self._places:
+            async for attempt in attempts:
+                with attempt:
+                    return await self._once(method, path, body, limit_s)
+        raise ServerError(self._told(path, "was never asked"))
+
+    async def _once(self, method: str, path: str, body: Answer | None, limit_s: float) -> Answer:
+        if self._client is None:
+            raise ServerError(self._told(path, "there is no connection: start() comes first"))
+        try:
+            async with asyncio.timeout(limit_s):
+                reply = await self._client.request(method, path, json=body)
+        except TimeoutError:
+            # a server that hangs would hang again
+            raise ServerError(
+                self._told(path, f"no answer within {limit_s:g} s: it hangs, or timeout_s is too short for its load")
+            ) from None
+        except httpx2.TransportError as error:
+            raise UnavailableError(self._told(path, f"no answer: {type(error).__name__}: {beginning(str(error))}")) from None
+        if reply.status_code in (401, 403):
+            named = "a key; name its variable in api_key_env" if self._key.variable is None else f"another key than ${self._key.variable}"
+            raise ServerError(self._told(path, f"status {reply.status_code}: the server wants {named}"))
+        if reply.status_code >= 400:
+            failure = UnavailableError if reply.status_code in BUSY or reply.status_code >= 500 else ServerError
+            raise failure(self._told(path, f"status {reply.status_code}: {beginning(_message(reply))}"), reply.status_code)
+        return _json(reply)
+
+    def _told(self, path: str, message: str) -> str:
+        return self._key.redact(f"{self.address}{path}: {message}")
+
+
+def _json(reply: httpx2.Response) -> Answer:
+    try:
+        found = reply.json()
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _message(reply: httpx2.Response) -> str:
+    said = _json(reply).get("error")
+    return str(said.get("message", "")) if isinstance(said, dict) else reply.text

@@ -1,0 +1,68 @@
+"""Requests that are on their way, and the results that have come."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Collection, Coroutine
+from concurrent.futures import Future
+from typing import Any
+
+from lightrl import Request, Result
+from lightrl_vllm.event_loop import EventLoop
+
+
+class UnderWay:
+    """Sends requests at once, and gives results as they come."""
+
+    def __init__(self, loop: EventLoop, limit_s: float) -> None:
+        """
+        Args:
+            loop: in which requests wait.
+            limit_s: seconds without a result after which results count as lost.
+        """
+        self._loop, self._limit_s = loop, limit_s
+        self._asked: dict[Future[Result], Request] = {}
+        self._done: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
+
+    def __bool__(self) -> bool:
+        return bool(self._asked)
+
+    def begin(self, request: Request, answer: Coroutine[Any, Any, Result]) -> None:
+        """Send a request.
+
+        Args:
+            request: that is asked.
+            answer: gives its result.
+        """
+        future = self._loop.begin(answer)
+        self._asked[future] = request
+        future.add_done_callback(self._done.put)
+
+    def results(self) -> list[Result]:
+        """The results that have come, at least one if a request is under way.
+
+        Raises:
+            RuntimeError: there is none, or a request has failed.
+        """
+        found: list[Result] = []
+        while self._asked and not found:
+            found += self._taken(self._wait())
+            while not self._done.empty():
+                found += self._taken(self._done.get())
+        return found
+
+    def forget(self, episodes: Collection[int]) -> None:
+        """Drop requests of these episodes; a server stops working at them."""
+        for future in [future for future, request in self._asked.items() if request.episode in episodes]:
+            del self._asked[future]
+            future.cancel()
+
+    def _taken(self, future: Future[Result]) -> list[Result]:
+        # what was forgotten comes too
+        return [] if self._asked.pop(future, None) is None else [future.result()]
+
+    def _wait(self) -> Future[Result]:
+        try:
+            return self._done.get(timeout=self._limit_s)
+        except queue.Empty:
+            raise RuntimeError(f"no server gave a result within {self._limit_s:g} s; {len(self._asked)} requests wait") from None

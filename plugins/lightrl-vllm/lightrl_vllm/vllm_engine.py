@@ -1,0 +1,227 @@
+"""The engine: requests and weights go to vLLM's own servers over HTTP, tokens and log-probs come back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import ClassVar
+
+from lightrl import PolicyWeights, Request, Result, RolloutEngine, SampledPolicy, Sampling
+from lightrl_vllm.adapter_reload import AdapterReload
+from lightrl_vllm.api_key import ApiKey
+from lightrl_vllm.event_loop import EventLoop
+from lightrl_vllm.fleet import Fleet
+from lightrl_vllm.folder_reload import FolderReload
+from lightrl_vllm.own_server import OwnServer
+from lightrl_vllm.server import Server, checked_address
+from lightrl_vllm.told import warnings_of
+from lightrl_vllm.under_way import UnderWay
+from lightrl_vllm.update_check import UpdateCheck
+from lightrl_vllm.weight_reload import WeightReload
+from lightrl_vllm.work_folder import LOG, clear, work_folder
+
+log = logging.getLogger(__name__)
+
+GRACE_S = 60.0
+"""Seconds beside the time limits of requests after which results count as lost."""
+
+
+class VLLMEngine(RolloutEngine):
+    """Continues contexts with vLLM's own server, tokens in and tokens out, and keeps its weights those of the policy.
+
+    Nothing of vLLM is imported. Without addresses it starts `vllm serve` from the path when the first weights come. What a server does
+    is found out when it is connected; where its log-probs mean something else than ours, the trainer computes its own.
+    """
+
+    exceptions = MappingProxyType(
+        {
+            "the random numbers of a request are its own": (
+                "every request has its own seed, but kernels round by what else is in the batch, so that now and then a token differs"
+            )
+        }
+    )
+    reloads: ClassVar[Mapping[str, type[WeightReload]]] = MappingProxyType({"folder": FolderReload, "adapters": AdapterReload})
+    """The ways in which servers get weights, by the name that `weights` has."""
+
+    def __init__(
+        self,
+        max_new_tokens: int = 256,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        top_k: int = 0,
+        min_p: float = 0.0,
+        stop: list[str] | None = None,
+        seed: int = 0,
+        addresses: list[str] | None = None,
+        weights: str = "folder",
+        folder: str = "runs/vllm",
+        api_key_env: str | None = None,
+        model: str | None = None,
+        devices: str | None = None,
+        serve: list[str] | None = None,
+        concurrency: int = 256,
+        timeout_s: float = 600.0,
+        start_limit_s: float = 900.0,
+        retries: int = 3,
+        tolerance: float | None = None,
+    ) -> None:
+        """
+        Args:
+            max_new_tokens: limit on the tokens of a completion, EOS included.
+            temperature: divides the logits; 0 takes the likeliest token.
+            top_p: keep the likeliest tokens whose probabilities add up to this; in (0, 1].
+            top_k: keep this many of the likeliest tokens; 0 keeps all.
+            min_p: keep tokens at least this likely relative to the likeliest; in [0, 1).
+            stop: a completion ends as soon as its text contains one of these.
+            seed: of the random numbers.
+            addresses: of running servers, such as http://10.0.0.7:8000; null: start one on this machine.
+            weights: how servers get them: `folder` for all of them, `adapters` for the adapters of a LoRA policy alone.
+            folder: for weights and logs; running servers must see it under the same path.
+            api_key_env: name of the environment variable that holds the servers' key; null: they want none.
+            model: folder or hub id that a server of its own begins with; null: the policy, once its first weights come.
+            devices: `CUDA_VISIBLE_DEVICES` of a server of its own; null: those of this process.
+            serve: further words of `vllm serve`, such as [--max-model-len, "4096"].
+            concurrency: requests under way at a time at each server.
+            timeout_s: seconds that an answer or an update may take.
+            start_limit_s: seconds that a server may take to start, and to give its first answer.
+            retries: further attempts at a request that got no answer.
+            tolerance: largest difference of a log-prob to the trainer's after an update; null: 0.001, for dtypes of two bytes 0.2.
+
+        Raises:
+            ValueError: an argument cannot be used, or there is no key.
+        """
+        if weights not in self.reloads:
+            raise ValueError(f"weights must be one of {', '.join(self.reloads)}, got {weights!r}")
+        if addresses is not None and (not addresses or len(set(addresses)) < len(addresses)):
+            raise ValueError(f"addresses must name one server or more, each once, or be null; got {addresses}")
+        own = {"model": model, "devices": devices, "serve": serve}
+        if addresses is not None and (given := [name for name, value in own.items() if value is not None]):
+            raise ValueError(f"{' and '.join(given)} are for a server of the engine's own, and addresses names running ones: leave one out")
+        if addresses is None and weights == "adapters" and model is None:
+            raise ValueError("a server of its own needs model, the base of the adapters: a folder or hub id; or give addresses")
+        if concurrency < 1 or retries < 0 or min(timeout_s, start_limit_s) <= 0:
+            raise ValueError("concurrency must be 1 or more, retries 0 or more, and timeout_s and start_limit_s above 0")
+        self.sampling = Sampling(max_new_tokens, temperature, top_p, top_k, min_p, tuple(stop or ()))
+        self.seed, self.weights, self.folder, self.model, self.devices = seed, weights, folder, model, devices
+        self.addresses = None if addresses is None else [checked_address(address) for address in addresses]
+        self.serve, self.concurrency, self.timeout_s, self.start_limit_s = list(serve or ()), concurrency, timeout_s, start_limit_s
+        self.retries, self.tolerance = retries, tolerance
+        self._key = ApiKey(api_key_env)
+        self._loop: EventLoop | None = None
+        self._under_way: UnderWay | None = None
+        self._fleet: Fleet | None = None
+        self._own: OwnServer | None = None
+        self._check: UpdateCheck | None = None
+        self._place: Path | None = None
+        self._updated: tuple[SampledPolicy, int] | None = None
+
+    def start(self) -> None:
+        """Connect to the servers that addresses names, and find out what they do."""
+        if self._loop is None:
+            self._loop, self._check = EventLoop(), UpdateCheck(self.tolerance)
+            self._under_way = UnderWay(self._loop, self.timeout_s * (1 + self.retries) + GRACE_S)
+            self._place = work_folder(self.folder)
+            if self.addresses is not None:
+                self._connect(self._loop, self._place, self.addresses)
+
+    def close(self) -> None:
+        """Drop requests under way and connections, and end a server of its own."""
+        loop, fleet, own, place = self._loop, self._fleet, self._own, self._place
+        self._loop = self._under_way = self._fleet = self._own = self._check = self._place = self._updated = None
+        try:
+            if loop is not None:
+                if fleet is not None:
+                    loop.run(fleet.close())
+                loop.close()
+        finally:
+            if own is not None:
+                own.close()
+        if place is not None:
+            clear(place)
+
+    def update_weights(self, weights: PolicyWeights, version: int) -> None:
+        """Give every server the policy's present weights, unless it has them, and compare its log-probs with the trainer's.
+
+        Raises:
+            RuntimeError: requests are under way, or a server has not taken the weights.
+            ValueError: the weights do not fit a server.
+        """
+        if self._loop is None or self._check is None or self._place is None:
+            raise RuntimeError("VLLMEngine.update_weights was called before start(): there are no connections")
+        if self._under_way:
+            raise RuntimeError("VLLMEngine.update_weights was called while requests are under way")
+        if self._updated is not None and self._updated[0] is weights.policy and self._updated[1] == version:
+            return
+        self._updated, run = None, self._loop.run
+        fleet = self._fleet or self._connect(self._loop, self._place, [self._start_server(weights, self._place)])
+        folder = fleet.reload.write(weights, version)
+        weights.on_first_rank(lambda: run(fleet.update(folder, version)))
+        weights.on_first_rank(lambda: fleet.reload.remove_former(folder))
+        decode = weights.policy.decode
+        rows = weights.on_first_rank(lambda: run(fleet.rows(self.sampling, version, decode)))
+        self._check.compare(rows, weights, version)
+        self._updated = weights.policy, version
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Send requests; those of one context go to one server, and those of an episode to the server that it began at.
+
+        Raises:
+            RuntimeError: `update_weights` was never called.
+            ValueError: a request is longer than a row of a server.
+        """
+        fleet, under_way = self._fleet, self._under_way
+        if fleet is None or under_way is None or self._updated is None:
+            raise RuntimeError("VLLMEngine was asked before update_weights(weights, version): there are no weights to sample from")
+        policy, version = self._updated
+        for request in requests:
+            fleet.check_room(request)
+        for request, server in zip(requests, fleet.place(requests), strict=True):
+            under_way.begin(request, fleet.answer(server, request, version, policy.decode))
+
+    def results(self) -> list[Result]:
+        """The results that have come, at least one if a request is under way.
+
+        Raises:
+            RuntimeError: a server gave none, or one that is no completion.
+        """
+        try:
+            return self._under_way.results() if self._under_way is not None else []
+        except RuntimeError as error:
+            ended = "" if self._own is None else self._own.complaint()
+            raise RuntimeError(f"{error}\n{ended}".rstrip()) from None
+
+    def forget(self, episodes: Collection[int]) -> None:
+        """Drop requests of these episodes; a server stops working at them."""
+        over = frozenset(episodes)
+        if self._under_way is not None:
+            self._under_way.forget(over)
+        if self._fleet is not None:
+            self._fleet.forget(over)
+
+    def _connect(self, loop: EventLoop, place: Path, addresses: Sequence[str]) -> Fleet:
+        servers = [Server(address, self._key, self.timeout_s, self.retries, self.concurrency) for address in addresses]
+        fleet = self._fleet = Fleet(servers, self.reloads[self.weights](place, self.timeout_s))
+        loop.run(fleet.connect(self.start_limit_s))
+        self.comparable_logprobs = all(meaning.is_ours(self.sampling) for meaning in fleet.meaning.values())
+        for sentence in warnings_of(fleet.meaning, self.sampling, keyed=self._key.variable is not None):
+            log.warning(sentence)
+        return fleet
+
+    def _start_server(self, weights: PolicyWeights, place: Path) -> str:
+        """Start a server on the first rank, and give its address on every one."""
+        first = place / "first"
+        if self.model is None:
+            weights.save(first)
+        filtered = (self.sampling.top_p, self.sampling.top_k, self.sampling.min_p) != (1.0, 0, 0.0)
+        mode = "raw_logprobs" if filtered else "processed_logprobs"
+        dtype = str(weights.policy.model.dtype).removeprefix("torch.")
+        words = ["--dtype", dtype, "--logprobs-mode", mode, *self.reloads[self.weights].serve, *self.serve]
+
+        def start() -> str:
+            self._own = OwnServer(place / LOG, self._key, self.devices)
+            return self._own.start(self.model or str(first), words, self.start_limit_s)
+
+        address: str = weights.on_first_rank(start)
+        return address

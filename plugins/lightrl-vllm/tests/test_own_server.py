@@ -1,0 +1,110 @@
+"""A server that the engine starts itself, and what becomes of it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lightrl_vllm import VLLMEngine
+from lightrl_vllm.own_server import FOLLOW_PARENT
+
+from lightrl.policy.weights import TrainerWeights
+from lightrl.testing.checks.continuations import answers, group, peaked_policy
+
+KEY = "a-key-that-nobody-may-see"
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+@pytest.mark.slow
+def test_it_starts_serves_keeps_its_key_and_ends_with_the_engine(
+    vllm_on_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    engine = VLLMEngine(
+        folder=str(tmp_path / "vllm"), temperature=0.7, api_key_env="MY_KEY", start_limit_s=180.0, serve=["--max-model-len", "300"]
+    )
+    policy = peaked_policy()
+    engine.start()
+    try:
+        engine.update_weights(TrainerWeights(policy), 2)
+        assert engine.comparable_logprobs, "it has chosen the mode of log-probs"
+        assert len(answers(engine, group(engine.sampling))) == 5
+        children = [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+        (server,) = [pid for pid in children if b"tiny_vllm.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        assert b"--dtype\0float32" in Path(f"/proc/{server}/cmdline").read_bytes()
+        os.kill(server, signal.SIGKILL)
+        engine.submit(group(engine.sampling))
+        with pytest.raises(RuntimeError, match=r"ended with status -9; the end of .*vllm.log:\nserving"):
+            engine.results()
+    finally:
+        engine.close()
+    assert not alive(server)
+    (place,) = (tmp_path / "vllm").iterdir()
+    assert [path.name for path in place.iterdir()] == ["vllm.log"]
+    assert "--enable-scale-out --enable-prompt-tokens-details" in (place / "vllm.log").read_text()
+    assert "no key guards the routes that pause a server" in caplog.text
+    assert KEY not in caplog.text + (place / "vllm.log").read_text()
+
+
+def test_a_start_that_fails_shows_the_end_of_the_log(vllm_on_path: Path, tmp_path: Path) -> None:
+    vllm_on_path.write_text("#!/bin/sh\necho Failed to infer device type\nexit 3\n")
+    engine = VLLMEngine(folder=str(tmp_path / "vllm"))
+    engine.start()
+    try:
+        with pytest.raises(RuntimeError, match=r"ended with status 3; the end of .*vllm.log:\nFailed to infer device type"):
+            engine.update_weights(TrainerWeights(peaked_policy()), 0)
+    finally:
+        engine.close()
+
+
+def test_a_start_takes_no_longer_than_its_limit_and_ends_what_it_began(vllm_on_path: Path, tmp_path: Path) -> None:
+    vllm_on_path.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nsleep 600\n")
+    engine = VLLMEngine(folder=str(tmp_path / "vllm"), start_limit_s=3.0)
+    engine.start()
+    try:
+        with pytest.raises(RuntimeError, match="vllm serve did not answer within 3 s: raise start_limit_s, or read"):
+            engine.update_weights(TrainerWeights(peaked_policy()), 0)
+    finally:
+        engine.close()
+    assert not alive(int((tmp_path / "pid").read_text()))
+
+
+def test_without_vllm_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    engine = VLLMEngine(folder=str(tmp_path / "vllm"))
+    engine.start()
+    try:
+        with pytest.raises(RuntimeError, match=r"no program named vllm on the path.*give model\.engine\.addresses"):
+            engine.update_weights(TrainerWeights(peaked_policy()), 0)
+    finally:
+        engine.close()
+
+
+def test_a_server_ends_with_a_trainer_that_is_killed(tmp_path: Path) -> None:
+    trainer = (
+        "import os, subprocess, sys, time\n"
+        f"child = subprocess.Popen([sys.executable, '-I', {str(FOLLOW_PARENT)!r}, str(os.getpid()), 'sleep', '600'])\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", trainer], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        server = int(process.stdout.readline())
+        deadline = time.monotonic() + 60
+        while Path(f"/proc/{server}/cmdline").read_bytes().strip(b"\0") != b"sleep\x00600" and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.kill()
+    while alive(server) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(server)
