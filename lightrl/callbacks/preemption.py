@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -13,7 +14,10 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
 
 from lightrl.callbacks.stop_all_ranks import started_by_rank_0
+from lightrl.training.online.rollouts_ahead import RolloutsAhead
 
+LIMIT_S = 60.0
+"""Seconds that a rollout which is made ahead has to be complete, from the signal on; it is part of the checkpoint."""
 STATUS = 128 + signal.SIGTERM
 """Exit status of a run that SIGTERM has ended: 143, as if the signal had."""
 
@@ -26,11 +30,14 @@ class Preemption(Callback):
 
     def __init__(self) -> None:
         self._asked = self._agreed = False
+        self._asked_at = 0.0
         self._saved: tuple[int, int] | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Take the signal over from Lightning, which puts the former handler back at the end; end at once if it has come already."""
         self._asked = self._agreed = False
+        if isinstance(ahead := getattr(pl_module, "ahead", None), RolloutsAhead):
+            ahead.while_waiting = lambda: self._give_up(trainer)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self._ask)
         # nothing has been done that could be lost, and Lightning would end the run in the middle of the first rollout
@@ -69,7 +76,7 @@ class Preemption(Callback):
         """Nothing is saved where checkpoints are switched off."""
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        self._asked = True
+        self._asked, self._asked_at = True, time.monotonic()
         # the kernel carries out a second one, whatever this process is doing
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if os.environ.get("LOCAL_RANK", "0") == "0":
@@ -77,6 +84,15 @@ class Preemption(Callback):
 
     def _agree(self, trainer: Trainer) -> None:
         self._agreed = self._agreed or trainer.strategy.reduce_boolean_decision(self._asked, all=False)
+
+    def _give_up(self, trainer: Trainer) -> None:
+        """End the run without a rollout that takes too long; called while the trainer waits for it."""
+        if self._asked and time.monotonic() - self._asked_at > LIMIT_S:
+            kept = "The last checkpoint holds. Resume with the same command and --ckpt_path last"
+            last = kept if self._saved else "There is no checkpoint"
+            said = f"SIGTERM: ended in rollout {trainer.current_epoch + 1}; the next one was not complete after {LIMIT_S:g} s. {last}.\n"
+            os.write(2, said.encode())
+            raise SystemExit(0 if started_by_rank_0(trainer) else STATUS)
 
     def _end(self, trainer: Trainer) -> None:
         kept = "A checkpoint is written. Resume with the same command and --ckpt_path last" if self._saved else "No checkpoint was written"

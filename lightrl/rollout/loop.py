@@ -15,6 +15,7 @@ from lightrl.parts.environment import Environment
 from lightrl.policy.turn_encoder import TurnEncoder
 from lightrl.rollout.open_episode import OpenEpisode
 from lightrl.rollout.play import Play
+from lightrl.rollout.probe import probe
 from lightrl.rollout.rows import rollout_of
 from lightrl.types import JSON, Prompt, Rollout
 
@@ -105,6 +106,17 @@ class RolloutLoop:
             self._new_weights = False
             self.check_engine(rollout)
         return rollout
+
+    def probe(self, rollout: Rollout) -> None:
+        """Have the engine begin some rows of a rollout anew, and give them to `check_engine`, unless it was given some of these weights.
+
+        Args:
+            rollout: whose first contexts are continued by a few tokens, with other random numbers than any rollout's.
+        """
+        weights, _ = self._ready(1)
+        if self._new_weights:
+            self._new_weights = False
+            self.check_engine(probe(self.engine, rollout, weights.policy, self._version, self._numbers))
 
     @contextmanager
     def aside(self) -> Iterator[None]:

@@ -113,7 +113,7 @@ def _memory() -> int:
 
 
 def _write(descriptor: int, tensor: Tensor, offset: int) -> None:
-    values = memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    values = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
     while len(values):
         # the system writes two gigabytes at a time
         written = os.pwrite(descriptor, values, offset)

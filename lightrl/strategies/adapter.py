@@ -12,6 +12,8 @@ from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor, nn
 
+from lightrl.strategies.side_group import gathered
+
 T = TypeVar("T")
 Loss = TypeVar("Loss")
 
@@ -123,11 +125,7 @@ class StrategyAdapter:
 
     def gather(self, value: T) -> list[T]:
         """The values of all ranks, in the order of ranks."""
-        if self.world_size == 1:
-            return [value]
-        everyone = [value] * self.world_size
-        torch.distributed.all_gather_object(everyone, value)
-        return everyone
+        return gathered(value, self.world_size)
 
 
 def innermost(optimizer: LightningOptimizer) -> torch.optim.Optimizer:

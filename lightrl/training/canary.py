@@ -8,10 +8,8 @@ import torch
 from torch import Tensor
 
 from lightrl.policy.policy import Policy
+from lightrl.rollout.probe import ROWS
 from lightrl.types import Rollout
-
-ROWS = 4
-"""Rows that are compared."""
 
 
 @torch.no_grad()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from lightrl.training.statistics import Reporting
@@ -12,8 +13,12 @@ from lightrl.training.statistics import Reporting
 class PhaseTimer:
     """Adds up the seconds spent in each phase."""
 
-    def __init__(self) -> None:
-        self._seconds: dict[str, float] = {}
+    def __init__(self, seconds: Mapping[str, float] | None = None) -> None:
+        """
+        Args:
+            seconds: those of phases that are over, by name; None: there was none.
+        """
+        self.seconds = defaultdict[str, float](float, seconds or {})
 
     @contextmanager
     def phase(self, name: str, show: Callable[[str], None]) -> Iterator[None]:
@@ -26,10 +31,15 @@ class PhaseTimer:
         show(name)
         started = time.perf_counter()
         yield
-        self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - started
+        self.seconds[name] += time.perf_counter() - started
+
+    def add(self, other: PhaseTimer) -> None:
+        """Add the seconds of another timer."""
+        for name, seconds in other.seconds.items():
+            self.seconds[name] += seconds
 
     def report(self, ledger: Reporting) -> None:
         """Report the seconds since the last time as `perf/{name}_s`."""
-        for name, seconds in self._seconds.items():
+        for name, seconds in self.seconds.items():
             ledger.add(f"perf/{name}_s", seconds, reduce="max")
-        self._seconds.clear()
+        self.seconds.clear()

@@ -96,7 +96,7 @@ class PolicyModule(LightningModule):
             evaluation.correct_reward(self.rewards.rewards)
         self.micro_batch_tokens, self.max_grad_norm = micro_batch_tokens, max_grad_norm
         self._optimizer, self._lr_scheduler = optimizer, lr_scheduler
-        self.ledger, self._evaluation_ledger, self._timer = StatisticsLedger(), StatisticsLedger(), PhaseTimer()
+        self.ledger, self._evaluation_ledger, self.timer = StatisticsLedger(), StatisticsLedger(), PhaseTimer()
         self.numbers: dict[str, float] = {}
         self.on_phase: Callable[[str], None] = lambda phase: None
         self.rollouts.check_engine = self.check_engine
@@ -199,13 +199,13 @@ class PolicyModule(LightningModule):
 
     def reduced_ledger(self) -> dict[str, float]:
         """Everything that was reported since the last time, seconds in each phase included, reduced over ranks."""
-        self._timer.report(self.ledger)
+        self.timer.report(self.ledger)
         self.numbers = self.ledger.reduce(self.adapter.gather)
         return self.numbers
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Show which phase a long step is in, and log the seconds spent in it since the last log as `perf/{name}_s`."""
-        return self._timer.phase(name, self.on_phase)
+        return self.timer.phase(name, self.on_phase)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """The state of the run, for those who read the checkpoint without the run."""
@@ -249,14 +249,21 @@ class PolicyModule(LightningModule):
         weights = TrainerWeights(self.policy, adapter.gathered_weights, adapter.whole, adapter.gather, rank)
         self.rollouts.update_weights(weights, self.trainer.global_step)
 
+    @property
+    def first_pass_tolerance(self) -> float:
+        """Largest |ratio - 1| of a token under the weights that sampled it that rounding explains."""
+        return tolerance(compute_dtype(self.policy.model.dtype, self.device))
+
     def check_engine(self, rollout: Rollout) -> None:
         """Compare log-probs of an engine with weights of its own with the trainer's; called with its first rollout after each update.
 
         Raises:
             RuntimeError: on every rank, if they differ on one by more than rounding explains.
         """
-        known, rounding = self.engine.logprob_tolerance, tolerance(compute_dtype(self.policy.model.dtype, self.device))
-        limit = rounding if known is None else known
+        if not self.engine.comparable_logprobs:
+            return
+        known = self.engine.logprob_tolerance
+        limit = self.first_pass_tolerance if known is None else known
         deviation = canary_deviation(rollout, self.policy, self.device)
         self.ledger.add("engine/deviation", deviation, reduce="max")
         # NaN is within no limit

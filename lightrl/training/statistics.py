@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -114,6 +115,18 @@ class StatisticsLedger(Reporting):
         for name, entry in other._entries.items():
             self._own(name, other._owners[name])
             self._merge(name, *entry)
+
+    def state_dict(self) -> dict[str, list[Any]]:
+        """Everything that it holds, as JSON values."""
+        return {name: [*entry, self._owners[name]] for name, entry in self._entries.items()}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, list[Any]]) -> StatisticsLedger:
+        """The ledger whose `state_dict` this is."""
+        ledger = cls()
+        for name, (kind, value, count, owner) in state.items():
+            ledger._entries[name], ledger._owners[name] = (kind, value, count), owner
+        return ledger
 
     def reduce(self, gather: Callable[[dict[str, Entry]], list[dict[str, Entry]]]) -> dict[str, float]:
         """Every number over all ranks, by name; the ledger is empty afterwards.

@@ -13,7 +13,7 @@ from lightrl.parts.sampler import Reduction
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rewards.scoring import Scoring
 from lightrl.rollout.loop import RolloutLoop
-from lightrl.strategies.adapter import StrategyAdapter
+from lightrl.strategies.side_group import Ranks
 from lightrl.training.episode_report import report_episodes
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import Prompt, Rollout, ScoredRollout
@@ -28,7 +28,7 @@ class RunCollection:
         draw: Callable[[Sequence[int]], list[Prompt]],
         rollouts: RolloutLoop,
         rewards: RewardSet,
-        adapter: StrategyAdapter,
+        ranks: Ranks,
         phase: Callable[[str], AbstractContextManager[None]],
         ledger: StatisticsLedger,
     ) -> None:
@@ -38,18 +38,18 @@ class RunCollection:
             draw: gives the next prompts of this rank, told how many every rank wants.
             rollouts: with the weights to sample from.
             rewards: score the completions.
-            adapter: of the strategy, for sums over ranks.
+            ranks: for sums over ranks.
             phase: times and shows a phase.
             ledger: receives the numbers of the sampler.
         """
         self.prompts = prompts
         self._draw, self._ledger = draw, ledger
-        self._rollouts, self._rewards, self._adapter, self._phase = rollouts, rewards, adapter, phase
+        self._rollouts, self._rewards, self._ranks, self._phase = rollouts, rewards, ranks, phase
         self._groups = 0
 
     def draw(self, n: int) -> list[Prompt]:
         """The next n prompts of this rank."""
-        return self._draw(self._adapter.gather(n))
+        return self._draw(self._ranks.gather(n))
 
     def rollout(self, prompts: Sequence[Prompt], n: int, temperature: float | None = None) -> Rollout:
         """n completions for each prompt."""
@@ -99,7 +99,7 @@ class RunCollection:
     def _stop_together(self, spent: str | None) -> None:
         if self.total(spent is not None):
             # every rank says why, since the messages of some may be lost when the first one ends
-            elsewhere = next((complaint for complaint in self._adapter.gather(spent) if complaint is not None), None)
+            elsewhere = next((complaint for complaint in self._ranks.gather(spent) if complaint is not None), None)
             raise RuntimeError(spent or f"on another rank, {elsewhere}")
 
     def reward(self, scored: ScoredRollout) -> Tensor:
@@ -113,4 +113,4 @@ class RunCollection:
 
     def total(self, value: float) -> float:
         """The sum of a number over ranks."""
-        return float(self._adapter.total(torch.tensor([value], dtype=torch.float64))[0])
+        return float(self._ranks.total(torch.tensor([value], dtype=torch.float64))[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from lightning.pytorch.core.optimizer import LightningOptimizer
@@ -57,3 +58,11 @@ class CriticAlone:
         """Values of the selected tokens; the policy has no part in the gradient."""
         values = self.policy.values(batch.input_ids, mask, self.network)
         return PolicyOutput(logprobs=torch.zeros_like(values), values=values)
+
+
+def critic_groups(part: Critic | None, network: nn.Module | None) -> list[dict[str, Any]]:
+    """The optimizer's parameter group of a critic, with a learning rate of its own if it has one; none without a critic."""
+    if part is None or network is None:
+        return []
+    rate = {} if part.learning_rate is None else {"lr": part.learning_rate}
+    return [{"params": list(network.parameters()), **rate}]

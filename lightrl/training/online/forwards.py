@@ -9,7 +9,10 @@ from torch import Tensor
 
 from lightrl.ops.batching import micro_batches, split_to
 from lightrl.training.online.dummy_batch import dummy_batch
-from lightrl.types import ScoredRollout
+from lightrl.types import PolicyOutput, ScoredRollout
+
+PerToken = Callable[[ScoredRollout, Callable[[ScoredRollout], dict[str, Tensor]]], dict[str, Tensor]]
+"""Computes `[N, L]` tensors by name, without gradient and in micro-batches."""
 
 
 @torch.no_grad()
@@ -41,3 +44,19 @@ def per_token(
             if len(rows):
                 whole[rows, : values.shape[1]] = values.to(whole)
     return found
+
+
+def logprobs_now(
+    scored: ScoredRollout,
+    outputs: Callable[[ScoredRollout, Tensor], PolicyOutput],
+    run: PerToken,
+) -> Tensor:
+    """`[N, L]` log-probs of every sampled token under the present policy.
+
+    Args:
+        scored: N rows.
+        outputs: log-probs of the selected tokens of a micro-batch.
+        run: runs the forward passes.
+    """
+    now = run(scored, lambda micro: {"now": outputs(micro, micro.response_mask).logprobs})
+    return now.get("now", torch.zeros_like(scored.rollout_logprobs))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,13 +18,14 @@ from lightrl.parts.reward import Reward
 from lightrl.policy.source import PolicySource
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.transformers_engine import TransformersEngine
+from lightrl.strategies.side_group import Ranks
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.online.collection import RunCollection
-from lightrl.training.online.critic_alone import CriticAlone
+from lightrl.training.online.critic_alone import CriticAlone, critic_groups
 from lightrl.training.online.early_stop import EarlyStop
 from lightrl.training.online.experience import experience_of, with_advantages
 from lightrl.training.online.first_pass import FirstPassCheck
-from lightrl.training.online.forwards import per_token
+from lightrl.training.online.forwards import logprobs_now, per_token
 from lightrl.training.online.kl_observation import observe_kl
 from lightrl.training.online.loss import StepLoss, terms_of
 from lightrl.training.online.part_state import load_learner_state, state_of_parts
@@ -32,8 +33,10 @@ from lightrl.training.online.passes import critic_passes, critic_warms_up, joint
 from lightrl.training.online.predictions import predict
 from lightrl.training.online.progress import Progress
 from lightrl.training.online.rollout_report import report_correction, report_experience
+from lightrl.training.online.rollouts_ahead import Phase, RolloutsAhead, check_ahead
 from lightrl.training.policy_module import PolicyModule
-from lightrl.training.precision import compute_dtype, tolerance
+from lightrl.training.precision import compute_dtype
+from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
 
 
@@ -54,6 +57,7 @@ class PolicyOptimization(PolicyModule):
         engine: RolloutEngine = TransformersEngine(),
         environment: Environment = SingleTurn(),
         prompts_per_rollout: int = 32,
+        rollouts_ahead: int = 0,
         micro_batch_tokens: int | None = 8192,
         optimizer: OptimizerCallable = partial(torch.optim.AdamW, lr=1e-6, weight_decay=0.0),
         lr_scheduler: LRSchedulerCallable | None = None,
@@ -70,6 +74,8 @@ class PolicyOptimization(PolicyModule):
             engine: generates the completions.
             environment: answers the policy; by default nobody does.
             prompts_per_rollout: prompts (groups) per rollout over all ranks; rows are this times the sampler's group size.
+            rollouts_ahead: each rollout is made so many rollouts before it is learnt from, while the policy learns; needs `ProcessEngine`
+                or another engine with weights of its own.
             micro_batch_tokens: padded tokens per forward and backward pass; no influence on the gradient. null: all at once.
             optimizer: of the policy and the critic.
             lr_scheduler: stepped after every optimizer step; null: a constant rate.
@@ -90,7 +96,9 @@ class PolicyOptimization(PolicyModule):
             )
         if self.engine.sampling.temperature == 0:
             raise ValueError("model.engine.temperature is 0, and a policy that never varies cannot learn from its rollouts; use 1.0")
+        check_ahead(rollouts_ahead, self.engine, algorithm)
         self.algorithm, self.prompts_per_rollout, self.seed = algorithm, prompts_per_rollout, seed
+        self.ahead = RolloutsAhead(rollouts_ahead, self.collect)
         self.critic: nn.Module | None = None
         self.experience: TrainingBatch | None = None
         self._first_pass, self._progress = FirstPassCheck(), Progress()
@@ -101,16 +109,20 @@ class PolicyOptimization(PolicyModule):
         rollout = self.rollout_phase()
         experience = self.reward_phase(rollout)
         self.optimization_phase(experience)
+        self.ahead.arrive(self.phase, self.ledger)
         self.finish(experience, time.perf_counter() - started)
 
     def rollout_phase(self) -> ScoredRollout:
+        """The rollout that is next to be learnt from; with `rollouts_ahead` a later one is begun, with the present weights."""
+        self.update_engine()
+        made = self.ahead.next(self.trainer.current_epoch, self.adapter, self.on_phase, self.rollouts.probe)
+        made.report(self.ledger, self.timer, self.trainer.current_epoch, self.trainer.global_step)
+        return made.scored.to(self.device)
+
+    def collect(self, ranks: Ranks, phase: Phase, ledger: StatisticsLedger) -> ScoredRollout:
         """The sampler draws prompts, has them completed and scored, and keeps or redraws."""
         prompts, draw = self.prompts_per_rollout // self.adapter.world_size, self.prompt_data.draw
-        collection = RunCollection(prompts, draw, self.rollouts, self.rewards, self.adapter, self.phase, self.ledger)
-        self.update_engine()
-        scored = self.algorithm.sampler.collect(collection)
-        self.ledger.add("sampling/staleness", (self.trainer.global_step - scored.policy_version).double())
-        return scored
+        return self.algorithm.sampler.collect(RunCollection(prompts, draw, self.rollouts, self.rewards, ranks, phase, ledger))
 
     def reward_phase(self, scored: ScoredRollout) -> TrainingBatch:
         """Old and reference log-probs and values if a part needs them, KL in the reward, token weights, advantages."""
@@ -128,12 +140,13 @@ class PolicyOptimization(PolicyModule):
     def optimization_phase(self, batch: TrainingBatch) -> None:
         """Epochs x minibatches x micro-batches; one optimizer step per minibatch of whole groups. Then the critic's own passes."""
         before, rollout = self.trainer.global_step, self.trainer.current_epoch
+        cut = partial(minibatches_of, batch, count=self.algorithm.minibatches, seed=self.seed, rollout=rollout)
         with self.phase("optimize"):
-            for minibatch in self._minibatches(batch, joint_passes(self.algorithm, rollout)):
+            for minibatch in cut(joint_passes(self.algorithm, rollout)):
                 if not self.update(minibatch):
                     break
             if (critic := self.critic_alone) is not None:
-                for minibatch in self._minibatches(batch, critic_passes(self.algorithm, rollout)):
+                for minibatch in cut(critic_passes(self.algorithm, rollout)):
                     critic.update(minibatch)
         if self.trainer.global_step > before:
             self.algorithm.advantage.commit()
@@ -165,26 +178,19 @@ class PolicyOptimization(PolicyModule):
 
     def outputs(self, batch: ScoredRollout, mask: Tensor) -> PolicyOutput:
         """Log-probs of the selected tokens, entropies if a part needs them, and values if there is a critic."""
-        entropy = "entropy" in self.algorithm.needs
-        output: PolicyOutput = self.policy(batch.input_ids, mask, batch.temperature, entropy, self.critic)
+        output: PolicyOutput = self.policy(batch.input_ids, mask, batch.temperature, "entropy" in self.algorithm.needs, self.critic)
         return output
 
     def finish(self, batch: TrainingBatch, seconds: float) -> None:
         """After the last step of a rollout: controllers, throughput, and everything logged."""
         if self.algorithm.kl is not None:
             unmoved = critic_warms_up(self.algorithm, self.trainer.current_epoch)
-            now = None if unmoved else lambda: self._logprobs_now(batch)
+            now = None if unmoved else partial(logprobs_now, batch, self.outputs, self._per_token)
             observe_kl(self.algorithm.kl, batch, now, self.adapter.total, self.ledger)
-        tokens = float(batch.response_lengths.sum())
-        self._progress.report(self.ledger, tokens, seconds, self.trainer.global_step, self.adapter.total)
+        self._progress.report(self.ledger, float(batch.response_lengths.sum()), seconds, self.trainer.global_step, self.adapter.total)
         self.experience = batch
         self.rewards.after_rollout()
         self.rewards.observe(self.log_ledger())
-
-    @property
-    def first_pass_tolerance(self) -> float:
-        """Largest |ratio - 1| on the first pass over a rollout that rounding explains."""
-        return tolerance(compute_dtype(self.policy.model.dtype, self.device))
 
     def steps_per_epoch(self, prompts: int | None) -> int:
         """One: an epoch of Lightning's is a rollout."""
@@ -218,33 +224,26 @@ class PolicyOptimization(PolicyModule):
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """The policy's group, and the critic's with its own learning rate if it has one."""
-        groups = super().parameter_groups()
-        if self.critic is not None and self.algorithm.critic is not None:
-            rate = self.algorithm.critic.learning_rate
-            groups.append({"params": list(self.critic.parameters()), **({} if rate is None else {"lr": rate})})
-        return groups
+        return super().parameter_groups() + critic_groups(self.algorithm.critic, self.critic)
+
+    def teardown(self, stage: str) -> None:
+        """End what was started, and with it a rollout under way."""
+        super().teardown(stage)
+        self.ahead.close()
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """State of the parts, the rewards and the rollouts, and how far the run has come."""
         super().on_save_checkpoint(checkpoint)
-        state = state_of_parts(self.algorithm, self.rewards, self.rollouts, self.adapter.gather)
+        state = state_of_parts(self.algorithm, self.rewards, self.rollouts, self.ahead, self.adapter.gather)
         checkpoint["lightrl"] = state | {"progress": self._progress.state_dict()}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Take back what `on_save_checkpoint` gave."""
         state, rank = checkpoint["lightrl"], self.trainer.global_rank
         if self.trainer.state.fn == "fit":
-            load_learner_state(state, self.algorithm, self.rewards, rank, self.trainer.world_size)
+            load_learner_state(state, self.algorithm, self.rewards, self.ahead, rank, self.trainer.world_size)
             self._progress.load_state_dict(state["progress"])
         self.rollouts.load_state_dict(state["rollouts"][rank % len(state["rollouts"])])
 
-    def _minibatches(self, batch: TrainingBatch, passes: range) -> Iterator[TrainingBatch]:
-        return minibatches_of(batch, passes, self.algorithm.minibatches, self.seed, self.trainer.current_epoch)
-
     def _per_token(self, scored: ScoredRollout, compute: Callable[[ScoredRollout], dict[str, Tensor]]) -> dict[str, Tensor]:
         return per_token(scored, self.micro_batch_tokens, self.device, compute, self.adapter.largest)
-
-    def _logprobs_now(self, scored: ScoredRollout) -> Tensor:
-        """`[N, L]` log-probs of every sampled token under the present policy."""
-        now = self._per_token(scored, lambda micro: {"now": self.outputs(micro, micro.response_mask).logprobs})
-        return now.get("now", torch.zeros_like(scored.rollout_logprobs))

@@ -11,10 +11,8 @@ from torch import Tensor
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.parts.engine import RolloutEngine
 from lightrl.policy.policy import Policy
+from lightrl.training.online.forwards import PerToken
 from lightrl.types import PolicyOutput, ScoredRollout, WithNeeds
-
-PerToken = Callable[[ScoredRollout, Callable[[ScoredRollout], dict[str, Tensor]]], dict[str, Tensor]]
-"""Computes `[N, L]` tensors by name, without gradient and in micro-batches."""
 
 
 @dataclass(frozen=True)

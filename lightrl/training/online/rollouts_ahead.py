@@ -1,0 +1,200 @@
+"""Rollouts that are made while the trainer learns from earlier ones."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from lightrl.algorithms.algorithm import Algorithm
+from lightrl.parts.carried_rows import from_state, to_state
+from lightrl.parts.engine import RolloutEngine
+from lightrl.strategies.adapter import StrategyAdapter
+from lightrl.strategies.side_group import Ranks, SideGroup
+from lightrl.training.phases import PhaseTimer
+from lightrl.training.statistics import StatisticsLedger
+from lightrl.types import ScoredRollout
+
+Phase = Callable[[str], AbstractContextManager[None]]
+"""Shows and times a phase, given its name."""
+Collect = Callable[[Ranks, Phase, StatisticsLedger], ScoredRollout]
+"""Makes a rollout with the engine's present weights, and reports its numbers."""
+LOOK_S = 0.5
+"""Seconds between two looks at whether waiting has a point."""
+PATIENCE_S = 2.0
+"""Seconds that a rollout which nobody wants any more has to end."""
+
+
+@dataclass(frozen=True)
+class MadeRollout:
+    """A rollout that is to be learnt from, with the numbers of its making."""
+
+    scored: ScoredRollout
+    """Its rows."""
+    numbers: StatisticsLedger
+    """Reported by sampler, engine and rewards."""
+    timer: PhaseTimer
+    """The seconds of its phases."""
+    begun: int
+    """The number of the rollout that was learnt from first with the same weights."""
+
+    def report(self, numbers: StatisticsLedger, timer: PhaseTimer, number: int, steps: int) -> None:
+        """Add its numbers and seconds to those of the rollout that the trainer learns from, and report how old it is.
+
+        Args:
+            numbers: of the trainer.
+            timer: of the trainer.
+            number: of this rollout in the run, from 0.
+            steps: optimizer steps behind the present weights.
+        """
+        numbers.merge(self.numbers)
+        timer.add(self.timer)
+        numbers.add("sampling/staleness", (steps - self.scored.policy_version).double())
+        numbers.add("sampling/staleness_rollouts", number - self.begun, reduce="max")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Tensors and JSON values."""
+        seconds, numbers = dict(self.timer.seconds), self.numbers.state_dict()
+        return {"scored": to_state(self.scored), "numbers": numbers, "seconds": seconds, "begun": self.begun}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> MadeRollout:
+        """The rollout whose `state_dict` this is."""
+        numbers, timer = StatisticsLedger.from_state(state["numbers"]), PhaseTimer(state["seconds"])
+        return cls(from_state(state["scored"]), numbers, timer, state["begun"])
+
+
+class RolloutsAhead:
+    """Gives the trainer one rollout after the other; each is made with the weights from before the `ahead` rollouts that precede it.
+
+    One of them is under way while the trainer learns, in a thread that begins and ends within a training step. So which weights make
+    which rollout depends on nothing but its number, and between two steps nothing moves: whoever evaluates, saves or ends then finds the
+    rollouts complete.
+    """
+
+    def __init__(self, ahead: int, collect: Collect) -> None:
+        """
+        Args:
+            ahead: rollouts; 0 makes each when it is asked for.
+            collect: makes one.
+        """
+        self.ahead, self._collect = ahead, collect
+        self.while_waiting: Callable[[], None] = lambda: None
+        """Called again and again while the trainer waits for a rollout; it may raise."""
+        self._ready = deque[MadeRollout]()
+        self._under_way: Future[MadeRollout] | None = None
+        self._thread: threading.Thread | None = None
+        self._ended = 0.0
+        self._side: SideGroup | None = None
+
+    def next(
+        self, number: int, trainer: StrategyAdapter, show: Callable[[str], None], begins: Callable[[ScoredRollout], None]
+    ) -> MadeRollout:
+        """The rollout that is to be learnt from now; with some ahead, one more is begun.
+
+        Args:
+            number: of the rollout in the run, from 0. The engine has the weights from before it.
+            trainer: the trainer's own sums over ranks.
+            show: is told the phases of a rollout that the trainer waits for.
+            begins: is given the rollout before another one is begun.
+        """
+        if self.ahead and self._side is None:
+            self._side = SideGroup(trainer.world_size)
+        while len(self._ready) < max(1, self.ahead):
+            self._ready.append(self._made(number, self._side or trainer, show))
+        now = self._ready.popleft()
+        if self._side is not None and len(self._ready) < self.ahead:
+            begins(now.scored)
+            self._begin(number, self._side)
+        return now
+
+    def arrive(self, phase: Phase, numbers: StatisticsLedger) -> None:
+        """Wait for the rollout under way, if there is one, and report who waited for whom.
+
+        Args:
+            phase: of the trainer.
+            numbers: receives the seconds for which the rollout waited.
+
+        Raises:
+            Exception: whatever ended the rollout.
+        """
+        if self._under_way is None:
+            return
+        came = time.perf_counter()
+        with phase("wait_for_rollout"):
+            while not wait([self._under_way], LOOK_S).done:
+                self.while_waiting()
+        made, self._under_way = self._under_way.result(), None
+        self._ready.append(made)
+        numbers.add("perf/wait_for_trainer_s", max(0.0, came - self._ended), reduce="max")
+
+    def close(self) -> None:
+        """Leave a rollout that nobody waits for any more to itself, once whatever it works with was closed."""
+        self._under_way = None
+        if self._thread is not None:
+            self._thread.join(PATIENCE_S)
+
+    def state_dict(self) -> list[dict[str, Any]]:
+        """The rollouts that are still to be learnt from."""
+        return [made.state_dict() for made in self._ready]
+
+    def load_state_dict(self, state: Sequence[dict[str, Any]]) -> None:
+        """Take back what `state_dict` gave."""
+        self._ready = deque(map(MadeRollout.from_state, state))
+
+    def _made(self, number: int, ranks: Ranks, show: Callable[[str], None]) -> MadeRollout:
+        numbers, timer = StatisticsLedger(), PhaseTimer()
+        with torch.no_grad():
+            scored = self._collect(ranks, lambda name: timer.phase(name, show), numbers)
+        return MadeRollout(scored, numbers, timer, number)
+
+    def _begin(self, number: int, ranks: Ranks) -> None:
+        under_way, threads = Future[MadeRollout](), torch.get_num_threads()
+
+        def make() -> None:
+            # a new thread of torch's has a number of its own
+            torch.set_num_threads(threads)
+            try:
+                made = self._made(number, ranks, lambda phase: None)
+            except BaseException as error:
+                under_way.set_exception(error)
+            else:
+                self._ended = time.perf_counter()
+                under_way.set_result(made)
+
+        self._under_way = under_way
+        # the interpreter does not wait for it: an engine that hangs must not keep a run that has ended
+        self._thread = threading.Thread(target=make, name="rollout ahead", daemon=True)
+        self._thread.start()
+
+
+def check_ahead(ahead: int, engine: RolloutEngine, algorithm: Algorithm) -> None:
+    """Refuse what cannot be made ahead, and advise a correction where older weights would go unnoticed.
+
+    Raises:
+        ValueError: the number is below 0, or the engine decodes with the weights that the trainer moves.
+    """
+    name = type(engine).__name__
+    if ahead < 0:
+        raise ValueError(f"model.rollouts_ahead must be 0 or more, got {ahead}")
+    if ahead and engine.in_process:
+        raise ValueError(
+            f"model.rollouts_ahead is {ahead}, and {name} decodes with the trainer's own modules, whose weights move meanwhile: give it a "
+            f"process of its own (model.engine: {{class_path: ProcessEngine, init_args: {{engine: {name}}}}}), or set rollouts_ahead to 0"
+        )
+    kept = algorithm.old_logprobs == "rollout" and engine.exact_logprobs and engine.comparable_logprobs
+    if ahead and not kept and algorithm.correction is None:
+        warnings.warn(
+            f"model.rollouts_ahead is {ahead}, so the weights that sample a rollout are older than those that learn from it, and the old "
+            "log-probs are the trainer's: nothing in the loss makes up for it. Set algorithm.correction, for example TruncatedImportance, "
+            "or algorithm.old_logprobs to rollout if the engine's log-probs are exact",
+            stacklevel=3,
+        )
