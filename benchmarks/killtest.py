@@ -38,6 +38,16 @@ EPISODES: dict[str, Any] = {
     "engine": {"max_new_tokens": 8, "stop": list("012345")},
 }
 """Turns end with one of six digits, so that many of them are answered."""
+AHEAD: dict[str, Any] = {
+    "rollouts_ahead": 1,
+    "engine": {
+        "class_path": "ProcessEngine",
+        "init_args": {"engine": {"class_path": "TransformersEngine", "init_args": {"max_new_tokens": 8, "max_rows": 4}}},
+    },
+}
+"""A worker process makes the next rollout while the policy learns."""
+OF_CASE: dict[str, dict[str, Any]] = {"episodes": EPISODES, "ahead": AHEAD}
+"""Settings of the model that a case has of its own."""
 
 
 def config(case: str, rollouts: int) -> dict[str, Any]:
@@ -76,7 +86,7 @@ def config(case: str, rollouts: int) -> dict[str, Any]:
             "policy": {"class_path": "TinyPolicy", "init_args": {"hidden": 16, "layers": 1, "heads": 2}},
             "algorithm": {"class_path": "PPO" if case == "ppo" else "DCPO", "init_args": algorithm},
             "rewards": {"start": "killtest_parts.InPlaceAndDigits"},
-            **(EPISODES if case == "episodes" else {"engine": {"max_new_tokens": 8}}),
+            **OF_CASE.get(case, {"engine": {"max_new_tokens": 8}}),
             "prompts_per_rollout": 6 if two else 5,
             "micro_batch_tokens": 128,
             "optimizer": {"class_path": "torch.optim.AdamW", "init_args": {"lr": 3e-3}},
@@ -89,9 +99,9 @@ def config(case: str, rollouts: int) -> dict[str, Any]:
     }
 
 
-CASES = {"dcpo": 20, "ppo": 8, "episodes": 10, "deepspeed_stage_2": 20}
+CASES = {"dcpo": 20, "ppo": 8, "episodes": 10, "ahead": 10, "deepspeed_stage_2": 20}
 """The runs, and how often each is killed: per-prompt statistics and an adaptive KL penalty; a critic, and checkpoints after validation;
-episodes of several turns, whose environment runs in worker processes; two processes."""
+episodes of several turns, whose environment runs in worker processes; rollouts made ahead by a worker process; two processes."""
 
 
 def plan(kills: int, seed: int) -> list[dict[str, Any]]:
@@ -298,7 +308,7 @@ def main() -> int:
     """Run what was asked for; 1 if anything differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES), metavar="NAME", help=f"of: {', '.join(CASES)}")
-    parser.add_argument("--kills", type=int, help="kills per case; by default 20, 8 and 20")
+    parser.add_argument("--kills", type=int, help="kills per case; by default 8 to 20")
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     parser.add_argument("--keep", type=Path, help="an empty folder in which everything that was written stays")
     arguments = parser.parse_args()

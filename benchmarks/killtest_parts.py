@@ -8,13 +8,14 @@ import random
 import resource
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from lightning.pytorch import Callback, Trainer
 
-from lightrl import Environment, Experience, Prompt, Reply, own_opening
+from lightrl import Environment, Experience, Prompt, Reply, Result, own_opening
 from lightrl.parts.environment import Said
 from lightrl.testing import InPlace
 
@@ -79,8 +80,9 @@ class Witness(Callback):
 class Fate(Callback):
     """Ends every process of this run in the middle of something, as `KILLTEST_KILL` says; empty: never.
 
-    `token`: before a forward pass of the rollout; `minibatch`: after an optimizer step that is not the rollout's last; `between`: after
-    a rollout; `file`: as a checkpoint's file is opened, renamed or removed; `byte`: when so many bytes of a file are written.
+    `token`: before a forward pass of the rollout, or after results of an engine elsewhere; `minibatch`: after an optimizer step that is
+    not the rollout's last; `between`: after a rollout; `file`: as a checkpoint's file is opened, renamed or removed; `byte`: when so many
+    bytes of a file are written.
     """
 
     def __init__(self) -> None:
@@ -103,6 +105,16 @@ class Fate(Callback):
 
         pl_module.on_phase, pl_module.step_on = on_phase, then
         pl_module.policy.model.register_forward_pre_hook(lambda *_: self._happened("token") if self.phase.startswith("rollout") else None)
+        if not pl_module.engine.in_process:
+            pl_module.engine.results = self._counted(pl_module.engine.results)
+
+    def _counted(self, results: Callable[[], list[Result]]) -> Callable[[], list[Result]]:
+        def then() -> list[Result]:
+            found = results()
+            self._happened("token")
+            return found
+
+        return then
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:
         self.done, self.events = self.done + 1, 0

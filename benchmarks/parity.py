@@ -1,7 +1,8 @@
 """Tests that every strategy gives the same weights: run `OMP_NUM_THREADS=1 python benchmarks/parity.py`, or `make parity`.
 
 A small policy takes four optimizer steps, each of several micro-batches, with clipped ratios and gradients, on the same completions: with
-a critic, a KL penalty and an entropy bonus, with dynamic sampling, with DCPO's statistics per prompt, and with steps that stop_kl drops.
+a critic, a KL penalty and an entropy bonus, with dynamic sampling, with DCPO's statistics per prompt, with steps that stop_kl drops, and
+with rollouts that worker processes make ahead.
 It does so with AdamW in one process, then on two processes under each strategy. AdamW's eps is 1e-2: with a small eps a gradient that is
 twice as large makes the same step, and a wrong scale would not be noticed.
 """
@@ -38,10 +39,12 @@ from lightrl import (
     PeriodicReference,
     PolicyOptimization,
     PolicySource,
+    ProcessEngine,
     Prompt,
     PromptData,
     Reply,
     Request,
+    RolloutEngine,
     SingleTurn,
     TinyPolicy,
     TransformersEngine,
@@ -76,6 +79,8 @@ CASES: dict[str, Callable[[], Algorithm]] = {
     "episodes": lambda: actor_critic(critic=ValueHead(learning_rate=2e-2), advantage=TurnGAE(), epochs=2),
     # statistics per prompt, which decide the second rollout's advantages
     "dcpo": lambda: DCPO(sampler=GroupSampler(group_size=4), epochs=2),
+    # a worker process for each rank, which makes the next rollout with the weights from before the last steps
+    "ahead": lambda: GroupRelative(sampler=GroupSampler(group_size=4), epochs=2),
 }
 """Algorithms, by what they put to the test."""
 
@@ -131,6 +136,12 @@ def tiny_policy() -> TinyPolicy:
     return TinyPolicy(hidden=32, layers=2, heads=4)
 
 
+def engine(case: str) -> RolloutEngine:
+    if case == "ahead":
+        return ProcessEngine(TransformersEngine(max_new_tokens=8, max_rows=16))
+    return FirstPolicyEngine(max_new_tokens=8, stop=list("012345") if case == "episodes" else None)
+
+
 def policy(case: str) -> PolicySource:
     return LoraPolicy(tiny_policy(), r=4) if case == "LoRA" else tiny_policy()
 
@@ -143,14 +154,16 @@ def run(case: str, strategy: str, file: Path) -> None:
         policy=policy(case),
         algorithm=CASES[case](),
         rewards={"digits": FirstDigits()},
-        engine=FirstPolicyEngine(max_new_tokens=8, stop=list("012345") if case == "episodes" else None),
+        engine=engine(case),
         environment=Echo(max_turns=3) if case == "episodes" else SingleTurn(),
         prompts_per_rollout=8,
+        rollouts_ahead=int(case == "ahead"),
         micro_batch_tokens=48,
         optimizer=lambda p: torch.optim.AdamW(p, lr=1e-2, eps=1e-2, weight_decay=0.1),
         max_grad_norm=0.2,
     )
-    trainer = quiet_trainer(devices=1 if strategy == "auto" else 2, strategy=strategy, max_epochs=2, callbacks=[Final(file)])
+    devices, rollouts = 1 if strategy == "auto" else 2, 3 if case == "ahead" else 2
+    trainer = quiet_trainer(devices=devices, strategy=strategy, max_epochs=rollouts, callbacks=[Final(file)])
     configured: Any = getattr(trainer.strategy, "config", None)
     if configured is not None and configured["zero_optimization"]["stage"] == 3:
         # by default ZeRO-3 keeps small tensors whole, and all are small here

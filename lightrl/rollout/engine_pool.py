@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import wait
@@ -21,6 +22,9 @@ log = logging.getLogger(__name__)
 
 MODULES = ("transformers.modeling_utils", "transformers.generation.utils", "transformers.models.auto.modeling_auto")
 """Loaded once, before the workers are made: most of the seconds that a worker would need to begin."""
+
+LOOK_S = 0.5
+"""Seconds between two looks at whether results are still wanted."""
 
 
 class EnginePool:
@@ -47,6 +51,7 @@ class EnginePool:
         self._outlines: list[Outline] = []
         self._processes: list[EngineProcess] = []
         self._update = Update(0, frozenset())
+        self._reading, self._closed = threading.Lock(), False
         self.fallen: list[str] = []
         """Why each worker that was replaced had to be."""
 
@@ -59,7 +64,10 @@ class EnginePool:
         self._source.start()
 
     def close(self) -> None:
-        """End all processes and give the memory back; engines have some seconds to close."""
+        """End all processes and give the memory back; engines have some seconds to close. A thread that waits for results gets an error."""
+        self._closed = True
+        if self._reading.acquire(timeout=PATIENCE):
+            self._reading.release()
         for number, process in enumerate(self._processes):
             try:
                 if process.alive:
@@ -120,13 +128,19 @@ class EnginePool:
         self._each(lambda _, process: process.forget(episodes))
 
     def results(self) -> list[Result]:
-        """Wait until a worker has answered, or was replaced; results may be none.
+        """Wait a moment for a worker to answer, or replace one that does not; results may be none.
 
         Raises:
             RuntimeError: an engine has raised, or more workers fell than may be replaced.
         """
+        with self._reading:
+            self._refuse_closed()
+            return self._results()
+
+    def _results(self) -> list[Result]:
         busy = [(number, process) for number, process in enumerate(self._processes) if process.slices]
-        ready = wait([process.connection for _, process in busy], max(0.0, min(process.left_s for _, process in busy)))
+        left = min(process.left_s for _, process in busy)
+        ready = wait([process.connection for _, process in busy], max(0.0, min(left, LOOK_S)))
         found: list[Result] = []
         for number, process in busy:
             try:
@@ -171,6 +185,7 @@ class EnginePool:
     def _replace(self, number: int, why: str) -> None:
         """Put a new worker in the place of one that has fallen, with the same weights and the same requests."""
         while True:
+            self._refuse_closed()
             self._count(f"worker {number} of {self._name}: {why}")
             process = self._made()
             process.inherit(self._processes[number])
@@ -183,6 +198,10 @@ class EnginePool:
                 why = str(fallen)
             else:
                 return
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise RuntimeError(f"the workers of {self._name} were closed")
 
     def _count(self, fallen: str) -> None:
         if len(self.fallen) == self._max_replacements:

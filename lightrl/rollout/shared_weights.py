@@ -113,7 +113,8 @@ def _memory() -> int:
 
 
 def _write(descriptor: int, tensor: Tensor, offset: int) -> None:
-    values = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+    # a copy: what numpy has seen can no longer be resized, and FSDP2 resizes its tensors
+    values = tensor.detach().to("cpu", copy=True).contiguous().reshape(-1).view(torch.uint8).numpy().data
     while len(values):
         # the system writes two gigabytes at a time
         written = os.pwrite(descriptor, values, offset)

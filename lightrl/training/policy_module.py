@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Literal
 
-from lightning.pytorch import LightningModule
+from lightning.pytorch import Callback, LightningModule
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from lightning.pytorch.core.optimizer import LightningOptimizer
 from torch import Tensor, nn
@@ -32,6 +32,7 @@ from lightrl.strategies.checkpoint_io import guard
 from lightrl.training.before_training import evaluate_before_training
 from lightrl.training.building import check_room, choose_threads, prompts_of
 from lightrl.training.canary import canary_deviation, mismatch
+from lightrl.training.close_after_failure import CloseAfterFailure
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.evaluator import predictions, sample, score
 from lightrl.training.optimizer_step import Cut, LossOf, MicroBatchLoss, R, Step, StepMaker, Veto, never, one_optimizer
@@ -217,6 +218,10 @@ class PolicyModule(LightningModule):
         if self.rewards is not None:
             self.rewards.start()
 
+    def configure_callbacks(self) -> list[Callback]:
+        """One that calls `teardown` after a failure."""
+        return [CloseAfterFailure()]
+
     def teardown(self, stage: str) -> None:
         """End the processes that engine, environment and rewards have started."""
         self.rollouts.close()
@@ -262,8 +267,7 @@ class PolicyModule(LightningModule):
         """
         if not self.engine.comparable_logprobs:
             return
-        known = self.engine.logprob_tolerance
-        limit = self.first_pass_tolerance if known is None else known
+        limit = self.first_pass_tolerance if (known := self.engine.logprob_tolerance) is None else known
         deviation = canary_deviation(rollout, self.policy, self.device)
         self.ledger.add("engine/deviation", deviation, reduce="max")
         # NaN is within no limit

@@ -140,3 +140,11 @@ def test_the_model_takes_the_dtypes_of_the_weights() -> None:
     copy_into(policy.model, wide.items())
     assert {tensor.dtype for _, tensor in policy.hugging_face_tensors()} == {torch.float64}
     assert policy.model.lm_head.weight is policy.model.model.embed_tokens.weight
+
+
+def test_a_tensor_that_was_written_can_still_be_resized() -> None:
+    # FSDP2 empties its gathered tensors by resizing them
+    tensor = torch.arange(4.0)
+    WeightBlock().write([("weight", tensor)])
+    tensor.untyped_storage().resize_(0)
+    assert tensor.untyped_storage().size() == 0

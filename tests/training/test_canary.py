@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from dataclasses import replace
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,40 +14,19 @@ from lightrl import (
     GroupRelative,
     GroupSampler,
     PolicyOptimization,
-    PolicyWeights,
     Prompt,
     PromptData,
-    Result,
     Reversal,
     TinyPolicy,
-    TransformersEngine,
 )
-from lightrl.policy.weights import TrainerWeights
 from lightrl.testing import quiet_trainer, rollouts_with
 from lightrl.testing.checks.continuations import peaked_policy
 from lightrl.training.canary import canary_deviation
 
+sys.path.insert(0, str(Path(__file__).parent))
+from own_copy import OwnCopy
+
 PROMPTS = [Prompt(id=str(i), text=f"{i}=") for i in range(6)]
-
-
-class OwnCopy(TransformersEngine):
-    """Decodes with a copy of the policy, which later updates may miss, and may spoil the log-probs of the first token."""
-
-    in_process = False
-
-    def __init__(self, updates: float = math.inf, factor: float = 1.0, tolerance: float | None = None) -> None:
-        super().__init__(max_new_tokens=8)
-        self.updates, self.factor, self.logprob_tolerance = updates, factor, tolerance
-        self.copy: TrainerWeights | None = None
-
-    def update_weights(self, weights: PolicyWeights, version: int) -> None:
-        if self.copy is None or self.updates > 0:
-            self.copy = TrainerWeights(copy.deepcopy(weights.policy))
-        self.updates -= 1
-        super().update_weights(self.copy, version)
-
-    def results(self) -> list[Result]:
-        return [replace(result, logprobs=[p + math.log(self.factor) for p in result.logprobs]) for result in super().results()]
 
 
 def module_with(engine: OwnCopy) -> PolicyOptimization:
