@@ -26,6 +26,12 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
+def servers() -> set[int]:
+    """The servers that this process has started."""
+    children = [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+    return {pid for pid in children if b"tiny_vllm.py" in Path(f"/proc/{pid}/cmdline").read_bytes()}
+
+
 @pytest.mark.slow
 def test_it_starts_serves_keeps_its_key_and_ends_with_the_engine(
     vllm_on_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
@@ -35,13 +41,14 @@ def test_it_starts_serves_keeps_its_key_and_ends_with_the_engine(
         folder=str(tmp_path / "vllm"), temperature=0.7, api_key_env="MY_KEY", start_limit_s=180.0, serve=["--max-model-len", "300"]
     )
     policy = peaked_policy()
+    # other tests of this process have servers too
+    before = servers()
     engine.start()
     try:
         engine.update_weights(TrainerWeights(policy), 2)
         assert engine.comparable_logprobs, "it has chosen the mode of log-probs"
         assert len(answers(engine, group(engine.sampling))) == 5
-        children = [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
-        (server,) = [pid for pid in children if b"tiny_vllm.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        (server,) = servers() - before
         assert b"--dtype\0float32" in Path(f"/proc/{server}/cmdline").read_bytes()
         os.kill(server, signal.SIGKILL)
         engine.submit(group(engine.sampling))
