@@ -27,6 +27,8 @@ _HOME = {
     "lightrl.hookspecs": ["hookimpl"],
     "lightrl.ops.gae": ["generalised_advantages"],
     "lightrl.ops.masked": ["whiten"],
+    "lightrl.ops.moments": ["Moments", "moments"],
+    "lightrl.ranks": ["Ranks"],
     "lightrl.ops.groups": ["GroupStatistics", "group_statistics"],
     "lightrl.algorithms.actor_critic": ["ActorCritic"],
     "lightrl.algorithms.group_relative": ["GroupRelative"],

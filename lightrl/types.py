@@ -17,6 +17,7 @@ from torch import Tensor
 
 from lightrl.episode import Episode
 from lightrl.prompt import JSON, Message, Prompt
+from lightrl.ranks import ALONE, Ranks
 from lightrl.statistic import Statistic, Statistics, WithStatistics
 
 __all__ = [
@@ -211,6 +212,8 @@ class Experience(ScoredRollout, WithNeeds):
     """`[N, L]` f32: log-probs under the policy before the first optimizer step of this rollout."""
     ref_logprobs: Tensor | None = None
     """`[N, L]` f32 under the reference policy, if a part needs it: read it as `experience.needed("ref_logprobs")`."""
+    ranks: Ranks = ALONE
+    """The ranks that share the rollout, for advantages, whose sums over all rows go through them."""
     values: Tensor | None = None
     """`[N, L]` f32: the return expected before token t was emitted, if a part needs it: read it as `experience.needed("values")`."""
 

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+TOLERANCE = 1e-6
+"""Values that differ by at most this, relative to the larger magnitude, are one: float noise is not a signal."""
+
 
 @dataclass(frozen=True)
 class GroupStatistics:
@@ -20,7 +23,7 @@ class GroupStatistics:
     """`[N]` bool: fewer than two valid rows, or all valid values equal within the tolerance."""
 
 
-def group_statistics(values: Tensor, group: Tensor, valid: Tensor, ddof: int = 1, tolerance: float = 1e-6) -> GroupStatistics:
+def group_statistics(values: Tensor, group: Tensor, valid: Tensor, ddof: int = 1, tolerance: float = TOLERANCE) -> GroupStatistics:
     """Count, mean and standard deviation of each group.
 
     Args:

@@ -3,6 +3,9 @@
 import torch
 from torch import Tensor
 
+from lightrl.ops.moments import moments
+from lightrl.ranks import ALONE, Ranks
+
 
 def masked_sum(values: Tensor, mask: Tensor) -> Tensor:
     """Sum over the selected positions; a scalar, 0 if nothing is selected."""
@@ -30,8 +33,8 @@ def last_position(mask: Tensor) -> Tensor:
     return torch.where(mask, positions, -1).amax(1) if mask.shape[1] else mask.new_full((mask.shape[0],), -1, dtype=torch.long)
 
 
-def whiten(values: Tensor, mask: Tensor, ddof: int = 1, eps: float = 1e-8, shift_mean: bool = True) -> Tensor:
-    """Zero mean and unit variance over the selected positions.
+def whiten(values: Tensor, mask: Tensor, ddof: int = 1, eps: float = 1e-8, shift_mean: bool = True, ranks: Ranks = ALONE) -> Tensor:
+    """Zero mean and unit variance over the selected positions; collective.
 
     y = (x - mean) / sqrt(var + eps), plus the mean again unless `shift_mean`.
 
@@ -41,14 +44,16 @@ def whiten(values: Tensor, mask: Tensor, ddof: int = 1, eps: float = 1e-8, shift
         ddof: 1 for the sample variance, 0 for the population's.
         eps: added to the variance, inside the square root.
         shift_mean: False keeps the mean where it was.
+        ranks: whose positions are counted too.
 
     Returns:
         The whitened values; all 0 where at most `ddof` positions are selected or all selected values are equal.
     """
     x = values[mask].double()
     out = torch.zeros_like(values)
-    if x.numel() <= ddof or x.max() == x.min():
-        return out if shift_mean or x.numel() == 0 else torch.where(mask, x.mean().to(values.dtype), out)
-    centred = (x - x.mean()) / (x.var(correction=ddof) + eps).sqrt()
-    out[mask] = (centred if shift_mean else centred + x.mean()).to(values.dtype)
+    of_all = moments(x, ranks)
+    if of_all.count <= ddof or of_all.high == of_all.low:
+        return out if shift_mean else torch.where(mask, torch.tensor(of_all.mean).to(out), out)
+    centred = (x - of_all.mean) / (of_all.variance(ddof) + eps) ** 0.5
+    out[mask] = (centred if shift_mean else centred + of_all.mean).to(values.dtype)
     return out

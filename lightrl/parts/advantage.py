@@ -10,15 +10,17 @@ import torch
 from torch import Tensor
 
 from lightrl.ops.gae import generalised_advantages
-from lightrl.ops.groups import group_statistics
+from lightrl.ops.groups import TOLERANCE, group_statistics
 from lightrl.ops.masked import whiten
+from lightrl.ops.moments import moments
 from lightrl.parts.base import Part
+from lightrl.ranks import Ranks
 from lightrl.types import Experience, Statistics
 
 
 @dataclass(frozen=True)
 class Advantages:
-    """The result of an advantage part for the rows of all ranks."""
+    """The result of an advantage part, for the rows that it was given."""
 
     advantages: Tensor
     """`[N, L]`, 0 outside the response and on rows that are not scorable."""
@@ -44,11 +46,13 @@ class Advantage(Part):
 
     @abstractmethod
     def compute(self, experience: Experience) -> Advantages:
-        """Advantages of the rows of all ranks, in canonical order.
+        """Advantages of the rows of this rank.
 
         Args:
-            experience: all rows; `advantages` and `returns` are not filled yet. Rows that are not `scorable` must not
-                enter any statistic and get 0.
+            experience: rows in whole groups; `advantages` and `returns` are not filled yet. Rows that are not `scorable` must not
+                enter any statistic and get 0. What counts rows or tokens beyond their group needs the other ranks: `whiten` and
+                `moments` with `experience.ranks`, or sums by `experience.ranks.total`. A part with `all_tokens` among its `needs` is
+                given the rows of all ranks, which then travel to every rank.
         """
 
     def commit(self) -> None:
@@ -102,20 +106,23 @@ class GroupNormalized(Advantage):
         self.std, self.ddof, self.eps = std, ddof, eps
 
     def compute(self, experience: Experience) -> Advantages:
-        return Advantages(broadcast_to_tokens(self.normalised(experience.rewards, experience.group, experience.scorable), experience))
+        rows = self.normalised(experience.rewards, experience.group, experience.scorable, experience.ranks)
+        return Advantages(broadcast_to_tokens(rows, experience))
 
-    def normalised(self, values: Tensor, group: Tensor, valid: Tensor) -> Tensor:
+    def normalised(self, values: Tensor, group: Tensor, valid: Tensor, ranks: Ranks) -> Tensor:
         """`[N]` float64: values less the mean of their group, divided by the deviation.
 
         Args:
             values: `[N]`; anything where `valid` is False.
             group: `[N]` int64, any numbering.
             valid: `[N]` bool, values that count.
+            ranks: whose values count too where the deviation is the batch's.
         """
         of_group = group_statistics(values, group, valid, self.ddof)
         deviation = of_group.std
         if self.std == "batch":
-            deviation = group_statistics(values, torch.zeros_like(group), valid, self.ddof).std
+            whole = moments(values[valid], ranks)
+            deviation = torch.full_like(of_group.std, 0.0 if whole.constant(TOLERANCE) else whole.variance(self.ddof) ** 0.5)
         scale = deviation + self.eps
         return torch.where(of_group.zero_variance | (scale == 0), 0.0, (values.double() - of_group.mean) / scale)
 
@@ -207,9 +214,9 @@ class GAE(Advantage):
         mask = experience.response_mask & experience.scorable[:, None]
         rewards = experience.token_rewards
         if self.whitened_rewards:
-            rewards = whiten(rewards, mask, shift_mean=False)
+            rewards = whiten(rewards, mask, shift_mean=False, ranks=experience.ranks)
         raw, returns = self.estimates(rewards, experience.values, mask)
-        return Advantages(whiten(raw, mask) if self.whitened else raw, returns)
+        return Advantages(whiten(raw, mask, ranks=experience.ranks) if self.whitened else raw, returns)
 
     def estimates(self, rewards: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Advantages before whitening, and the targets of the critic, both `[N, L]` and 0 outside the mask.

@@ -14,7 +14,7 @@ from lightrl.statistic import Statistics, WithStatistics
 
 T = TypeVar("T")
 
-NEEDS = frozenset({"ref_logprobs", "values", "entropy"})
+NEEDS = frozenset({"ref_logprobs", "values", "entropy", "all_tokens"})
 """A part may ask the core for a reference model's log-probs, a critic's values and the policy's entropy."""
 
 

@@ -32,7 +32,7 @@ class TokenWeight(Part):
         """`[N]` bool: rows whose reward enters the statistics of the advantage; the others get the advantage 0.
 
         Args:
-            experience: the rows of all ranks, each of which is decided by itself.
+            experience: the rows of this rank, each of which is decided by itself.
         """
         return torch.ones(len(experience), dtype=torch.bool, device=experience.group.device)
 

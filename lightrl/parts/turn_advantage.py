@@ -102,7 +102,8 @@ class TurnNormalized(GroupNormalized):
         # a group and a number of turns in one key
         compared = experience.group[:, None] * mask.shape[1] + turn_numbers(mask)
         advantages = torch.zeros_like(rewards)
-        advantages[starts] = self.normalised(returns, compared[starts], torch.ones_like(returns, dtype=torch.bool)).to(rewards.dtype)
+        counted = torch.ones_like(returns, dtype=torch.bool)
+        advantages[starts] = self.normalised(returns, compared[starts], counted, experience.ranks).to(rewards.dtype)
         return Advantages(over_turns(advantages, mask))
 
 

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 T = TypeVar("T")
-
-
-class Ranks(Protocol):
-    """What ranks tell each other; every method is collective."""
-
-    def gather(self, value: T) -> list[T]:
-        """The values of all ranks, in the order of ranks."""
-
-    def total(self, values: Tensor) -> Tensor:
-        """Sums over ranks of a vector of numbers that every rank gives."""
 
 
 class SideGroup:

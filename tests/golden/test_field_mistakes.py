@@ -37,8 +37,9 @@ from lightrl import (
     broadcast_to_tokens,
     whiten,
 )
+from lightrl.ranks import ALONE
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.testing import quiet_trainer
+from lightrl.testing import on_ranks, quiet_trainer
 from lightrl.testing.experience import PROMPT, experience
 from lightrl.training.online.experience import experience_of, with_advantages
 from lightrl.training.online.loss import StepLoss, terms_of
@@ -273,15 +274,15 @@ def test_a_penalty_in_the_reward_is_inside_the_baseline() -> None:
     reference[0, PROMPT] -= 1.0
     predictions = Predictions(rows.old_logprobs, values=None, ref_logprobs=reference)
     made = experience_of(rows, rows.token_rewards, rows.step_ends, algorithm, predictions, StatisticsLedger())
-    found = with_advantages(made, algorithm, lambda x: [x], 0, StatisticsLedger())
+    found = with_advantages(made, algorithm, ALONE, 0, StatisticsLedger())
     assert found.advantages[:, PROMPT].tolist() == pytest.approx([-0.5, 0.5])
 
 
 def test_statistics_of_the_batch_are_over_all_ranks() -> None:
     """One group per rank: over the batch 1, -1, 0, 0; rank by rank the first would be 1 / .707."""
     algorithm = GroupRelative(sampler=GroupSampler(2), advantage=GroupNormalized(std="batch", eps=0))
-    ranks = [experience([1.0, 0.0]), experience([1.0, 1.0])]
-    found = [with_advantages(rows, algorithm, lambda _: ranks, rank, StatisticsLedger()) for rank, rows in enumerate(ranks)]
+    rows = [experience([1.0, 0.0]), experience([1.0, 1.0])]
+    found = on_ranks(2, lambda rank, ranks: with_advantages(rows[rank], algorithm, ranks, rank, StatisticsLedger()))
     assert found[0].advantages[:, PROMPT].tolist() == pytest.approx([1.0, -1.0])
     assert found[1].advantages[:, PROMPT].tolist() == [0.0, 0.0]
 

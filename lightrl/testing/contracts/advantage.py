@@ -11,9 +11,11 @@ from torch import Tensor
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.algorithms.group_relative import GroupRelative
 from lightrl.parts.advantage import Advantage, Advantages
+from lightrl.ranks import Ranks
 from lightrl.testing.checks.check import Make, contract_check, expect, expect_same, expect_shape, expect_statistics
 from lightrl.testing.checks.examples import alike, brief, experiences, poisoned, shuffled
 from lightrl.testing.checks.state import round_trip
+from lightrl.testing.ranks import on_ranks
 from lightrl.training.online.experience import with_advantages
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import TrainingBatch
@@ -85,14 +87,17 @@ def padding(make: Make[Advantage]) -> None:
 
 @contract_check(KIND, "splitting a batch over ranks changes nothing")
 def ranks(make: Make[Advantage]) -> None:
-    """The rows of two ranks, gathered by the core, get what they get on one."""
+    """Each group on a rank of its own, they get what they get on one; sums over all rows go through `experience.ranks`."""
     for rows in experiences(make().needs_extras):
         shares = [(rows.group == group).nonzero()[:, 0].tolist() for group in torch.unique(rows.group)]
         parts = [replace(rows.select(share), group=torch.zeros(len(share), dtype=torch.long)) for share in shares]
         whole = make().compute(rows).advantages
-        for rank, share in enumerate(shares):
-            own = with_advantages(rows.select(share), _with(make()), lambda _, parts=parts: parts, rank, StatisticsLedger())  # type: ignore[misc]
-            expect_same(whole[share], own.advantages, f"rank {rank} of {len(shares)} gets other values", **brief(rows))
+
+        def compute(rank: int, ranks: Ranks, parts: list[TrainingBatch] = parts) -> Tensor:
+            return with_advantages(parts[rank], _with(make()), ranks, rank, StatisticsLedger()).advantages
+
+        for rank, (share, own) in enumerate(zip(shares, on_ranks(len(shares), compute), strict=True)):
+            expect_same(whole[share], own, f"rank {rank} of {len(shares)} gets other values", **brief(rows))
 
 
 @contract_check(KIND, "better rows never get less, and in some groups more")

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from lightrl.parts.sampler import Reduction
+from lightrl.ranks import Ranks
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rewards.scoring import Scoring
 from lightrl.rollout.loop import RolloutLoop
-from lightrl.strategies.side_group import Ranks
 from lightrl.training.episode_report import report_episodes
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import Prompt, Rollout, ScoredRollout

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
 from dataclasses import fields, replace
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.ops.masked import row_sum
 from lightrl.parts.base import unpack
+from lightrl.ranks import Ranks
 from lightrl.training.online.predictions import Predictions
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import Experience, ScoredRollout, TrainingBatch
@@ -74,30 +75,29 @@ def with_kl(token_rewards: Tensor, mask: Tensor, algorithm: Algorithm, predictio
     return token_rewards - kl.reward_coefficient * penalty
 
 
-def with_advantages(
-    experience: Experience,
-    algorithm: Algorithm,
-    gather: Callable[[Experience], list[Experience]],
-    rank: int,
-    ledger: StatisticsLedger,
-) -> TrainingBatch:
-    """The rows of this rank with `advantages` and `returns`, which are computed from the rows of all ranks.
+def with_advantages(experience: Experience, algorithm: Algorithm, ranks: Ranks, rank: int, ledger: StatisticsLedger) -> TrainingBatch:
+    """The rows of this rank with `advantages` and `returns`; collective.
 
     Args:
-        experience: rows of this rank.
+        experience: rows of this rank, in whole groups.
         algorithm: whose advantage part computes.
-        gather: gives what every rank passed to it, in the order of ranks.
+        ranks: that share the rollout. Whole rows travel between them only if the part needs `all_tokens`.
         rank: of this process.
-        ledger: receives the part's statistics, on the first rank only, since they are of all ranks.
+        ledger: receives the part's statistics.
     """
-    ranks = gather(experience)
-    everyone = ranks[0] if len(ranks) == 1 else Experience.concat(_renumbered(ranks))
-    if algorithm.token_weight is not None:
-        everyone = replace(everyone, scorable=everyone.scorable & algorithm.token_weight.in_statistics(everyone))
-    result = algorithm.advantage.compute(everyone)
-    if rank == 0:
-        ledger.add_all(result.statistics, everyone.response_mask, algorithm.advantage)
-    rows, length = _own_rows(ranks, rank), experience.input_ids.shape[1]
+    part, weight = algorithm.advantage, algorithm.token_weight
+    scorable = experience.scorable if weight is None else experience.scorable & weight.in_statistics(experience)
+    everywhere = "all_tokens" in part.needs
+    everyone = ranks.gather(replace(experience, scorable=scorable)) if everywhere else []
+    if len(everyone) > 1:
+        name = type(part).__name__
+        warnings.warn(f"{name} needs all_tokens: every rank sends all of its rows to every other one, in each rollout", stacklevel=2)
+    seen = Experience.concat(_renumbered(everyone)) if everywhere else replace(experience, scorable=scorable, ranks=ranks)
+    result = part.compute(seen)
+    if not everywhere or rank == 0:
+        ledger.add_all(result.statistics, seen.response_mask, part)
+    first = sum(len(other) for other in everyone[:rank])
+    rows, length = slice(first, first + len(experience)), experience.input_ids.shape[1]
     returns = None if result.returns is None else result.returns[rows, :length]
     found = {f.name: getattr(experience, f.name) for f in fields(Experience)}
     return TrainingBatch(**found, advantages=result.advantages[rows, :length], returns=returns)
@@ -105,11 +105,6 @@ def with_advantages(
 
 def _row_weight(scored: ScoredRollout) -> Tensor | float:
     return 1.0 if scored.row_weight is None else scored.row_weight[:, None]
-
-
-def _own_rows(ranks: list[Experience], rank: int) -> slice:
-    start = sum(len(other) for other in ranks[:rank])
-    return slice(start, start + len(ranks[rank]))
 
 
 def _renumbered(ranks: list[Experience]) -> list[Experience]:

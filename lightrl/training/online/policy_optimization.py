@@ -16,9 +16,9 @@ from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.environment import Environment, SingleTurn
 from lightrl.parts.reward import Reward
 from lightrl.policy.source import PolicySource
+from lightrl.ranks import Ranks
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.transformers_engine import TransformersEngine
-from lightrl.strategies.side_group import Ranks
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.online.collection import RunCollection
 from lightrl.training.online.critic_alone import CriticAlone, critic_groups
@@ -131,7 +131,7 @@ class PolicyOptimization(PolicyModule):
             predictions = predict(scored, algorithm, self.policy, self.engine, self.outputs, self._per_token)
             token_rewards, step_ends = self.rewards.token_rewards(scored)
             experience = experience_of(scored, token_rewards, step_ends, algorithm, predictions, ledger)
-            batch = with_advantages(experience, algorithm, self.adapter.gather, self.trainer.global_rank, ledger)
+            batch = with_advantages(experience, algorithm, self.adapter, self.trainer.global_rank, ledger)
             report_experience(ledger, batch, self.rewards)
             if algorithm.correction is not None:
                 report_correction(ledger, algorithm.correction, batch)

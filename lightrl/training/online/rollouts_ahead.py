@@ -17,8 +17,9 @@ import torch
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.parts.carried_rows import from_state, to_state
 from lightrl.parts.engine import RolloutEngine
+from lightrl.ranks import Ranks
 from lightrl.strategies.adapter import StrategyAdapter
-from lightrl.strategies.side_group import Ranks, SideGroup
+from lightrl.strategies.side_group import SideGroup
 from lightrl.training.phases import PhaseTimer
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import ScoredRollout

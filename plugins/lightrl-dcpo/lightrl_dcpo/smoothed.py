@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -36,24 +37,22 @@ class SmoothedAdvantage(Advantage):
 
     def compute(self, experience: Experience) -> Advantages:
         ids = [prompt.id for prompt in experience.prompts]
-        numbers = {name: i for i, name in enumerate(dict.fromkeys(ids))}
-        prompt = torch.tensor([numbers[name] for name in ids], dtype=torch.long, device=experience.group.device)
-        now = group_statistics(experience.rewards, prompt, experience.scorable, ddof=0)
-        used = dict(zip(ids, zip(now.mean.tolist(), now.std.tolist(), strict=True), strict=True))
+        used, trained = _uses(experience, ids)
         after = {name: self._history.get(name, History()).with_use(mean, std**2) for name, (mean, std) in used.items()}
-        uses, mean, variance = (
-            torch.tensor([getattr(after[name], field) for name in ids], dtype=torch.float64, device=prompt.device)
-            for field in ("uses", "mean", "variance")
-        )
+
+        def column(values: Iterable[float]) -> Tensor:
+            return torch.tensor(list(values), dtype=torch.float64, device=experience.group.device)
+
+        uses, mean, variance = (column(getattr(after[name], field) for name in ids) for field in ("uses", "mean", "variance"))
         rewards = experience.rewards.double()
-        new = _standardised(rewards, now.mean, now.std)
+        new = _standardised(rewards, column(used[name][0] for name in ids), column(used[name][1] for name in ids))
         total = _standardised(rewards, mean, _without_noise(variance.sqrt(), torch.maximum(rewards.abs(), mean.abs())))
         by_new, by_total = ((uses - 1) * new + total) / uses, (new + (uses - 1) * total) / uses
         picks_new = by_new.abs() < by_total.abs()
         advantages = torch.where(picks_new, by_new, by_total)
-        trained = ((experience.token_weight > 0).any(1) & experience.scorable).tolist()
-        self._next = {name: after[name] for name, counts in zip(ids, trained, strict=True) if counts}
-        return Advantages(broadcast_to_tokens(advantages, experience), statistics=_report(experience, prompt, uses, advantages, picks_new))
+        self._next = {name: after[name] for name in used if name in trained}
+        statistics = _report(experience, ids, uses, advantages, picks_new)
+        return Advantages(broadcast_to_tokens(advantages, experience), statistics=statistics)
 
     def commit(self) -> None:
         self._history.update(self._next)
@@ -75,13 +74,27 @@ def _without_noise(std: Tensor, scale: Tensor) -> Tensor:
     return torch.where(std <= TOLERANCE * scale, 0.0, std)
 
 
-def _report(experience: Experience, prompt: Tensor, uses: Tensor, advantages: Tensor, picks_new: Tensor) -> dict[str, Tensor]:
+def _uses(experience: Experience, ids: list[str]) -> tuple[dict[str, tuple[float, float]], set[str]]:
+    """Mean and deviation of the rewards of each prompt, over the rows of all ranks, and the prompts that carry a loss."""
+    carries = (experience.token_weight > 0).any(1) & experience.scorable
+    everyone = experience.ranks.gather((ids, experience.rewards.tolist(), experience.scorable.tolist(), carries.tolist()))
+    names = [name for of_rank in everyone for name in of_rank[0]]
+    numbers = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    prompt = torch.tensor([numbers[name] for name in names], dtype=torch.long)
+    rewards = torch.tensor([reward for of_rank in everyone for reward in of_rank[1]], dtype=torch.float64)
+    scorable = torch.tensor([scored for of_rank in everyone for scored in of_rank[2]], dtype=torch.bool)
+    now = group_statistics(rewards, prompt, scorable, ddof=0)
+    trained = {name for of_rank in everyone for name, counts in zip(of_rank[0], of_rank[3], strict=True) if counts}
+    return dict(zip(names, zip(now.mean.tolist(), now.std.tolist(), strict=True), strict=True)), trained
+
+
+def _report(experience: Experience, ids: list[str], uses: Tensor, advantages: Tensor, picks_new: Tensor) -> dict[str, Tensor]:
     """Response utilisation (eq. 10) per row, earlier uses per prompt, and which of the two is picked, from the third use on.
 
     In the second use S_new and S_tot are one number.
     """
     scored, again = experience.scorable, uses > 1
-    first = {number: row for row, number in reversed(list(enumerate(prompt.tolist()))) if scored[row]}
+    first = {number: row for row, number in reversed(list(enumerate(ids))) if scored[row]}
     counted = torch.zeros_like(scored).index_fill(0, torch.tensor(list(first.values()), dtype=torch.long, device=scored.device), True)
     return {
         "response_utilization_ratio": torch.where(scored, (advantages != 0).double(), torch.nan),

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from lightrl import Advantages, DiscountedReturn, Experience
+from lightrl import Advantages, DiscountedReturn, Experience, Ranks, moments
 
 
 class CentredReturn(DiscountedReturn):
@@ -22,7 +22,7 @@ class CentredReturn(DiscountedReturn):
         """`[N]`: b_i of each row.
 
         Args:
-            experience: all rows.
+            experience: the rows of this rank.
             first: `[N]` float64, the return of each row from its first response token on; NaN on rows that do not count.
         """
 
@@ -47,7 +47,7 @@ class BatchCentered(CentredReturn):
     baseline: Literal["group", "batch", "values", "none"] = "batch"
 
     def baseline_of(self, experience: Experience, first: Tensor) -> Tensor:
-        return torch.full_like(first, _mean(first, otherwise=0.0))
+        return torch.full_like(first, _mean(first, experience.ranks, otherwise=0.0))
 
 
 class MovingAverageCentered(CentredReturn):
@@ -77,7 +77,7 @@ class MovingAverageCentered(CentredReturn):
         self._next: float | None = None
 
     def baseline_of(self, experience: Experience, first: Tensor) -> Tensor:
-        now = _mean(first, otherwise=self._average)
+        now = _mean(first, experience.ranks, otherwise=self._average)
         before = now if self._average is None else self._average
         self._next = before if now is None or before is None else self.decay * before + (1 - self.decay) * now
         return torch.full_like(first, 0.0 if before is None else before)
@@ -93,6 +93,6 @@ class MovingAverageCentered(CentredReturn):
         self._average = state.get("average")
 
 
-def _mean(values: Tensor, otherwise: Any) -> Any:
-    counted = values[~values.isnan()]
-    return counted.mean().item() if len(counted) else otherwise
+def _mean(values: Tensor, ranks: Ranks, otherwise: Any) -> Any:
+    of_all = moments(values[~values.isnan()], ranks)
+    return of_all.mean if of_all.count else otherwise

@@ -5,7 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lightrl import Advantages, DiscountedReturn, Experience, group_statistics
+from lightrl import Advantages, DiscountedReturn, Experience, Moments, group_statistics, moments
 
 
 class WhitenedReturn(DiscountedReturn):
@@ -56,11 +56,11 @@ class WhitenedReturn(DiscountedReturn):
             groups = group_statistics(returns.gather(1, first)[:, 0], experience.group, mask.any(1))
             returns = torch.where(groups.zero_variance[:, None], 0.0, returns - groups.mean[:, None])
         values = returns.gather(1, first)[mask.any(1)] if self.over == "rows" else returns[mask]
-        whitened = torch.where(mask, self._whitened(returns, values), 0.0)
+        whitened = torch.where(mask, self._whitened(returns, moments(values, experience.ranks)), 0.0)
         return Advantages(whitened.to(experience.token_rewards.dtype))
 
-    def _whitened(self, returns: Tensor, values: Tensor) -> Tensor:
-        if values.numel() < 2 or values.max() == values.min():
+    def _whitened(self, returns: Tensor, of_all: Moments) -> Tensor:
+        if of_all.constant():
             return torch.zeros_like(returns)
-        mean = 0.0 if self.baseline == "group" else values.mean()
-        return (returns - mean) / (values.var() + self.eps).sqrt()
+        mean = 0.0 if self.baseline == "group" else of_all.mean
+        return (returns - mean) / (of_all.variance(1) + self.eps) ** 0.5

@@ -44,4 +44,4 @@ class LengthAdaptiveGAE(Advantage):
         raw = generalised_advantages(rewards, values, mask, self.gamma, lam)
         to_the_end = generalised_advantages(rewards, values, mask, self.gamma, 1.0)
         returns = torch.where(mask, to_the_end + values, 0.0)
-        return Advantages(whiten(raw, mask) if self.whitened else raw, returns, {"vapo/lambda": lam})
+        return Advantages(whiten(raw, mask, ranks=experience.ranks) if self.whitened else raw, returns, {"vapo/lambda": lam})

@@ -18,8 +18,8 @@ class GroupCenteredScaled(Advantage):
 
     def compute(self, experience: Experience) -> Advantages:
         statistics = group_statistics(experience.rewards, experience.group, experience.scorable)
-        counted = experience.scorable.sum()
-        alive = (experience.scorable & ~statistics.zero_variance).sum()
-        alpha = counted / alive.clamp(min=1)
+        alive = experience.scorable & ~statistics.zero_variance
+        counted, with_signal = experience.ranks.total(torch.stack([experience.scorable.sum(), alive.sum()]).double())
+        alpha = counted / with_signal.clamp(min=1)
         centred = torch.where(statistics.zero_variance, 0.0, alpha * (experience.rewards.double() - statistics.mean))
-        return Advantages(broadcast_to_tokens(centred, experience), statistics={"gpg/alpha": alpha.double().expand(len(experience))})
+        return Advantages(broadcast_to_tokens(centred, experience), statistics={"gpg/alpha": alpha.expand(len(experience))})
