@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from lightrl.policy.policy import Policy
+from lightrl.rollout.loop import RolloutLoop
 from lightrl.rollout.probe import ROWS
+from lightrl.training.precision import tolerance
 from lightrl.types import Rollout
 
 
@@ -29,6 +31,23 @@ def canary_deviation(rollout: Rollout, policy: Policy, device: torch.device) -> 
         largest = torch.cat([largest, ((trainer - engine.cpu()[mask.cpu()]).exp() - 1).abs().to(largest)])
     # of NaN and numbers the largest is NaN
     return float(largest.max())
+
+
+def watch(rollouts: RolloutLoop, policy: Policy) -> None:
+    """Have an engine with weights of its own compared with a policy after each update, where no trainer does it.
+
+    Args:
+        rollouts: whose engine gets the weights of the policy.
+        policy: in this process alone.
+    """
+
+    def check(rollout: Rollout) -> None:
+        engine, device = rollouts.engine, next(policy.parameters()).device
+        limit = tolerance(policy.model.dtype) if engine.logprob_tolerance is None else engine.logprob_tolerance
+        if engine.comparable_logprobs and not (deviation := canary_deviation(rollout, policy, device)) <= limit:
+            raise mismatch(type(engine).__name__, 0, deviation, limit)
+
+    rollouts.check_engine = check
 
 
 def mismatch(engine: str, step: int, deviation: float, limit: float) -> RuntimeError:

@@ -21,7 +21,7 @@ from lightrl import (
 )
 from lightrl.testing import quiet_trainer, rollouts_with
 from lightrl.testing.checks.continuations import peaked_policy
-from lightrl.training.canary import canary_deviation
+from lightrl.training.canary import canary_deviation, watch
 
 sys.path.insert(0, str(Path(__file__).parent))
 from own_copy import OwnCopy
@@ -114,3 +114,14 @@ def test_a_rank_without_rows_runs_as_many_forwards() -> None:
         forwards.clear()
         assert canary_deviation(rollout.select(range(rows)), policy, torch.device("cpu")) < 1e-5
         assert forwards == [1, 1, 1, 1]
+
+
+def test_verbs_without_a_trainer_notice_too() -> None:
+    policy = peaked_policy()
+    rollouts = rollouts_with(policy, OwnCopy(factor=1.05))
+    watch(rollouts, policy)
+    with pytest.raises(RuntimeError, match=r"deviates by 0\.0476"):
+        rollouts.rollout(PROMPTS, 1)
+    rollouts = rollouts_with(policy, OwnCopy())
+    watch(rollouts, policy)
+    assert len(rollouts.rollout(PROMPTS, 1)) == len(PROMPTS)

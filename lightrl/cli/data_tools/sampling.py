@@ -30,6 +30,7 @@ from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.loop import RolloutLoop
 from lightrl.rollout.prompt_tokens import prompt_tokens
 from lightrl.training.building import ONE_THREAD_BELOW
+from lightrl.training.canary import watch
 from lightrl.training.evaluator import conversation
 from lightrl.types import Prompt, ScoredRollout
 
@@ -65,6 +66,7 @@ class SamplingSession:
         if policy.model.device.type == "cpu" and sum(p.numel() for p in policy.parameters()) < ONE_THREAD_BELOW:
             torch.set_num_threads(1)
         self.rollouts = RolloutLoop(builder.build(resolved.model.value("engine"), "model.engine"), environment)
+        watch(self.rollouts, policy)
         self.rollouts.update_weights(TrainerWeights(policy), 0)
         self.data = builder.build(resolved.data, "data")
         room = policy.max_positions
