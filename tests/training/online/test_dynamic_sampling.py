@@ -120,9 +120,15 @@ def test_what_one_rank_kept_is_not_dealt_out_to_others(tmp_path: Path) -> None:
     subject.on_save_checkpoint(checkpoint)
     state, kept = checkpoint["lightrl"], checkpoint["lightrl"]["algorithm_per_rank"]
     assert subject.rewards is not None
+
+    def load(**changes: Any) -> None:
+        load_learner_state(state | changes, subject.algorithm, subject.rewards, subject.ahead, rank=0, ranks=1)
+
     with pytest.raises(ValueError, match=r"2 ranks .*model\.algorithm\.sampler, .* 1"):
-        load_learner_state(state | {"algorithm_per_rank": [*kept, {}]}, subject.algorithm, subject.rewards, rank=0, ranks=1)
-    load_learner_state(state | {"algorithm_per_rank": [{}, {}, {}]}, subject.algorithm, subject.rewards, rank=0, ranks=1)
+        load(algorithm_per_rank=[*kept, {}])
+    with pytest.raises(ValueError, match=r"2 ranks .*model\.rollouts_ahead, .* 1"):
+        load(algorithm_per_rank=[{}, {}], ahead=[[{"scored": {}}], []])
+    load(algorithm_per_rank=[{}, {}, {}])
 
 
 def test_rows_of_an_older_policy_are_not_taken_for_an_engines_mistake(tmp_path: Path) -> None:
