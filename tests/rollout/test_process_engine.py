@@ -115,8 +115,15 @@ def test_rows_do_not_depend_on_the_number_of_workers(workers: int) -> None:
         engine.close()
 
 
-@pytest.mark.parametrize("how", ["die", "hang"])
-@pytest.mark.parametrize("environment", [SingleTurn(), Counting(max_turns=3)], ids=["single turns", "episodes"])
+@pytest.mark.parametrize(
+    ("how", "environment"),
+    [
+        pytest.param("die", SingleTurn(), id="die, single turns"),
+        pytest.param("die", Counting(max_turns=3), id="die, episodes"),
+        pytest.param("hang", SingleTurn(), id="hang, single turns"),
+        pytest.param("hang", Counting(max_turns=3), id="hang, episodes", marks=pytest.mark.thorough),
+    ],
+)
 def test_a_worker_that_falls_is_replaced_and_nothing_changes(
     hosted: ProcessEngine, tell: Callable[[str], None], environment: Environment, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -245,7 +252,8 @@ def _trained(policy: PolicySource, engine: Any, environment: Environment) -> tup
     return torch.nn.utils.parameters_to_vector(module.policy.parameters()).detach(), numbers
 
 
-@pytest.mark.parametrize("adapted", [False, pytest.param(True, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("adapted", [False, True])
 def test_a_policy_learns_the_same(adapted: bool) -> None:
     base = TinyPolicy(hidden=16, layers=1, heads=2)
     policy: PolicySource = LoraPolicy(base, r=2) if adapted else base

@@ -127,6 +127,7 @@ def test_two_nodes_end_with_the_weights_of_one(one_node: dict[str, torch.Tensor]
     assert all(torch.equal(tensor, one_node[name]) for name, tensor in found.items())
 
 
+@pytest.mark.thorough
 def test_the_recipe_is_a_script_whose_command_is_understood(tmp_path: Path) -> None:
     assert subprocess.run(["bash", "-n", str(RECIPE)], check=False).returncode == 0
     [command] = re.findall(r"-m lightrl (fit [^\n]*(?:(?<=\\)\n[^\n]*)*)", RECIPE.read_text())

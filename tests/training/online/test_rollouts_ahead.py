@@ -126,6 +126,7 @@ def test_one_ahead_is_what_an_engine_gives_that_gets_each_update_one_rollout_lat
     assert expected.completions == found.completions
 
 
+@pytest.mark.thorough
 def test_processes_give_the_same_ahead() -> None:
     inner = TransformersEngine(max_new_tokens=8, max_rows=8)
     expect_same_weights(fitted(made(OwnCopy(), 1), 3), fitted(made(ProcessEngine(inner), 1), 3))
@@ -206,6 +207,7 @@ def test_a_failure_in_a_rollout_ahead_ends_the_run_with_its_reason() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "rollout ahead"]
 
 
+@pytest.mark.thorough
 def test_a_failure_of_the_trainer_leaves_nothing_behind() -> None:
     class Stops(PolicyOptimization):
         def update(self, minibatch: Any) -> bool:
