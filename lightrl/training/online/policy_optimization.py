@@ -99,6 +99,7 @@ class PolicyOptimization(PolicyModule):
         check_ahead(rollouts_ahead, self.engine, algorithm)
         self.algorithm, self.prompts_per_rollout, self.seed = algorithm, prompts_per_rollout, seed
         self.ahead = RolloutsAhead(rollouts_ahead, self.collect)
+        self.rollouts.show = self.rollouts.show if not rollouts_ahead else lambda progress: None
         self.critic: nn.Module | None = None
         self.experience: TrainingBatch | None = None
         self._first_pass, self._progress = FirstPassCheck(), Progress()
