@@ -63,7 +63,7 @@ REFUSED = [
     ({"sampler": None}, "GroupRelative.sampler cannot be null"),
     ({"reference": None}, "GroupRelative.reference cannot be null"),
     ({"advantage": Curious()}, "Curious needs the policy's entropy, .* given to loss terms alone"),
-    ({"advantage": Greedy()}, r"needs \['thoughts'\]; a part may need: entropy, ref_logprobs, values"),
+    ({"advantage": Greedy()}, r"needs \['thoughts'\]; a part may need: all_tokens, entropy, ref_logprobs, values"),
 ]
 
 
