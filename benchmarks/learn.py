@@ -75,7 +75,7 @@ def main() -> int:
     names = sorted(path.stem.removesuffix("_sort") for path in CONFIGS.glob("*_sort.yaml") if is_online(path))
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=f"of: {', '.join(names)}")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1], help="of weights, data order and sampling")
-    parser.add_argument("--seconds", type=int, default=150, help="of each run, evaluations included")
+    parser.add_argument("--seconds", type=int, default=300, help="of each run, evaluations included; it ends as soon as it has learnt")
     parser.add_argument("--out", type=Path, default=Path("runs/learn"), help="folder for logs and results")
     arguments = parser.parse_args()
     results = []
