@@ -39,12 +39,10 @@ EVENTS: dict[str, threading.Event] = {}
 
 
 def small_digits(completion: str, **_: object) -> float:
-    """A reward in this process that may wait for the trainer, or fail."""
+    """A reward in this process that may wait for the trainer."""
     if "started" in EVENTS and threading.current_thread() is not threading.main_thread():
         EVENTS["started"].set()
         EVENTS["go_on"].wait(60)
-    if "fail" in EVENTS and EVENTS["fail"].is_set():
-        raise SystemError("the reward's machine is on fire")
     return sum(character in "012" for character in completion) / 8
 
 
@@ -62,7 +60,6 @@ class Seen(Callback):
 
     def __init__(self) -> None:
         self.versions: list[list[int]] = []
-        self.staleness: list[tuple[float, float]] = []
         self.numbers: list[dict[str, float]] = []
         self.completions: list[list[str]] = []
 
