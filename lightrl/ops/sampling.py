@@ -91,24 +91,29 @@ def inverse_cdf(weights: Tensor, uniform: Tensor) -> Tensor:
     """
     vocabulary = weights.shape[-1]
     if vocabulary <= BLOCK:
-        return _search(weights.double(), uniform)[0]
+        return _search(weights.double(), uniform)[0][:, 0]
     whole = vocabulary // BLOCK * BLOCK
     sums = torch.cat([weights[:, :whole].view(len(weights), -1, BLOCK).sum(-1), weights[:, whole:].sum(-1, keepdim=True)], 1)
-    block, within = _search(sums.double(), uniform)
+    block, within = _search_within(sums.double(), uniform)
     indices = block[:, None] * BLOCK + torch.arange(BLOCK, device=weights.device)
     inside = weights.gather(1, indices.clamp(max=vocabulary - 1)).double()
-    index, _ = _search(torch.where(indices < vocabulary, inside, 0.0), within)
-    return block * BLOCK + index
+    index, _, _ = _search(torch.where(indices < vocabulary, inside, 0.0), within)
+    return block * BLOCK + index[:, 0]
 
 
-def _search(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """The chosen index, and how far into its own weight the uniform number falls, as a new number in [0, 1)."""
+def _search(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """`[n, 1]` chosen indices; the `[n, V]` sums and `[n, 1]` targets that decided."""
     cumulated = weights.cumsum(-1)
     target = uniform[:, None] * cumulated[:, -1:]
     index = torch.searchsorted(cumulated, target, right=True).clamp(max=weights.shape[-1] - 1)
     chosen = weights.gather(1, index)
     # a parallel scan need not be monotonic in its last bits: what has no weight is never drawn
-    index = torch.where(chosen > 0, index, weights.argmax(-1, keepdim=True))
+    return torch.where(chosen > 0, index, weights.argmax(-1, keepdim=True)), cumulated, target
+
+
+def _search_within(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """The chosen index, and how far into its own weight the uniform number falls, as a new number in [0, 1)."""
+    index, cumulated, target = _search(weights, uniform)
     own = weights.gather(1, index)
     before = cumulated.gather(1, index) - own
     within = ((target - before) / own).clamp(0.0, 1 - 2.0**-53)

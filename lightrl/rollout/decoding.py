@@ -57,31 +57,26 @@ class Decoding:
             seeds: `[n]` int64, of each row's random numbers.
             limits: `[n]` int64, the most tokens each row may get; at least 1.
         """
-        rows = torch.arange(len(seeds), device=seeds.device)
-        stopped = torch.zeros_like(rows, dtype=torch.bool)
-        alive, uniform = ~stopped, uniforms(seeds, 0, UNIFORMS_AT_ONCE)
-        sampled = _SampledTokens(rows)
+        rows = _Rows(seeds, limits)
         step, waste = 0, 0
         while True:
-            tokens, logprobs = self._draw(logits, uniform[:, step % UNIFORMS_AT_ONCE])
-            sampled.add(tokens, logprobs, alive)
-            step += 1
-            ended = self._ended(tokens, sampled.rows, alive)
-            stopped[sampled.rows] |= ended
-            alive = alive & ~ended & (limits[sampled.rows] > step)
-            remaining = int(alive.sum())
-            if not remaining:
-                yield sampled.leaving(~alive, stopped)
-                return
-            waste += len(alive) - remaining
-            if waste >= COMPACTION_COST * remaining:
-                yield sampled.leaving(~alive, stopped)
-                kept = alive.nonzero()[:, 0]
-                self._model.keep(kept)
-                sampled.keep(kept)
-                tokens, alive, uniform, waste = tokens[kept], alive[kept], uniform[kept], 0
             if step % UNIFORMS_AT_ONCE == 0:
-                uniform = uniforms(seeds[sampled.rows], step, UNIFORMS_AT_ONCE)
+                uniform = uniforms(rows.seeds, step, UNIFORMS_AT_ONCE)
+            tokens, logprobs = self._draw(logits, uniform[:, step % UNIFORMS_AT_ONCE])
+            ended = self._ended(tokens, rows.numbers, rows.alive)
+            rows.add(step, tokens, logprobs, ended)
+            step += 1
+            remaining = int(rows.alive.sum())
+            if not remaining:
+                yield rows.gone()
+                return
+            waste += len(tokens) - remaining
+            if waste >= COMPACTION_COST * remaining:
+                yield rows.gone()
+                kept = rows.alive.nonzero()[:, 0]
+                self._model.keep(kept)
+                rows.keep(kept)
+                tokens, uniform, waste = tokens[kept], uniform[kept], 0
             logits = self._model.step(tokens)
 
     def _draw(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
@@ -97,38 +92,43 @@ class Decoding:
         return ended & alive
 
 
-class _SampledTokens:
-    """What was sampled so far: whole for rows of all steps, and step by step since the batch last changed."""
+class _Rows:
+    """The rows of the batch, in its order: what was sampled in each, and whether it goes on."""
 
-    def __init__(self, rows: Tensor) -> None:
-        self.rows = rows
-        self._tokens = rows.new_zeros(len(rows), UNIFORMS_AT_ONCE)
-        self._logprobs = torch.zeros(len(rows), UNIFORMS_AT_ONCE, dtype=torch.float32, device=rows.device)
-        self._counts = torch.zeros_like(rows)
-        self._begin = 0
-        self._steps: list[tuple[Tensor, Tensor, Tensor]] = []
+    def __init__(self, seeds: Tensor, limits: Tensor) -> None:
+        self.numbers = torch.arange(len(seeds), device=seeds.device)
+        self.seeds, self._limits = seeds, limits
+        self.alive = torch.ones_like(self.numbers, dtype=torch.bool)
+        self._stopped = ~self.alive
+        self._counts = torch.zeros_like(self.numbers)
+        # a column per row: a step is written at once
+        self._tokens = self.numbers.new_zeros(UNIFORMS_AT_ONCE, len(seeds))
+        self._logprobs = torch.zeros(self._tokens.shape, dtype=torch.float32, device=seeds.device)
 
-    def add(self, tokens: Tensor, logprobs: Tensor, alive: Tensor) -> None:
-        self._steps.append((tokens, logprobs, alive))
+    def add(self, step: int, tokens: Tensor, logprobs: Tensor, ended: Tensor) -> None:
+        if step == len(self._tokens):
+            self._tokens, self._logprobs = (torch.cat([part, torch.zeros_like(part)]) for part in (self._tokens, self._logprobs))
+        self._tokens[step], self._logprobs[step] = tokens, logprobs
+        self._counts += self.alive
+        self._stopped |= ended
+        self.alive = self.alive & ~ended & (self._limits > step + 1)
 
-    def leaving(self, gone: Tensor, stopped: Tensor) -> list[DecodedRow]:
-        self._write()
-        places = gone.nonzero()[:, 0]
-        rows = self.rows[places]
-        numbers = zip(places.tolist(), rows.tolist(), self._counts[rows].tolist(), stopped[rows].tolist(), strict=True)
-        tokens, logprobs = self._tokens[rows].tolist(), self._logprobs[rows].tolist()
-        return [DecodedRow(row, place, tokens[i][:count], logprobs[i][:count], stop) for i, (place, row, count, stop) in enumerate(numbers)]
+    def gone(self) -> list[DecodedRow]:
+        places = (~self.alive).nonzero()[:, 0]
+        counts = self._counts[places]
+        width = int(counts.max())
+        columns = (
+            self.numbers[places],
+            places,
+            self._tokens[:width, places].T,
+            self._logprobs[:width, places].T,
+            counts,
+            self._stopped[places],
+        )
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return [DecodedRow(row, place, tokens[:n], logprobs[:n], stopped) for row, place, tokens, logprobs, n, stopped in rows]
 
     def keep(self, kept: Tensor) -> None:
-        self.rows = self.rows[kept]
-
-    def _write(self) -> None:
-        end = self._begin + len(self._steps)
-        if end > self._tokens.shape[1]:
-            more = max(end, 2 * self._tokens.shape[1]) - self._tokens.shape[1]
-            self._tokens, self._logprobs = (torch.nn.functional.pad(part, (0, more)) for part in (self._tokens, self._logprobs))
-        tokens, logprobs, alive = (torch.stack(parts, 1) for parts in zip(*self._steps, strict=True))
-        self._tokens[self.rows, self._begin : end] = tokens
-        self._logprobs[self.rows, self._begin : end] = logprobs.float()
-        self._counts[self.rows] += alive.sum(1)
-        self._begin, self._steps = end, []
+        self.numbers, self.seeds, self._limits = self.numbers[kept], self.seeds[kept], self._limits[kept]
+        self.alive, self._stopped, self._counts = self.alive[kept], self._stopped[kept], self._counts[kept]
+        self._tokens, self._logprobs = self._tokens[:, kept], self._logprobs[:, kept]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -24,15 +25,17 @@ def rollout_of(episodes: Sequence[OpenEpisode], temperature: float, version: int
         FloatingPointError: a log-prob is NaN.
     """
     lengths = torch.tensor([episode.length for episode in episodes], dtype=torch.long, device=device)
+    openings = torch.tensor([len(episode.opening) for episode in episodes], dtype=torch.long, device=device)
     width = max([episode.length for episode in episodes], default=0) or 1
     attention = torch.arange(width, device=device) < lengths[:, None]
-    sampled = _padded([[False] * len(e.opening) + e.sampled for e in episodes], width, torch.bool, device)
-    logprobs = _padded([[0.0] * len(e.opening) + e.logprobs for e in episodes], width, torch.float32, device)
+    behind = attention & (torch.arange(width, device=device) >= openings[:, None])
+    sampled = _padded((e.sampled for e in episodes), behind, torch.bool)
+    logprobs = _padded((e.logprobs for e in episodes), behind, torch.float32)
     _refuse_nan(logprobs, episodes)
     return Rollout(
         prompts=[episode.prompt for episode in episodes],
         completions=[episode.completion for episode in episodes],
-        input_ids=_padded([episode.context for episode in episodes], width, torch.long, device),
+        input_ids=_padded((episode.context for episode in episodes), attention, torch.long),
         attention_mask=attention,
         response_mask=sampled,
         rollout_logprobs=logprobs,
@@ -44,9 +47,11 @@ def rollout_of(episodes: Sequence[OpenEpisode], temperature: float, version: int
     )
 
 
-def _padded(rows: Sequence[Sequence[float]], width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    filled = [[*row, *[0] * (width - len(row))] for row in rows]
-    return torch.tensor(filled, dtype=dtype, device=device).view(len(rows), width)
+def _padded(rows: Iterable[Sequence[float]], places: Tensor, dtype: torch.dtype) -> Tensor:
+    """`[N, L]`: numbers of the rows at their places, 0 elsewhere; padding as lists would be read by Python number by number."""
+    filled = torch.zeros(places.shape, dtype=dtype, device=places.device)
+    filled[places] = torch.tensor(list(chain.from_iterable(rows)), dtype=dtype, device=places.device)
+    return filled
 
 
 def _refuse_nan(logprobs: Tensor, episodes: Sequence[OpenEpisode]) -> None:
