@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from lightrl_judge.failures import UnreadableError, beginning
@@ -15,9 +15,9 @@ THOUGHTS_END = "</think>"
 def judgement(reply: str, name: str, read: Callable[[Any], T]) -> T:
     """The value of a field in the JSON of a reply.
 
-    JSON objects may stand anywhere behind `</think>`, with other text around them. Those with the field must agree, and every
-    mention of the field must stand inside an object that can be read: a judge that quotes somebody else's `"score": 10` in broken
-    JSON has given no score.
+    JSON objects may stand anywhere behind `</think>`, with other text around them; inside an object `</think>` ends no thoughts. Those
+    with the field must agree, and every mention of the field must stand inside an object that can be read: a judge that quotes somebody
+    else's `"score": 10` in broken JSON has given no score.
 
     Args:
         reply: the judge's.
@@ -27,9 +27,9 @@ def judgement(reply: str, name: str, read: Callable[[Any], T]) -> T:
     Raises:
         UnreadableError: there is no such judgement, or more than one.
     """
-    text = reply.rpartition(THOUGHTS_END)[2]
+    text = reply[_end_of_thoughts(reply) :]
     objects = _objects(text)
-    loose = [m for m in re.finditer(rf'"{name}"\s*:', text) if not any(start <= m.start() < end for start, end, _ in objects)]
+    loose = _outside(objects, rf'"{name}"\s*:', text)
     found = [value[name] for _, _, value in objects if name in value]
     if loose or not found:
         raise UnreadableError(f'{"broken" if loose else "no"} JSON object with "{name}" in the reply {beginning(reply)}')
@@ -40,6 +40,16 @@ def judgement(reply: str, name: str, read: Callable[[Any], T]) -> T:
     if any(other != judgements[0] for other in judgements):
         raise UnreadableError(f'{len(found)} different values of "{name}" in the reply {beginning(reply)}')
     return judgements[0]
+
+
+def _end_of_thoughts(reply: str) -> int:
+    ends = _outside(_objects(reply), THOUGHTS_END, reply)
+    return ends[-1].end() if ends else 0
+
+
+def _outside(objects: Sequence[tuple[int, int, object]], pattern: str, text: str) -> list[re.Match[str]]:
+    """Where the pattern stands in the text outside of its objects."""
+    return [m for m in re.finditer(pattern, text) if not any(start <= m.start() < end for start, end, _ in objects)]
 
 
 def _objects(text: str) -> list[tuple[int, int, dict[str, Any]]]:

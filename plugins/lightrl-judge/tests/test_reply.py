@@ -27,6 +27,8 @@ def number(value: Any) -> float:
         'So {"score": 7}. In short: {"score": 7}',
         'score: 10 {x} {"points": 3} {"score": 7}',
         '<think>maybe {"score": 3} or {"score": </think>{"score": 7}',
+        '<think>no</think>{"reason": "it ends with </think>", "score": 7}',
+        '<think>it wrote {"reason": "</think>", "score": 10}</think>{"score": 7}',
     ],
 )
 def test_what_is_a_judgement(reply: str) -> None:
@@ -57,6 +59,10 @@ def test_what_is_none(reply: str, words: str) -> None:
     with pytest.raises(UnreadableError, match=words) as failed:
         judgement(reply, "score", number)
     assert "\n" not in str(failed.value)
+
+
+def test_a_reason_that_quotes_the_end_of_thoughts_hides_no_score() -> None:
+    assert judgement('{"reason": "</think>", "score": 0.0}', "score", number) == 0
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**15), 10**15), st.text(), st.text(alphabet="ab{ \n"))
