@@ -39,6 +39,7 @@ from lightrl import (
     PeriodicReference,
     PolicyOptimization,
     PolicySource,
+    PretrainedPolicy,
     ProcessEngine,
     Prompt,
     PromptData,
@@ -56,6 +57,8 @@ from lightrl.policy.weights import TrainerWeights
 from lightrl.testing import FirstDigits, quiet_trainer
 
 TOLERANCE = 1e-6
+POLICY = "policy"
+"""Name of the folder with the first policy."""
 STRATEGIES = ("ddp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3", "fsdp2")
 
 
@@ -126,7 +129,7 @@ class Final(Callback):
     def on_train_end(self, trainer: Trainer, pl_module: Any) -> None:
         with pl_module.adapter.gathered_weights():
             weights = {name: p.detach().clone() for name, p in pl_module.named_parameters()}
-        given = TrainerWeights(pl_module.policy, pl_module.adapter.gathered_weights, pl_module.adapter.whole)
+        given = TrainerWeights(pl_module.policy, pl_module.adapter)
         weights |= {f"given to the engine: {name}": tensor.clone() for name, tensor in given.tensors()}
         if trainer.is_global_zero:
             torch.save({"weights": weights, "norms": self.norms, "answers": self.answers, "steps": trainer.global_step}, self.file)
@@ -142,8 +145,10 @@ def engine(case: str) -> RolloutEngine:
     return FirstPolicyEngine(max_new_tokens=8, stop=list("012345") if case == "episodes" else None)
 
 
-def policy(case: str) -> PolicySource:
-    return LoraPolicy(tiny_policy(), r=4) if case == "LoRA" else tiny_policy()
+def policy(case: str, folder: Path) -> PolicySource:
+    """The first policy, from a folder: strategies that cut weights over ranks read each rank's share from there."""
+    saved = PretrainedPolicy(str(folder))
+    return LoraPolicy(saved, r=4) if case == "LoRA" else saved
 
 
 def run(case: str, strategy: str, file: Path) -> None:
@@ -151,7 +156,7 @@ def run(case: str, strategy: str, file: Path) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     module = PolicyOptimization(
-        policy=policy(case),
+        policy=policy(case, file.parent / POLICY),
         algorithm=CASES[case](),
         rewards={"digits": FirstDigits()},
         engine=engine(case),
@@ -187,9 +192,10 @@ def main() -> int:
     failed = 0
     for case in arguments.cases:
         with tempfile.TemporaryDirectory() as folder:
+            tiny_policy().build().save(Path(folder) / POLICY)
             expected, _ = trained(case, "auto", Path(folder))
             for strategy in arguments.strategies:
-                failed += report(case, strategy, expected, *trained(case, strategy, Path(folder)))
+                failed += report(case, strategy, Path(folder), expected)
     print("every strategy ends at the weights of one process" if not failed else f"{failed} DIFFER by more than {TOLERANCE:g}")
     return int(failed > 0)
 
@@ -201,9 +207,10 @@ def trained(case: str, strategy: str, folder: Path) -> tuple[dict[str, Any], flo
     return torch.load(file, weights_only=True), time.perf_counter() - started
 
 
-def report(case: str, strategy: str, expected: dict[str, Any], found: dict[str, Any], seconds: float) -> bool:
-    """Print one line; whether it fails."""
-    start = {name: p.detach() for name, p in policy(case).build().named_parameters()}
+def report(case: str, strategy: str, folder: Path, expected: dict[str, Any]) -> bool:
+    """Train, and print one line; whether it fails."""
+    found, seconds = trained(case, strategy, folder)
+    start = {name: p.detach() for name, p in policy(case, folder / POLICY).build().named_parameters()}
     moved = max(float((expected["weights"][f"policy.{name}"] - p).abs().max()) for name, p in start.items())
     difference = max(float((expected["weights"][name] - p).abs().max()) for name, p in found["weights"].items())
     norms = max(abs(a - b) for a, b in zip(expected["norms"], found["norms"], strict=True))

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from lightrl.policy.policy import Policy
-from lightrl.policy.standing_weights import standing_weights
-from lightrl.strategies.atomic import partial, publish
-
-if TYPE_CHECKING:
-    from lightrl.training.policy_module import PolicyModule
+from lightrl.policy.weights import TrainerWeights
+from lightrl.strategies.atomic import beside, partial, publish
 
 
 class ExportPolicy(Callback):
@@ -34,10 +31,11 @@ class ExportPolicy(Callback):
         module: Any = pl_module
         # on every rank, since log_dir broadcasts
         folder = Path(self.folder or Path(trainer.log_dir or ".") / "policy")
-        with module.adapter.gathered_weights():
-            if trainer.is_global_zero:
-                write_policy(_to_export(module), folder)
-                module.print(f"Policy written to {folder}")
+        weights, place = TrainerWeights(module.policy, module.adapter), beside(folder, "partial")
+        weights.on_first_rank(lambda: _make_room(folder))
+        weights.save(place)
+        weights.on_first_rank(lambda: publish(place, folder))
+        module.print(f"Policy written to {folder}")
 
 
 def write_policy(policy: Policy, folder: Path, dtype: torch.dtype | None = None, card: str | None = None) -> None:
@@ -51,19 +49,14 @@ def write_policy(policy: Policy, folder: Path, dtype: torch.dtype | None = None,
     """
     if dtype is not None:
         policy.model.to(dtype)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    place = partial(folder)
+    _make_room(folder)
+    place = beside(folder, "partial")
     policy.save(place)
     if card is not None:
         (place / "README.md").write_text(card)
     publish(place, folder)
 
 
-def _to_export(module: PolicyModule) -> Policy:
-    """The policy itself, or a copy with its adapters merged: training may go on with those."""
-    if not hasattr(module.policy, "base"):
-        return module.policy
-    copy = module.policy_source.build()
-    trained = standing_weights(module.policy)
-    copy.load_state_dict({name: trained[name] for name in copy.state_dict()})
-    return copy.merged()
+def _make_room(folder: Path) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial(folder)

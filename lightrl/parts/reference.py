@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import torch
 from torch import nn
 
+from lightrl.ops.unread import read
 from lightrl.parts.base import Part
 
 
@@ -215,4 +216,7 @@ class MovingAverageReference(StoredReference):
 
 
 def _frozen_copy(policy: nn.Module) -> nn.Module:
-    return copy.deepcopy(policy).requires_grad_(False).eval()
+    copied = copy.deepcopy(policy).requires_grad_(False).eval()
+    # no strategy cuts the copy, so that each rank has the whole of it
+    read(copied)
+    return copied

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from lightrl.ops.unread import read, stand_ins, values_of
 from lightrl.policy.policy import Policy, save_tokenizer
-from lightrl.policy.standing_weights import standing_weights
 from lightrl.policy.tokenizer import Tokenizer
+from lightrl.policy.weight_access import WeightAccess
 
 if TYPE_CHECKING:
     from peft import PeftConfig, PeftModel
@@ -67,16 +68,18 @@ class AdaptedPolicy(Policy):
         ids = torch.arange(min(8, self.model.config.get_text_config().vocab_size), device=next(self.parameters()).device)[None]
         mask = torch.ones_like(ids, dtype=torch.bool)
         mask[:, 0] = False
-        mine = self(ids, mask).logprobs
-        with self.base():
-            return torch.equal(mine, self(ids, mask).logprobs)
+        with stand_ins(self):
+            mine = self(ids, mask).logprobs
+            with self.base():
+                return torch.equal(mine, self(ids, mask).logprobs)
 
     def merged(self) -> Policy:
         """The base with the adapters added to its weights, without PEFT's layers; this policy is used up."""
+        read(self)
         return Policy(self._peft[0].merge_and_unload(), self.tokenizer)
 
     @torch.no_grad()
-    def hugging_face_tensors(self) -> Iterator[tuple[str, Tensor]]:
+    def hugging_face_tensors(self, access: WeightAccess) -> Iterator[tuple[str, Tensor]]:
         """As `Policy.hugging_face_tensors`, one adapted layer at a time, with the weights that PEFT would merge it into.
 
         Raises:
@@ -87,27 +90,50 @@ class AdaptedPolicy(Policy):
 
         layers = {name: m for name, m in self.model.named_modules() if isinstance(m, BaseTunerLayer | AuxiliaryTrainingWrapper)}
         inside = tuple(f"{name}." for name in layers)
-        yield from ((name, tensor) for name, tensor in self.own_tensors() if not name.startswith(inside))
+        yield from ((name, access.whole(tensor)) for name, tensor in self.own_tensors() if not name.startswith(inside))
         for owner, layer in layers.items():
             if isinstance(layer, BaseTunerLayer):
-                yield from ((f"{owner}.{name}", tensor) for name, tensor in _merged(layer))
+                with access.gathered(layer):
+                    merged = _merged(layer)
+                yield from ((f"{owner}.{name}", tensor) for name, tensor in merged)
             elif isinstance(layer, ModulesToSaveWrapper):
                 trained = layer.modules_to_save[layer.active_adapters[0]]
-                yield from ((f"{owner}.{name}", tensor) for name, tensor in trained.named_parameters())
+                yield from ((f"{owner}.{name}", access.whole(tensor)) for name, tensor in trained.named_parameters())
             else:
                 raise NotImplementedError(f"{owner}: what PEFT's {type(layer).__name__} has learnt cannot be given to an engine")
 
+    def adapter_tensors(self, access: WeightAccess) -> dict[str, Tensor]:
+        """What PEFT stores of the adapters, by its names in the model with adapters.
+
+        Args:
+            access: gathers it, tensor by tensor.
+        """
+        from peft import get_peft_model_state_dict
+
+        model = self._peft[0]
+        own = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers(remove_duplicate=False))}
+        stored = {id(tensor) for tensor in get_peft_model_state_dict(model, state_dict=own, save_embedding_layers=False).values()}
+        return {name: access.whole(tensor).detach() for name, tensor in own.items() if id(tensor) in stored}
+
     def save(self, folder: str | Path) -> None:
         """Write the adapters (safetensors and their config) and the tokenizer, as PEFT and `SavedAdapters` take them."""
+        self.save_adapters(folder, self.adapter_tensors(WeightAccess()))
+
+    def save_adapters(self, folder: str | Path, tensors: dict[str, Tensor]) -> None:
+        """As `save`, of tensors that were gathered.
+
+        Args:
+            folder: where to write.
+            tensors: of `adapter_tensors`.
+        """
         with warnings.catch_warnings():
             # vocabularies are never resized here, and a base that was made from a seed has no folder to compare with
             warnings.filterwarnings("ignore", message="Could not find a config file in")
-            weights = standing_weights(self._peft[0])
-            self._peft[0].save_pretrained(folder, save_embedding_layers=False, state_dict=weights)
+            self._peft[0].save_pretrained(folder, save_embedding_layers=False, state_dict=tensors)
         save_tokenizer(self.tokenizer, folder)
 
 
-def _merged(layer: BaseTunerLayer) -> Iterator[tuple[str, Tensor]]:
+def _merged(layer: BaseTunerLayer) -> list[tuple[str, Tensor]]:
     """The layer's own weights with its adapters in them; afterwards they are what they were, to the bit."""
     base: nn.Module = layer.get_base_layer()
     before = [(parameter, parameter.data, parameter.detach().clone()) for parameter in base.parameters()]
@@ -119,7 +145,7 @@ def _merged(layer: BaseTunerLayer) -> Iterator[tuple[str, Tensor]]:
         layer.unmerge()
     for parameter, storage, values in before:
         parameter.data = storage.copy_(values)
-    yield from merged
+    return merged
 
 
 def hash_of(parameters: Iterator[nn.Parameter]) -> Tensor:
@@ -129,7 +155,7 @@ def hash_of(parameters: Iterator[nn.Parameter]) -> Tensor:
         digest.update(f"{tuple(parameter.shape)}{parameter.dtype}".encode())
         if not parameter.is_meta and parameter.numel():
             picked = torch.linspace(0, parameter.numel() - 1, SAMPLED, dtype=torch.float64).round().long()
-            digest.update(parameter.detach().flatten()[picked.to(parameter.device)].float().cpu().numpy().tobytes())
+            digest.update(values_of(parameter).flatten()[picked.to(parameter.device)].float().cpu().numpy().tobytes())
     return torch.tensor(list(digest.digest()), dtype=torch.uint8)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -13,12 +14,15 @@ import torch
 from torch import nn
 
 from lightrl.policy.adapted import AdaptedPolicy
+from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
 from lightrl.policy.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from peft import PeftConfig, PeftModel
     from transformers import PreTrainedModel
+
+log = logging.getLogger(__name__)
 
 
 class AdapterSource(PolicySource):
@@ -40,7 +44,17 @@ class AdapterSource(PolicySource):
         Raises:
             ValueError: the base cannot be had, or the adapters do not fit it.
         """
-        policy = self.base.build()
+        return self._on(self.base.build())
+
+    def build_unread(self) -> AdaptedPolicy:
+        policy = self._on(self.base.build_unread())
+        if any(parameter.isnan().any() for parameter in policy.parameters() if parameter.requires_grad):
+            # what is made of NaN is NaN
+            log.warning("every rank reads the whole base before it is cut: the adapters begin from its weights")
+            return self.build()
+        return policy
+
+    def _on(self, policy: Policy) -> AdaptedPolicy:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             adapted = self.adapt(policy.model)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +15,12 @@ from torch import Tensor, nn
 
 from lightrl.ops.dropout import without_dropout
 from lightrl.ops.shift import at_tokens, predictors
+from lightrl.ops.unread import CannotStayUnreadError, unread_in
 from lightrl.policy.encoding import EncodedCompletion, encode_prompt, encode_sampled
-from lightrl.policy.head import ScoringHead
+from lightrl.policy.head import PROBED, ScoringHead, head_alone
 from lightrl.policy.standing_weights import standing_weights
 from lightrl.policy.tokenizer import Tokenizer
+from lightrl.policy.weight_access import WeightAccess
 from lightrl.types import PolicyOutput, Prompt
 
 if TYPE_CHECKING:
@@ -40,6 +44,7 @@ class Policy(nn.Module):
 
         Raises:
             ValueError: neither the tokenizer nor the model's generation config names an EOS token.
+            CannotStayUnreadError: what the model does to its logits cannot be told without its weights.
         """
         super().__init__()
         self.model: Any = without_dropout(model)
@@ -137,12 +142,15 @@ class Policy(nn.Module):
         """The policy as one causal LM, adapters (if it had any) added to its weights."""
         return self
 
-    def hugging_face_tensors(self) -> Iterator[tuple[str, Tensor]]:
+    def hugging_face_tensors(self, access: WeightAccess) -> Iterator[tuple[str, Tensor]]:
         """Parameters and persistent buffers by the names that transformers gives them; what is tied comes once.
 
-        Adapters are added to the weights that they adapt, which must be whole for that.
+        Adapters are added to the weights that they adapt.
+
+        Args:
+            access: gathers them one by one.
         """
-        yield from self.own_tensors()
+        yield from ((name, access.whole(tensor)) for name, tensor in self.own_tensors())
 
     def own_tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Parameters and persistent buffers by their names in the model, adapters apart; what is tied comes once."""
@@ -169,16 +177,20 @@ class Policy(nn.Module):
         head = self.model.get_output_embeddings()
         if not isinstance(head, nn.Linear) or self.model.base_model is self.model or head.weight.is_meta:
             return False
-        ids = torch.arange(min(8, head.weight.shape[0]), device=head.weight.device)[None]
-        mask = torch.ones_like(ids, dtype=torch.bool)
-        mask[:, 0] = False
         self._chunked = True
         ScoringHead.take_over(head)
         training = self.model.training
         self.model.eval()
-        ours, theirs = self(ids, mask).logprobs, self._from_full_logits(ids, mask, 1.0, False, None).logprobs
+        unread = bool(unread_in(self.model))
+        with head_alone(self.model) if unread else nullcontext():
+            ids = torch.arange(min(PROBED, head.weight.shape[0]), device=head.weight.device)[None]
+            mask = torch.ones_like(ids, dtype=torch.bool)
+            mask[:, 0] = False
+            ours, theirs = self(ids, mask).logprobs, self._from_full_logits(ids, mask, 1.0, False, None).logprobs
         self.model.train(training)
         difference = (ours - theirs).abs().max().item()
+        if unread and math.isnan(difference):
+            raise CannotStayUnreadError(f"{type(self.model).__name__} does not run its trunk as one module")
         tolerance = PROBE_TOLERANCE if head.weight.dtype == torch.float32 else 0.1
         if difference <= tolerance:
             return True

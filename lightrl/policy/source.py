@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
+from lightrl.ops.unread import CannotStayUnreadError
 from lightrl.parts.base import Part
 from lightrl.policy.characters import ALPHABET, character_tokenizer
 from lightrl.policy.policy import Policy
 from lightrl.policy.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+log = logging.getLogger(__name__)
 
 Precision = Literal["float32", "bfloat16", "float16", "float64"]
 
@@ -27,6 +34,14 @@ class PolicySource(Part):
         Raises:
             ValueError: the policy cannot be had; the message says why.
         """
+
+    def build_unread(self) -> Policy:
+        """The policy as `build` gives it, its weights still in their files where that is possible.
+
+        For strategies that cut weights over ranks: they read each layer when they cut it (`lightrl.ops.unread`), so that no rank ever
+        holds the whole policy.
+        """
+        return self.build()
 
     def tokenizer(self) -> Tokenizer:
         """The policy's tokenizer alone, where it can be had without the weights.
@@ -74,10 +89,22 @@ class PretrainedPolicy(PolicySource):
     def build(self) -> Policy:
         from transformers import AutoModelForCausalLM
 
+        return self._built(AutoModelForCausalLM.from_pretrained)
+
+    def build_unread(self) -> Policy:
+        from lightrl.policy.unread_model import unread_model
+
+        try:
+            return self._built(unread_model)
+        except CannotStayUnreadError as error:
+            log.warning("every rank reads the whole policy %r before it is cut: %s", self.path, error)
+            return self.build()
+
+    def _built(self, make: Callable[..., PreTrainedModel]) -> Policy:
         tokenizer = self.tokenizer()
         try:
             options = {"attn_implementation": self.attention} if self.attention else {}
-            model = AutoModelForCausalLM.from_pretrained(self.path, dtype=getattr(torch, self.dtype), **options)
+            model = make(self.path, dtype=getattr(torch, self.dtype), **options)
         except (OSError, ValueError) as error:
             raise ValueError(f"the policy {self.path!r} cannot be loaded: {_first_sentence(error)}") from error
         if self.gradient_checkpointing:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from lightrl.policy.adapted import AdaptedPolicy
 from lightrl.policy.policy import Policy, save_tokenizer
+from lightrl.policy.weight_access import WeightAccess
 from lightrl.workers.calls import describe
 
 T = TypeVar("T")
@@ -19,41 +21,25 @@ T = TypeVar("T")
 class TrainerWeights:
     """The weights of a policy as they are now; see `lightrl.PolicyWeights`."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        gathered: Callable[[], AbstractContextManager[None]] = nullcontext,
-        whole: Callable[[Tensor], Tensor] = lambda tensor: tensor,
-        gather: Callable[[Any], list[Any]] = lambda value: [value],
-        rank: int = 0,
-    ) -> None:
+    def __init__(self, policy: Policy, access: WeightAccess | None = None) -> None:
         """
         Args:
             policy: the trainer's own.
-            gathered: within it, every parameter is whole on this rank; by default they always are.
-            whole: gives one parameter whole, with every rank calling it; by default they are.
-            gather: gives the values of all ranks in their order; by default there is one rank.
-            rank: of this process.
+            access: the strategy's; None: this is the only rank.
         """
-        self.policy, self._gathered, self._whole = policy, gathered, whole
-        self._gather, self._first = gather, rank == 0
+        self.policy, self._access = policy, access or WeightAccess()
 
     def whole(self) -> AbstractContextManager[None]:
         """Within, the policy's own modules have gathered weights on this rank."""
-        return self._gathered()
+        return self._access.gathered_weights()
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Every tensor by its Hugging Face name, one at a time; weights that are tied come once.
 
-        Adapters are added to the weights that they adapt, for which all weights are gathered at once.
+        Adapters are added to the weights that they adapt, for which one layer is gathered at a time.
         """
-        if not self.policy.adapted:
-            for name, tensor in self.policy.hugging_face_tensors():
-                yield name, self._whole(tensor).detach()
-            return
-        with self._gathered():
-            for name, tensor in self.policy.hugging_face_tensors():
-                yield name, tensor.detach()
+        for name, tensor in self.policy.hugging_face_tensors(self._access):
+            yield name, tensor.detach()
 
     def own_tensors(self, trained: bool) -> Iterator[tuple[str, Tensor]]:
         """Every tensor by its name in the policy's model, one at a time; weights that are tied come once.
@@ -63,12 +49,12 @@ class TrainerWeights:
         """
         for name, tensor in self.policy.own_tensors():
             if tensor.requires_grad or not trained or not isinstance(tensor, nn.Parameter):
-                yield name, self._whole(tensor).detach()
+                yield name, self._access.whole(tensor).detach()
 
     def save(self, folder: Path) -> None:
         """Write weights, config and tokenizer; adapters are added to the weights. Collective: the first rank writes."""
         # what one rank keeps must not change with the gathered tensors that come next
-        kept = {name: tensor.to("cpu", copy=True) for name, tensor in self.tensors() if self._first}
+        kept = {name: tensor.to("cpu", copy=True) for name, tensor in self.tensors() if self._access.rank == 0}
         self.on_first_rank(lambda: self._write(folder, kept))
 
     def save_adapters(self, folder: Path) -> None:
@@ -77,12 +63,13 @@ class TrainerWeights:
         Raises:
             ValueError: the policy has none.
         """
-        if not self.policy.adapted:
+        policy = self.policy
+        if not isinstance(policy, AdaptedPolicy):
             raise ValueError(
                 "the policy has no adapters that could be written alone: train one such as LoraPolicy, or have all weights saved"
             )
-        with self._gathered():
-            self.on_first_rank(lambda: self.policy.save(folder))
+        kept = policy.adapter_tensors(self._access)
+        self.on_first_rank(lambda: policy.save_adapters(folder, kept))
 
     def on_first_rank(self, action: Callable[[], T]) -> T:
         """The outcome of an action that the first rank takes alone; every rank waits for it, and gets its error too.
@@ -95,12 +82,12 @@ class TrainerWeights:
         """
         outcome = list[T]()
         failure: Exception | None = None
-        if self._first:
+        if self._access.rank == 0:
             try:
                 outcome.append(action())
             except Exception as error:
                 failure = error
-        given, complaint = self._gather((outcome, None if failure is None else describe(failure)))[0]
+        given, complaint = self._access.gather((outcome, None if failure is None else describe(failure)))[0]
         if failure is not None:
             raise failure
         if complaint is not None:

@@ -12,6 +12,7 @@ from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor, nn
 
+from lightrl.policy.weight_access import WeightAccess
 from lightrl.strategies.side_group import gathered
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ FROZEN = "frozen"
 """Key of a parameter group whose parameters and optimizer state the next step leaves alone."""
 
 
-class StrategyAdapter:
+class StrategyAdapter(WeightAccess):
     """Single device and DDP: every rank has all weights, gradients are averaged over ranks in the last backward."""
 
     def __init__(self, trainer: Trainer, module: LightningModule) -> None:
@@ -37,8 +38,18 @@ class StrategyAdapter:
         """Ranks that share the optimizer step."""
         return self.trainer.world_size
 
+    @property
+    def cuts_weights(self) -> bool:
+        """A rank keeps its share of the weights alone, so that they need not be read whole."""
+        return False
+
+    @property
+    def rank(self) -> int:
+        """The rank of this process."""
+        return self.trainer.global_rank
+
     def shard(self, *modules: nn.Module | None) -> None:
-        """Cut the weights of modules over the ranks, where the strategy leaves that to the module; called before the optimizer is made."""
+        """Cut the weights of modules over the ranks, those that have not been read included; called before the optimizer is made."""
 
     def forward(self, loss_of: Callable[[T], Loss], micro: T) -> Loss:
         """The loss of a micro-batch, computed where the strategy sees it: everything that `backward` gets comes from here.
@@ -98,19 +109,6 @@ class StrategyAdapter:
             handle.remove()
             for group in chosen:
                 del group[FROZEN]
-
-    @contextmanager
-    def gathered_weights(self) -> Iterator[None]:
-        """Within, every parameter of the module is whole on this rank and no hook stands in the way of generating."""
-        yield
-
-    def whole(self, tensor: Tensor) -> Tensor:
-        """One parameter or buffer of the module, whole on this rank; collective.
-
-        Args:
-            tensor: as the module has it.
-        """
-        return tensor
 
     def total(self, values: Tensor) -> Tensor:
         """Sums over ranks of a vector of numbers that every rank gives."""

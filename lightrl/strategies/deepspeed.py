@@ -19,6 +19,7 @@ from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.strategies import DDPStrategy, DeepSpeedStrategy
 from torch import Tensor, nn
 
+from lightrl.ops.unread import UnreadParameter, unread_in
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.strategies.agreement import agreed, check_together
 from lightrl.strategies.atomic import beside, partial, publish, remove
@@ -55,7 +56,7 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
         """Start the engine with the module's own bound on the gradient norm."""
         # ZeRO-3 says at every run that it sees no tensors in a dataclass; the modules that give one own no parameters
         logging.getLogger("DeepSpeed").addFilter(lambda record: "unknown inputs or outputs" not in record.getMessage())
-        config = self._settings
+        config = self.settings
         wanted = getattr(self.lightning_module, "max_grad_norm", None) or 0.0
         given = config.get("gradient_clipping") or wanted
         config["gradient_clipping"] = wanted
@@ -109,14 +110,25 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
             )
 
     @property
-    def _settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
+        """DeepSpeed's own settings.
+
+        Raises:
+            RuntimeError: the trainer has not begun.
+        """
         if not isinstance(self.config, dict):
             raise RuntimeError("DeepSpeed's settings are read when the trainer begins, and it has not begun")
         return self.config
 
     @property
+    def engine_dtype(self) -> torch.dtype:
+        """The dtype in which the engine keeps the weights that it computes with."""
+        halves = {"bf16": torch.bfloat16, "fp16": torch.float16}
+        return next((dtype for key, dtype in halves.items() if self.settings.get(key, {}).get("enabled")), torch.float32)
+
+    @property
     def _stage(self) -> int:
-        return int((self._settings.get("zero_optimization") or {}).get("stage", 0))
+        return int((self.settings.get("zero_optimization") or {}).get("stage", 0))
 
     def _on_first_rank(self, act: Callable[[], object]) -> None:
         agreed(act if self.is_global_zero else lambda: None)
@@ -171,6 +183,42 @@ class DeepSpeedAdapter(StrategyAdapter):
         """The `DeepSpeedEngine`."""
         return self.trainer.strategy.model
 
+    @property
+    def cuts_weights(self) -> bool:
+        return self._strategy.zero_stage_3
+
+    def shard(self, *modules: nn.Module | None) -> None:
+        parts = [module for module in modules if module is not None]
+        # the engine cuts weights itself, and has to have them whole for that
+        if any(map(unread_in, parts)):
+            for module in parts:
+                for buffer in module.buffers():
+                    buffer.data = buffer.data.to(self._strategy.root_device)
+            self._cut_one_by_one([parameter for module in parts for parameter in module.parameters()])
+
+    def _cut_one_by_one(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Read a parameter, round it to the engine's dtype, and leave each rank its share, before the next one is read."""
+        import deepspeed
+
+        dtype = self._strategy.engine_dtype
+        first: Any = None
+        for parameter in parameters:
+            if isinstance(parameter, UnreadParameter):
+                parameter.read()
+            parameter.data = parameter.data.to(dtype)
+            if first is None:
+                first = parameter
+                deepspeed.zero.Init(module=nn.ParameterList([parameter]), config_dict_or_path=self._strategy.settings, dtype=dtype)
+            else:
+                first.convert_to_zero_parameters(param_list=[parameter])
+
+    @property
+    def _strategy(self) -> ManualDeepSpeedStrategy:
+        strategy = self.trainer.strategy
+        if not isinstance(strategy, ManualDeepSpeedStrategy):
+            raise TypeError(f"{type(strategy).__name__} is no DeepSpeed strategy of ours")
+        return strategy
+
     def forward(self, loss_of: Callable[[T], Loss], micro: T) -> Loss:
         found: Loss = self.engine(loss_of, micro)
         return found
@@ -220,6 +268,13 @@ class DeepSpeedAdapter(StrategyAdapter):
                 yield
             finally:
                 offload._register_deepspeed_module(offload.module)
+
+    @contextmanager
+    def gathered(self, module: nn.Module) -> Iterator[None]:
+        import deepspeed
+
+        with deepspeed.zero.GatheredParameters([p for p in module.parameters() if hasattr(p, "ds_id")]):
+            yield
 
     def whole(self, tensor: Tensor) -> Tensor:
         if not hasattr(tensor, "ds_id"):

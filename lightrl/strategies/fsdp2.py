@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor
 
+from lightrl.ops.unread import read
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.strategies.agreement import check_together
 from lightrl.strategies.checkpoint_io import refuse_execution, refuse_folder
@@ -63,6 +64,10 @@ class FSDP2Strategy(ModelParallelStrategy):
 class FSDP2Adapter(StrategyAdapter):
     """FSDP2: layers are gathered as they are used, and all of them at once for `gathered_weights`."""
 
+    @property
+    def cuts_weights(self) -> bool:
+        return True
+
     def shard(self, *modules: nn.Module | None) -> None:
         strategy = self.trainer.strategy
         if not isinstance(strategy, ModelParallelStrategy):
@@ -71,9 +76,10 @@ class FSDP2Adapter(StrategyAdapter):
         for module in modules:
             if module is None:
                 continue
-            for layer in layers_of(module):
-                fully_shard(layer, mesh=mesh)
-            fully_shard(module, mesh=mesh)
+            # a layer is read, cut, and let go before the next one is read
+            for part in (*layers_of(module), module):
+                read(part)
+                fully_shard(part, mesh=mesh)
             if hasattr(module, "values"):
                 register_fsdp_forward_method(module, "values")
 
@@ -95,9 +101,7 @@ class FSDP2Adapter(StrategyAdapter):
 
     @contextmanager
     def gathered_weights(self) -> Iterator[None]:
-        for root in self._sharded():
-            # else a layer that is used before its root takes itself for one
-            root._get_fsdp_state()._lazy_init()
+        self._find_roots()
         modules = [m for root in self._sharded() for m in root.modules() if isinstance(m, FSDPModule)]
         for module in modules:
             module.set_reshard_after_forward(False, recurse=False)
@@ -110,8 +114,25 @@ class FSDP2Adapter(StrategyAdapter):
                 module.reshard()
                 module.set_reshard_after_forward(all(module is not root for root in roots), recurse=False)
 
+    @contextmanager
+    def gathered(self, module: nn.Module) -> Iterator[None]:
+        self._find_roots()
+        # the innermost comes last
+        cut: list[Any] = [m for root in self._sharded() for m in root.modules() if isinstance(m, FSDPModule)]
+        around = [m for m in cut if module in set(m.modules())]
+        around[-1].unshard()
+        try:
+            yield
+        finally:
+            around[-1].reshard()
+
     def whole(self, tensor: Tensor) -> Tensor:
         return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+    def _find_roots(self) -> None:
+        for root in self._sharded():
+            # else a layer that is used before its root takes itself for one
+            root._get_fsdp_state()._lazy_init()
 
     def _sharded(self) -> list[Any]:
         return [child for child in self.module.children() if isinstance(child, FSDPModule)]

@@ -130,11 +130,15 @@ class PolicyModule(LightningModule):
             self.adapter.shard(*self.children())
 
     def build_models(self) -> None:
-        """Build the policy, whole on this rank, and measure the prompts with its tokenizer."""
-        self.policy = self.policy_source.build()
+        """Build the policy, and measure the prompts with its tokenizer."""
+        self.policy = self.built_policy()
         check_precision(str(self.trainer.precision), self.policy.model.dtype)
         check_room(self.policy, self.engine.sampling.max_new_tokens)
         self.prepare_prompts()
+
+    def built_policy(self) -> Policy:
+        """The policy as its source builds it, unread where the strategy cuts it over the ranks."""
+        return self.policy_source.build_unread() if self.adapter.cuts_weights else self.policy_source.build()
 
     def prepare_prompts(self) -> None:
         """Measure the prompts, if the run has any of ours, and take as many threads as the policy has a use for."""
@@ -250,9 +254,7 @@ class PolicyModule(LightningModule):
 
     def update_engine(self) -> None:
         """Let the engine have the policy's present weights."""
-        adapter, rank = self.adapter, self.trainer.global_rank
-        weights = TrainerWeights(self.policy, adapter.gathered_weights, adapter.whole, adapter.gather, rank)
-        self.rollouts.update_weights(weights, self.trainer.global_step)
+        self.rollouts.update_weights(TrainerWeights(self.policy, self.adapter), self.trainer.global_step)
 
     @property
     def first_pass_tolerance(self) -> float:

@@ -12,6 +12,7 @@ import torch
 from peft import IA3Config, LoHaConfig, LoraConfig
 
 from lightrl import PeftPolicy, Policy, PretrainedPolicy, SavedAdapters, TinyPolicy
+from lightrl.policy.weight_access import WeightAccess
 from lightrl.policy.weights import TrainerWeights
 
 BASE = TinyPolicy(hidden=16, layers=2, heads=2)
@@ -53,7 +54,7 @@ def test_a_whole_policy_gives_what_it_is_saved_as() -> None:
 @pytest.mark.parametrize("adapters", ADAPTERS.values(), ids=ADAPTERS)
 def test_adapters_come_in_the_weights_that_they_adapt(adapters: Callable[[], Any]) -> None:
     policy = moved(PeftPolicy(BASE, adapters).build())
-    merged = dict(copy.deepcopy(policy).merged().hugging_face_tensors())
+    merged = dict(copy.deepcopy(policy).merged().hugging_face_tensors(WeightAccess()))
     before = {name: tensor.clone() for name, tensor in policy.model.state_dict().items()}
     found = given(policy)
     assert found.keys() == merged.keys() == BASE.build().model.state_dict().keys() - {"lm_head.weight"}
@@ -94,12 +95,19 @@ def test_adapters_are_saved_alone(tmp_path: Path) -> None:
 def test_the_first_rank_acts_alone_and_all_hear_of_it() -> None:
     said: list[Any] = []
 
-    def first(value: Any) -> list[Any]:
-        said.append(value)
-        return [value, None]
+    class First(WeightAccess):
+        def gather(self, value: Any) -> list[Any]:
+            said.append(value)
+            return [value, None]
+
+    class Second(WeightAccess):
+        rank = 1
+
+        def gather(self, value: Any) -> list[Any]:
+            return [said[-1], value]
 
     policy = BASE.build()
-    ranks = [TrainerWeights(policy, gather=first), TrainerWeights(policy, gather=lambda value: [said[-1], value], rank=1)]
+    ranks = [TrainerWeights(policy, First()), TrainerWeights(policy, Second())]
     acted: list[int] = []
     assert [weights.on_first_rank(lambda: acted.append(1) or 7) for weights in ranks] == [7, 7]
     assert acted == [1]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lightrl import LoraPolicy, TinyPolicy
+from lightrl.policy.weight_access import WeightAccess
 from lightrl.policy.weights import TrainerWeights
 from lightrl.rollout.policy_outline import PolicyOutline, copy_into
 from lightrl.rollout.shared_weights import MappedWeights, WeightBlock
@@ -30,7 +31,7 @@ def tensors(draw: st.DrawFn) -> dict[str, Tensor]:
 def block() -> Iterator[WeightBlock]:
     """One of a small policy."""
     block = WeightBlock()
-    block.write(TinyPolicy(hidden=16, layers=1).build().hugging_face_tensors())
+    block.write(TinyPolicy(hidden=16, layers=1).build().hugging_face_tensors(WeightAccess()))
     yield block
     block.close()
 
@@ -125,7 +126,7 @@ def test_the_outline_tells_of_a_surrounding_autocast() -> None:
 
 def test_weights_that_do_not_fit_the_model_are_refused() -> None:
     policy = TinyPolicy(hidden=16, layers=1).build()
-    own = dict(policy.hugging_face_tensors())
+    own = dict(policy.hugging_face_tensors(WeightAccess()))
     with pytest.raises(ValueError, match=r"no weights for model.norm.weight of LlamaForCausalLM"):
         copy_into(policy.model, ((name, tensor) for name, tensor in own.items() if name != "model.norm.weight"))
     with pytest.raises(ValueError, match=r"has no tensor 'model.other'"):
@@ -136,9 +137,9 @@ def test_weights_that_do_not_fit_the_model_are_refused() -> None:
 
 def test_the_model_takes_the_dtypes_of_the_weights() -> None:
     policy = TinyPolicy(hidden=16, layers=1).build()
-    wide = {name: tensor.detach().double() for name, tensor in policy.hugging_face_tensors()}
+    wide = {name: tensor.detach().double() for name, tensor in policy.hugging_face_tensors(WeightAccess())}
     copy_into(policy.model, wide.items())
-    assert {tensor.dtype for _, tensor in policy.hugging_face_tensors()} == {torch.float64}
+    assert {tensor.dtype for _, tensor in policy.hugging_face_tensors(WeightAccess())} == {torch.float64}
     assert policy.model.lm_head.weight is policy.model.model.embed_tokens.weight
 
 

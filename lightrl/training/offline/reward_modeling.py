@@ -90,7 +90,7 @@ class RewardModeling(OfflineModule):
 
     def build_models(self) -> None:
         """Put a head on the policy's trunk, and read every row of the data once, so that a bad one is named before the first step."""
-        policy = self.policy_source.build()
+        policy = self.built_policy()
         check_precision(str(self.trainer.precision), policy.model.dtype)
         self.policy = self.network(policy)
         self.prepare_prompts()

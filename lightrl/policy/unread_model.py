@@ -1,0 +1,101 @@
+"""A causal LM made from its folder while its weights stay in their files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from lightrl.ops.unread import CannotStayUnreadError, UnreadParameter
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+@dataclass(frozen=True)
+class SavedTensor:
+    """A tensor in a file of safetensors."""
+
+    file: str
+    """Path of the file."""
+    name: str
+    """Name of the tensor."""
+
+    def __call__(self) -> Tensor:
+        """The tensor; its pages are read as they are used."""
+        from safetensors import safe_open
+
+        with safe_open(self.file, "pt") as file:
+            found: Tensor = file.get_tensor(self.name)
+            return found
+
+
+def unread_model(path: str, dtype: torch.dtype, **options: str) -> PreTrainedModel:
+    """The model with parameters that have not been read, and with everything else as `from_pretrained` makes it.
+
+    Args:
+        path: a folder written by `save_pretrained`, or a hub id.
+        dtype: of the weights in memory.
+        **options: for `from_config`, such as `attn_implementation`.
+
+    Raises:
+        CannotStayUnreadError: the files are of another format, or name other weights than the model has.
+        OSError: there is no such model.
+    """
+    from accelerate import init_empty_weights
+    from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
+
+    config: Any = AutoConfig.from_pretrained(path)
+    saved = _saved(path)
+    if getattr(config, "quantization_config", None) is not None:
+        raise CannotStayUnreadError("its weights are quantized")
+    with init_empty_weights(include_buffers=False):
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype, **options)
+    # what is tied came apart when each was put on the meta device
+    model.tie_weights()
+    if dtype != torch.float32 and getattr(model, "_keep_in_fp32_modules", None):
+        raise CannotStayUnreadError(f"{type(model).__name__} keeps some weights in float32")
+    _leave_in_files(model, saved)
+    try:
+        model.generation_config = GenerationConfig.from_pretrained(path)
+    except OSError:
+        # a folder need not have one, and the model has made its own
+        model.generation_config = GenerationConfig.from_model_config(config)
+    return model
+
+
+def _saved(path: str) -> dict[str, SavedTensor]:
+    """The saved tensors by their names."""
+    from safetensors import safe_open
+    from transformers.utils import cached_file
+
+    index = cached_file(path, INDEX, _raise_exceptions_for_missing_entries=False)
+    if index is not None:
+        places: dict[str, str] = json.loads(Path(index).read_text())["weight_map"]
+        files = {name: str(cached_file(path, name)) for name in sorted(set(places.values()))}
+        return {name: SavedTensor(files[file], name) for name, file in places.items()}
+    file = cached_file(path, WEIGHTS, _raise_exceptions_for_missing_entries=False)
+    if file is None:
+        raise CannotStayUnreadError(f"there is no {WEIGHTS} and no {INDEX}")
+    with safe_open(file, "pt") as opened:
+        return {name: SavedTensor(str(file), name) for name in opened.keys()}  # noqa: SIM118
+
+
+@torch.no_grad()
+def _leave_in_files(model: nn.Module, saved: dict[str, SavedTensor]) -> None:
+    persistent = [(name, buffer) for name, buffer in model.named_buffers() if name in model.state_dict()]
+    names = [name for name, _ in model.named_parameters()] + [name for name, _ in persistent]
+    if missing := [name for name in names if name not in saved]:
+        raise CannotStayUnreadError(f"its files name other weights than {type(model).__name__} has: {missing[0]} is not among them")
+    for name, buffer in persistent:
+        buffer.copy_(saved[name]())
+    unread = {parameter: UnreadParameter.like(parameter, saved[name]) for name, parameter in model.named_parameters()}
+    for module in model.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            module.register_parameter(name, unread[parameter])

@@ -1,0 +1,43 @@
+"""How a rank gets at weights that a strategy may have cut over the ranks."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import TypeVar
+
+from torch import Tensor, nn
+
+T = TypeVar("T")
+
+
+class WeightAccess:
+    """The access of one rank that has all weights; strategies have their own."""
+
+    @property
+    def rank(self) -> int:
+        """The rank of this process."""
+        return 0
+
+    def gathered_weights(self) -> AbstractContextManager[None]:
+        """Within, every parameter is whole on this rank, and no hook stands in the way of generating; collective."""
+        return nullcontext()
+
+    def gathered(self, module: nn.Module) -> AbstractContextManager[None]:
+        """Within, the parameters of one module inside the policy are whole on this rank; collective.
+
+        Args:
+            module: a layer, or less.
+        """
+        return nullcontext()
+
+    def whole(self, tensor: Tensor) -> Tensor:
+        """One parameter or buffer, whole on this rank; collective.
+
+        Args:
+            tensor: as the module has it.
+        """
+        return tensor
+
+    def gather(self, value: T) -> list[T]:
+        """The values of all ranks, in the order of ranks."""
+        return [value]
