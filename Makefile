@@ -16,7 +16,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn alarms preferences parity killtest ahead bytes vllmtest counts clean
+.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn alarms preferences parity killtest ahead bytes memory vllmtest counts clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -91,6 +91,9 @@ ahead: $(STAMP)  ## compare time and learning of runs with and without rollouts 
 
 bytes: $(STAMP)  ## count what ranks send each other for the advantages of a rollout
 	$(BIN)/python benchmarks/rank_bytes.py
+
+memory: $(STAMP)  ## measure the memory of a rank under each strategy, beside the size of the policy
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/memory.py
 
 killtest: $(STAMP)  ## test that a run that is killed and resumed ends like an uninterrupted one
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/killtest.py

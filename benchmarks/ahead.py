@@ -59,8 +59,8 @@ def run(arm: str, file: Path) -> None:
     engine = TransformersEngine(max_new_tokens=96)
     clock = Clock()
     module = PolicyOptimization(
-        policy=TinyPolicy(hidden=384, layers=8, heads=6),
-        algorithm=GroupRelative(sampler=GroupSampler(group_size=8)),
+        policy=TinyPolicy(hidden=400, layers=6, heads=8),
+        algorithm=GroupRelative(sampler=GroupSampler(group_size=8), epochs=2),
         rewards={"digits": FirstDigits()},
         engine=engine if arm == "embedded" else ProcessEngine(engine),
         prompts_per_rollout=2,
