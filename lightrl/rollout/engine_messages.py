@@ -1,4 +1,4 @@
-"""The messages between the training process and an engine in a worker process."""
+"""The messages between the training process and an engine in a worker."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lightrl.parts.engine import Request, Result
+from lightrl.rollout.engine_host import PublishedWeights
 from lightrl.rollout.policy_outline import PolicyOutline
-from lightrl.rollout.shared_weights import TensorPlace
 
 
 @dataclass(frozen=True)
 class Outline:
-    """To the worker: the policy that weights will be of. The descriptor of the block follows it."""
+    """To the worker: the policy that weights will be of."""
 
     policy: PolicyOutline
     """Without its weights."""
-    places: tuple[TensorPlace, ...]
-    """Of the tensors in the block."""
     device: str
     """Of the worker's model."""
     threads: int
@@ -26,12 +24,12 @@ class Outline:
 
 @dataclass(frozen=True)
 class Update:
-    """To the worker: copy the weights from the block; answered by `Updated`."""
+    """To the worker: copy the weights; answered by `Updated`."""
 
     version: int
     """Of the weights."""
-    names: frozenset[str]
-    """Tensors that may have changed; a worker that has none yet copies all."""
+    weights: PublishedWeights
+    """A worker that has none yet copies all."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,3 @@ class Failed:
 
     why: str
     """Type, message and place of the exception, in one line."""
-
-
-ToWorker = Outline | Update | Ask | Forget | End
-FromWorker = Updated | Found | Failed

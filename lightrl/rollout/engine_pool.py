@@ -1,4 +1,4 @@
-"""The worker processes of one engine: all have the same weights, and one that falls is replaced."""
+"""The workers of one engine: all have the same weights, and one that falls is replaced."""
 
 from __future__ import annotations
 
@@ -6,22 +6,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import wait
 
-from lightrl.parts.engine import PolicyWeights, Request, Result, RolloutEngine, SampledPolicy
+from lightrl.parts.engine import PolicyWeights, Request, Result, SampledPolicy
+from lightrl.rollout.engine_host import EngineHost
 from lightrl.rollout.engine_messages import Outline, Update
-from lightrl.rollout.engine_process import EngineProcess, FailedEngineError, FallenWorkerError
-from lightrl.rollout.engine_worker import EngineServant
 from lightrl.rollout.policy_outline import PolicyOutline
-from lightrl.rollout.shared_weights import WeightBlock
-from lightrl.workers.program import WorkerProgram
+from lightrl.rollout.slice_worker import FailedEngineError, SliceWorker
+from lightrl.rollout.worker_link import FallenWorkerError
 from lightrl.workers.worker_process import LOAD_S, PATIENCE
-from lightrl.workers.worker_source import WorkerSource
 
 log = logging.getLogger(__name__)
-
-MODULES = ("transformers.modeling_utils", "transformers.generation.utils", "transformers.models.auto.modeling_auto")
-"""Loaded once, before the workers are made: most of the seconds that a worker would need to begin."""
 
 LOOK_S = 0.5
 """Seconds between two looks at whether results are still wanted."""
@@ -31,82 +25,81 @@ class EnginePool:
     """A number of workers, from their start to their end."""
 
     def __init__(
-        self, engine: RolloutEngine, workers: int, timeout_s: float, max_replacements: int, threads: int | None, devices: Sequence[str]
+        self,
+        name: str,
+        host: EngineHost,
+        workers: int,
+        timeout_s: float,
+        max_replacements: int,
+        threads: int | None,
+        devices: Sequence[str],
     ) -> None:
         """
         Args:
-            engine: that each worker gets a copy of; nothing is started here.
-            workers: processes.
+            name: of the engine's class, in messages.
+            host: where the workers live; nothing is started here.
+            workers: how many.
             timeout_s: seconds in which a worker must answer.
             max_replacements: workers that may be replaced.
             threads: of each worker on the CPU; None: as many as the trainer has.
             devices: of the workers, in turn; none: that of the trainer.
         """
-        self._name, self._workers, self._timeout_s, self._max_replacements = type(engine).__name__, workers, timeout_s, max_replacements
-        self._threads, self._devices, self._start_s = threads, devices, max(timeout_s, LOAD_S)
-        inline = "name it as model.engine itself"
-        self._source = WorkerSource(WorkerProgram(EngineServant(engine), engine, "engine", inline, 0, MODULES, self._start_s))
-        self._block: WeightBlock | None = None
+        self._name, self._host, self._size, self._timeout_s, self._max_replacements = name, host, workers, timeout_s, max_replacements
+        self._threads, self._devices, self._start_s = threads, devices, start_limit(timeout_s)
         self._policy: SampledPolicy | None = None
         self._outlines: list[Outline] = []
-        self._processes: list[EngineProcess] = []
-        self._update = Update(0, frozenset())
+        self._workers: list[SliceWorker] = []
+        self._update: Update | None = None
         self._reading, self._closed = threading.Lock(), False
         self.fallen: list[str] = []
         """Why each worker that was replaced had to be."""
 
     def start(self) -> None:
-        """Start the process that the workers are made of, and do not wait for it.
+        """Get ready to start workers.
 
         Raises:
-            RuntimeError: the engine cannot be pickled.
+            RuntimeError: the host cannot.
         """
-        self._source.start()
+        self._host.start()
 
     def close(self) -> None:
-        """End all processes and give the memory back; engines have some seconds to close. A thread that waits for results gets an error."""
+        """End all workers and give everything back; engines have some seconds to close. A thread that waits for results gets an error."""
         self._closed = True
         if self._reading.acquire(timeout=PATIENCE):
             self._reading.release()
-        for number, process in enumerate(self._processes):
+        for number, worker in enumerate(self._workers):
             try:
-                if process.alive:
-                    process.leave()
+                if worker.link.alive:
+                    worker.leave()
             except FallenWorkerError as fallen:
                 log.warning("worker %d of %s, which was to end: %s", number, self._name, fallen)
         ends = time.monotonic() + PATIENCE
-        for process in self._processes:
-            process.end(max(0.0, ends - time.monotonic()))
-        self._source.close()
-        if self._block is not None:
-            self._block.close()
+        for worker in self._workers:
+            worker.link.finish(max(0.0, ends - time.monotonic()))
+        self._host.close()
 
     @property
     def loads(self) -> list[int]:
         """The slices that each worker has; none before the first weights."""
-        return [process.slices for process in self._processes]
+        return [worker.slices for worker in self._workers]
 
     def update(self, weights: PolicyWeights, version: int) -> None:
-        """Copy the weights into memory that the workers see, and have each take them from there.
+        """Copy the weights to where the workers find them, and have each take them from there.
 
         Raises:
             RuntimeError: an engine has raised, or more workers fell than may be replaced.
             ValueError: the policy's tensors are others than before.
         """
-        if self._policy is not weights.policy and self._block is not None:
-            self._block.close()
-            self._block = None
-        known = self._block is not None
-        block = self._block = self._block or WeightBlock()
-        self._update = Update(version, block.write(weights.own_tensors(trained=known)))
+        known = self._policy is weights.policy
+        self._update = Update(version, self._host.publish(weights.own_tensors(trained=known), whole=not known))
         if not known:
-            self._policy, self._outlines = weights.policy, self._outlines_of(weights.policy, block)
-        new = not self._processes
+            self._policy, self._outlines = weights.policy, self._outlines_of(weights.policy)
+        new = not self._workers
         if new:
-            self._processes = [self._made() for _ in range(self._workers)]
+            self._workers = [self._made() for _ in range(self._size)]
         # all copy at the same time
-        self._each(lambda number, process: self._tell(number, process, outline=new or not known))
-        self._each(lambda number, process: self._wait(number, process, built=known and not new))
+        self._each(lambda number, worker: self._tell(number, worker, outline=new or not known))
+        self._each(lambda number, worker: self._wait(number, worker, built=known and not new))
 
     def ask(self, number: int, requests: list[Request]) -> None:
         """Have a worker continue requests, decoded together.
@@ -115,7 +108,7 @@ class EnginePool:
             RuntimeError: more workers fell than may be replaced.
         """
         try:
-            self._processes[number].ask(requests)
+            self._workers[number].ask(requests)
         except FallenWorkerError as fallen:
             self._replace(number, str(fallen))
 
@@ -125,7 +118,7 @@ class EnginePool:
         Raises:
             RuntimeError: more workers fell than may be replaced.
         """
-        self._each(lambda _, process: process.forget(episodes))
+        self._each(lambda _, worker: worker.forget(episodes))
 
     def results(self) -> list[Result]:
         """Wait a moment for a worker to answer, or replace one that does not; results may be none.
@@ -138,47 +131,53 @@ class EnginePool:
             return self._results()
 
     def _results(self) -> list[Result]:
-        busy = [(number, process) for number, process in enumerate(self._processes) if process.slices]
-        left = min(process.left_s for _, process in busy)
-        ready = wait([process.connection for _, process in busy], max(0.0, min(left, LOOK_S)))
+        busy = [(number, worker) for number, worker in enumerate(self._workers) if worker.slices]
+        left = min(worker.left_s for _, worker in busy)
+        ready = self._host.ready([worker.link for _, worker in busy], max(0.0, min(left, LOOK_S)))
         found: list[Result] = []
-        for number, process in busy:
+        for number, worker in busy:
             try:
-                if process.connection in ready:
-                    found += process.results()
-                elif process.left_s <= 0:
-                    raise process.late(f"gave no result for {self._timeout_s:g} s (timeout_s)")
+                if worker.link in ready:
+                    found += worker.results()
+                elif worker.left_s <= 0:
+                    raise worker.link.late(f"gave no result for {self._timeout_s:g} s (timeout_s)")
             except FallenWorkerError as fallen:
                 self._replace(number, str(fallen))
             except FailedEngineError as failed:
                 raise self._failure(number, failed) from None
         return found
 
-    def _outlines_of(self, policy: SampledPolicy, block: WeightBlock) -> list[Outline]:
+    def _outlines_of(self, policy: SampledPolicy) -> list[Outline]:
         outline = PolicyOutline.of(policy)
         devices = self._devices or [str(next(policy.model.parameters()).device)]
         threads = self._threads or outline.threads
-        return [Outline(outline, block.places, devices[number % len(devices)], threads) for number in range(self._workers)]
+        return [Outline(outline, devices[number % len(devices)], threads) for number in range(self._size)]
 
-    def _made(self) -> EngineProcess:
-        return EngineProcess(self._source.ready(None), self._timeout_s)
+    def _made(self) -> SliceWorker:
+        return SliceWorker(self._host.start_worker(), self._timeout_s)
 
-    def _each(self, do: Callable[[int, EngineProcess], None]) -> None:
-        for number, process in enumerate(list(self._processes)):
+    def _each(self, do: Callable[[int, SliceWorker], None]) -> None:
+        for number, worker in enumerate(list(self._workers)):
             try:
-                do(number, process)
+                do(number, worker)
             except FallenWorkerError as fallen:
                 self._replace(number, str(fallen))
 
-    def _tell(self, number: int, process: EngineProcess, outline: bool) -> None:
-        if outline and self._block is not None:
-            process.outline(self._outlines[number], self._block.descriptor)
-        process.update(self._update)
+    def _tell(self, number: int, worker: SliceWorker, outline: bool) -> None:
+        if outline:
+            worker.outline(self._outlines[number])
+        if self._update is not None:
+            worker.update(self._update)
 
-    def _wait(self, number: int, process: EngineProcess, built: bool) -> None:
+    def _wait(self, number: int, worker: SliceWorker, built: bool) -> None:
+        if not worker.updating:
+            return
+        # to build the model is no call
+        limit_s = self._timeout_s if built else self._start_s
+        if not self._host.ready([worker.link], limit_s):
+            raise worker.link.late(f"has not taken the weights within {limit_s:g} s")
         try:
-            # to build the model is no call
-            process.updated(self._timeout_s if built else self._start_s)
+            worker.updated()
         except FailedEngineError as failed:
             raise self._failure(number, failed) from None
 
@@ -187,13 +186,13 @@ class EnginePool:
         while True:
             self._refuse_closed()
             self._count(f"worker {number} of {self._name}: {why}")
-            process = self._made()
-            process.inherit(self._processes[number])
-            self._processes[number] = process
+            worker = self._made()
+            worker.inherit(self._workers[number])
+            self._workers[number] = worker
             try:
-                self._tell(number, process, outline=True)
-                self._wait(number, process, built=False)
-                process.ask_again()
+                self._tell(number, worker, outline=True)
+                self._wait(number, worker, built=False)
+                worker.ask_again()
             except FallenWorkerError as fallen:
                 why = str(fallen)
             else:
@@ -207,11 +206,17 @@ class EnginePool:
         if len(self.fallen) == self._max_replacements:
             listed = "".join(f"\n  {reason}" for reason in [*self.fallen, fallen])
             raise RuntimeError(
-                f"{len(self.fallen) + 1} worker processes fell, and {self._max_replacements} may be replaced (max_replacements):{listed}\n"
+                f"{len(self.fallen) + 1} {self._host.workers} fell, and {self._max_replacements} may be replaced (max_replacements):"
+                f"{listed}\n"
                 "Find out what kills them (the memory of the machine?), or raise timeout_s if they are only slow"
             )
         self.fallen.append(fallen)
         log.warning("%s; it is replaced and asked again", fallen)
 
     def _failure(self, number: int, failed: FailedEngineError) -> RuntimeError:
-        return RuntimeError(f"{self._name} failed in worker process {number}: {failed}")
+        return RuntimeError(f"{self._name} failed in {self._host.worker} {number}: {failed}")
+
+
+def start_limit(timeout_s: float) -> float:
+    """Seconds that a worker may take to start: more than for a result, since it loads libraries and builds the model."""
+    return max(timeout_s, LOAD_S)

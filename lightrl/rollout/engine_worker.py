@@ -1,4 +1,4 @@
-"""The life of an engine in a worker process: it takes messages, decodes, and sends results as they come."""
+"""The life of an engine in a worker: it takes messages, decodes, and sends results as they come."""
 
 from __future__ import annotations
 
@@ -6,56 +6,67 @@ import contextlib
 import os
 import queue
 import threading
-from multiprocessing.connection import Connection
-from multiprocessing.reduction import recv_handle
+from typing import Protocol
 
 import torch
 
 from lightrl.parts.engine import Result, RolloutEngine
 from lightrl.policy.policy import Policy
 from lightrl.policy.weights import TrainerWeights
-from lightrl.rollout.engine_messages import Ask, End, Failed, Forget, Found, Outline, ToWorker, Update, Updated
+from lightrl.rollout.engine_messages import Ask, End, Failed, Forget, Found, Outline, Update, Updated
 from lightrl.rollout.policy_outline import copy_into
-from lightrl.rollout.shared_weights import MappedWeights
 from lightrl.workers.calls import describe
 
 
-class EngineServant:
-    """Serves an engine to the training process; see `lightrl.workers.calls.Servant`."""
+class EngineConnection(Protocol):
+    """A worker's way to the training process: messages come and go in their order."""
 
-    def __init__(self, engine: RolloutEngine) -> None:
-        """
-        Args:
-            engine: not started.
-        """
-        self._engine = engine
+    def send(self, message: object) -> None:
+        """Send a message.
 
-    def serve(self, connection: Connection) -> None:
-        """Start the engine, obey messages until the last one, and close it."""
-        try:
-            self._engine.start()
-            EngineWorker(self._engine, connection).run()
-        except Exception as error:
-            # the training process may be gone, and with it whoever wants to know
-            with contextlib.suppress(OSError):
-                connection.send(Failed(describe(error)))
-        finally:
-            self._engine.close()
+        Raises:
+            OSError: nobody is left to send it to.
+        """
+
+    def receive(self) -> object:
+        """Wait for the next message; called by a thread of its own.
+
+        Raises:
+            EOFError: nobody is left who could send one.
+            OSError: as for EOFError.
+        """
+
+
+def serve_engine(engine: RolloutEngine, connection: EngineConnection) -> None:
+    """Start an engine, obey the messages of the training process until the last one, and close the engine.
+
+    Args:
+        engine: not started.
+        connection: to the training process; it is told of an exception.
+    """
+    try:
+        engine.start()
+        EngineWorker(engine, connection).run()
+    except Exception as error:
+        # the training process may be gone, and with it whoever wants to know
+        with contextlib.suppress(OSError):
+            connection.send(Failed(describe(error)))
+    finally:
+        engine.close()
 
 
 class EngineWorker:
     """One engine with a model of its own, and the requests that it works on."""
 
-    def __init__(self, engine: RolloutEngine, connection: Connection) -> None:
+    def __init__(self, engine: RolloutEngine, connection: EngineConnection) -> None:
         """
         Args:
             engine: started.
             connection: to the training process.
         """
         self._engine, self._connection = engine, connection
-        self._messages: queue.SimpleQueue[tuple[ToWorker, int | None]] = queue.SimpleQueue()
+        self._messages: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._outline: Outline | None = None
-        self._block: MappedWeights | None = None
         self._policy: Policy | None = None
         self._under_way: dict[int, int] = {}
         """The episode of each request under way."""
@@ -66,25 +77,30 @@ class EngineWorker:
         threading.Thread(target=self._read, name="messages", daemon=True).start()
         while True:
             while self._messages.qsize() or not self._under_way:
-                message, descriptor = self._messages.get()
+                message = self._messages.get()
                 if isinstance(message, End):
                     return
-                self._obey(message, descriptor)
+                if isinstance(message, Exception):
+                    raise message
+                self._obey(message)
             self._decode()
 
     def _read(self) -> None:
         while True:
             try:
-                message = self._connection.recv()
-                self._messages.put((message, recv_handle(self._connection) if isinstance(message, Outline) else None))
+                self._messages.put(self._connection.receive())
             except (EOFError, OSError):
                 # nobody is left to send results to
                 os._exit(0)
+            except Exception as error:
+                # a message that cannot be read here, such as one with a class of a package that is missing
+                self._messages.put(error)
+                return
 
-    def _obey(self, message: ToWorker, descriptor: int | None) -> None:
-        if isinstance(message, Outline) and descriptor is not None:
+    def _obey(self, message: object) -> None:
+        if isinstance(message, Outline):
             torch.set_num_threads(message.threads)
-            self._outline, self._block, self._policy = message, MappedWeights(descriptor, message.places), None
+            self._outline, self._policy = message, None
         elif isinstance(message, Update):
             self._update(message)
             self._connection.send(Updated(message.version))
@@ -96,15 +112,15 @@ class EngineWorker:
             self._engine.forget(message.episodes)
 
     def _update(self, update: Update) -> None:
-        outline, block = self._known()
+        outline = self._known()
         if self._policy is None:
-            self._policy = outline.policy.build(block.tensors(), torch.device(outline.device))
+            self._policy = outline.policy.build(update.weights.tensors(every=True), torch.device(outline.device))
         else:
-            copy_into(self._policy.model, block.tensors(update.names), every=False)
+            copy_into(self._policy.model, update.weights.tensors(every=False), every=False)
         self._engine.update_weights(TrainerWeights(self._policy), update.version)
 
     def _decode(self) -> None:
-        outline, _ = self._known()
+        outline = self._known()
         with outline.policy.computing(torch.device(outline.device)):
             results = self._engine.results()
         if not results:
@@ -122,7 +138,7 @@ class EngineWorker:
             name = type(self._engine).__name__
             raise RuntimeError(f"{name} has results of requests {[result.id for result in results]}, which are not under way")
 
-    def _known(self) -> tuple[Outline, MappedWeights]:
-        if self._outline is None or self._block is None:
+    def _known(self) -> Outline:
+        if self._outline is None:
             raise RuntimeError("the worker was asked before it knew the policy")
-        return self._outline, self._block
+        return self._outline

@@ -9,10 +9,12 @@ import tempfile
 import warnings
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
+Buffer: TypeAlias = mmap.mmap | memoryview
 ALIGNED = 64
 """Bytes that the place of a tensor is a multiple of, so that every dtype can be read there."""
 
@@ -62,7 +64,7 @@ class WeightBlock:
         for name, tensor in tensors:
             place = TensorPlace(name, tensor.dtype, tuple(tensor.shape), end)
             if laid_out:
-                place = _the_same(place, laid_out.get(name))
+                place = the_same(place, laid_out.get(name))
             places.append(place)
             _write(self.descriptor, tensor, place.offset)
             end = -(-(place.offset + place.size) // ALIGNED) * ALIGNED
@@ -96,13 +98,41 @@ class MappedWeights:
         Args:
             names: of those that are wanted; None: all.
         """
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="The given buffer is not writable")
-            every = torch.frombuffer(self._block, dtype=torch.uint8)
-        for place in self._places:
-            if names is not None and place.name not in names:
-                continue
-            yield place.name, every[place.offset : place.offset + place.size].view(place.dtype).view(place.shape)
+        yield from tensors_in(self._block, (place for place in self._places if names is None or place.name in names))
+
+
+@dataclass(frozen=True)
+class SharedWeights:
+    """Weights in a block that workers of this machine have mapped."""
+
+    names: frozenset[str]
+    """Tensors that may have changed."""
+    block: MappedWeights | None = None
+    """Of the worker; it travels apart."""
+
+    def tensors(self, every: bool) -> Iterator[tuple[str, Tensor]]:
+        """Tensors by their names, to be copied at once.
+
+        Args:
+            every: all of the policy's; False: those that may have changed.
+        """
+        if self.block is None:
+            raise RuntimeError("weights came before the block that they are in")
+        return self.block.tensors(None if every else self.names)
+
+
+def tensors_in(block: Buffer, places: Iterable[TensorPlace]) -> Iterator[tuple[str, Tensor]]:
+    """Tensors by their names, to be copied at once.
+
+    Args:
+        block: bytes.
+        places: of the tensors in it.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given buffer is not writable")
+        values = torch.frombuffer(block, dtype=torch.uint8)
+    for place in places:
+        yield place.name, values[place.offset : place.offset + place.size].view(place.dtype).view(place.shape)
 
 
 def _memory() -> int:
@@ -121,7 +151,12 @@ def _write(descriptor: int, tensor: Tensor, offset: int) -> None:
         values, offset = values[written:], offset + written
 
 
-def _the_same(place: TensorPlace, before: TensorPlace | None) -> TensorPlace:
+def the_same(place: TensorPlace, before: TensorPlace | None) -> TensorPlace:
+    """The place that a tensor had before.
+
+    Raises:
+        ValueError: it had another dtype or shape, or there was no such tensor.
+    """
     if before is None or (place.dtype, place.shape) != (before.dtype, before.shape):
         first = "there was no such tensor" if before is None else f"it was {_seen(before)}"
         raise ValueError(f"the policy's tensor {place.name} is {_seen(place)}, and at the first update {first}")
