@@ -1,0 +1,132 @@
+"""The connection to Ray: a cluster on this machine that ends with the run, or one that runs already."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+START_S = 240
+"""Seconds that Ray's processes may take to start: on a busy machine its own 30 are too few."""
+LIMITS = {
+    "RAY_raylet_start_wait_time_s": str(START_S),
+    "RAY_agent_register_timeout_ms": str(1000 * START_S),
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+"""Ray reads these from the environment when it is imported and when it starts."""
+
+
+class Cluster:
+    """A place for a number of actors, which all have the same needs."""
+
+    def __init__(self, address: str | None, actors: int, resources: Mapping[str, float]) -> None:
+        """
+        Args:
+            address: of a running cluster; None: Ray is started on this machine.
+            actors: how many there will be at a time.
+            resources: of each of them.
+        """
+        self._address, self._actors, self._resources = address, actors, resources
+        self._connected = False
+
+    def connect(self) -> None:
+        """Start Ray, or connect to the running cluster; a connection that this process has already is used, and left alone by `close`.
+
+        Raises:
+            RuntimeError: it cannot be started or reached, or a cluster of this machine alone is too small.
+        """
+        with _environment(LIMITS if self._address else {**LIMITS, "RAY_AUTH_MODE": "token"}), _own_sigterm():
+            import ray
+
+            if ray.is_initialized():
+                return
+            self._connected = True
+            try:
+                if self._address is None:
+                    self._start()
+                else:
+                    ray.init(address=self._address, logging_level=logging.WARNING)
+            except Exception as error:
+                # what has started already ends
+                self.close()
+                where = "be started on this machine" if self._address is None else f"be reached at {self._address}"
+                raise RuntimeError(f"Ray could not {where}: {type(error).__name__}: {error}") from error
+        if self._address is None:
+            self._refuse_too_small()
+
+    def close(self) -> None:
+        """End what `connect` started, or the connection to a cluster, which goes on; nothing else."""
+        if self._connected:
+            import ray
+
+            ray.shutdown()
+            self._connected = False
+
+    def needs(self) -> str:
+        """The resources of one actor, in words."""
+        return _listed(self._resources)
+
+    def has(self) -> str:
+        """The resources of the cluster and what is free of them, in words."""
+        import ray
+
+        free, total = ray.available_resources(), ray.cluster_resources()
+        return (
+            _listed({name: total.get(name, 0.0) for name in self._resources})
+            + " in all, of which "
+            + _listed({name: free.get(name, 0.0) for name in self._resources})
+            + " are free"
+        )
+
+    def _start(self) -> None:
+        import ray
+
+        own = {name: amount * self._actors for name, amount in self._resources.items() if name not in ("CPU", "GPU", "memory")}
+        cpus = max(1, math.ceil(self._actors * self._resources.get("CPU", 0.0)))
+        # a number of CPUs is what Ray hands out, whatever the machine has
+        ray.init(address="local", num_cpus=cpus, resources=own, include_dashboard=False, logging_level=logging.WARNING)
+
+    def _refuse_too_small(self) -> None:
+        import ray
+
+        total = ray.cluster_resources()
+        if any(total.get(name, 0.0) < amount * self._actors for name, amount in self._resources.items()):
+            raise RuntimeError(
+                f"{self._actors} times {self.needs()} for an actor does not fit on this machine: Ray has {self.has()}. "
+                "Take fewer actors or resources, or name the address of a larger cluster"
+            )
+
+
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Within, the environment has these values, where it does not say otherwise already."""
+    added = {name: value for name, value in values.items() if name not in os.environ or name == "RAY_AUTH_MODE"}
+    before = {name: os.environ.get(name) for name in added}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """Whatever happens within, SIGTERM does what it did before: Ray would end the process at once, and a run ends after its rollout."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+
+
+def _listed(resources: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {amount:g}" for name, amount in resources.items() if amount) or "nothing"

@@ -1,0 +1,75 @@
+"""The program of a Ray actor: an engine that takes messages and gives messages."""
+
+from __future__ import annotations
+
+import queue
+import threading
+
+from lightrl import RolloutEngine, serve_engine
+
+LAST = None
+"""Stands behind the last message."""
+
+
+class EngineActor:
+    """Runs an engine in a thread, so that messages come and go while it decodes."""
+
+    def __init__(self, engine: RolloutEngine) -> None:
+        """
+        Args:
+            engine: not started.
+        """
+        self._connection = ActorConnection()
+        threading.Thread(target=self._serve, args=(engine,), name="engine", daemon=True).start()
+
+    def take(self, number: int, message: object) -> None:
+        """Take a message of the training process.
+
+        Args:
+            number: of the message, from 0; Ray may bring them in another order.
+            message: for the engine.
+        """
+        self._connection.arrived(number, message)
+
+    def give(self) -> list[object]:
+        """Wait for messages of the engine, and give all that there are; behind the last one stands `LAST`."""
+        return self._connection.left()
+
+    def _serve(self, engine: RolloutEngine) -> None:
+        try:
+            serve_engine(engine, self._connection)
+        finally:
+            self._connection.send(LAST)
+
+
+class ActorConnection:
+    """Messages that wait, to the engine and from it; see `lightrl.EngineConnection`."""
+
+    def __init__(self) -> None:
+        self._to: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._from: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._early: dict[int, object] = {}
+        self._next, self._lock = 0, threading.Lock()
+
+    def send(self, message: object) -> None:
+        """Lay out a message for the training process."""
+        self._from.put(message)
+
+    def receive(self) -> object:
+        """The next message of the training process; Ray ends the actor when that process has ended."""
+        return self._to.get()
+
+    def arrived(self, number: int, message: object) -> None:
+        """Hand on a message and those that came before their turn."""
+        with self._lock:
+            self._early[number] = message
+            while self._next in self._early:
+                self._to.put(self._early.pop(self._next))
+                self._next += 1
+
+    def left(self) -> list[object]:
+        """Wait for messages of the engine, and give all that there are."""
+        found = [self._from.get()]
+        while not self._from.empty():
+            found.append(self._from.get())
+        return found
