@@ -12,10 +12,12 @@ from contextlib import contextmanager
 
 START_S = 240
 """Seconds that Ray's processes may take to start: on a busy machine its own 30 are too few."""
-LIMITS = {
+SETTINGS = {
     "RAY_raylet_start_wait_time_s": str(START_S),
     "RAY_agent_register_timeout_ms": str(1000 * START_S),
     "RAY_USAGE_STATS_ENABLED": "0",
+    # Ray gives its workers 15: on a busy machine they would hardly decode
+    "RAY_worker_niceness": "0",
 }
 """Ray reads these from the environment when it is imported and when it starts."""
 
@@ -39,7 +41,7 @@ class Cluster:
         Raises:
             RuntimeError: it cannot be started or reached, or a cluster of this machine alone is too small.
         """
-        with _environment(LIMITS if self._address else {**LIMITS, "RAY_AUTH_MODE": "token"}), _own_sigterm():
+        with _environment(SETTINGS if self._address else {**SETTINGS, "RAY_AUTH_MODE": "token"}), _own_sigterm():
             import ray
 
             if ray.is_initialized():
