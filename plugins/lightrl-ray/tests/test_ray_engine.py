@@ -38,7 +38,7 @@ from lightrl.testing.checks.continuations import peaked_policy, request
 
 PROMPTS = [Prompt(id=str(i), text="7" * (i % 3) + f"{i}=") for i in range(6)]
 POLICY = peaked_policy()
-LIMIT_S = 15.0
+LIMIT_S = 60.0
 """Seconds after which an actor hangs: more than a busy machine makes it wait for its turn."""
 KINDS = pytest.mark.parametrize("environment", [SingleTurn(), Counting(max_turns=3)], ids=["single turns", "episodes"])
 
@@ -139,7 +139,7 @@ def test_an_actor_that_falls_is_replaced_and_nothing_changes(
     # episodes are read again, and reading rounds otherwise than sampling did
     torch.testing.assert_close(found.rollout_logprobs, expected.rollout_logprobs, atol=1e-6, rtol=1e-6)
     assert hosted.statistics() == {"replaced_workers": 1.0}
-    assert {"die": " died: ", "hang": "gave no result for 15 s"}[how] in caplog.text
+    assert {"die": " died: ", "hang": "gave no result for 60 s"}[how] in caplog.text
 
 
 @pytest.mark.thorough
