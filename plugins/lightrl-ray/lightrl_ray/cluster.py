@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import ClassVar
 
 START_S = 240
 """Seconds that Ray's processes may take to start: on a busy machine its own 30 are too few."""
@@ -24,6 +25,9 @@ SETTINGS = {
 
 class Cluster:
     """A place for a number of actors, which all have the same needs."""
+
+    _users: ClassVar[int] = 0
+    """Clusters of this process that use the connection which the first of them has made: Ray has one for each process."""
 
     def __init__(self, address: str | None, actors: int, resources: Mapping[str, float]) -> None:
         """
@@ -44,9 +48,12 @@ class Cluster:
         with _environment(SETTINGS if self._address else {**SETTINGS, "RAY_AUTH_MODE": "token"}), _own_sigterm():
             import ray
 
-            if ray.is_initialized():
+            if self._connected or (ray.is_initialized() and not Cluster._users):
                 return
             self._connected = True
+            Cluster._users += 1
+            if ray.is_initialized():
+                return
             try:
                 if self._address is None:
                     self._start()
@@ -61,12 +68,14 @@ class Cluster:
             self._refuse_too_small()
 
     def close(self) -> None:
-        """End what `connect` started, or the connection to a cluster, which goes on; nothing else."""
+        """End what `connect` started, or the connection to a cluster, which goes on; nothing else, and only once nobody else uses it."""
         if self._connected:
             import ray
 
-            ray.shutdown()
             self._connected = False
+            Cluster._users -= 1
+            if not Cluster._users:
+                ray.shutdown()
 
     def needs(self) -> str:
         """The resources of one actor, in words."""

@@ -301,6 +301,27 @@ def test_nothing_is_left_when_the_trainer_is_killed(trainer: subprocess.Popen[st
     wait_for(lambda: not running(processes), 60)
 
 
+TWO = """
+import sys
+import ray
+from lightrl import Prompt, TransformersEngine
+from lightrl.testing import rollouts_with
+from lightrl.testing.checks.continuations import peaked_policy
+from lightrl_ray import RayEngine
+one, other = (rollouts_with(peaked_policy(), RayEngine(TransformersEngine(4), address=sys.argv[1])) for _ in range(2))
+one.close()
+print(len(other.rollout([Prompt(id="1", text="1=")], 2).completions), "rows")
+other.close()
+print("connected" if ray.is_initialized() else "not connected")
+"""
+
+
+@pytest.mark.thorough
+def test_engines_of_one_process_share_its_connection_until_the_last_has_closed(cluster: str) -> None:
+    done = subprocess.run([sys.executable, "-c", TWO, cluster], capture_output=True, text=True, timeout=300, check=False)
+    assert done.stdout.splitlines() == ["2 rows", "not connected"], done.stderr
+
+
 @pytest.mark.thorough
 def test_a_machine_that_is_too_small_says_so() -> None:
     engine = RayEngine(TransformersEngine(), resources={"GPU": 99})
