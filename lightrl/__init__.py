@@ -79,6 +79,8 @@ _HOME = {
     "lightrl.rollout.process_engine": ["ProcessEngine"],
     "lightrl.rollout.transformers_engine": ["TransformersEngine"],
     "lightrl.rollout.worker_link": ["FallenWorkerError", "WorkerLink"],
+    "lightrl.workers.api_key": ["ApiKey"],
+    "lightrl.workers.server_address": ["server_address"],
     "lightrl.data.comparisons": ["SortedPairs"],
     "lightrl.data.files": ["DatasetPrompts", "JsonLines", "Parquet"],
     "lightrl.data.seeds": ["EpisodeSeeds"],

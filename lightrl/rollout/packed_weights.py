@@ -48,7 +48,7 @@ class PackedWeights:
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Tensors by their names. They show the array itself, which others may share: copy them at once, and write to none."""
-        return tensors_in(memoryview(self.values), self.places)
+        return tensors_in(self.values.data, self.places)
 
 
 def _checked(tensors: Iterable[tuple[str, Tensor]], known: Sequence[TensorPlace]) -> Iterator[tuple[str, Tensor]]:

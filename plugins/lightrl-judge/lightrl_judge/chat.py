@@ -3,14 +3,15 @@
 import asyncio
 import importlib
 from typing import Any, NoReturn
-from urllib.parse import urlsplit
 
-from lightrl_judge.api_key import ApiKey
+from lightrl import ApiKey, server_address
 from lightrl_judge.budget import Budget
 from lightrl_judge.failures import RefusedError, TruncatedError, UnavailableError, WithheldError, beginning
 from lightrl_judge.retry_after import retry_after
 
 OPENAI = "https://api.openai.com/v1"
+NO_KEY = "none"
+"""The key sent to a server that wants none: without any, the client would look for one in the environment."""
 Messages = list[dict[str, str]]
 
 AGAIN = frozenset({408, 409, 429})
@@ -45,19 +46,13 @@ class Chat:
         Raises:
             ValueError: an argument cannot be used, or there is no key.
         """
-        address = urlsplit(base_url)
-        if address.scheme not in ("http", "https") or not address.hostname:
-            raise ValueError(f"base_url must be like http://localhost:8000/v1, got {base_url!r}")
-        if address.username or address.password or address.query:
-            raise ValueError(
-                "base_url must hold no user, password or query: configs and logs repeat it. A key stands in api_key_env's variable"
-            )
         if (temperature is not None and temperature < 0) or (max_tokens is not None and max_tokens < 1):
             raise ValueError(f"temperature must be 0 or more and max_tokens 1 or more, or null; got {temperature} and {max_tokens}")
         taken = sorted(OWN_FIELDS & set(extra or {}))
         if taken:
             raise ValueError(f"extra must not hold {', '.join(taken)}: arguments of their own say that, or replies could not be read")
-        self.model, self.base_url, self.max_tokens = model, base_url, max_tokens
+        self.model, self.max_tokens = model, max_tokens
+        self.base_url = server_address(base_url, "base_url", "http://localhost:8000/v1")
         self.key, self.budget = ApiKey(api_key_env), budget or Budget()
         self._extra = dict(extra or {})
         wanted = {"temperature": temperature, "max_tokens": max_tokens}
@@ -112,7 +107,7 @@ class Chat:
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
             self._client, self._loop = (
-                openai.AsyncOpenAI(api_key=self.key.value(), base_url=self.base_url, timeout=None, max_retries=0),
+                openai.AsyncOpenAI(api_key=self.key.value() or NO_KEY, base_url=self.base_url, timeout=None, max_retries=0),
                 loop,
             )
         return self._client

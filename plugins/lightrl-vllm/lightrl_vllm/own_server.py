@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
-from lightrl_vllm.api_key import ApiKey
+from lightrl import ApiKey
 from lightrl_vllm.failures import ServerError
 
 ENVIRONMENT = {
@@ -69,6 +69,9 @@ class OwnServer:
             port = free.getsockname()[1]
         command = [program, "serve", folder, "--host", "127.0.0.1", "--port", str(port), *WORDS, *words]
         devices = {} if self._devices is None else {"CUDA_VISIBLE_DEVICES": self._devices}
+        key = self._key.value()
+        # vLLM asks for the key that it finds there
+        wanted = {"VLLM_API_KEY": key} if key else {}
         follow = [sys.executable, "-I", str(FOLLOW_PARENT), str(os.getpid()), *command]
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as out:
@@ -78,7 +81,7 @@ class OwnServer:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **ENVIRONMENT, **devices, **self._key.environment},
+                env={**os.environ, **ENVIRONMENT, **devices, **wanted},
                 start_new_session=True,
             )
         self._wait(f"http://127.0.0.1:{port}", self._process, limit_s)

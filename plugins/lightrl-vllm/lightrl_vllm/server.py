@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx2
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from lightrl_vllm.api_key import ApiKey
+from lightrl import ApiKey, server_address
 from lightrl_vllm.failures import ServerError, UnavailableError, beginning
 
 Answer = dict[str, Any]
@@ -27,14 +26,7 @@ def checked_address(address: str) -> str:
     Raises:
         ValueError: it is none, or holds a secret.
     """
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"addresses must be like http://10.0.0.7:8000, got {address!r}")
-    if parts.username or parts.password or parts.query:
-        raise ValueError(
-            "addresses must hold no user, password or query: configs and logs repeat them. A key stands in api_key_env's variable"
-        )
-    return address.rstrip("/").removesuffix("/v1")
+    return server_address(address, "addresses", "http://10.0.0.7:8000").rstrip("/").removesuffix("/v1")
 
 
 class Server:
@@ -58,7 +50,9 @@ class Server:
         """Get ready to connect; connections belong to the running loop."""
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=self._concurrency)
         # rollouts stay in the cluster: a proxy that the environment names leads out of it
-        self._client = httpx2.AsyncClient(base_url=self.address, headers=self._key.headers, timeout=None, limits=limits, trust_env=False)
+        key = self._key.value()
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._client = httpx2.AsyncClient(base_url=self.address, headers=headers, timeout=None, limits=limits, trust_env=False)
 
     async def describe(self) -> None:
         """Ask for the name of its model, the folder of it, and how many positions a row may have.

@@ -8,9 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
 
-from lightrl import PolicyWeights, Request, Result, RolloutEngine, SampledPolicy, Sampling
+from lightrl import ApiKey, PolicyWeights, Request, Result, RolloutEngine, SampledPolicy, Sampling
 from lightrl_vllm.adapter_reload import AdapterReload
-from lightrl_vllm.api_key import ApiKey
 from lightrl_vllm.event_loop import EventLoop
 from lightrl_vllm.fleet import Fleet
 from lightrl_vllm.folder_reload import FolderReload
