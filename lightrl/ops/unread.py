@@ -74,7 +74,7 @@ def read(module: nn.Module) -> None:
 
 
 @contextmanager
-def stand_ins(module: nn.Module) -> Iterator[None]:
+def dummy_values(module: nn.Module) -> Iterator[None]:
     """Within, parameters that have not been read have small random numbers in place of NaN, so that the module can be run."""
     lines = [parameter.data.as_strided((sum(parameter.shape) + 1,), (1,)) for parameter in unread_in(module)]
     made = torch.Generator().manual_seed(0)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from lightrl.ops.unread import read, stand_ins, values_of
+from lightrl.ops.unread import dummy_values, read, values_of
 from lightrl.policy.policy import Policy, save_tokenizer
 from lightrl.policy.tokenizer import Tokenizer
 from lightrl.policy.weight_access import WeightAccess
@@ -68,7 +68,7 @@ class AdaptedPolicy(Policy):
         ids = torch.arange(min(8, self.model.config.get_text_config().vocab_size), device=next(self.parameters()).device)[None]
         mask = torch.ones_like(ids, dtype=torch.bool)
         mask[:, 0] = False
-        with stand_ins(self):
+        with dummy_values(self):
             mine = self(ids, mask).logprobs
             with self.base():
                 return torch.equal(mine, self(ids, mask).logprobs)

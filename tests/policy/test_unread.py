@@ -24,7 +24,7 @@ from transformers import (
 )
 
 from lightrl import LoraPolicy, PeftPolicy, Policy, PretrainedPolicy, TinyPolicy
-from lightrl.ops.unread import UnreadParameter, read, stand_ins, unread_in, values_of
+from lightrl.ops.unread import UnreadParameter, dummy_values, read, unread_in, values_of
 
 SIZES: dict[str, Any] = {
     "vocab_size": 24,
@@ -179,13 +179,13 @@ def test_a_copy_stays_unread_and_is_independent(tmp_path: Path) -> None:
     assert policy.model.lm_head.weight.any()
 
 
-def test_values_are_seen_without_being_kept_and_stand_ins_leave_nothing_behind(tmp_path: Path) -> None:
+def test_values_are_seen_without_being_kept_and_dummies_leave_nothing_behind(tmp_path: Path) -> None:
     source = saved(MODELS["tied head"], tmp_path)
     policy, whole = source.build_unread(), source.build()
     for parameter, known in zip(policy.parameters(), whole.parameters(), strict=True):
         assert torch.equal(values_of(parameter), known)
     assert unread_in(policy) == list(policy.parameters())
-    with stand_ins(policy):
+    with dummy_values(policy):
         assert not policy.model(torch.tensor([[3, 4]])).logits.isnan().any()
     assert policy.model(torch.tensor([[3, 4]])).logits.isnan().all()
 
