@@ -25,7 +25,7 @@ from lightning.pytorch import Callback, Trainer
 from logged_process import run_logged
 
 from lightrl import DigitSorting, GroupRelative, GroupSampler, PolicyOptimization, ProcessEngine, PromptData, TinyPolicy, TransformersEngine
-from lightrl.testing import FirstDigits, quiet_trainer
+from lightrl.testing import CodePoints, quiet_trainer
 
 ARMS = ("embedded", "sequential", "ahead")
 ROLLOUTS, WARM = 8, 3
@@ -34,6 +34,8 @@ LAST = 30
 """Rollouts whose mean reward says what was learnt."""
 TRAINER, WORKER = 0, 1
 """Cores."""
+ALPHABET = "=0123456789" + "".join(map(chr, range(0x4E00, 0x4E00 + 4000)))
+"""So many characters that EOS is hardly ever sampled: every completion has the same length, and every rollout the same work."""
 
 
 class Clock(Callback):
@@ -56,12 +58,12 @@ def run(arm: str, file: Path) -> None:
     torch.set_num_threads(1)
     # whatever is started from here on is on the worker's core
     os.sched_setaffinity(0, {TRAINER if arm == "embedded" else WORKER})
-    engine = TransformersEngine(max_new_tokens=96)
+    engine = TransformersEngine(max_new_tokens=128)
     clock = Clock()
     module = PolicyOptimization(
-        policy=TinyPolicy(hidden=400, layers=6, heads=8),
-        algorithm=GroupRelative(sampler=GroupSampler(group_size=8), epochs=2),
-        rewards={"digits": FirstDigits()},
+        policy=TinyPolicy(hidden=384, layers=6, heads=8, alphabet=ALPHABET),
+        algorithm=GroupRelative(sampler=GroupSampler(group_size=8)),
+        rewards={"code points": CodePoints()},
         engine=engine if arm == "embedded" else ProcessEngine(engine),
         prompts_per_rollout=2,
         rollouts_ahead=int(arm == "ahead"),

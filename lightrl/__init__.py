@@ -79,6 +79,7 @@ _HOME = {
     "lightrl.rollout.process_engine": ["ProcessEngine"],
     "lightrl.rollout.transformers_engine": ["TransformersEngine"],
     "lightrl.rollout.worker_link": ["FallenWorkerError", "WorkerLink"],
+    "lightrl.strategies.rank_memory": ["ModelSize", "RankMemory", "rank_memory"],
     "lightrl.workers.api_key": ["ApiKey"],
     "lightrl.workers.server_address": ["server_address"],
     "lightrl.data.comparisons": ["SortedPairs"],

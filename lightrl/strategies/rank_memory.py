@@ -1,0 +1,172 @@
+"""The memory of one rank by formula: weights, gradients, optimizer, reference, critic, activations, keys and values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+TrainerPrecision = Literal["32-true", "bf16-mixed", "bf16-true"]
+
+CUT = {
+    "auto": frozenset[str](),
+    "ddp": frozenset[str](),
+    "deepspeed_stage_1": frozenset({"optimizer"}),
+    "deepspeed_stage_2": frozenset({"optimizer", "gradients"}),
+    "deepspeed_stage_2_offload": frozenset({"optimizer", "gradients"}),
+    "deepspeed_stage_3": frozenset({"optimizer", "gradients", "weights"}),
+    "deepspeed_stage_3_offload": frozenset({"optimizer", "gradients", "weights"}),
+    "fsdp2": frozenset({"optimizer", "gradients", "weights"}),
+}
+"""What each strategy cuts over the ranks."""
+BUCKET, LIVE = 2e8, 1e9
+"""Gradients that DeepSpeed sends at a time, and weights that stage 3 leaves gathered, at Lightning's settings."""
+SAVED_HIDDEN, SAVED_INTERMEDIATE = 9, 4
+"""Numbers that autograd keeps of a token in one block, in widths of the hidden states and of the MLP."""
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """The sizes of a transformer that its memory depends on."""
+
+    parameters: float
+    """All of them."""
+    layers: int
+    """Blocks."""
+    hidden: int
+    """Width of the hidden states."""
+    intermediate: int
+    """Width of the MLP."""
+    key_width: int
+    """Width of the keys of one layer: key heads times the size of a head; the values have the same."""
+
+    @classmethod
+    def of(cls, model: Any) -> ModelSize:
+        """The sizes of a model, also of one on the meta device.
+
+        Args:
+            model: a causal LM of transformers, such as `PretrainedPolicy("Qwen/Qwen2.5-7B").outline()` gives.
+        """
+        config = model.config.get_text_config()
+        heads = config.num_attention_heads
+        key_heads = getattr(config, "num_key_value_heads", None) or heads
+        head = getattr(config, "head_dim", None) or config.hidden_size // heads
+        parameters = sum({p: p.numel() for p in model.parameters()}.values())
+        return cls(parameters, config.num_hidden_layers, config.hidden_size, config.intermediate_size, key_heads * head)
+
+
+@dataclass(frozen=True)
+class RankMemory:
+    """Bytes of one rank, by what they hold."""
+
+    weights: float
+    """The policy's weights, or this rank's share of them."""
+    gathered: float
+    """The whole weights beside the shares, while the engine in this process generates; DeepSpeed gathers them into one more copy."""
+    gradients: float
+    """Of everything that learns; `ddp` has them twice, once in the buckets that it sends."""
+    optimizer: float
+    """AdamW's two moments."""
+    master: float
+    """DeepSpeed's own float32 copy of what learns; under stage 3 also its place for gradients, which it keeps between steps."""
+    buffers: float
+    """What DeepSpeed gathers before it sends or frees it, in a backward pass: gradients, and under stage 3 weights."""
+    step: float
+    """What the optimizer's step needs for itself: DeepSpeed's float32 copy of the gradients."""
+    reference: float
+    """The copy of the policy that a KL penalty is measured against."""
+    critic: float
+    """The weights of a critic with a trunk of its own, or this rank's share."""
+    activations: float
+    """What one micro-batch keeps for its backward pass; under `bf16-mixed` that includes the rounded weights, but for DeepSpeed."""
+    keys_and_values: float
+    """Of the rows that are decoded at a time."""
+
+    @property
+    def standing(self) -> float:
+        """What is there all the time."""
+        return self.weights + self.optimizer + self.master + self.reference + self.critic
+
+    @property
+    def generating(self) -> float:
+        """While completions are generated."""
+        return self.standing + self.gathered + self.keys_and_values
+
+    @property
+    def learning(self) -> float:
+        """In the backward pass and the optimizer's step, whichever needs more."""
+        return self.standing + self.gradients + self.buffers + max(self.activations, self.step)
+
+    @property
+    def peak(self) -> float:
+        """The larger one of `generating` and `learning`."""
+        return max(self.generating, self.learning)
+
+
+def rank_memory(
+    model: ModelSize,
+    strategy: str,
+    ranks: int = 1,
+    precision: TrainerPrecision = "bf16-mixed",
+    learning: float | None = None,
+    reference: bool = False,
+    critic: bool = False,
+    engine_inside: bool = True,
+    rows: int = 64,
+    positions: int = 2048,
+    micro_batch_tokens: int = 8192,
+    gradient_checkpointing: bool = False,
+) -> RankMemory:
+    """The memory of one rank, without what the libraries and the device's allocator take for themselves.
+
+    With P parameters of which T learn, N ranks and w bytes of a weight: weights wP, gradients wT (2wT
+    under `ddp`), optimizer 2wT (12T under DeepSpeed: moments and weights in float32), each divided by N where it is cut; reference wP,
+    keys and values 2w x layers x key width x rows x positions, activations w x tokens x layers x (9 hidden + 4 intermediate), or with
+    checkpointing w x tokens x ((layers + 2) x hidden + one layer). Autocast (`bf16-mixed` without DeepSpeed) keeps 2P more with them.
+
+    Source: Rajbhandari et al. 2020 (ZeRO), arXiv:1910.02054, section 3 (weights, gradients, optimizer); Korthikanti et al. 2022,
+    arXiv:2205.05198, section 4 (activations; counted here for blocks with a gated MLP and attention that keeps no scores).
+
+    Args:
+        model: whose sizes count.
+        strategy: a name of `trainer.strategy`.
+        ranks: processes that share a step.
+        precision: of the trainer. A model that computes in bfloat16 has weights of 2 bytes under `bf16-true`, and under DeepSpeed.
+        learning: parameters that learn, such as those of adapters; None: all.
+        reference: a KL penalty keeps a copy. Adapters need none.
+        critic: there is a `ValueModel`.
+        engine_inside: the engine decodes with the weights of this process; False: it lives elsewhere.
+        rows: decoded at a time.
+        positions: of a row, prompt and completion.
+        micro_batch_tokens: per forward and backward pass.
+        gradient_checkpointing: blocks keep their input alone.
+
+    Raises:
+        ValueError: the strategy is unknown.
+    """
+    if strategy not in CUT:
+        raise ValueError(f"there is no formula for the strategy {strategy!r}; there is one for {', '.join(CUT)}")
+    cut, deepspeed, offload = CUT[strategy], strategy.startswith("deepspeed"), strategy.endswith("offload")
+    share = {part: 1 / ranks if part in cut else 1.0 for part in ("weights", "gradients", "optimizer")}
+    weight = 2 if precision == "bf16-true" or (deepspeed and precision == "bf16-mixed") else 4
+    computed = 4 if precision == "32-true" else 2
+    moved = (model.parameters if learning is None else learning) + critic * model.parameters
+    block = SAVED_HIDDEN * model.hidden + SAVED_INTERMEDIATE * model.intermediate
+    kept = (model.layers + 2) * model.hidden + block if gradient_checkpointing else model.layers * block
+    rounded = 2 * model.parameters if precision == "bf16-mixed" and not deepspeed else 0.0
+    copied = 4 * moved * share["optimizer"] if deepspeed and not offload else 0.0
+    kept_gradients = deepspeed and "weights" in cut
+    gradients = 0.0 if offload else weight * moved * share["gradients"] * (2 if strategy == "ddp" else 1)
+    buffers = weight * (min(moved, BUCKET) + (min(model.parameters, LIVE) if "weights" in cut else 0.0)) if deepspeed else 0.0
+    return RankMemory(
+        weights=weight * model.parameters * share["weights"],
+        gathered=weight * model.parameters * (1 + (deepspeed and ranks > 1)) if engine_inside and "weights" in cut else 0.0,
+        gradients=0.0 if kept_gradients else gradients,
+        optimizer=0.0 if offload else 2 * (4 if deepspeed else weight) * moved * share["optimizer"],
+        master=copied + (gradients if kept_gradients else 0.0),
+        buffers=buffers,
+        step=copied,
+        reference=weight * model.parameters * reference,
+        critic=weight * model.parameters * share["weights"] * critic,
+        activations=computed * micro_batch_tokens * kept + rounded / (model.layers if gradient_checkpointing else 1),
+        keys_and_values=2 * computed * model.layers * model.key_width * rows * positions if engine_inside else 0.0,
+    )
