@@ -170,11 +170,11 @@ def algorithm(case: Case) -> Algorithm:
 def run(case: Case, folder: Path) -> None:
     """Train and export; called in a process of its own, which starts the others."""
     torch.set_num_threads(1)
-    recipe = algorithm(case)
-    prompts = case.rows * case.ranks // recipe.sampler.group_size
+    trained = algorithm(case)
+    prompts = case.rows * case.ranks // trained.sampler.group_size
     module = PolicyOptimization(
         policy=PretrainedPolicy(str(folder / "policy")),
-        algorithm=recipe,
+        algorithm=trained,
         rewards={"code points": CodePoints()},
         engine=TransformersEngine(max_new_tokens=NEW, max_rows=case.rows),
         prompts_per_rollout=prompts,

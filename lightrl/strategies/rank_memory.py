@@ -61,7 +61,7 @@ class RankMemory:
     weights: float
     """The policy's weights, or this rank's share of them."""
     gathered: float
-    """The whole weights beside the shares, while the engine in this process generates; DeepSpeed gathers them into one more copy."""
+    """Gathered weights beside the shares, while the engine in this process generates; DeepSpeed gathers them into one more copy."""
     gradients: float
     """Of everything that learns; `ddp` has them twice, once in the buckets that it sends."""
     optimizer: float
