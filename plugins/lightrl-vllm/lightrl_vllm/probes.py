@@ -10,8 +10,8 @@ from lightrl_vllm.failures import ServerError
 
 LENGTH, TOKENS = 160, 8
 """Tokens of the context, more than a block of keys and values; and tokens that are sampled."""
-HOT, COLD = 50.0, 0.1
-"""Temperatures at which every token is about equally likely, and at which the likeliest is sampled."""
+HOT, COLD = 2.0, 0.1
+"""The highest temperature that vLLM takes, at which seeds hardly give the same tokens; and one at which the likeliest are sampled."""
 SEEDS = range(1, 9)
 NARROW = {
     "top_k": Sampling(temperature=HOT, top_k=1),
@@ -75,21 +75,25 @@ async def find_meaning(ask: Answers, ids: list[int]) -> Meaning:
     """
     (greedy,) = await ask([probe(0, ids, Sampling(temperature=0.0))])
     await _expect_end(ask, ids, greedy)
-    hot = await ask([probe(seed, ids, Sampling(temperature=HOT), 1) for seed in (*SEEDS, *SEEDS)])
-    first, again = ([result.tokens[0] for result in hot[part]] for part in (slice(len(SEEDS)), slice(len(SEEDS), None)))
+    first, again = [await _tokens(ask, ids, Sampling(temperature=HOT)) for _ in range(2)]
     if len(set(first)) < 3:
-        raise ServerError(f"at temperature {HOT:g} {len(SEEDS)} seeds gave tokens {first}: temperature or seed has no effect")
+        raise ServerError(f"at temperature {HOT:g} {len(SEEDS)} seeds gave the tokens {set(first)}: temperature or seed has no effect")
     if first != again:
         raise ServerError(f"the same seeds gave tokens {first} and then {again}: seed has no effect, so no run could be repeated")
     for field, sampling in NARROW.items():
-        left = {result.tokens[0] for result in await ask([probe(seed, ids, sampling, 1) for seed in SEEDS])}
-        if len(left) > 2:
-            raise ServerError(f"{field} has no effect: a setting that leaves one token gave {sorted(left)}")
+        narrow = await _tokens(ask, ids, sampling)
+        if narrow == first or len({tokens[0] for tokens in narrow}) > 2:
+            raise ServerError(f"{field} has no effect: a setting that leaves one token gave {sorted(set(narrow))}")
     cold = await ask([probe(seed, ids, Sampling(temperature=COLD)) for seed in SEEDS])
-    if [result.tokens[0] for result in cold] == first:
+    if [tuple(result.tokens) for result in cold] == first:
         raise ServerError(f"temperature has no effect: at {HOT:g} and at {COLD:g} the same seeds gave tokens {first}")
     alone = await ask([probe(1, ids, Sampling(temperature=1.0, top_k=1))])
     return Meaning(_shrunk(cold, greedy), _shrunk(alone, greedy))
+
+
+async def _tokens(ask: Answers, ids: list[int], sampling: Sampling) -> list[tuple[int, ...]]:
+    """The tokens of each seed."""
+    return [tuple(result.tokens) for result in await ask([probe(seed, ids, sampling) for seed in SEEDS])]
 
 
 async def _expect_end(ask: Answers, ids: list[int], greedy: Result) -> None:

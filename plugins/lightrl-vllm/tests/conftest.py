@@ -53,9 +53,10 @@ class Served:
         self.address = address
 
     def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        """The JSON value of the reply; None if that is empty, as a real server's is where one asks for its health."""
         data = None if body is None else json.dumps(body).encode()
         with urllib.request.urlopen(urllib.request.Request(self.address + path, data), timeout=10) as reply:
-            return json.loads(reply.read())
+            return json.loads(reply.read() or b"null")
 
     def plant(self, *faults: str) -> Any:
         """Have it fail in these ways, and no others."""

@@ -102,7 +102,7 @@ def test_a_fault_at_an_update_ends_the_run_with_its_name(fault: str, server: Any
 
 
 WHEN_CONNECTED = {
-    "ignores temperature": "temperature has no effect: at 50 and at 0.1",
+    "ignores temperature": "temperature has no effect: at 2 and at 0.1",
     "ignores seed": "seed has no effect",
     "ignores top_k": "top_k has no effect",
     "ignores top_p": "top_p has no effect",

@@ -62,6 +62,8 @@ class Decoder:
             raise ApiError(404, f"The model `{name}` does not exist.")
         if not ids or len(ids) >= self.options.max_model_len:
             raise ApiError(400, "the prompt is empty or too long")
+        if not 0 <= (temperature := asked.get("temperature", 1.0)) <= 2:
+            raise ApiError(400, f"temperature must be in [0, 2], got {temperature}. (parameter=temperature, value={temperature})")
         while "hang" in self.faults:
             time.sleep(0.02)
         for status in (500, 503):
