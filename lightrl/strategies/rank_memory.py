@@ -61,7 +61,8 @@ class RankMemory:
     weights: float
     """The policy's weights, or this rank's share of them."""
     gathered: float
-    """Gathered weights beside the shares, while the engine in this process generates; DeepSpeed gathers them into one more copy."""
+    """Gathered weights beside the shares, while the engine in this process generates; DeepSpeed gathers them into one more copy.
+    A critic's are gathered with them."""
     gradients: float
     """Of everything that learns; `ddp` has them twice, once in the buckets that it sends."""
     optimizer: float
@@ -88,8 +89,8 @@ class RankMemory:
 
     @property
     def generating(self) -> float:
-        """While completions are generated."""
-        return self.standing + self.gathered + self.keys_and_values
+        """While completions are generated: keys and values are there twice for a moment, when rows are copied or dropped."""
+        return self.standing + self.gathered + 2 * self.keys_and_values
 
     @property
     def learning(self) -> float:
@@ -159,7 +160,7 @@ def rank_memory(
     buffers = weight * (min(moved, BUCKET) + (min(model.parameters, LIVE) if "weights" in cut else 0.0)) if deepspeed else 0.0
     return RankMemory(
         weights=weight * model.parameters * share["weights"],
-        gathered=weight * model.parameters * (1 + (deepspeed and ranks > 1)) if engine_inside and "weights" in cut else 0.0,
+        gathered=weight * (1 + critic) * model.parameters * (1 + (deepspeed and ranks > 1)) if engine_inside and "weights" in cut else 0.0,
         gradients=0.0 if kept_gradients else gradients,
         optimizer=0.0 if offload else 2 * (4 if deepspeed else weight) * moved * share["optimizer"],
         master=copied + (gradients if kept_gradients else 0.0),
