@@ -6,10 +6,15 @@ import logging
 import math
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import ClassVar
+
+AFTER_TRAINER = Path(__file__).with_name("after_trainer.py")
 
 START_S = 240
 """Seconds that Ray's processes may take to start: on a busy machine its own 30 are too few."""
@@ -38,6 +43,8 @@ class Cluster:
         """
         self._address, self._actors, self._resources = address, actors, resources
         self._connected = False
+        self._after: subprocess.Popen[bytes] | None = None
+        """Ends what is left of Ray if this process is killed."""
 
     def connect(self) -> None:
         """Start Ray, or connect to the running cluster; a connection that this process has already is used, and left alone by `close`.
@@ -76,6 +83,10 @@ class Cluster:
             Cluster._users -= 1
             if not Cluster._users:
                 ray.shutdown()
+        if self._after is not None:
+            self._after.terminate()
+            self._after.wait()
+            self._after = None
 
     def needs(self) -> str:
         """The resources of one actor, in words."""
@@ -100,6 +111,8 @@ class Cluster:
         cpus = max(1, math.ceil(self._actors * self._resources.get("CPU", 0.0)))
         # a number of CPUs is what Ray hands out, whatever the machine has
         ray.init(address="local", num_cpus=cpus, resources=own, include_dashboard=False, logging_level=logging.WARNING)
+        # in a session of its own, so that Ctrl-C does not end it
+        self._after = subprocess.Popen([sys.executable, AFTER_TRAINER, str(os.getpid())], start_new_session=True)
 
     def _refuse_too_small(self) -> None:
         import ray
