@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import ClassVar
 
 AFTER_TRAINER = Path(__file__).with_name("after_trainer.py")
-
+"""Ends what is left of Ray if this process is killed."""
 START_S = 240
 """Seconds that Ray's processes may take to start: on a busy machine its own 30 are too few."""
 SETTINGS = {
@@ -33,6 +33,8 @@ class Cluster:
 
     _users: ClassVar[int] = 0
     """Clusters of this process that use the connection which the first of them has made: Ray has one for each process."""
+    _after: ClassVar[subprocess.Popen[bytes] | None] = None
+    """The program that waits for the end of this process, if Ray was started here."""
 
     def __init__(self, address: str | None, actors: int, resources: Mapping[str, float]) -> None:
         """
@@ -43,14 +45,12 @@ class Cluster:
         """
         self._address, self._actors, self._resources = address, actors, resources
         self._connected = False
-        self._after: subprocess.Popen[bytes] | None = None
-        """Ends what is left of Ray if this process is killed."""
 
     def connect(self) -> None:
         """Start Ray, or connect to the running cluster; a connection that this process has already is used, and left alone by `close`.
 
         Raises:
-            RuntimeError: it cannot be started or reached, or a cluster of this machine alone is too small.
+            RuntimeError: it cannot be started or reached, or what this process has started on this machine is too small.
         """
         with _environment(SETTINGS if self._address else {**SETTINGS, "RAY_AUTH_MODE": "token"}), _own_sigterm():
             import ray
@@ -59,19 +59,9 @@ class Cluster:
                 return
             self._connected = True
             Cluster._users += 1
-            if ray.is_initialized():
-                return
-            try:
-                if self._address is None:
-                    self._start()
-                else:
-                    ray.init(address=self._address, logging_level=logging.WARNING)
-            except Exception as error:
-                # what has started already ends
-                self.close()
-                where = "be started on this machine" if self._address is None else f"be reached at {self._address}"
-                raise RuntimeError(f"Ray could not {where}: {type(error).__name__}: {error}") from error
-        if self._address is None:
+            if not ray.is_initialized():
+                self._begin()
+        if Cluster._after is not None:
             self._refuse_too_small()
 
     def close(self) -> None:
@@ -83,10 +73,10 @@ class Cluster:
             Cluster._users -= 1
             if not Cluster._users:
                 ray.shutdown()
-        if self._after is not None:
-            self._after.terminate()
-            self._after.wait()
-            self._after = None
+                if Cluster._after is not None:
+                    Cluster._after.terminate()
+                    Cluster._after.wait()
+                    Cluster._after = None
 
     def needs(self) -> str:
         """The resources of one actor, in words."""
@@ -104,6 +94,20 @@ class Cluster:
             + " are free"
         )
 
+    def _begin(self) -> None:
+        """Start Ray, or connect to a cluster that runs; whatever fails, nothing is left."""
+        import ray
+
+        try:
+            if self._address is None:
+                self._start()
+            else:
+                ray.init(address=self._address, logging_level=logging.WARNING)
+        except Exception as error:
+            self.close()
+            where = "be started on this machine" if self._address is None else f"be reached at {self._address}"
+            raise RuntimeError(f"Ray could not {where}: {type(error).__name__}: {error}") from error
+
     def _start(self) -> None:
         import ray
 
@@ -112,7 +116,7 @@ class Cluster:
         # a number of CPUs is what Ray hands out, whatever the machine has
         ray.init(address="local", num_cpus=cpus, resources=own, include_dashboard=False, logging_level=logging.WARNING)
         # in a session of its own, so that Ctrl-C does not end it
-        self._after = subprocess.Popen([sys.executable, AFTER_TRAINER, str(os.getpid())], start_new_session=True)
+        Cluster._after = subprocess.Popen([sys.executable, AFTER_TRAINER, str(os.getpid())], start_new_session=True)
 
     def _refuse_too_small(self) -> None:
         import ray

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -322,12 +323,43 @@ def test_engines_of_one_process_share_its_connection_until_the_last_has_closed(c
     assert done.stdout.splitlines() == ["2 rows", "not connected"], done.stderr
 
 
+OWN = """
+import psutil
+from lightrl_ray.cluster import Cluster
+one, other = (Cluster(None, 1, {"CPU": 1}) for _ in range(2))
+one.connect()
+other.connect()
+for cluster in (one, other):
+    cluster.close()
+    print(sum(any("after_trainer" in word for word in child.cmdline()) for child in psutil.Process().children()))
+"""
+
+
 @pytest.mark.thorough
-def test_a_machine_that_is_too_small_says_so() -> None:
-    engine = RayEngine(TransformersEngine(), resources={"GPU": 99})
-    with pytest.raises(RuntimeError, match=r"1 times CPU 1, GPU 99 for an actor does not fit on this machine: Ray has CPU 1"):
-        engine.start()
-    engine.close()
+def test_what_ends_ray_after_the_trainer_stays_as_long_as_ray_does() -> None:
+    done = subprocess.run([sys.executable, "-c", OWN], capture_output=True, text=True, timeout=300, check=False)
+    assert done.stdout.splitlines() == ["1", "0"], done.stderr
+
+
+TOO_SMALL = """
+from lightrl_ray.cluster import Cluster
+clusters = [Cluster(None, 1, {"CPU": 1, "GPU": gpus}) for gpus in (99, 0, 99)]
+for cluster in clusters:
+    try:
+        cluster.connect()
+    except RuntimeError as error:
+        print(error)
+for cluster in clusters:
+    cluster.close()
+"""
+
+
+@pytest.mark.thorough
+def test_a_machine_that_is_too_small_says_so_to_every_engine() -> None:
+    # in a process of its own, which has no connection yet
+    done = subprocess.run([sys.executable, "-c", TOO_SMALL], capture_output=True, text=True, timeout=300, check=False)
+    refusals = re.findall(r"1 times CPU 1, GPU 99 for an actor does not fit on this machine: Ray has CPU 1", done.stdout)
+    assert len(refusals) == 2, done.stderr
 
 
 def test_arguments_that_make_no_sense_are_refused() -> None:
