@@ -1,10 +1,10 @@
 """Measures the memory of a rank while a run loads, generates, learns and exports: `python benchmarks/memory.py`, or `make memory`.
 
-A policy of some 50 million parameters in a folder is trained for two rollouts by 1, 2 and 4 processes under each strategy; then by one
-process with a reference, with a critic of its own, and with many rows that are decoded at a time. Counted is the memory of a process that
-nobody else shares and no file stands behind (RssAnon), above what the process had before it built the policy, as a multiple of the policy's
-weights: at its peak while the policy is loaded, when it is loaded, at its peak while completions are generated and while the policy learns,
-and at its peak while the policy is written as a folder. In brackets: `lightrl.rank_memory`.
+A policy of some 75 million parameters in a folder is trained for two rollouts by 1, 2 and 4 processes under each strategy; then by one
+process with a reference, with a critic of its own, and with long rows in large micro-batches, and by two with a critic. Counted is the
+memory of a process that nobody else shares and no file stands behind (RssAnon), above what the process had before it built the policy, as
+a multiple of the policy's weights: at its peak while the policy is loaded, when it is loaded, at its peak while completions are generated
+and while the policy learns, and at its peak while the policy is written as a folder. In brackets: `lightrl.rank_memory`.
 """
 
 # ruff: noqa: T201

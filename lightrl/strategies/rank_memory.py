@@ -119,10 +119,10 @@ def rank_memory(
 ) -> RankMemory:
     """The memory of one rank, without what the libraries and the device's allocator take for themselves.
 
-    With P parameters of which T learn, N ranks and w bytes of a weight: weights wP, gradients wT (2wT
-    under `ddp`), optimizer 2wT (12T under DeepSpeed: moments and weights in float32), each divided by N where it is cut; reference wP,
-    keys and values 2w x layers x key width x rows x positions, activations w x tokens x layers x (9 hidden + 4 intermediate), or with
-    checkpointing w x tokens x ((layers + 2) x hidden + one layer). Autocast (`bf16-mixed` without DeepSpeed) keeps 2P more with them.
+    With P parameters of which T learn, N ranks, w bytes of a weight and c of a number that the layers compute: weights wP, gradients wT
+    (2wT under `ddp`), optimizer 2wT (12T under DeepSpeed: moments and weights in float32), each divided by N where it is cut; reference
+    wP, keys and values 2c x layers x key width x rows x positions, activations c x tokens x layers x (9 hidden + 4 intermediate), or with
+    checkpointing c x tokens x ((layers + 2) x hidden + one layer). Autocast (`bf16-mixed` without DeepSpeed) keeps 2P more with them.
 
     Source: Rajbhandari et al. 2020 (ZeRO), arXiv:1910.02054, section 3 (weights, gradients, optimizer); Korthikanti et al. 2022,
     arXiv:2205.05198, section 4 (activations; counted here for blocks with a gated MLP and attention that keeps no scores).
