@@ -12,6 +12,8 @@ from torch import Tensor
 
 CHUNK_ELEMENTS = 4_194_304
 """Logits held at a time: 16 MiB in float32."""
+LEAST_ROWS = 128
+"""Positions in a chunk at least, however large the vocabulary: with fewer, reading the head takes longer than multiplying with it."""
 
 
 def chosen_logprobs(
@@ -47,13 +49,35 @@ def chosen_logprobs(
 
 
 def _logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature: float, softcap: float | None, scale: float) -> Tensor:
+    # a tensor of its own, which may be written over
     raw = torch.nn.functional.linear(hidden, weight, bias)
     raw = raw.to(torch.promote_types(raw.dtype, torch.float32))
     if scale != 1.0:
-        raw = raw * scale
+        raw.mul_(scale)
     if softcap is not None:
-        raw = torch.tanh(raw / softcap) * softcap
-    return raw if temperature == 1.0 else raw / temperature
+        raw.div_(softcap).tanh_().mul_(softcap)
+    return raw if temperature == 1.0 else raw.div_(temperature)
+
+
+def _logsumexp_(logits: Tensor) -> Tensor:
+    """The logsumexp of each row; writes over the logits."""
+    # a row of -inf alone has no difference to its maximum
+    highest = logits.amax(-1, keepdim=True)
+    highest = torch.where(highest.isinf(), 0.0, highest)
+    return logits.sub_(highest).exp_().sum(-1).log_() + highest[:, 0]
+
+
+def _of_chunk(logits: Tensor, targets: Tensor, entropy: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Normaliser, log-probs and entropies (or the normaliser once more) of a chunk; writes over its logits."""
+    chosen = logits.gather(1, targets[:, None])[:, 0]
+    if not entropy:
+        normaliser = _logsumexp_(logits)
+        return normaliser, chosen - normaliser, normaliser
+    normaliser = logits.logsumexp(-1)
+    probabilities = (logits - normaliser[:, None]).exp_()
+    # without -inf logits, whose probability is 0 and whose product would be NaN
+    expected = probabilities.mul_(logits.masked_fill_(logits == -torch.inf, 0.0)).sum(-1)
+    return normaliser, chosen - normaliser, normaliser - expected
 
 
 class _Context(Protocol):
@@ -83,18 +107,15 @@ class _ChosenLogProbs(torch.autograd.Function):
         softcap: float | None,
         scale: float,
     ) -> tuple[Tensor, Tensor]:
-        chunk = max(1, CHUNK_ELEMENTS // weight.shape[0])
+        chunk = max(LEAST_ROWS, CHUNK_ELEMENTS // weight.shape[0])
         dtype = torch.promote_types(hidden.dtype, torch.float32)
         logprobs, normaliser, entropies = (torch.empty(len(hidden), dtype=dtype, device=hidden.device) for _ in range(3))
         for start in range(0, len(hidden), chunk):
             rows = slice(start, start + chunk)
             logits = _logits(hidden[rows], weight, bias, temperature, softcap, scale)
-            normaliser[rows] = logits.logsumexp(-1)
-            logprobs[rows] = logits.gather(1, targets[rows, None])[:, 0] - normaliser[rows]
-            if entropy:
-                # select out -inf logits, whose probability is 0 and whose product would be NaN
-                expected = torch.where(logits == -torch.inf, 0.0, logits) * (logits - normaliser[rows, None]).exp()
-                entropies[rows] = normaliser[rows] - expected.sum(-1)
+            normaliser[rows], logprobs[rows], entropies[rows] = _of_chunk(logits, targets[rows], entropy)
+            # before the next chunk is there
+            del logits
         ctx.save_for_backward(hidden, weight, bias, targets, normaliser, entropies)
         ctx.settings = (temperature, entropy, softcap, scale, chunk)
         kind = hidden.device.type
@@ -122,25 +143,60 @@ def _gradients(ctx: _Context, grad_logprobs: Tensor, grad_entropies: Tensor) -> 
     for start in range(0, len(hidden), chunk):
         rows = slice(start, start + chunk)
         logits = _logits(hidden[rows], weight, bias, temperature, softcap, scale)
-        logq = logits - normaliser[rows, None]
-        q = logq.exp()
-        g = q * -grad_logprobs[rows, None]
-        g.scatter_add_(1, targets[rows, None], grad_logprobs[rows, None])
-        if entropy:
-            logq = torch.where(q == 0, 0.0, logq)
-            g -= q * (logq + entropies[rows, None]) * grad_entropies[rows, None]
-        g = g / temperature if temperature != 1.0 else g
-        if softcap is not None:
-            g = g * (1 - (logits * temperature / softcap).square())
-        g = (g * scale).to(hidden.dtype)
+        of_entropy = (entropies[rows], grad_entropies[rows]) if entropy else None
+        g = _through_softmax(logits, targets[rows], normaliser[rows], grad_logprobs[rows], of_entropy, softcap, temperature)
+        g = g.mul_(scale / temperature).to(hidden.dtype)
         if d_hidden is not None:
             d_hidden[rows] = g @ weight
         if d_weight is not None:
-            d_weight += g.T @ hidden[rows]
+            _add_product(d_weight, g.T, hidden[rows])
         if d_bias is not None:
             d_bias += g.sum(0)
+        # before the next chunk is there
+        del logits, g
     return (
         d_hidden,
         None if d_weight is None else d_weight.to(weight.dtype),
         None if d_bias is None or bias is None else d_bias.to(bias.dtype),
     )
+
+
+def _through_softmax(
+    logits: Tensor,
+    targets: Tensor,
+    normaliser: Tensor,
+    grad_logprobs: Tensor,
+    entropies: tuple[Tensor, Tensor] | None,
+    softcap: float | None,
+    temperature: float,
+) -> Tensor:
+    """The gradient with respect to the logits before cap and temperature; written over the logits where there is no entropy.
+
+    Args:
+        logits: `[m, V]` after cap and temperature; lost.
+        targets: `[m]`.
+        normaliser: `[m]`, their logsumexp.
+        grad_logprobs: `[m]`, the gradient with respect to the log-probs.
+        entropies: `[m]` entropies and the gradient with respect to them; None: they have none.
+        softcap: as in `chosen_logprobs`.
+        temperature: as in `chosen_logprobs`; the gradient is still to be divided by it.
+    """
+    slope = None if softcap is None else (logits * (temperature / softcap)).square_().neg_().add_(1.0)
+    logq = logits.sub_(normaliser[:, None])
+    if entropies is None:
+        g = logq.exp_().mul_(-grad_logprobs[:, None])
+    else:
+        values, grads = entropies
+        q = logq.exp()
+        weighed = logq.masked_fill_(q == 0, 0.0).add_(values[:, None]).mul_(grads[:, None])
+        g = weighed.add_(grad_logprobs[:, None]).mul_(q).neg_()
+    g.scatter_add_(1, targets[:, None], grad_logprobs[:, None])
+    return g if slope is None else g.mul_(slope)
+
+
+def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """Add the product of two matrices, without one more of its size where the types allow that."""
+    if left.dtype == right.dtype == total.dtype and not torch.is_autocast_enabled(total.device.type):
+        total.addmm_(left, right)
+    else:
+        total += left @ right

@@ -33,6 +33,7 @@ def inputs(rows: int = 7, width: int = 5, vocabulary: int = 11, bias: bool = Tru
 @pytest.fixture(params=[1, 2, 3, 7, 100], ids=lambda rows: f"chunks of {rows}")
 def _chunks(request, monkeypatch) -> None:
     monkeypatch.setattr(logprobs, "CHUNK_ELEMENTS", request.param * 11)
+    monkeypatch.setattr(logprobs, "LEAST_ROWS", 1)
 
 
 @pytest.mark.usefixtures("_chunks")
