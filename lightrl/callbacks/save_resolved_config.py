@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
@@ -11,7 +13,10 @@ NAME = "config.yaml"
 
 
 class SaveResolvedConfig(Callback):
-    """Writes the resolved config into the run's folder when the run starts; what an earlier run wrote there stays."""
+    """Writes the resolved config into the run's folder when the run starts, with what the run has chosen for itself.
+
+    What an earlier run wrote there stays.
+    """
 
     def __init__(self, text: str) -> None:
         """
@@ -22,13 +27,23 @@ class SaveResolvedConfig(Callback):
         self._saved = False
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Write the file once, on the first rank."""
+        """Write the file, unless something is still to be chosen."""
+        if stage != "fit":
+            self._save(trainer, self.text)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Write the file, in which `auto` is a number: from it a run has the same micro-batches on every device."""
+        module: Any = pl_module
+        tokens = module.token_budget.tokens if hasattr(module, "token_budget") else None
+        self._save(trainer, re.sub(r"(?m)^( *micro_batch_tokens:) auto$", rf"\1 {tokens}", self.text))
+
+    def _save(self, trainer: Trainer, text: str) -> None:
         log_dir = trainer.log_dir  # on every rank: it broadcasts
         if self._saved or log_dir is None or not trainer.is_global_zero:
             return
         folder = Path(log_dir)
         folder.mkdir(parents=True, exist_ok=True)
-        _free_name(folder, self.text).write_text(self.text)
+        _free_name(folder, text).write_text(text)
         self._saved = True
 
 

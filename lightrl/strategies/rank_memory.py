@@ -54,6 +54,26 @@ class ModelSize:
         return cls(parameters, config.num_hidden_layers, config.hidden_size, config.intermediate_size, key_heads * head)
 
 
+def kept_of_token(model: Any, gradient_checkpointing: bool) -> float:
+    """Numbers that autograd keeps of a token from a model's forward to its backward pass.
+
+    Args:
+        model: a causal LM of transformers; where its config does not say how many layers it has or how wide they are, they are those of
+            a block of 12 hidden x hidden weights with an MLP of four times the width.
+        gradient_checkpointing: blocks keep their input alone.
+    """
+    config = model.config.get_text_config()
+    hidden = config.hidden_size
+    parameters = sum({p: p.numel() for p in model.parameters()}.values())
+    layers = getattr(config, "num_hidden_layers", None) or max(1, round(parameters / (12 * hidden**2)))
+    return _kept(layers, hidden, getattr(config, "intermediate_size", None) or 4 * hidden, gradient_checkpointing)
+
+
+def _kept(layers: int, hidden: int, intermediate: int, gradient_checkpointing: bool) -> float:
+    block = SAVED_HIDDEN * hidden + SAVED_INTERMEDIATE * intermediate
+    return (layers + 2) * hidden + block if gradient_checkpointing else layers * block
+
+
 @dataclass(frozen=True)
 class RankMemory:
     """Bytes of one rank, by what they hold."""
@@ -151,8 +171,7 @@ def rank_memory(
     weight = 2 if precision == "bf16-true" or (deepspeed and precision == "bf16-mixed") else 4
     computed = 4 if precision == "32-true" else 2
     moved = (model.parameters if learning is None else learning) + critic * model.parameters
-    block = SAVED_HIDDEN * model.hidden + SAVED_INTERMEDIATE * model.intermediate
-    kept = (model.layers + 2) * model.hidden + block if gradient_checkpointing else model.layers * block
+    kept = _kept(model.layers, model.hidden, model.intermediate, gradient_checkpointing)
     rounded = 2 * model.parameters if precision == "bf16-mixed" and not deepspeed else 0.0
     copied = 4 * moved * share["optimizer"] if deepspeed and not offload else 0.0
     kept_gradients = deepspeed and "weights" in cut

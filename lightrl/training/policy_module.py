@@ -41,6 +41,7 @@ from lightrl.training.precision import check_precision, compute_dtype, tolerance
 from lightrl.training.run_state import run_state
 from lightrl.training.schedule import check_schedule, planned_steps
 from lightrl.training.statistics import StatisticsLedger
+from lightrl.training.token_budget import MicroBatchTokens, TokenBudget
 from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
 
 register_strategies()
@@ -66,7 +67,7 @@ class PolicyModule(LightningModule):
         rewards: dict[str, Reward],
         engine: RolloutEngine,
         environment: Environment,
-        micro_batch_tokens: int | None,
+        micro_batch_tokens: MicroBatchTokens,
         optimizer: OptimizerCallable,
         lr_scheduler: LRSchedulerCallable | None,
         max_grad_norm: float | None,
@@ -78,15 +79,13 @@ class PolicyModule(LightningModule):
             rewards: the value of a completion, by name.
             engine: generates completions.
             environment: answers the policy.
-            micro_batch_tokens: padded tokens per forward and backward pass; None: all at once.
+            micro_batch_tokens: padded tokens per forward and backward pass; auto: chosen for model and device; None: all at once.
             optimizer: of all trainable parameters.
             lr_scheduler: stepped after every optimizer step; None: a constant rate.
             max_grad_norm: gradients are scaled down to this norm; None: never.
             evaluation: how validation and test draw completions.
         """
         super().__init__()
-        if micro_batch_tokens is not None and micro_batch_tokens < 1:
-            raise ValueError(f"micro_batch_tokens must be 1 or more, or null for all at once; got {micro_batch_tokens}")
         self.automatic_optimization = False
         self.policy_source, self.engine, self.evaluation = policy, own(engine, "model.engine"), evaluation
         self.environment = own(environment, "model.environment")
@@ -95,7 +94,7 @@ class PolicyModule(LightningModule):
         self.rewards = RewardSet(every) if every else None
         if self.rewards is not None:
             evaluation.correct_reward(self.rewards.rewards)
-        self.micro_batch_tokens, self.max_grad_norm = micro_batch_tokens, max_grad_norm
+        self.token_budget, self.max_grad_norm = TokenBudget(micro_batch_tokens), max_grad_norm
         self._optimizer, self._lr_scheduler = optimizer, lr_scheduler
         self.ledger, self._evaluation_ledger, self.timer = StatisticsLedger(), StatisticsLedger(), PhaseTimer()
         self.numbers: dict[str, float] = {}
@@ -127,6 +126,7 @@ class PolicyModule(LightningModule):
         self.strict_loading = self.trainer.state.fn == "fit"
         if not hasattr(self, "policy"):
             self.build_models()
+            self.token_budget.choose(self.policy, self.device, self.adapter)
             self.adapter.shard(*self.children())
 
     def build_models(self) -> None:
@@ -187,7 +187,7 @@ class PolicyModule(LightningModule):
         self, batch: R, lengths: Tensor, loss_of: LossOf[R], veto: Veto = never, sequences: int = 1, cut: Cut = micro_batches
     ) -> Step:
         """One optimizer step on a batch, whose gradient does not depend on how it is cut into micro-batches; see `StepMaker.make`."""
-        budget, limit = self.micro_batch_tokens, self.max_grad_norm
+        budget, limit = self.token_budget.tokens, self.max_grad_norm
         maker = StepMaker(self.adapter, self.made_optimizer, self.lr_schedulers(), budget, limit, self.ledger)
         return maker.make(batch, lengths, loss_of, veto, sequences, cut)
 
@@ -215,6 +215,11 @@ class PolicyModule(LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """The state of the run, for those who read the checkpoint without the run."""
         checkpoint["run"] = run_state(self.trainer)
+        checkpoint["micro_batch_tokens"] = self.token_budget.state_dict()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Cut micro-batches as before."""
+        self.token_budget.load_state_dict(checkpoint.get("micro_batch_tokens"))
 
     def on_fit_start(self) -> None:
         """Let engine, environment and rewards start the processes that they need."""

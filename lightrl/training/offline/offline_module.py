@@ -20,6 +20,7 @@ from lightrl.training.evaluation import Evaluation
 from lightrl.training.offline.offline_rows import OfflineRows
 from lightrl.training.optimizer_step import MicroBatchLoss
 from lightrl.training.policy_module import PolicyModule
+from lightrl.training.token_budget import MicroBatchTokens
 from lightrl.types import Prompt
 
 R = TypeVar("R", bound=OfflineRows)
@@ -41,7 +42,7 @@ class OfflineModule(PolicyModule):
         rewards: dict[str, Reward],
         engine: RolloutEngine,
         environment: Environment,
-        micro_batch_tokens: int | None,
+        micro_batch_tokens: MicroBatchTokens,
         optimizer: OptimizerCallable,
         lr_scheduler: LRSchedulerCallable | None,
         max_grad_norm: float | None,
@@ -54,7 +55,7 @@ class OfflineModule(PolicyModule):
             rewards: how sampled completions of the validation prompts are scored, by name; none: nothing is sampled.
             engine: who generates completions.
             environment: answers the policy.
-            micro_batch_tokens: padded tokens per forward and backward pass; None: all at once.
+            micro_batch_tokens: padded tokens per forward and backward pass; auto: chosen for model and device; None: all at once.
             optimizer: of all trainable parameters.
             lr_scheduler: stepped after every optimizer step; None: a constant rate.
             max_grad_norm: gradients are scaled down to this norm; None: never.
@@ -119,7 +120,7 @@ class OfflineModule(PolicyModule):
         Returns:
             The numbers of the rows, none for a dummy, and the rows themselves on the device.
         """
-        budget = self.micro_batch_tokens
+        budget = self.token_budget.tokens
         cuts = cut(rows.lengths, None if budget is None else budget // rows.sequences)
         for index in split_to(cuts, self.adapter.largest(len(cuts))):
             yield index.tolist(), (rows.select(index) if len(index) else dummy).to(self.device)

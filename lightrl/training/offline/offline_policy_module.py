@@ -17,6 +17,7 @@ from lightrl.rollout.transformers_engine import TransformersEngine
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.offline.encoded_rows import longest_row
 from lightrl.training.offline.offline_module import OfflineModule
+from lightrl.training.token_budget import MicroBatchTokens
 from lightrl.types import Prompt
 
 
@@ -31,7 +32,7 @@ class OfflinePolicyModule(OfflineModule):
         rewards: dict[str, Reward] | None = None,
         engine: RolloutEngine = TransformersEngine(),
         environment: Environment = SingleTurn(),
-        micro_batch_tokens: int | None = 8192,
+        micro_batch_tokens: MicroBatchTokens = "auto",
         optimizer: OptimizerCallable = partial(torch.optim.AdamW, lr=1e-5, weight_decay=0.0),
         lr_scheduler: LRSchedulerCallable | None = None,
         max_grad_norm: float | None = 1.0,
@@ -45,7 +46,8 @@ class OfflinePolicyModule(OfflineModule):
             rewards: how sampled completions of the validation prompts are scored, by name; none: nothing is sampled.
             engine: who generates the completions of the evaluation.
             environment: answers the policy in the evaluation; by default nobody does.
-            micro_batch_tokens: tokens per forward and backward pass, padding included; no influence on the gradient. null: all at once.
+            micro_batch_tokens: tokens per forward and backward pass, padding included; no influence on the gradient. auto: chosen
+                for model and device; null: all at once.
             optimizer: of the policy.
             lr_scheduler: stepped after every optimizer step; null: a constant rate.
             max_grad_norm: gradients are scaled down to this norm; null: never.

@@ -127,6 +127,7 @@ class PreferenceOptimization(OfflinePolicyModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Take back what `on_save_checkpoint` gave."""
+        super().on_load_checkpoint(checkpoint)
         state = checkpoint["lightrl"]
         self.objective.load_state_dict(state["objective"])
         self.reference.load_state_dict(state["reference"])
@@ -176,7 +177,7 @@ class PreferenceOptimization(OfflinePolicyModule):
 
     def _summed(self, token_logprobs: TokenLogProbs, input_ids: Tensor, mask: Tensor) -> Tensor:
         """`[N]` log-probs of the completions, without gradient; every rank calls it."""
-        return sequence_logprobs(input_ids, mask, self.micro_batch_tokens, self.device, token_logprobs, self.adapter.largest)
+        return sequence_logprobs(input_ids, mask, self.token_budget.tokens, self.device, token_logprobs, self.adapter.largest)
 
     def _write_cache(self) -> None:
         if self._cache is not None and self.trainer.is_global_zero:

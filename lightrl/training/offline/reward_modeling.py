@@ -27,6 +27,7 @@ from lightrl.training.offline.rankings import Comparisons, RankingMeasure, Ranki
 from lightrl.training.optimizer_step import MicroBatchLoss
 from lightrl.training.precision import check_precision
 from lightrl.training.statistics import Report
+from lightrl.training.token_budget import MicroBatchTokens
 from lightrl.types import JSON, Prompt
 
 
@@ -52,7 +53,7 @@ class RewardModeling(OfflineModule):
         batch_size: int = 64,
         columns: RankingColumns = RankingColumns(),
         centring: float = 0.0,
-        micro_batch_tokens: int | None = 8192,
+        micro_batch_tokens: MicroBatchTokens = "auto",
         optimizer: OptimizerCallable = partial(torch.optim.AdamW, lr=1e-5, weight_decay=0.0),
         lr_scheduler: LRSchedulerCallable | None = None,
         max_grad_norm: float | None = 1.0,
@@ -64,7 +65,7 @@ class RewardModeling(OfflineModule):
             columns: where completions, ranks and margins stand in the data.
             centring: coefficient of the squared sum of two compared scores, which keeps scores around 0; 0 or more (0.01 in the paper).
             micro_batch_tokens: padded tokens per forward and backward pass, all completions of a prompt in one; no influence on the
-                gradient. null: all at once.
+                gradient. auto: chosen for model and device; null: all at once.
             optimizer: of trunk and head.
             lr_scheduler: stepped after every optimizer step; null: a constant rate.
             max_grad_norm: gradients are scaled down to this norm; null: never.

@@ -8,11 +8,17 @@ from typing import Any
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.loop import RolloutLoop
+from lightrl.training.online.progress import Progress
 from lightrl.training.online.rollouts_ahead import RolloutsAhead
 
 
 def state_of_parts(
-    algorithm: Algorithm, rewards: RewardSet, rollouts: RolloutLoop, ahead: RolloutsAhead, gather: Callable[[Any], list[Any]]
+    algorithm: Algorithm,
+    rewards: RewardSet,
+    rollouts: RolloutLoop,
+    ahead: RolloutsAhead,
+    progress: Progress,
+    gather: Callable[[Any], list[Any]],
 ) -> dict[str, Any]:
     """Everything that must survive a restart beside weights, optimizer and loops.
 
@@ -21,6 +27,7 @@ def state_of_parts(
         rewards: their state, and each rank's own.
         rollouts: their random numbers, on every rank.
         ahead: rollouts that are still to be learnt from, on every rank.
+        progress: sums over all rollouts.
         gather: gives what every rank passed to it, in the order of ranks.
     """
     return {
@@ -30,6 +37,7 @@ def state_of_parts(
         "rewards_per_rank": gather(rewards.state_dict(per_rank=True)),
         "rollouts": gather(rollouts.state_dict()),
         "ahead": gather(ahead.state_dict()),
+        "progress": progress.state_dict(),
     }
 
 

@@ -29,7 +29,7 @@ from lightrl.training.online.forwards import logprobs_now, per_token
 from lightrl.training.online.kl_observation import observe_kl
 from lightrl.training.online.loss import StepLoss, terms_of
 from lightrl.training.online.part_state import load_learner_state, state_of_parts
-from lightrl.training.online.passes import critic_passes, critic_warms_up, joint_passes, minibatches_of
+from lightrl.training.online.passes import check_minibatches, critic_passes, critic_warms_up, joint_passes, minibatches_of
 from lightrl.training.online.predictions import predict
 from lightrl.training.online.progress import Progress
 from lightrl.training.online.rollout_report import report_correction, report_experience
@@ -37,6 +37,7 @@ from lightrl.training.online.rollouts_ahead import Phase, RolloutsAhead, check_a
 from lightrl.training.policy_module import PolicyModule
 from lightrl.training.precision import compute_dtype
 from lightrl.training.statistics import StatisticsLedger
+from lightrl.training.token_budget import MicroBatchTokens
 from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
 
 
@@ -58,7 +59,7 @@ class PolicyOptimization(PolicyModule):
         environment: Environment = SingleTurn(),
         prompts_per_rollout: int = 32,
         rollouts_ahead: int = 0,
-        micro_batch_tokens: int | None = 8192,
+        micro_batch_tokens: MicroBatchTokens = "auto",
         optimizer: OptimizerCallable = partial(torch.optim.AdamW, lr=1e-6, weight_decay=0.0),
         lr_scheduler: LRSchedulerCallable | None = None,
         max_grad_norm: float | None = 1.0,
@@ -76,7 +77,8 @@ class PolicyOptimization(PolicyModule):
             prompts_per_rollout: prompts (groups) per rollout over all ranks; rows are this times the sampler's group size.
             rollouts_ahead: each rollout is made so many rollouts before it is learnt from, while the policy learns; needs `ProcessEngine`
                 or another engine with weights of its own.
-            micro_batch_tokens: padded tokens per forward and backward pass; no influence on the gradient. null: all at once.
+            micro_batch_tokens: padded tokens per forward and backward pass; no influence on the gradient. auto: chosen for model and
+                device; null: all at once.
             optimizer: of the policy and the critic.
             lr_scheduler: stepped after every optimizer step; null: a constant rate.
             max_grad_norm: gradients are scaled down to this norm; null: never.
@@ -89,11 +91,7 @@ class PolicyOptimization(PolicyModule):
         if not rewards and not environment.gives_rewards:
             raise ValueError("model.rewards is empty: name at least one reward, for example rewards: {correct: ExactMatch}")
         super().__init__(policy, rewards or {}, engine, environment, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation)
-        if prompts_per_rollout < algorithm.minibatches:
-            raise ValueError(
-                f"model.prompts_per_rollout is {prompts_per_rollout}, but algorithm.minibatches is {algorithm.minibatches}, and "
-                "minibatches are whole groups: raise the one or lower the other"
-            )
+        check_minibatches(prompts_per_rollout, algorithm)
         if self.engine.sampling.temperature == 0:
             raise ValueError("model.engine.temperature is 0, and a policy that never varies cannot learn from its rollouts; use 1.0")
         check_ahead(rollouts_ahead, self.engine, algorithm)
@@ -235,11 +233,12 @@ class PolicyOptimization(PolicyModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """State of the parts, the rewards and the rollouts, and how far the run has come."""
         super().on_save_checkpoint(checkpoint)
-        state = state_of_parts(self.algorithm, self.rewards, self.rollouts, self.ahead, self.adapter.gather)
-        checkpoint["lightrl"] = state | {"progress": self._progress.state_dict()}
+        parts = self.algorithm, self.rewards, self.rollouts, self.ahead, self._progress
+        checkpoint["lightrl"] = state_of_parts(*parts, self.adapter.gather)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Take back what `on_save_checkpoint` gave."""
+        super().on_load_checkpoint(checkpoint)
         state, rank = checkpoint["lightrl"], self.trainer.global_rank
         if self.trainer.state.fn == "fit":
             load_learner_state(state, self.algorithm, self.rewards, self.ahead, rank, self.trainer.world_size)
@@ -247,4 +246,4 @@ class PolicyOptimization(PolicyModule):
         self.rollouts.load_state_dict(state["rollouts"][rank % len(state["rollouts"])])
 
     def _per_token(self, scored: ScoredRollout, compute: Callable[[ScoredRollout], dict[str, Tensor]]) -> dict[str, Tensor]:
-        return per_token(scored, self.micro_batch_tokens, self.device, compute, self.adapter.largest)
+        return per_token(scored, self.token_budget.tokens, self.device, compute, self.adapter.largest)
