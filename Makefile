@@ -16,7 +16,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn alarms preferences parity killtest ahead bytes memory vllmtest counts clean
+.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn alarms preferences parity killtest ahead bench bytes memory vllmtest counts clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -88,6 +88,9 @@ parity: $(STAMP)  ## test that every strategy gives the weights of one process
 
 ahead: $(STAMP)  ## compare time and learning of runs with and without rollouts made ahead, on two idle cores
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/ahead.py
+
+bench: $(STAMP)  ## measure time and memory beside TRL on the same work (BENCH="--only skewed flat --rounds 5")
+	$(BIN)/python benchmarks/bench.py $(BENCH)
 
 bytes: $(STAMP)  ## count what ranks send each other for the advantages of a rollout
 	$(BIN)/python benchmarks/rank_bytes.py

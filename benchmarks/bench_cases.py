@@ -1,0 +1,73 @@
+"""The cases that `make bench` fixes for both sides of a comparison."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LR = 1e-6
+"""Of the cases that measure time: the policy, and with it the lengths of completions, hardly changes."""
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """GRPO on rollouts of this form; what is not named here is the default of each side."""
+
+    size: str
+    """Of the policy: a key of `bench_policy.SIZES`."""
+    cap: int
+    """Most tokens of a completion."""
+    mean_length: float | None
+    """Of completions, without the cap; EOS is equally likely at every token. None: it never comes."""
+    steps: int
+    """Of a run, of which the first `warm` are not counted."""
+    warm: int = 2
+    prompts: int = 16
+    group: int = 8
+    prompt_tokens: int = 10
+    vocabulary: int | None = None
+    """Tokens; None: those of the alphabet."""
+
+    @property
+    def rows(self) -> int:
+        """Completions of a rollout."""
+        return self.prompts * self.group
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Training on given texts."""
+
+    kind: str
+    """`sft`, `sft_packed`, `dpo` or `reward_model`."""
+    size: str = "15M"
+    steps: int = 8
+    warm: int = 2
+    batch: int = 16
+    """Examples, or pairs, of an optimizer step."""
+    longest: int = 96
+    """Tokens of a completion, which are anything from 8 to this."""
+    prompt_tokens: int = 24
+
+    @property
+    def examples(self) -> int:
+        """Of the data: each step has new ones."""
+        return self.batch * (self.steps + 2)
+
+
+ROLLOUTS = {
+    "skewed": Rollouts("1M", cap=128, mean_length=31, steps=8),
+    "flat": Rollouts("1M", cap=16, mean_length=None, steps=14, warm=3),
+    "15m": Rollouts("15M", cap=64, mean_length=None, steps=4, warm=1),
+    "prompts500": Rollouts("1M", cap=32, mean_length=None, steps=4, warm=1, prompt_tokens=500),
+    "overhead": Rollouts("133K", cap=8, mean_length=None, steps=40, warm=15, prompts=4),
+}
+EXAMPLES = {
+    "sft": Examples("sft"),
+    "sft_packed": Examples("sft_packed"),
+    "dpo": Examples("dpo", batch=8, steps=6),
+    "reward_model": Examples("reward_model", batch=8, steps=6),
+}
+LOGPROBS = {"size": "1M", "vocabulary": 152_000, "rows": 16, "tokens": 256}
+"""Log-probs of completions under a large vocabulary, with their gradient; lengths are spread evenly up to `tokens`."""
+SORT6 = {"reward": 0.9, "over": 5, "steps": 150, "lr": 5e-4, "warmup": 10, "prompts": 32, "group": 8, "cap": 8}
+"""GRPO from a policy that sorts a third of its digits, until the mean reward of this many rollouts is reached."""

@@ -1,0 +1,104 @@
+"""Prepares a case of `make bench` once, and runs it on either side in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import bench_lightrl as ours
+from bench_cases import EXAMPLES, LOGPROBS, ROLLOUTS
+from bench_policy import write_examples, write_policy, write_prompts
+from demo_run import latest, logged_to, seeded
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+SIDES = ("trl", "lightrl")
+CASES = (*ROLLOUTS, "sort6", "logprobs", *EXAMPLES)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where measurements are written, and what runs them."""
+
+    out: Path
+    trl: Path
+    """The environment of TRL."""
+    cores: frozenset[int]
+    """On which the measured process runs."""
+
+    def install(self) -> None:
+        """Make TRL's environment, unless it is there."""
+        done = self.trl / ".installed"
+        wanted = (HERE / "trl.txt").read_text()
+        if done.exists() and done.read_text() == wanted:
+            return
+        print(f"installing TRL in {self.trl}, which takes some minutes", flush=True)  # noqa: T201
+        subprocess.run([sys.executable, "-m", "venv", self.trl], check=True)
+        pip = [self.trl / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, "-c", ROOT / "constraints.txt", "-r", HERE / "trl.txt"], check=True)
+        done.write_text(wanted)
+
+    def prepare(self, name: str, seed: int) -> tuple[Path, Path]:
+        """Policy and data of a case, written if they are not there."""
+        folder = self.out / name
+        policy, data = folder / "policy", folder / "data.jsonl"
+        folder.mkdir(parents=True, exist_ok=True)
+        if name == "sort6":
+            return self._sorted_start(seed)
+        if not data.exists():
+            if name in EXAMPLES:
+                write_policy(policy, EXAMPLES[name].size, None)
+                write_examples(data, EXAMPLES[name])
+            elif name == "logprobs":
+                write_policy(policy, str(LOGPROBS["size"]), None, int(LOGPROBS["vocabulary"]))
+                data.write_text(json.dumps({"prompt": "1="}) + "\n")
+            else:
+                case = ROLLOUTS[name]
+                write_policy(policy, case.size, case.mean_length, case.vocabulary)
+                write_prompts(data, case)
+        return policy, data
+
+    def measure(self, name: str, side: str, round_number: int) -> dict[str, Any]:
+        """Run a case on one side.
+
+        Args:
+            name: one of `CASES`.
+            side: one of `SIDES`.
+            round_number: counts the interleaved runs; also the seed of those that learn.
+
+        Returns:
+            What the meter wrote.
+        """
+        policy, data = self.prepare(name, round_number)
+        out = self.out / name / f"{side}-{round_number}"
+        out.mkdir(parents=True, exist_ok=True)
+        cores, log = set(self.cores), out / "log.txt"
+        if side == "trl":
+            words = [HERE / "bench_trl.py", name, policy, data, out, "--seed", round_number]
+            ours.launch([str(self.trl / "bin" / "python"), *map(str, words)], log, cores)
+        elif name == "logprobs":
+            ours.launch([sys.executable, str(HERE / "bench_lightrl.py"), str(policy), str(out)], log, cores)
+        elif name == "sort6":
+            ours.run(ours.sort6_config(policy, data, out, round_number), out, cores)
+        elif name in EXAMPLES:
+            ours.run(ours.examples_config(EXAMPLES[name], policy, data, out), out, cores)
+        else:
+            ours.run(ours.rollout_config(ROLLOUTS[name], policy, data, out), out, cores)
+        found: dict[str, Any] = json.loads((out / "meter.json").read_text())
+        return found
+
+    def _sorted_start(self, seed: int) -> tuple[Path, Path]:
+        folder = self.out / "sort6" / f"sft-{seed}"
+        if not folder.exists():
+            words = ["fit", "--config", ROOT / "configs" / "sft_sort.yaml", *seeded(seed), *logged_to(folder)]
+            ours.launch([sys.executable, "-m", "lightrl", *map(str, words)], self.out / "sort6" / f"sft-{seed}.txt", set(self.cores))
+        data = folder / "data.jsonl"
+        source = random.Random(seed)
+        rows = ["".join(source.choices("0123456789", k=6)) for _ in range(20_000)]
+        data.write_text("".join(json.dumps({"prompt": f"{row}=", "answer": "".join(sorted(row))}) + "\n" for row in rows))
+        return latest(folder) / "policy", data
