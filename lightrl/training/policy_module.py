@@ -35,6 +35,7 @@ from lightrl.training.canary import canary_deviation, mismatch
 from lightrl.training.close_after_failure import CloseAfterFailure
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.evaluator import predictions, sample, score
+from lightrl.training.logged_numbers import log_numbers
 from lightrl.training.optimizer_step import Cut, LossOf, MicroBatchLoss, R, Step, StepMaker, Veto, never, one_optimizer
 from lightrl.training.phases import PhaseTimer
 from lightrl.training.precision import check_precision, compute_dtype, tolerance
@@ -199,7 +200,7 @@ class PolicyModule(LightningModule):
     def log_ledger(self) -> dict[str, float]:
         """Log everything that was reported since the last time, reduced over ranks, and give it back."""
         numbers = self.reduced_ledger()
-        self.log_dict(numbers, on_step=False, on_epoch=True, batch_size=1)
+        log_numbers(self.trainer, numbers)
         return numbers
 
     def reduced_ledger(self) -> dict[str, float]:
