@@ -1,4 +1,4 @@
-"""SIGTERM ends a run at the next place that it can be resumed from, as schedulers ask before they take the machine away."""
+"""SIGTERM and Ctrl-C end a run at the next place that it can be resumed from; schedulers send the first before they take the machine."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from lightrl.training.online.rollouts_ahead import RolloutsAhead
 
 LIMIT_S = 60.0
 """Seconds that a rollout which is made ahead has to be complete, from the signal on; it is part of the checkpoint."""
-STATUS = 128 + signal.SIGTERM
-"""Exit status of a run that SIGTERM has ended: 143, as if the signal had."""
+SIGNALS = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C"}
+"""The signals, and what a person calls them. A run ends with 128 and the number of the signal, 143 or 130, as if that had ended it."""
 
 
 class Preemption(Callback):
-    """On the first SIGTERM, to any rank, ends all ranks after the present rollout with status 143; a second one ends at once.
+    """On the first SIGTERM or Ctrl-C, to any rank, ends all ranks after the present rollout; a second one ends at once.
 
     Lightning's own handler sends a message to the other ranks from inside the signal handler, whatever they are busy with.
     """
@@ -31,15 +31,17 @@ class Preemption(Callback):
     def __init__(self) -> None:
         self._asked = self._agreed = False
         self._asked_at = 0.0
+        self._by = signal.SIGTERM
+        self._former: dict[signal.Signals, Any] = {}
         self._saved: tuple[int, int] | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Take the signal over from Lightning, which puts the former handler back at the end; end at once if it has come already."""
+        """Take the signals over, SIGTERM from Lightning; end at once if it has come already."""
         self._asked = self._agreed = False
         if isinstance(ahead := getattr(pl_module, "ahead", None), RolloutsAhead):
             ahead.while_waiting = lambda: self._give_up(trainer)
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, self._ask)
+            self._former = {number: signal.signal(number, self._ask) for number in SIGNALS}
         # nothing has been done that could be lost, and Lightning would end the run in the middle of the first rollout
         self._asked |= trainer.received_sigterm
         self._agree(trainer)
@@ -72,15 +74,30 @@ class Preemption(Callback):
         """Note that the run can be resumed from here."""
         self._saved = trainer.current_epoch, trainer.global_step
 
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Give the signals back."""
+        self._give_back()
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Give the signals back: what has failed is not torn down."""
+        self._give_back()
+
+    def _give_back(self) -> None:
+        for number, handler in self._former.items():
+            signal.signal(number, handler)
+        self._former = {}
+
     def keep(self, trainer: Trainer) -> None:
         """Nothing is saved where checkpoints are switched off."""
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        self._asked, self._asked_at = True, time.monotonic()
+        self._asked, self._asked_at, self._by = True, time.monotonic(), signal.Signals(number)
         # the kernel carries out a second one, whatever this process is doing
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for each in SIGNALS:
+            signal.signal(each, signal.SIG_DFL)
         if os.environ.get("LOCAL_RANK", "0") == "0":
-            os.write(2, b"\nSIGTERM: the run ends after the present rollout. A second SIGTERM ends it at once.\n")
+            name = SIGNALS[self._by]
+            os.write(2, f"\n{name}: the run ends after the present rollout. A second {name} ends it at once.\n".encode())
 
     def _agree(self, trainer: Trainer) -> None:
         self._agreed = self._agreed or trainer.strategy.reduce_boolean_decision(self._asked, all=False)
@@ -90,15 +107,16 @@ class Preemption(Callback):
         if self._asked and time.monotonic() - self._asked_at > LIMIT_S:
             kept = "The last checkpoint holds. Resume with the same command and --ckpt_path last"
             last = kept if self._saved else "There is no checkpoint"
-            said = f"SIGTERM: ended in rollout {trainer.current_epoch + 1}; the next one was not complete after {LIMIT_S:g} s. {last}.\n"
+            where = f"{SIGNALS[self._by]}: ended in rollout {trainer.current_epoch + 1}"
+            said = f"{where}; the next one was not complete after {LIMIT_S:g} s. {last}.\n"
             os.write(2, said.encode())
-            raise SystemExit(0 if started_by_rank_0(trainer) else STATUS)
+            raise SystemExit(0 if started_by_rank_0(trainer) else 128 + self._by)
 
     def _end(self, trainer: Trainer) -> None:
         kept = "A checkpoint is written. Resume with the same command and --ckpt_path last" if self._saved else "No checkpoint was written"
         if trainer.is_global_zero:
-            os.write(2, f"SIGTERM: ended before rollout {trainer.current_epoch + 1}. {kept}.\n".encode())
-        raise SystemExit(0 if started_by_rank_0(trainer) else STATUS)
+            os.write(2, f"{SIGNALS[self._by]}: ended before rollout {trainer.current_epoch + 1}. {kept}.\n".encode())
+        raise SystemExit(0 if started_by_rank_0(trainer) else 128 + self._by)
 
 
 class PreemptionCheckpoint(Preemption, Checkpoint):

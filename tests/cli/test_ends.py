@@ -139,6 +139,31 @@ def test_sigterm_ends_all_ranks_after_the_rollout_with_a_checkpoint_and_143(star
     assert run.all_gone()
 
 
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.thorough)])
+def test_ctrl_c_ends_the_run_after_the_rollout_with_a_checkpoint_and_130(start: Callable[..., Run], ranks: int) -> None:
+    run = start("slow", devices=ranks, strategy="ddp" if ranks > 1 else "auto")
+    run.wait_for(lambda: "First completions" in run.said)
+    # a terminal sends it to all processes of the group
+    os.killpg(run.process.pid, signal.SIGINT)
+    assert run.process.wait(60) == 130, run.said
+    assert [path.name for path in run.checkpoints()] == ["preempted.ckpt"]
+    assert "Ctrl-C: the run ends after the present rollout. A second Ctrl-C ends it at once." in run.said
+    assert "Resume with the same command and --ckpt_path last" in run.said
+    assert "Traceback" not in run.said
+    assert run.all_gone()
+
+
+@pytest.mark.thorough
+def test_a_second_ctrl_c_ends_at_once(start: Callable[..., Run]) -> None:
+    run = start("slow", "--model.prompts_per_rollout", "4000")
+    run.wait_for((run.folder / "scoring").exists)
+    run.process.send_signal(signal.SIGINT)
+    run.wait_for(lambda: "A second Ctrl-C" in run.said)
+    run.process.send_signal(signal.SIGINT)
+    assert run.process.wait(5) == -signal.SIGINT
+    assert not run.checkpoints()
+
+
 @pytest.mark.thorough
 def test_a_second_sigterm_ends_at_once(start: Callable[..., Run]) -> None:
     run = start("slow", "--model.prompts_per_rollout", "4000")
