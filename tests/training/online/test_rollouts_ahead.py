@@ -125,8 +125,13 @@ def test_one_ahead_is_what_an_engine_gives_that_gets_each_update_one_rollout_lat
 
 @pytest.mark.thorough
 def test_processes_give_the_same_ahead() -> None:
-    inner = TransformersEngine(max_new_tokens=8, max_rows=8)
-    expect_same_weights(fitted(made(OwnCopy(), 1), 3), fitted(made(ProcessEngine(inner), 1), 3))
+    here, there = Seen(), Seen()
+    one = fitted(made(OwnCopy(), 1), 3, here)
+    other = fitted(made(ProcessEngine(TransformersEngine(max_new_tokens=8, max_rows=8)), 1), 3, there)
+    assert there.completions == here.completions
+    # on some processors a product of 8 rows differs in the last bit from that of 16
+    for mine, theirs in zip(one.policy.parameters(), other.policy.parameters(), strict=True):
+        assert torch.allclose(mine, theirs, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("sampler", [None, DynamicSampler(group_size=4, max_rounds=0, surplus="carry", oversampling=2.0)])
