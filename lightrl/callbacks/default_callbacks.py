@@ -21,7 +21,7 @@ DEFAULT_CALLBACKS = [
     "lightrl.callbacks.run_summary.RunSummary",
 ]
 """Import paths of callback classes that take no argument."""
-SAVING = ["lightning.pytorch.callbacks.ModelCheckpoint", "lightrl.callbacks.preemption.PreemptionCheckpoint"]
+SAVING = ["lightrl.callbacks.run_checkpoints.RunCheckpoints", "lightrl.callbacks.preemption.PreemptionCheckpoint"]
 """Those of runs that write checkpoints; the first only if the config names none like it."""
 NOT_SAVING = ["lightrl.callbacks.preemption.Preemption"]
 """Those of runs that write none."""

@@ -7,8 +7,11 @@ from fnmatch import fnmatch
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
 from rich.console import Console
 from rich.table import Table
+
+from lightrl.callbacks.run_checkpoints import RunCheckpoints
 
 SHOWN = [
     "val/reward",
@@ -69,6 +72,24 @@ class RunSummary(Callback):
         for name in self._evaluations[shown[-1]] if shown else ():
             numbers = [self._evaluations[when].get(name) for when in shown]
             table.add_row(name.removeprefix("val/"), *("-" if number is None else f"{number:.3f}" for number in numbers))
-        if folder is not None:
-            table.caption, table.caption_justify = f"Log: {folder}   Watch: tensorboard --logdir {folder}", "left"
+        lines = [] if folder is None else [f"Log: {folder}   Watch: tensorboard --logdir {folder}"]
+        table.caption, table.caption_justify = "\n".join([*lines, f"Checkpoint: {checkpoint_of(trainer)}"]), "left"
         return table
+
+
+def checkpoint_of(trainer: Trainer) -> str:
+    """The path of the last checkpoint of a run, and the best one's where it is another; or none, and why."""
+    paths = dict[str, str]()
+    for callback in trainer.checkpoint_callbacks:
+        if isinstance(callback, RunCheckpoints):
+            paths |= {"last": callback.last[-1] if callback.last else "", "best": callback.best_model_path}
+        elif isinstance(callback, ModelCheckpoint):
+            paths |= {"last": callback.last_model_path or callback.best_model_path, "best": callback.best_model_path}
+    found = {name: path for name, path in paths.items() if path}
+    if found.get("best") and found.get("last") not in (None, found["best"]):
+        return f"{found['last']}   Best: {found['best']}"
+    if found:
+        return next(iter(found.values()))
+    return "none, because " + (
+        "the one that the config names has not saved any" if paths else "trainer.enable_checkpointing is false, or the run was a trial"
+    )

@@ -15,17 +15,17 @@ def quiet_trainer(*, callbacks: Sequence[Callback] = (), **settings: Any) -> Tra
     Example: `quiet_trainer(max_epochs=2).fit(module, datamodule=PromptData(train=DigitSorting()))` makes two rollouts.
 
     Args:
-        callbacks: of the run; a `ModelCheckpoint` or a `ProgressBar` among them does its work.
+        callbacks: of the run; a `Checkpoint` or a `ProgressBar` among them does its work.
         settings: further arguments of `lightning.pytorch.Trainer`, also in place of those that this function sets.
     """
     from lightning.pytorch import Trainer
-    from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar
+    from lightning.pytorch.callbacks import Checkpoint, ProgressBar
 
     quiet = {
         "accelerator": "cpu",
         "devices": 1,
         "logger": False,
-        "enable_checkpointing": any(isinstance(callback, ModelCheckpoint) for callback in callbacks),
+        "enable_checkpointing": any(isinstance(callback, Checkpoint) for callback in callbacks),
         "enable_progress_bar": any(isinstance(callback, ProgressBar) for callback in callbacks),
         "enable_model_summary": False,
     }

@@ -22,7 +22,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 EPILOG = """\
 Any key of the config can be given after it, as for fit: where the base has moved, --model.policy.path FOLDER
 
-  lightrl export --ckpt_path runs/grpo/version_0/checkpoints/epoch=99-step=100.ckpt --out my_model --dtype bfloat16
+  lightrl export --ckpt_path runs/grpo/version_0/checkpoints/rollout=100.ckpt --out my_model --dtype bfloat16
   lightrl export --config configs/grpo.yaml --ckpt_path last --out my_model
 """
 

@@ -1,0 +1,112 @@
+"""Every run leaves its policy: at its end, now and then, and the best one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from lightning.pytorch import Callback, Trainer
+
+from lightrl import DigitSorting, GroupRelative, PolicyOptimization, PromptData, TinyPolicy, TransformersEngine
+from lightrl.callbacks.run_checkpoints import RunCheckpoints
+from lightrl.callbacks.run_summary import checkpoint_of
+from lightrl.testing import CodePoints, quiet_trainer
+
+DATA = {"train": DigitSorting(examples=40)}
+
+
+def module() -> PolicyOptimization:
+    return PolicyOptimization(
+        policy=TinyPolicy(hidden=16, layers=1),
+        algorithm=GroupRelative(),
+        rewards={"code points": CodePoints()},
+        engine=TransformersEngine(max_new_tokens=4),
+        prompts_per_rollout=2,
+        optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=1e-2),
+    )
+
+
+def fitted(folder: Path, rollouts: int, saver: RunCheckpoints, *more: Callback, resume: str | None = None, **trainer: Any) -> Trainer:
+    """A run whose checkpoints are in `folder/checkpoints`."""
+    made = quiet_trainer(max_epochs=rollouts, default_root_dir=folder, callbacks=[saver, *more], **trainer)
+    subject = module()
+    made.fit(subject, datamodule=PromptData(**DATA, validation_size=8), ckpt_path=resume)
+    made.subject = subject
+    return made
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "checkpoints").iterdir())
+
+
+def test_a_run_without_validation_that_is_shorter_than_all_limits_ends_with_its_checkpoint(tmp_path: Path) -> None:
+    run = fitted(tmp_path, 3, RunCheckpoints(), limit_val_batches=0)
+    assert names(tmp_path) == ["rollout=3.ckpt"]
+    assert checkpoint_of(run) == str(tmp_path / "checkpoints" / "rollout=3.ckpt")
+
+
+def test_the_last_two_and_none_else(tmp_path: Path) -> None:
+    fitted(tmp_path, 7, RunCheckpoints(every_rollouts=2), limit_val_batches=0)
+    assert names(tmp_path) == ["rollout=6.ckpt", "rollout=7.ckpt"]
+
+
+def test_minutes_count_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    minutes = iter(range(0, 100_000, 1200))
+    monkeypatch.setattr("lightrl.callbacks.run_checkpoints.time.monotonic", lambda: next(minutes))
+    saver = RunCheckpoints(keep=9)
+    fitted(tmp_path, 3, saver, limit_val_batches=0)
+    assert names(tmp_path) == ["rollout=2.ckpt", "rollout=3.ckpt"]
+
+
+class Scores(Callback):
+    """Gives validations their score; it stands before the others, which save by it."""
+
+    def __init__(self, *scores: float) -> None:
+        self.scores = list(scores)
+
+    def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
+        if trainer.global_step:
+            trainer.callback_metrics["val/reward"].fill_(self.scores.pop(0))
+
+
+def test_the_best_one_is_kept_and_named(tmp_path: Path) -> None:
+    saver = RunCheckpoints(keep=1)
+    run = fitted(tmp_path, 4, saver, Scores(0.2, 0.9, 0.9, 0.3), check_val_every_n_epoch=1)
+    assert names(tmp_path) == ["best-rollout=2.ckpt", "rollout=4.ckpt"]
+    folder = tmp_path / "checkpoints"
+    assert checkpoint_of(run) == f"{folder / 'rollout=4.ckpt'}   Best: {folder / 'best-rollout=2.ckpt'}"
+
+
+@pytest.mark.parametrize("name", ["rollout=2.ckpt", "best-rollout=3.ckpt"])
+def test_a_run_resumed_from_any_of_them_ends_like_one_that_was_never_stopped(tmp_path: Path, name: str) -> None:
+    whole = fitted(tmp_path / "whole", 5, RunCheckpoints(), Scores(*[0.1] * 5), check_val_every_n_epoch=1)
+    part = tmp_path / "part"
+    fitted(part, 3 if name.startswith("best") else 2, RunCheckpoints(), Scores(0.1, 0.2, 0.3), check_val_every_n_epoch=1)
+    start, saver = str(part / "checkpoints" / name), RunCheckpoints()
+    resumed = fitted(part, 5, saver, Scores(*[0.0] * 5), resume=start, check_val_every_n_epoch=1)
+    for mine, other in zip(resumed.subject.policy.parameters(), whole.subject.policy.parameters(), strict=True):
+        assert torch.equal(mine, other)
+    assert saver.best_score == pytest.approx(0.3 if name.startswith("best") else 0.2)
+    assert names(part)[-1] == "rollout=5.ckpt"
+
+
+def test_a_run_that_branches_off_leaves_the_files_of_its_parent(tmp_path: Path) -> None:
+    fitted(tmp_path / "parent", 4, RunCheckpoints(every_rollouts=1), limit_val_batches=0)
+    start = str(tmp_path / "parent" / "checkpoints" / "rollout=3.ckpt")
+    fitted(tmp_path / "branch", 7, RunCheckpoints(every_rollouts=1), resume=start, limit_val_batches=0)
+    assert names(tmp_path / "parent") == ["rollout=3.ckpt", "rollout=4.ckpt"]
+    assert names(tmp_path / "branch") == ["rollout=6.ckpt", "rollout=7.ckpt"]
+
+
+def test_a_trial_run_saves_nothing_and_says_so(tmp_path: Path) -> None:
+    run = fitted(tmp_path, 3, RunCheckpoints(), fast_dev_run=True)
+    assert not (tmp_path / "checkpoints").exists()
+    assert checkpoint_of(run).startswith("none, because")
+
+
+@pytest.mark.parametrize("setting", ["every_rollouts", "every_minutes", "keep"])
+def test_limits_below_one_are_refused(setting: str) -> None:
+    with pytest.raises(ValueError, match=f"RunCheckpoints needs {setting} of 1 or more, got 0"):
+        RunCheckpoints(**{setting: 0})
