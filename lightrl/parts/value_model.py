@@ -72,18 +72,23 @@ def _from_folder(path: str, vocabulary: int) -> tuple[nn.Module, nn.Linear]:
 
     if not (Path(path).expanduser() / "config.json").is_file():
         raise ValueError(f"ValueModel.path: there is no config.json in the folder {path!r}; give a folder written by save_pretrained")
-    config = AutoConfig.from_pretrained(path)
+    options: dict[str, Any] = {"trust_remote_code": False}
+    try:
+        config = AutoConfig.from_pretrained(path, **options)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"ValueModel.path: the model in {path!r} cannot be loaded: {str(error).splitlines()[0]}") from error
     text: Any = config.get_text_config()
     if text.vocab_size != vocabulary:
         raise ValueError(
             f"ValueModel.path: {path!r} knows {text.vocab_size} tokens and the policy {vocabulary}: a critic reads the policy's tokens, so "
             "give a model with the policy's tokenizer"
         )
+    options["dtype"] = torch.float32
     if not str((config.architectures or [""])[0]).endswith("ForSequenceClassification"):
-        return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).base_model, value_head(text.hidden_size)
+        return AutoModelForCausalLM.from_pretrained(path, **options).base_model, value_head(text.hidden_size)
     if config.num_labels != 1:
         raise ValueError(f"ValueModel.path: the classifier in {path!r} has {config.num_labels} outputs, and a reward model has 1")
-    classifier: Any = AutoModelForSequenceClassification.from_pretrained(path, dtype=torch.float32)
+    classifier: Any = AutoModelForSequenceClassification.from_pretrained(path, **options)
     return classifier.base_model, _with_bias(classifier.score)
 
 

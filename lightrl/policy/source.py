@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Precision = Literal["float32", "bfloat16", "float16", "float64"]
+
+_OWN_CODE = (
+    "it brings Python files of its own, and these are not executed. Read them; if you trust them, set trust_remote_code of this "
+    "PretrainedPolicy to true"
+)
 
 
 class PolicySource(Part):
@@ -74,6 +81,7 @@ class PretrainedPolicy(PolicySource):
         gradient_checkpointing: bool = False,
         chat_template: str | None = None,
         attention: str | None = None,
+        trust_remote_code: bool = False,
     ) -> None:
         """
         Args:
@@ -82,9 +90,11 @@ class PretrainedPolicy(PolicySource):
             gradient_checkpointing: recompute activations in the backward pass: less memory, about a third more time.
             chat_template: a Jinja template, or the path of a file with one, in place of the tokenizer's own.
             attention: `sdpa`, `eager`, `flash_attention_2`, ...; None takes the model's default.
+            trust_remote_code: execute the Python files of the folder, for architectures that transformers does not have. Whoever can
+                write into the folder can then do all that you can.
         """
         self.path, self.dtype, self.attention = path, dtype, attention
-        self.gradient_checkpointing, self.chat_template = gradient_checkpointing, chat_template
+        self.gradient_checkpointing, self.chat_template, self.trust_remote_code = gradient_checkpointing, chat_template, trust_remote_code
 
     def build(self) -> Policy:
         from transformers import AutoModelForCausalLM
@@ -102,11 +112,9 @@ class PretrainedPolicy(PolicySource):
 
     def _built(self, make: Callable[..., PreTrainedModel]) -> Policy:
         tokenizer = self.tokenizer()
-        try:
-            options = {"attn_implementation": self.attention} if self.attention else {}
-            model = make(self.path, dtype=getattr(torch, self.dtype), **options)
-        except (OSError, ValueError) as error:
-            raise ValueError(f"the policy {self.path!r} cannot be loaded: {_first_sentence(error)}") from error
+        options = {"attn_implementation": self.attention} if self.attention else {}
+        with self._loading("policy"):
+            model = make(self.path, dtype=getattr(torch, self.dtype), trust_remote_code=self.trust_remote_code, **options)
         if self.gradient_checkpointing:
             model.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
         return Policy(model.train(), tokenizer)
@@ -114,11 +122,8 @@ class PretrainedPolicy(PolicySource):
     def tokenizer(self) -> Tokenizer:
         from transformers import AutoTokenizer
 
-        self._must_exist()
-        try:
-            tokenizer: Tokenizer = AutoTokenizer.from_pretrained(self.path)
-        except (OSError, ValueError) as error:
-            raise ValueError(f"the tokenizer of the policy {self.path!r} cannot be loaded: {_first_sentence(error)}") from error
+        with self._loading("tokenizer of the policy"):
+            tokenizer: Tokenizer = AutoTokenizer.from_pretrained(self.path, trust_remote_code=self.trust_remote_code)
         if self.chat_template is not None:
             tokenizer.chat_template = _text_or_file(self.chat_template)
         return tokenizer
@@ -126,13 +131,20 @@ class PretrainedPolicy(PolicySource):
     def outline(self) -> Any:
         from transformers import AutoConfig, AutoModelForCausalLM
 
+        with self._loading("policy"), torch.device("meta"):
+            config = AutoConfig.from_pretrained(self.path, trust_remote_code=self.trust_remote_code)
+            return AutoModelForCausalLM.from_config(config, trust_remote_code=self.trust_remote_code)
+
+    @contextmanager
+    def _loading(self, what: str) -> Iterator[None]:
         self._must_exist()
+        if self.trust_remote_code:
+            announce_code(self.path)
         try:
-            config = AutoConfig.from_pretrained(self.path)
+            yield
         except (OSError, ValueError) as error:
-            raise ValueError(f"the policy {self.path!r} cannot be loaded: {_first_sentence(error)}") from error
-        with torch.device("meta"):
-            return AutoModelForCausalLM.from_config(config)
+            reason = _OWN_CODE if "trust_remote_code" in str(error) else _first_sentence(error)
+            raise ValueError(f"the {what} {self.path!r} cannot be loaded: {reason}") from error
 
     def _must_exist(self) -> None:
         folder = Path(self.path).expanduser()
@@ -208,6 +220,16 @@ class TinyPolicy(PolicySource):
             bos_token_id=None,
             eos_token_id=1,
         )
+
+
+@functools.cache
+def announce_code(path: str) -> None:
+    """Say once that the code in a model's folder is executed.
+
+    Args:
+        path: the folder, or a hub id.
+    """
+    log.warning("trust_remote_code is true: the Python files that come with the policy %r are executed", path)
 
 
 def _count(parameters: Iterable[torch.nn.Parameter]) -> int:

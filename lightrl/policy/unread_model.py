@@ -36,12 +36,13 @@ class SavedTensor:
             return found
 
 
-def unread_model(path: str, dtype: torch.dtype, **options: str) -> PreTrainedModel:
+def unread_model(path: str, dtype: torch.dtype, trust_remote_code: bool = False, **options: str) -> PreTrainedModel:
     """The model with parameters that have not been read, and with everything else as `from_pretrained` makes it.
 
     Args:
         path: a folder written by `save_pretrained`, or a hub id.
         dtype: of the weights in memory.
+        trust_remote_code: as for `PretrainedPolicy`.
         **options: for `from_config`, such as `attn_implementation`.
 
     Raises:
@@ -51,12 +52,12 @@ def unread_model(path: str, dtype: torch.dtype, **options: str) -> PreTrainedMod
     from accelerate import init_empty_weights
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
-    config: Any = AutoConfig.from_pretrained(path)
+    config: Any = AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code)
     saved = _saved(path)
     if getattr(config, "quantization_config", None) is not None:
         raise CannotStayUnreadError("its weights are quantized")
     with init_empty_weights(include_buffers=False):
-        model = AutoModelForCausalLM.from_config(config, dtype=dtype, **options)
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=trust_remote_code, **options)
     # what is tied came apart when each was put on the meta device
     model.tie_weights()
     if dtype != torch.float32 and getattr(model, "_keep_in_fp32_modules", None):

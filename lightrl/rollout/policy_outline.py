@@ -35,10 +35,14 @@ class PolicyOutline:
     """The trainer's layers compute in it, whatever the weights are in; None: in the dtype of the weights."""
     threads: int
     """The trainer's threads on the CPU, since sums are rounded differently with another number."""
+    own_code: bool = False
+    """The trainer's model is of Python files that came with its weights, which its config allowed."""
 
     @classmethod
     def of(cls, policy: SampledPolicy) -> PolicyOutline:
         """The outline of the trainer's policy, as the trainer computes at this moment."""
+        from transformers.utils import TRANSFORMERS_DYNAMIC_MODULE_NAME
+
         model = policy.model
         device = next(model.parameters()).device.type
         return cls(
@@ -49,6 +53,7 @@ class PolicyOutline:
             dtype=model.dtype,
             autocast=torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None,
             threads=torch.get_num_threads(),
+            own_code=type(policy.model).__module__.startswith(f"{TRANSFORMERS_DYNAMIC_MODULE_NAME}."),
         )
 
     def build(self, tensors: Iterable[tuple[str, Tensor]], device: torch.device) -> Policy:
@@ -63,7 +68,7 @@ class PolicyOutline:
         """
         from transformers import AutoModelForCausalLM
 
-        model = AutoModelForCausalLM.from_config(self.config, dtype=self.dtype).to(device)
+        model = AutoModelForCausalLM.from_config(self.config, dtype=self.dtype, trust_remote_code=self.own_code).to(device)
         if self.generation is not None:
             model.generation_config = self.generation
         if self.adapters is None:
