@@ -29,10 +29,14 @@ class Prompt:
     """The other columns of the data set; rewards receive them by name."""
     meta: Mapping[str, JSON] = field(default_factory=dict)
     """Notes of samplers and environments that travel with the prompt; never shown to the policy."""
+    rendered: bool = False
+    """`text` is what a chat template wrote: control tokens that it spells are control tokens, and the tokenizer adds none."""
 
     def __post_init__(self) -> None:
         if (self.messages is None) == (self.text is None):
             raise ValueError(f"prompt {self.id!r} needs either messages or text, and not both")
+        if self.rendered and self.text is None:
+            raise ValueError(f"prompt {self.id!r} has messages, which the chat template is to render, and is called rendered")
 
     def to_json(self) -> dict[str, JSON]:
         """The prompt as a JSON value, for backlogs that travel in a checkpoint."""
@@ -43,6 +47,7 @@ class Prompt:
             "answer": self.answer,
             "columns": dict(self.columns),
             "meta": dict(self.meta),
+            "rendered": self.rendered,
         }
 
     @classmethod

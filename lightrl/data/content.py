@@ -16,4 +16,6 @@ def content_hash(prompt: Prompt) -> str:
     seen: list[JSON] = [prompt.text, None if prompt.messages is None else list(prompt.messages)]
     if not prompt.text and not prompt.messages:
         seen += [prompt.id, dict(prompt.columns)]
+    if prompt.rendered:
+        seen.append("rendered")
     return blake2b(json.dumps(seen, sort_keys=True).encode(), digest_size=8).hexdigest()

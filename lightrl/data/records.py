@@ -28,6 +28,7 @@ class Records(PromptSource):
         id: str | None = None,  # noqa: A002 - the field of Prompt
         system: str | None = None,
         chat: bool = True,
+        rendered: bool = False,
         template: str | None = None,
         columns: list[str] | None = None,
         limit: int | None = None,
@@ -40,6 +41,7 @@ class Records(PromptSource):
             id: the column with a unique id; null makes ids from the content, so that they survive reordering.
             system: a system prompt put before every conversation.
             chat: a string becomes the user's message, for policies with a chat template; false takes it as raw text.
+            rendered: a string is what a chat template has written, so that control tokens in it count. Otherwise they are plain text.
             template: makes the prompt from several columns, `"Question: {question}\\nAnswer:"`; `{{` and `}}` are literal braces.
             columns: which other columns are kept for rewards; null keeps all.
             limit: only this many rows, the first ones; null: all.
@@ -48,7 +50,7 @@ class Records(PromptSource):
             ValueError: arguments that exclude each other, a field that no column has, a row that is no prompt, or an id that occurs twice.
         """
         self.prompt_field, self.answer, self.id, self.system, self.chat = prompt, answer, id, system, chat
-        self.template, self.columns, self.limit = template, columns, limit
+        self.rendered, self.template, self.columns, self.limit = rendered, template, columns, limit
         self._prompts: list[Prompt] = []
         self._check()
 
@@ -88,13 +90,16 @@ class Records(PromptSource):
             answer=_json(place, self.answer or "", answer),
             columns={name: _json(place, name, _column(place, row, name, "columns")) for name in kept},
             meta=self._weights(place, row),
+            rendered=self.rendered,
         )
         return prompt if self.id is not None else dataclasses.replace(prompt, id=content_hash(prompt))
 
     def _asked(self, place: str, row: Mapping[str, JSON]) -> tuple[str | None, tuple[Message, ...] | None]:
         value = _column(place, row, self.prompt_field, "prompt") if self.template is None else self._filled(self.template, place, row)
-        if isinstance(value, str) and not self.chat:
+        if isinstance(value, str) and (self.rendered or not self.chat):
             return value, None
+        if self.rendered:
+            raise ValueError(f"{place}: column {self.prompt_field!r} must hold a rendered text, got a {type(value).__name__}")
         messages = ({"role": "user", "content": value},) if isinstance(value, str) else _messages(place, self.prompt_field, value)
         if self.system is None:
             return None, messages
@@ -119,6 +124,8 @@ class Records(PromptSource):
             raise ValueError(f"{name} needs limit >= 1, or null for all rows; got {self.limit}")
         if self.system is not None and not self.chat:
             raise ValueError(f"{name} has a system prompt and chat: false, but raw text has no system message: put it into a template")
+        if self.rendered and (self.system is not None or self.template is not None):
+            raise ValueError(f"{name} has rendered: true, so nothing is added to a text: leave out system and template")
         if self.template is not None and self.prompt_field != "prompt":
             raise ValueError(f"{name} has both prompt: {self.prompt_field} and a template: give one of them")
         if self.template is not None and not _template_fields(self.template):

@@ -6,7 +6,7 @@ tokenizer adds the special tokens. Then a completion joins in one of two ways:
 - `encode_sampled`, as a policy would have sampled it: the prompt's tokens, the completion's, EOS.
 - `encode_conversation`, as those read it who are shown a finished conversation: one text, cut into tokens at once.
 
-Control tokens that a prompt or a completion spells are plain text, by `lightrl.policy.plain_text`.
+Control tokens that a prompt or a completion spells are plain text, by `lightrl.policy.plain_text`, unless the prompt is rendered.
 Which messages of a longer conversation are learnt from is another question: `lightrl.policy.turns`.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from lightrl.parts.environment import Said, own_opening
-from lightrl.policy.plain_text import PlainText, plain_text
+from lightrl.policy.plain_text import PlainText, Written, plain_text
 from lightrl.policy.tokenizer import Tokenizer
 from lightrl.types import JSON, Message, Prompt
 
@@ -56,10 +56,12 @@ def encode_prompt(tokenizer: Tokenizer, prompt: Prompt, ends: Collection[int] = 
     Raises:
         ValueError: the prompt has messages and the tokenizer no chat template, or it encodes to nothing.
     """
-    return encode_opening(tokenizer, plain_text(tokenizer, ends), own_opening(prompt), f"prompt {prompt.id!r}")
+    return encode_opening(tokenizer, plain_text(tokenizer, ends), own_opening(prompt), f"prompt {prompt.id!r}", rendered=prompt.rendered)
 
 
-def encode_opening(tokenizer: Tokenizer, plain: PlainText, said: Said, whose: str, tools: Sequence[JSON] = ()) -> EncodedTurn:
+def encode_opening(
+    tokenizer: Tokenizer, plain: PlainText, said: Said, whose: str, tools: Sequence[JSON] = (), rendered: bool = False
+) -> EncodedTurn:
     """A text or messages that the policy is to answer, in tokens.
 
     Args:
@@ -68,11 +70,14 @@ def encode_opening(tokenizer: Tokenizer, plain: PlainText, said: Said, whose: st
         said: the opening.
         whose: names it in errors.
         tools: schemas that the chat template shows.
+        rendered: a text is what a chat template wrote.
 
     Raises:
         ValueError: messages without a chat template, or no token.
     """
-    if isinstance(said, str):
+    if rendered and isinstance(said, str):
+        ids, special = plain.read(Written(said))[0], 0
+    elif isinstance(said, str):
         ids, special = plain.read(plain.said(said), add=True)[0], plain.control.count(said)
     elif not tokenizer.chat_template:
         raise no_template(
@@ -119,9 +124,14 @@ def encode_conversation(tokenizer: Tokenizer, prompt: Prompt, completion: str) -
         completion: the answer, without EOS.
 
     Raises:
-        ValueError: a conversation, and no chat template; or there is no token at all.
+        ValueError: a conversation, and no chat template; a rendered prompt; or there is no token at all.
     """
     plain = plain_text(tokenizer)
+    if prompt.rendered:
+        raise ValueError(
+            f"prompt {prompt.id!r} is rendered for the policy, and a reward model reads conversations that it renders itself: give the "
+            "prompt source a column of messages"
+        )
     if tokenizer.chat_template:
         asked = list(prompt.messages or ({"role": "user", "content": prompt.text or ""},))
         masked = plain.control.mask([*asked, {"role": "assistant", "content": completion}])

@@ -36,16 +36,17 @@ class TurnEncoder:
         self._said: dict[str, EncodedTurn] = {}
         self._chat = ChatText(tokenizer, self._plain.control.mask(self._tools).value)
 
-    def opening(self, said: Said) -> EncodedTurn:
+    def opening(self, said: Said, rendered: bool = False) -> EncodedTurn:
         """A text as it is, with the special tokens that the tokenizer adds, or messages through the chat template.
 
         Args:
             said: what the policy reads first.
+            rendered: a text is what a chat template wrote.
 
         Raises:
             ValueError: messages without a chat template, or no token.
         """
-        return encode_opening(self._tokenizer, self._plain, said, "the opening", self._tools)
+        return encode_opening(self._tokenizer, self._plain, said, "the opening", self._tools, rendered)
 
     def continuation(self, messages: Sequence[Message], last: int, said: Said) -> EncodedTurn:
         """The tokens between a turn of the policy and its next one.

@@ -62,7 +62,7 @@ class Play:
         self._engine, self._host, self._encoder, self._policy = engine, host, encoder, policy
         self._sampling, self._show, self._check_template = sampling, show, check_template
         self._environment = host.environment
-        self._openings: dict[str, EncodedTurn] = {}
+        self._openings: dict[tuple[str, bool], EncodedTurn] = {}
         self._closing, self._positions = frozenset(policy.eos_token_ids), policy.max_positions
 
     def run(self, episodes: Sequence[OpenEpisode]) -> None:
@@ -164,10 +164,11 @@ class Play:
 
     def _opening(self, prompt: Prompt, said: Said) -> EncodedTurn:
         # equal openings share one list of tokens, which is read once
-        key = said if isinstance(said, str) else json.dumps(list(said))
+        rendered = prompt.rendered and said == prompt.text
+        key = said if isinstance(said, str) else json.dumps(list(said)), rendered
         if key not in self._openings:
             try:
-                self._openings[key] = self._encoder.opening(said)
+                self._openings[key] = self._encoder.opening(said, rendered)
             except ValueError as error:
                 raise ValueError(f"prompt {prompt.id!r}: {error}") from error
         return self._openings[key]

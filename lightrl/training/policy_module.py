@@ -41,6 +41,7 @@ from lightrl.training.phases import PhaseTimer
 from lightrl.training.precision import check_precision, compute_dtype, tolerance
 from lightrl.training.run_state import run_state
 from lightrl.training.schedule import check_schedule, planned_steps
+from lightrl.training.spelled_tokens import warn_of_control_tokens
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.training.token_budget import MicroBatchTokens, TokenBudget
 from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
@@ -146,6 +147,7 @@ class PolicyModule(LightningModule):
         data = getattr(self.trainer, "datamodule", None)
         if data is not None and hasattr(data, "measure"):
             self.measure_prompts(data)
+            warn_of_control_tokens(self.policy, data.training_prompts())
         if self.trainer.num_devices == 1 and self.device.type == "cpu" and (said := choose_threads(self.policy)):
             self.print(said)
 
