@@ -9,7 +9,8 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 from torch import Tensor
 
-from lightrl.callbacks.conversation_text import code, has_turns, lines, markdown, quoted
+from lightrl.callbacks.conversation_text import has_turns, lines, markdown
+from lightrl.callbacks.shown_text import code, quoted
 from lightrl.parts.environment import Environment
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.types import Outcome, Prompt, Rollout, ScoredRollout, TrainingBatch

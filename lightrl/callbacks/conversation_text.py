@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
+from lightrl.callbacks.shown_text import code, name_cell, quoted, visible
 from lightrl.types import Rollout
 
 POLICY = "policy"
@@ -48,7 +47,9 @@ def markdown(rollout: Rollout, row: int, author: str, limit: int = 2000) -> str:
         author: the name of the environment.
         limit: characters of a message that are shown.
     """
-    return "<br>".join(f"{f'**{name}**' if name == POLICY else name} {code(text, limit)}" for name, text in turns_of(rollout, row, author))
+    return "<br>".join(
+        f"{f'**{name}**' if name == POLICY else name_cell(name)} {code(text, limit)}" for name, text in turns_of(rollout, row, author)
+    )
 
 
 def lines(rollout: Rollout, row: int, author: str, limit: int = 200) -> str:
@@ -60,22 +61,10 @@ def lines(rollout: Rollout, row: int, author: str, limit: int = 200) -> str:
         author: the name of the environment.
         limit: characters of a message that are shown.
     """
-    turns = turns_of(rollout, row, author)
+    turns = [(visible(name), text) for name, text in turns_of(rollout, row, author)]
     width = max(len(name) for name, _ in turns)
     return "\n".join(f"  {'>' if name == POLICY else ' '} {name:<{width}}  {quoted(text, limit)}" for name, text in turns)
 
 
 def _last_word(messages: tuple[dict[str, str], ...]) -> tuple[dict[str, str], ...]:
     return tuple(message for message in messages[-1:] if message["role"] == "assistant")
-
-
-def code(text: str, limit: int = 1000) -> str:
-    """A text as code in a cell of a Markdown table, cut to so many characters."""
-    cut = text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
-    return "`" + cut.replace("`", "'").replace("|", "\\|").replace("\n", "⏎") + "`"
-
-
-def quoted(text: str, limit: int = 200) -> str:
-    """A text in quotation marks in one line, cut to so many characters."""
-    whole = json.dumps(text, ensure_ascii=False)
-    return whole if len(whole) <= limit else f"{whole[:limit]}... ({len(text)} characters)"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
+from lightrl.callbacks.shown_text import in_quotes
 from lightrl.data.completion_file import CompletionFile
 from lightrl.rewards.components import shares
 from lightrl.rewards.findings import Findings
@@ -231,10 +231,10 @@ def _said(name: str, score: float | str, brought: float | None) -> str:
 
 
 def _start(text: str, limit: int) -> str:
-    quoted = json.dumps(text, ensure_ascii=False)
+    quoted = in_quotes(text)
     return quoted if len(quoted) <= limit else f"{quoted[:limit]}..."
 
 
 def _end(text: str, limit: int) -> str:
-    quoted = json.dumps(text, ensure_ascii=False)
+    quoted = in_quotes(text)
     return quoted if len(quoted) <= limit else f"...{quoted[-limit:]}"
