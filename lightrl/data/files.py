@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import gzip
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lightrl.data.json_lines import json_lines
+from lightrl.data.parquet_rows import parquet_rows
 from lightrl.data.records import Record, Records
 
 
@@ -103,55 +103,6 @@ def table_rows(path: str) -> Iterator[Record]:
     """
     file = existing_file(path)
     return parquet_rows(file) if file.suffix == ".parquet" else json_lines(file)
-
-
-def parquet_rows(path: Path) -> Iterator[Record]:
-    """The rows of a Parquet file.
-
-    Raises:
-        ValueError: it is not Parquet.
-    """
-    from pyarrow import ArrowException
-    from pyarrow.parquet import ParquetFile
-
-    try:
-        table = ParquetFile(path)
-    except (ArrowException, OSError) as error:
-        raise ValueError(f"{str(path)!r} cannot be read as Parquet: {error}") from error
-    number = 0
-    for batch in table.iter_batches():
-        for row in batch.to_pylist():
-            number += 1
-            yield f"{path.name} row {number}", row
-
-
-def json_lines(path: Path) -> Iterator[Record]:
-    """The objects of a file with one per line; empty lines are passed over.
-
-    Raises:
-        ValueError: it is no text, or a line is not a JSON object.
-    """
-    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(_decoded(path, lines), start=1):
-            if line.strip():
-                yield f"{path.name}:{number}", _json_object(f"{path}:{number}", line)
-
-
-def _decoded(path: Path, lines: Iterable[str]) -> Iterator[str]:
-    try:
-        yield from lines
-    except (UnicodeDecodeError, gzip.BadGzipFile, EOFError) as error:
-        raise ValueError(f"{str(path)!r} cannot be read as text: {error}") from error
-
-
-def _json_object(place: str, line: str) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{place}: not valid JSON: {error.msg} at column {error.colno} of {line.strip()[:80]!r}") from error
-    if not isinstance(row, dict):
-        raise ValueError(f"{place}: every line must be a JSON object {{column: value}}, got a {type(row).__name__}")
-    return row
 
 
 def _saved_to_disk(folder: Path) -> bool:

@@ -10,6 +10,7 @@ from itertools import islice
 from string import Formatter
 
 from lightrl.data.content import content_hash
+from lightrl.data.json_value import json_value
 from lightrl.data.turn_weights import TURN_WEIGHTS, turn_weights
 from lightrl.parts.prompts import PromptSource
 from lightrl.types import JSON, Message, Prompt
@@ -87,8 +88,8 @@ class Records(PromptSource):
             id="" if self.id is None else str(_column(place, row, self.id, "id")),
             text=text,
             messages=messages,
-            answer=_json(place, self.answer or "", answer),
-            columns={name: _json(place, name, _column(place, row, name, "columns")) for name in kept},
+            answer=json_value(place, self.answer or "", answer),
+            columns={name: json_value(place, name, _column(place, row, name, "columns")) for name in kept},
             meta=self._weights(place, row),
             rendered=self.rendered,
         )
@@ -96,6 +97,7 @@ class Records(PromptSource):
 
     def _asked(self, place: str, row: Mapping[str, JSON]) -> tuple[str | None, tuple[Message, ...] | None]:
         value = _column(place, row, self.prompt_field, "prompt") if self.template is None else self._filled(self.template, place, row)
+        json_value(place, self.prompt_field, value)
         if isinstance(value, str) and (self.rendered or not self.chat):
             return value, None
         if self.rendered:
@@ -115,7 +117,7 @@ class Records(PromptSource):
         return {TURN_WEIGHTS: [None, *found[TURN_WEIGHTS]]} if found and self.system is not None else found
 
     def _filled(self, template: str, place: str, row: Mapping[str, JSON]) -> str:
-        values = {name: _column(place, row, name, "template") for name in _template_fields(template)}
+        values = {name: json_value(place, name, _column(place, row, name, "template")) for name in _template_fields(template)}
         return template.format(**{name: v if isinstance(v, str) else json.dumps(v) for name, v in values.items()})
 
     def _check(self) -> None:
@@ -161,24 +163,3 @@ def _messages(place: str, column: str, value: JSON) -> tuple[Message, ...]:
 
 def _is_message(turn: object) -> bool:
     return isinstance(turn, dict) and isinstance(turn.get("role"), str) and isinstance(turn.get("content"), str)
-
-
-def _json(place: str, column: str, value: object) -> JSON:
-    culprit = _not_json(value)
-    if culprit is not None:
-        raise ValueError(
-            f"{place}: column {column!r} holds a {culprit}, which is not a JSON value (null, bool, number, string, list, "
-            "dict with string keys). Name the columns to keep in `columns`, or convert it."
-        )
-    return value
-
-
-def _not_json(value: object) -> str | None:
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return None
-    if isinstance(value, dict):
-        parts = [None if isinstance(key, str) else f"dict with a key of type {type(key).__name__}" for key in value]
-        return next(filter(None, [*parts, *map(_not_json, value.values())]), None)
-    if isinstance(value, list):
-        return next(filter(None, map(_not_json, value)), None)
-    return type(value).__name__
