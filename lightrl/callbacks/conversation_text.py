@@ -49,8 +49,6 @@ def markdown(rollout: Rollout, row: int, author: str, limit: int = 2000) -> str:
     """
     told = [(f"**{name}**" if name == POLICY else name_cell(name), text) for name, text in turns_of(rollout, row, author)]
     return "<br>".join(f"{name} {code(text, limit)}" for name, text in told)
-        f"{f'**{name}**' if name == POLICY else name_cell(name)} {code(text, limit)}" for name, text in turns_of(rollout, row, author)
-    )
 
 
 def lines(rollout: Rollout, row: int, author: str, limit: int = 200) -> str:

@@ -1,4 +1,4 @@
-"""The rows of a file with one JSON object per line; what JSON does not allow, or what would be lost in silence, is refused with its place."""
+"""The rows of a file with one JSON object per line; what JSON does not allow is refused with its place."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities import rank_zero_warn
 
+from lightrl.data.identity import identity_in
 from lightrl.data.lengths import Encode, measure_source, refuse_too_long
 from lightrl.data.loaders import PromptBatch, PromptBatches, StepNumbers
 from lightrl.data.order import ENDLESS_SAMPLE, must_be_the_same, order_of
@@ -179,12 +180,13 @@ class PromptData(LightningDataModule):
     def _split(
         self, train: PromptSource, validation: PromptSource | None, test: PromptSource | None, held: int
     ) -> tuple[PromptSource, PromptSource | None]:
+        identity = identity_in(source for source in (train, validation, test) if source is not None)
         if held:
-            train, validation = hold_out(train, held)
+            train, validation = hold_out(train, held, identity)
         others = [source for source in (validation, test) if source is not None]
         if not others or train.size is None:
             return train, validation
-        kept = without(train, others)
+        kept = without(train, others, identity)
         self._dropped["overlap"] = dropped = train.size - (kept.size or 0)
         if dropped:
             rank_zero_warn(f"{dropped} of {train.size} training prompts occur in validation or test and are not trained on")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lightrl.data.content import content_hash
+from lightrl.data.identity import Identity
 from lightrl.parts.prompts import PromptSource
 from lightrl.types import Prompt
 
@@ -29,11 +29,16 @@ class Selection(PromptSource):
         return self.source.prompt(self._indices[index])
 
 
-def hold_out(source: PromptSource, count: int) -> tuple[Selection, Selection]:
+def hold_out(source: PromptSource, count: int, identity: Identity) -> tuple[Selection, Selection]:
     """Split a sized source into training prompts and `count` held-out ones.
 
-    Prompts go by the order of their content's hash, so the choice does not depend on the order of the rows or on a seed,
-    and prompts of equal content stay together.
+    Prompts go by the order of their identity's hash, so the choice does not depend on the order of the rows or on a seed,
+    and equal prompts stay together.
+
+    Args:
+        source: sized.
+        count: how many are held out.
+        identity: equal for prompts that stay together.
 
     Raises:
         ValueError: the source is endless, nothing would be left to train on, or duplicates leave no way to hold out exactly that many.
@@ -43,29 +48,34 @@ def hold_out(source: PromptSource, count: int) -> tuple[Selection, Selection]:
     size = source.size
     if count >= size:
         raise ValueError(f"validation_size is {count}, but there are only {size} training prompts to hold out from")
-    by_content: dict[str, list[int]] = {}
+    equal: dict[str, list[int]] = {}
     for index in range(size):
-        by_content.setdefault(content_hash(source.prompt(index)), []).append(index)
+        equal.setdefault(identity(source.prompt(index)), []).append(index)
     held: list[int] = []
-    for content in sorted(by_content):
-        held += by_content[content] if len(held) + len(by_content[content]) <= count else []
+    for name in sorted(equal):
+        held += equal[name] if len(held) + len(equal[name]) <= count else []
     if len(held) != count:
         raise ValueError(
-            f"validation_size is {count}, but prompts of equal content stay together and only {len(held)} can be held out: "
-            f"set validation_size to {len(held)}, or remove the duplicates"
+            f"validation_size is {count}, but equal prompts stay together and only {len(held)} can be held out: "
+            + (f"set validation_size to {len(held)}, or remove the duplicates" if held else "remove the duplicates")
         )
     chosen = set(held)
     return Selection(source, [i for i in range(size) if i not in chosen]), Selection(source, sorted(held))
 
 
-def without(source: PromptSource, others: Sequence[PromptSource]) -> Selection:
-    """The prompts of a sized source whose content occurs in none of the others.
+def without(source: PromptSource, others: Sequence[PromptSource], identity: Identity) -> Selection:
+    """The prompts of a sized source that occur in none of the others.
+
+    Args:
+        source: sized.
+        others: whose prompts are left out.
+        identity: equal for prompts that are the same.
 
     Raises:
         ValueError: that leaves none.
     """
-    seen = {content_hash(other.prompt(i)) for other in others for i in range(other.size or 0)}
-    kept = [i for i in range(source.size or 0) if content_hash(source.prompt(i)) not in seen]
+    seen = {identity(other.prompt(i)) for other in others for i in range(other.size or 0)}
+    kept = [i for i in range(source.size or 0) if identity(source.prompt(i)) not in seen]
     if not kept:
         raise ValueError(f"all {source.size} training prompts occur in validation or test: there is nothing left to train on")
     return Selection(source, kept)

@@ -126,13 +126,19 @@ def flipped(content: bytes) -> bytes:
 def test_a_page_that_is_not_as_it_was_written_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "f.parquet"
     path.write_bytes(flipped(table(path, compression="none", write_page_checksum=True)))
-    with pytest.raises(ValueError, match="f.parquet' cannot be read as Parquet: .*CRC"):
+    with pytest.raises(ValueError, match=r"f\.parquet' cannot be read as Parquet: .*CRC"):
         Parquet(str(path))
 
 
 @pytest.mark.parametrize(
     "damage",
-    [lambda whole: whole[:-5], lambda whole: whole[:200], lambda whole: b"", lambda whole: b"PAR1" + bytes(500) + b"PAR1", lambda whole: GOOD],
+    [
+        lambda whole: whole[:-5],
+        lambda whole: whole[:200],
+        lambda whole: b"",
+        lambda whole: b"PAR1" + bytes(500) + b"PAR1",
+        lambda whole: GOOD,
+    ],
     ids=["without its end", "its beginning", "nothing", "zeros between the marks", "lines of JSON"],
 )
 def test_what_is_no_parquet_is_refused(tmp_path: Path, damage: Damage) -> None:

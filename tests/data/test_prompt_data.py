@@ -90,6 +90,11 @@ def texts(source: PromptSource) -> list[str]:
     return [str(source.prompt(i).text) for i in range(source.size or 0)]
 
 
+def answers_of(data: PromptData, name: str) -> list[Any]:
+    source = data._sources[name]
+    return [source.prompt(i).answer for i in range(source.size or 0)]
+
+
 def parts(data: PromptData) -> dict[str, list[str]]:
     return {name: texts(source) for name, source in data._sources.items()}
 
@@ -177,6 +182,43 @@ def test_held_out_prompts_share_no_content_with_training(letters: list[str], cou
     assert Counter(train + held) == Counter(letters)
     turned = parts(PromptData(Texts(*letters[::-1]), validation_size=count, seed=5))["validation"]
     assert Counter(turned) == Counter(held)
+
+
+class Secrets(PromptSource):
+    """The same words for every prompt, and these answers."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = answers
+
+    @property
+    def size(self) -> int:
+        return len(self.answers)
+
+    def prompt(self, index: int) -> Prompt:
+        return Prompt(id=str(index), text="Guess my word.", answer=self.answers[index])
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), min_size=2, max_size=30), st.integers(1, 29))
+def test_prompts_that_differ_in_nothing_but_their_answers_can_be_split(answers: list[str], count: int) -> None:
+    try:
+        data = PromptData(Secrets(*answers), validation_size=count)
+    except ValueError:
+        assert count >= len(answers) or max(Counter(answers).values()) > 1
+        reject()
+    train, held = (answers_of(data, name) for name in ("train", "validation"))
+    assert (len(held), Counter(train + held)) == (count, Counter(answers))
+    assert not set(train) & set(held)
+
+
+def test_held_out_secrets_are_not_trained_on_and_the_others_are() -> None:
+    with pytest.warns(UserWarning, match="1 of 3"):
+        data = PromptData(Secrets("a", "b", "c"), validation=Secrets("b", "x"))
+    assert answers_of(data, "train") == ["a", "c"]
+
+
+def test_a_question_whose_answer_is_written_in_two_ways_is_not_trained_on() -> None:
+    with pytest.raises(ValueError, match="nothing left to train on"):
+        PromptData(Secrets("7"), validation=Secrets("7.0"))
 
 
 def test_training_prompts_that_are_evaluated_on_are_dropped_and_counted() -> None:
