@@ -12,6 +12,7 @@ lightrl trains language models with reinforcement learning; every algorithm is a
   lightrl fit      --config dapo.yaml [--rollouts 300] [--KEY VALUE ...]   train
   lightrl fit      --config dapo.yaml --ckpt_path last                     resume from the newest checkpoint below runs/dapo, in its folder
   lightrl check    --config dapo.yaml [--KEY VALUE ...]                    build everything, print sizes and memory; train nothing
+  lightrl check    --config dapo.yaml --no-import                          list the code that a config names; import none of it
   lightrl validate --config dapo.yaml --ckpt_path last                     evaluate on the validation prompts
   lightrl test     --config dapo.yaml --ckpt_path last                     evaluate on the test prompts
   lightrl predict  --config dapo.yaml --ckpt_path last                     write completions of the held-out prompts

@@ -12,6 +12,7 @@ import yaml
 from lightrl.config.choice import Choice
 from lightrl.config.class_lookup import DATA, MODULES, top_level_class
 from lightrl.config.errors import ConfigError
+from lightrl.config.import_paths import announce
 from lightrl.config.merge import Merger, carried
 from lightrl.config.missing import refuse_missing
 from lightrl.config.plain_values import parsed
@@ -59,6 +60,7 @@ def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
     """
     # plugins register the classes that a config names
     registry()
+    announce(request)
     choices = {section: _start(section, request.settings) for section in SECTIONS}
     merger, rollouts, trainer_words = Merger(), Rollouts(), []
     for setting in request.settings:

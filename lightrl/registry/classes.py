@@ -54,8 +54,9 @@ class Registry:
         if matches:
             choices = " or ".join(f"{d}:{short}" for d, _ in matches)
             raise UnknownName(f"{where}{len(matches)} plugins register a {kind} named {short!r}. Write {choices}.")
+        elsewhere = "".join(f" It is a {other}." for other in self._kinds_of(short, distribution))
         raise UnknownName(
-            f"{where}no {kind} is named {name!r}.{self._suggestion(kind, short)} {self._known(kind)}{did_not_load(self.records)}"
+            f"{where}no {kind} is named {name!r}.{elsewhere}{self._suggestion(kind, short)} {self._known(kind)}{did_not_load(self.records)}"
         )
 
     def _suggestion(self, kind: str, name: str) -> str:
@@ -71,7 +72,20 @@ class Registry:
         listed = ", ".join(f"{', '.join(by_distribution[d])} ({d})" for d in order)
         return f"Known: {listed or 'none'}."
 
+    def _kinds_of(self, name: str, distribution: str) -> list[str]:
+        found = ((kind, d, cls.__name__) for kind in KINDS for d, cls in self.of_kind(kind))
+        return [kind for kind, d, known in found if known == name and distribution in ("", d)]
+
+    def _at(self, path: str) -> dict[str, type[Any]]:
+        """The registered class at an import path, by its kinds."""
+        return {kind: cls for kind in KINDS for _, cls in self.of_kind(kind) if f"{cls.__module__}.{cls.__qualname__}" == path}
+
     def _imported(self, kind: Kind, path: str, where: str) -> type[Any]:
+        registered = self._at(path)
+        if kind.title in registered:
+            return registered[kind.title]
+        if registered:
+            raise UnknownName(f"{where}{path!r} is not a {kind.title}: it is registered as a {' and a '.join(registered)}.")
         module_name, _, name = path.rpartition(".")
         try:
             found = getattr(importlib.import_module(module_name), name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,9 @@ from rich.text import Text
 from lightrl.algorithms.slots import slots_of
 from lightrl.cli.run.memory import NOT_COUNTED, estimate, in_words
 from lightrl.config.choice import Choice, shown
+from lightrl.config.import_paths import import_paths
 from lightrl.config.resolve import Resolved, print_notes, resolve
-from lightrl.config.settings import read_words
+from lightrl.config.settings import Request, read_words
 from lightrl.parts.reference import BaseReference, FrozenReference
 from lightrl.training.schedule import check_schedule, planned_steps, schedule_length
 
@@ -26,15 +28,21 @@ if TYPE_CHECKING:
     from lightrl.training.policy_module import PolicyModule
 
 
+NO_IMPORT = "--no-import"
+"""The word that asks for the import paths alone."""
+
+
 def check(words: list[str]) -> int:
     """Resolve a config as `fit` would, build its parts, and print them.
 
     Args:
-        words: as for `lightrl fit`.
+        words: as for `lightrl fit`; with `--no-import` the import paths that they name are listed, and nothing else is done.
 
     Raises:
         ConfigError: as `fit` would, before training.
     """
+    if NO_IMPORT in words:
+        return list_import_paths(read_words([word for word in words if word != NO_IMPORT]))
     from lightrl.callbacks.stated_exceptions import exceptions_of
     from lightrl.config.run import Run
 
@@ -55,6 +63,20 @@ def check(words: list[str]) -> int:
     for line in exceptions_of(run.model):
         console.print(line, markup=False, highlight=False)
     console.print(f"{NOT_COUNTED}\nThe config can be run: lightrl fit {' '.join(words)}", markup=False, highlight=False)
+    return 0
+
+
+def list_import_paths(request: Request) -> int:
+    """Print the code that a command names beside the registered classes, without importing it.
+
+    Args:
+        request: the settings of the command.
+    """
+    found = import_paths(request)
+    for one in found:
+        sys.stdout.write(f"{one}\n")
+    said = "would be imported by fit, check and the other verbs; none has been" if found else "no code beside that of installed packages"
+    sys.stdout.write(f"{len(found)} import paths: {said}. See docs/trust.md\n")
     return 0
 
 

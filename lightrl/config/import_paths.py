@@ -1,0 +1,107 @@
+"""Import paths in a config: the only code that a config can name beside what installed packages have registered.
+
+They are found without importing anything: a text counts if it has the form of a path and leads to a module that would be executed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
+
+import yaml
+
+from lightrl.config.class_lookup import DATA, MODULES
+from lightrl.config.settings import Request, Text
+from lightrl.config.yaml_files import parse_yaml
+from lightrl.registry.classes import registry
+
+OF_LIBRARIES = (
+    "lightrl.callbacks.",
+    "lightning.pytorch.callbacks.",
+    "lightning.pytorch.loggers.",
+    "lightning.pytorch.plugins.",
+    "lightning.pytorch.profilers.",
+    "lightning.pytorch.strategies.",
+    "torch.optim.",
+)
+"""Where classes stand that have short names, so that a resolved config names them by their paths."""
+
+
+@dataclass(frozen=True)
+class ImportPath:
+    """A path in a config, and its place."""
+
+    path: str
+    """`package.module.name`."""
+    key: str
+    """Where it stands."""
+    source: str
+    """The file that gave it, or `command line`."""
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.key}, {self.source})"
+
+
+def import_paths(request: Request) -> list[ImportPath]:
+    """The import paths that a command names, each once; nothing is imported."""
+    known = {(cls.__module__.partition(".")[0], cls.__name__) for r in registry().records for of in r.classes.values() for cls in of}
+    found: dict[str, ImportPath] = {}
+    for setting in request.settings:
+        for key, text in _texts(setting.value, ".".join(setting.path)):
+            if _executes(text) and not _has_short_name(text, known):
+                found.setdefault(text, ImportPath(text, key, setting.source))
+    return list(found.values())
+
+
+def announce(request: Request) -> None:
+    """Print each import path of a command, once for all processes of a run, before the first is imported."""
+    if os.environ.get("LOCAL_RANK", "0") == "0":
+        sys.stderr.writelines(f"importing {found}\n" for found in import_paths(request))
+
+
+def _texts(value: object, key: str) -> Iterator[tuple[str, str]]:
+    """Every text in a value with its key, those in a text of YAML too."""
+    if isinstance(value, Text):
+        with suppress(yaml.YAMLError):
+            yield from _texts(parse_yaml(value.text), key)
+    elif isinstance(value, str):
+        yield key, value
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _texts(inner, f"{key}.{name}" if key else str(name))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner, key)
+
+
+def _executes(text: str) -> bool:
+    """Whether importing from this path would execute a module."""
+    parts = text.split(".")
+    if len(parts) < 2 or not all(part.isidentifier() for part in parts):
+        return False
+    try:
+        spec = find_spec(parts[0])
+    except (ImportError, ValueError):
+        # it is loaded, and was made by a program
+        return True
+    for length in range(2, len(parts) + 1):
+        if not _is_namespace(spec):
+            break
+        spec = PathFinder.find_spec(".".join(parts[:length]), list(spec.submodule_search_locations or ()) if spec else None)
+    return spec is not None and not _is_namespace(spec)
+
+
+def _is_namespace(spec: ModuleSpec | None) -> bool:
+    """A folder without code of its own."""
+    return spec is not None and spec.origin is None and spec.submodule_search_locations is not None
+
+
+def _has_short_name(path: str, known: set[tuple[str, str]]) -> bool:
+    package, name = path.partition(".")[0], path.rpartition(".")[2]
+    of_library = path.startswith(OF_LIBRARIES) and name[:1].isupper()
+    return of_library or path in MODULES.values() or path in DATA.values() or (package, name) in known

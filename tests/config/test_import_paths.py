@@ -1,0 +1,119 @@
+"""A config names code by import paths alone: they are listed without being imported, and printed before they are."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lightrl.cli import main
+
+CODE = """
+import sys
+sys.stderr.write("EXECUTED\\n")
+
+def thing(*args, **kwargs):
+    return 1.0
+
+class Thing:
+    pass
+"""
+LAMBDA = {"class_path": "lightning.pytorch.callbacks.LambdaCallback", "init_args": {"on_fit_start": "named_code.thing"}}
+TOOLS = {"class_path": "ToolEnvironment", "init_args": {"tools": ["named_code.thing"]}}
+
+PLACES: dict[str, Any] = {
+    "model.algorithm": "named_code.Thing",
+    "model.algorithm.init_args.clip": {"class_path": "named_code.Thing"},
+    "model.rewards": {"own": "named_code.thing"},
+    "model.rewards.correct": {"class_path": "Function", "init_args": {"path": "named_code.thing"}},
+    "model.environment": TOOLS,
+    "model.optimizer": {"class_path": "named_code.Thing", "init_args": {"lr": 0.1}},
+    "model.engine": {"class_path": "named_code.Thing"},
+    "model.class_path": "named_code.Thing",
+    "data.class_path": "named_code.Thing",
+    "data.train": {"class_path": "named_code.Thing", "init_args": {"x": {"class_path": "named_code.thing"}}},
+    "trainer.callbacks": ["named_code.Thing"],
+    "trainer.callbacks#": [LAMBDA],
+    "trainer.logger": {"class_path": "named_code.Thing"},
+    "trainer.strategy": {"class_path": "named_code.Thing"},
+}
+
+
+@pytest.fixture
+def named(write: Callable[..., Path], config: dict[str, Any]) -> Callable[[str], None]:
+    """Writes a config with a path of our own in it, which says on stderr when it is imported."""
+    write("named_code.py", CODE)
+
+    def named(place: str) -> None:
+        *parents, last = place.rstrip("#").split(".")
+        node = config
+        for name in parents:
+            node = node.setdefault(name, {})
+        node[last] = PLACES[place]
+        sys.modules.pop("named_code", None)
+        write("named.yaml", config)
+
+    return named
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_path_is_listed_and_not_imported(lightrl: Callable[..., Any], named: Callable[[str], None], place: str) -> None:
+    named(place)
+    answer = lightrl("check", "--config", "named.yaml", "--no-import")
+    assert answer.status == 0, answer.err
+    assert answer.out.startswith("named_code.")
+    assert f"({place.rstrip('#').replace('.init_args', '')[:9]}" in answer.out.replace(".init_args", "")
+    assert "named_code" not in sys.modules
+    assert "EXECUTED" not in answer.err
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_path_is_printed_before_it_is_imported(lightrl: Callable[..., Any], named: Callable[[str], None], place: str) -> None:
+    named(place)
+    err = lightrl("check", "--config", "named.yaml").err
+    assert "importing named_code." in err
+    before, executed, _ = err.partition("EXECUTED")
+    assert executed
+    assert "importing named_code." in before
+
+
+@pytest.mark.parametrize("words", [["--model.rewards.own", "named_code.thing"], ["--model.algorithm", "{class_path: named_code.Thing}"]])
+def test_paths_of_the_command_line_are_listed(lightrl: Callable[..., Any], named: Callable[[str], None], words: list[str]) -> None:
+    named("trainer.logger")
+    answer = lightrl("check", "--config", "run.yaml", *words, "--no-import")
+    assert answer.out.startswith("named_code.")
+    assert "command line" in answer.out
+    assert "named_code" not in sys.modules
+
+
+def test_a_resolved_config_of_registered_classes_names_no_code(lightrl: Callable[..., Any], write: Callable[..., Path]) -> None:
+    write("resolved.yaml", lightrl("fit", "--config", "run.yaml", "--print_config").out)
+    assert lightrl("check", "--config", "resolved.yaml", "--no-import").out.startswith("0 import paths: no code beside")
+    assert "importing" not in lightrl("fit", "--config", "resolved.yaml", "--print_config").err
+
+
+def test_other_texts_with_dots_are_no_paths(lightrl: Callable[..., Any], write: Callable[..., Path], config: dict[str, Any]) -> None:
+    Path("data").mkdir()
+    config["data"]["train"] = {"class_path": "JsonLines", "init_args": {"path": "data.jsonl"}}
+    config["trainer"]["default_root_dir"] = "no_module_has_this_name.v1"
+    write("dots.yaml", config)
+    assert lightrl("check", "--config", "dots.yaml", "--no-import").out.startswith("0 import paths")
+
+
+def test_a_registered_class_of_another_kind_is_refused_by_its_kind(lightrl: Callable[..., Any]) -> None:
+    for name in ("ExactMatch", "lightrl.parts.exact_match.ExactMatch"):
+        answer = lightrl("check", "--config", "run.yaml", "--model.algorithm.clip", name)
+        assert answer.status == 2
+        assert "reward" in answer.err
+        assert "importing" not in answer.err
+
+
+def test_yaml_makes_no_objects(write: Callable[..., Path], tmp_path: Path) -> None:
+    mark = tmp_path / "executed"
+    for tag in ("apply:os.system", "new:os.system", "object/apply:os.system"):
+        write("evil.yaml", f"model: !!python/{tag} ['touch {mark}']\n")
+        assert main(["check", "--config", "evil.yaml"]) == 2
+    assert not mark.exists()
