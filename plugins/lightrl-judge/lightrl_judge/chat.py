@@ -6,7 +6,8 @@ from typing import Any, NoReturn
 
 from lightrl import ApiKey, server_address
 from lightrl_judge.budget import Budget
-from lightrl_judge.failures import RefusedError, TruncatedError, UnavailableError, WithheldError, beginning
+from lightrl_judge.completion import Completion, read_completion
+from lightrl_judge.failures import RefusedError, TooLargeError, TruncatedError, UnavailableError, WithheldError, beginning
 from lightrl_judge.retry_after import retry_after
 
 OPENAI = "https://api.openai.com/v1"
@@ -73,6 +74,7 @@ class Chat:
             UnavailableError: no answer this time.
             RefusedError: the server does not take the request.
             TruncatedError: the reply is cut off.
+            TooLargeError: the server sends more than any judgement needs.
             WithheldError: there is a refusal in its place.
             BudgetSpentError: no request may be sent.
         """
@@ -81,7 +83,7 @@ class Chat:
         options = self._options | ({} if response_format is None else {"response_format": response_format})
         self.budget.take()
         try:
-            answer = await self._here().chat.completions.create(
+            answer = await self._here().chat.completions.with_raw_response.create(
                 model=self.model, messages=messages, extra_body=self._extra or None, **options
             )
         except openai.APIStatusError as error:
@@ -89,10 +91,12 @@ class Chat:
         except (openai.OpenAIError, ValueError) as error:
             # the client's own words for a connection that failed do not say how
             reason = error.__cause__ or error
+            if isinstance(reason, TooLargeError):
+                raise TooLargeError(str(reason)) from None
             raise UnavailableError(self._told(f"no answer: {type(reason).__name__}: {beginning(str(reason))}")) from None
-        usage = getattr(answer, "usage", None)
-        self.budget.add(getattr(usage, "total_tokens", None))
-        return self.key.redact(self._text(answer))
+        completion = self._completion(answer.content)
+        self.budget.add(completion.tokens)
+        return self.key.redact(self._text(completion))
 
     async def close(self) -> None:
         """Close the connections; the next request opens others."""
@@ -104,27 +108,29 @@ class Chat:
         """The client of the running loop; connections cannot change loops."""
         import openai
 
+        from lightrl_judge.bounded_client import BoundedClient
+
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
-            self._client, self._loop = (
-                openai.AsyncOpenAI(api_key=self.key.value() or NO_KEY, base_url=self.base_url, timeout=None, max_retries=0),
-                loop,
-            )
+            options: dict[str, Any] = {"timeout": None, "max_retries": 0, "http_client": BoundedClient(timeout=None)}
+            self._client = openai.AsyncOpenAI(api_key=self.key.value() or NO_KEY, base_url=self.base_url, **options)
+            self._loop = loop
         return self._client
 
-    def _text(self, answer: Any) -> str:
+    def _completion(self, body: bytes) -> Completion:
         try:
-            choice = answer.choices[0]
-            text, reason = choice.message.content or "", choice.finish_reason
-        except (AttributeError, IndexError, TypeError):
-            raise UnavailableError(self._told(f"no chat completion: {beginning(str(answer))}")) from None
+            return read_completion(body)
+        except ValueError as error:
+            raise UnavailableError(self._told(f"no chat completion: {error}")) from None
+
+    def _text(self, completion: Completion) -> str:
+        text, reason = completion.text, completion.finish_reason
         if reason == "length":
             cut = f"the reply is cut off (max_tokens: {self.max_tokens}): {beginning(text)}. Raise max_tokens"
             raise TruncatedError(self._told(cut))
-        refusal = getattr(choice.message, "refusal", None)
-        if refusal or reason == "content_filter":
-            raise WithheldError(self._told(f"the model declined to answer ({reason}): {beginning(refusal or text)}"))
-        return str(text)
+        if completion.refusal or reason == "content_filter":
+            raise WithheldError(self._told(f"the model declined to answer ({reason}): {beginning(completion.refusal or text)}"))
+        return text
 
     def _complain(self, error: Any) -> NoReturn:
         status, said = error.status_code, beginning(error.message)

@@ -37,6 +37,10 @@ class TruncatedError(JudgeError):
     """The reply ended before the model did."""
 
 
+class TooLargeError(JudgeError):
+    """The server sends more than any judgement needs."""
+
+
 class UnreadableError(JudgeError):
     """The reply holds no judgement of the form that was asked for, or several."""
 
