@@ -18,11 +18,14 @@ import pluggy
 from lightrl import hookspecs
 from lightrl.hookspecs import GROUP
 from lightrl.kinds import KINDS, Kind
+from lightrl.registry.time_limit import time_limit
 
 CORE = "lightrl"
 """The distribution whose names are reserved."""
 CONFIGS = "configs"
 """The folder of a plugin's package whose YAML files `--config NAME` finds."""
+LOADING_S = 60.0
+"""Seconds that a plugin may take to be imported and to answer its hooks; one that takes longer is a record with an error."""
 LIMIT = "LIGHTRL_PLUGINS"
 """The environment variable that says which plugins are loaded."""
 _ANY_API = re.compile(r"lightrl\.v(\d+)")
@@ -86,10 +89,11 @@ def load_plugin(entry: EntryPoint) -> PluginRecord:
         record.error = _other_api(entry.group)
         return record
     try:
-        plugin = entry.load()
-        record.location = getattr(sys.modules[entry.module], "__file__", None) or ""
-        record.configs = _configs(entry.module)
-        record.classes = registered_classes(plugin)
+        with time_limit(LOADING_S):
+            plugin = entry.load()
+            record.location = getattr(sys.modules[entry.module], "__file__", None) or ""
+            record.configs = _configs(entry.module)
+            record.classes = registered_classes(plugin)
     except (Exception, SystemExit) as error:
         record.error = f"{type(error).__name__}: {error}"
         record.traceback = traceback.format_exc()
