@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from lightrl.config.errors import ConfigError, closest, report
+from lightrl.strategies.disk import refusal_of_disk
 
 RUN_VERBS = ("fit", "validate", "test", "predict")
 """Verbs that Lightning's Trainer carries out."""
@@ -28,8 +29,8 @@ VERBS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one command and return its exit status.
 
-    0; 1 if `reward test` finds a label contradicted, `plugins check` something wrong or `sample` nothing to keep; 2, with at most
-    three lines on stderr, if the request was wrong.
+    0; 1 if the disk refuses something, `reward test` finds a label contradicted, `plugins check` something wrong or `sample` nothing to
+    keep; 2 if the request was wrong. Refusals are at most three lines on stderr.
 
     Args:
         argv: the words after `lightrl`; None takes those of the process.
@@ -39,6 +40,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _dispatch(words)
     except ConfigError as error:
         return report(error)
+    except OSError as error:
+        told = refusal_of_disk(error)
+        if told is None:
+            raise
+        sys.stderr.write(f"{told}\n")
+        return 1
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
 

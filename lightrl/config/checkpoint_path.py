@@ -9,7 +9,7 @@ from pathlib import Path
 from lightrl.config.errors import ConfigError, closest
 from lightrl.config.resolve import Resolved
 from lightrl.config.settings import Request
-from lightrl.strategies.atomic import recover
+from lightrl.strategies.leftovers import tidy
 
 
 def with_checkpoint(request: Request, resolved: Resolved) -> Resolved:
@@ -30,13 +30,19 @@ def with_checkpoint(request: Request, resolved: Resolved) -> Resolved:
     return dataclasses.replace(resolved, trainer_words=[*resolved.trainer_words, f"--ckpt_path={path}"]) if wanted == "last" else resolved
 
 
+def tidy_runs(request: Request, resolved: Resolved) -> None:
+    """Remove what killed runs of this config's name left half written, or name it; once for all processes of a run."""
+    if _starts_the_others():
+        tidy(_run_folder(request, resolved.name), below=True)
+
+
 def newest(folder: Path) -> Path:
     """The checkpoint below a folder that was written last.
 
     Raises:
         ConfigError: there is none.
     """
-    recover(folder, below=True)
+    tidy(folder, below=True)
     found = [p for p in folder.rglob("*.ckpt") if p.is_file() or p.is_dir()]
     if not found:
         raise ConfigError(
@@ -47,7 +53,7 @@ def newest(folder: Path) -> Path:
 
 def _given(wanted: str) -> Path:
     path = Path(wanted).expanduser()
-    recover(path.parent)
+    tidy(path.parent)
     if not path.exists():
         names = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         raise ConfigError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -20,6 +21,7 @@ from lightrl.config.quiet_warnings import quiet_lightning
 from lightrl.config.resolve import Resolved
 from lightrl.config.resumed_folder import continue_in_folder_of
 from lightrl.config.trainer_section import TrainerSection
+from lightrl.strategies.disk import below
 from lightrl.strategies.parent_watchdog import end_with_parent
 
 EVALUATED = {"validate": ("validation",), "test": ("test",), "predict": ("test", "validation")}
@@ -62,7 +64,8 @@ class Run:
                 continue_in_folder_of(arguments["ckpt_path"], self.trainer.loggers)
             else:
                 self._refuse_no_prompts()
-            getattr(self.trainer, self.verb)(model=self.model, datamodule=self.data, **arguments)
+            with below(Path(self.trainer.default_root_dir)):
+                getattr(self.trainer, self.verb)(model=self.model, datamodule=self.data, **arguments)
 
     def refusals(self) -> AbstractContextManager[None]:
         """Within, a refusal becomes a short error with its key; for callers that ask model and data something themselves."""

@@ -16,6 +16,7 @@ from lightrl.ops.unread import dummy_values, read, values_of
 from lightrl.policy.policy import Policy, save_tokenizer
 from lightrl.policy.tokenizer import Tokenizer
 from lightrl.policy.weight_access import WeightAccess
+from lightrl.strategies.disk import onto_disk
 
 if TYPE_CHECKING:
     from peft import PeftConfig, PeftModel
@@ -126,7 +127,7 @@ class AdaptedPolicy(Policy):
             folder: where to write.
             tensors: of `adapter_tensors`.
         """
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), onto_disk(Path(folder)):
             # vocabularies are never resized here, and a base that was made from a seed has no folder to compare with
             warnings.filterwarnings("ignore", message="Could not find a config file in")
             self._peft[0].save_pretrained(folder, save_embedding_layers=False, state_dict=tensors)

@@ -21,6 +21,7 @@ from lightrl.policy.head import PROBED, ScoringHead, head_alone
 from lightrl.policy.standing_weights import standing_weights
 from lightrl.policy.tokenizer import Tokenizer
 from lightrl.policy.weight_access import WeightAccess
+from lightrl.strategies.disk import onto_disk
 from lightrl.types import PolicyOutput, Prompt
 
 if TYPE_CHECKING:
@@ -135,8 +136,9 @@ class Policy(nn.Module):
 
     def save(self, folder: str | Path) -> None:
         """Write a Hugging Face folder (safetensors, config, tokenizer with chat template) that `PretrainedPolicy` takes."""
-        self.model.save_pretrained(folder, state_dict=standing_weights(self.model))
-        save_tokenizer(self.tokenizer, folder)
+        with onto_disk(Path(folder)):
+            self.model.save_pretrained(folder, state_dict=standing_weights(self.model))
+            save_tokenizer(self.tokenizer, folder)
 
     def merged(self) -> Policy:
         """The policy as one causal LM, adapters (if it had any) added to its weights."""

@@ -16,6 +16,7 @@ from lightrl.policy.padding_token import give_padding
 from lightrl.policy.policy import Policy, save_tokenizer
 from lightrl.policy.standing_weights import standing_weights
 from lightrl.policy.tokenizer import Tokenizer
+from lightrl.strategies.disk import onto_disk
 from lightrl.types import Prompt
 
 if TYPE_CHECKING:
@@ -89,8 +90,9 @@ class RewardNetwork(nn.Module):
     def save(self, folder: str | Path) -> None:
         """Write a Hugging Face folder (AutoModelForSequenceClassification with one output, safetensors, tokenizer with chat template)."""
         model = self._plain()
-        model.save_pretrained(folder, state_dict=standing_weights(model))
-        save_tokenizer(self.tokenizer, folder)
+        with onto_disk(Path(folder)):
+            model.save_pretrained(folder, state_dict=standing_weights(model))
+            save_tokenizer(self.tokenizer, folder)
 
     def merged(self) -> RewardNetwork:
         """Itself: adapters are added to the weights as it is saved."""

@@ -10,7 +10,10 @@ import os
 import re
 import shutil
 import socket
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from lightrl.strategies.byte_size import size_of
 
 _LEFT = re.compile(r"^(?P<name>.+)\.(?P<what>partial|replaced|removed)-(?P<host>.+)-(?P<pid>\d+)$")
 
@@ -54,24 +57,41 @@ def remove(path: Path) -> None:
     _delete(gone)
 
 
-def recover(folder: Path, below: bool = False) -> None:
+@dataclass
+class Leftovers:
+    """What was half done in a folder, with bytes."""
+
+    removed: dict[Path, int] = field(default_factory=dict)
+    """Of killed processes of this machine; it is gone."""
+    elsewhere: dict[Path, int] = field(default_factory=dict)
+    """Of other machines, of whose processes nothing is known; it is still there."""
+
+
+def recover(folder: Path, below: bool = False) -> Leftovers:
     """Undo what killed processes of this machine left half done in a folder.
 
     Args:
         folder: what does not exist is passed over.
         below: in the folders inside it too.
     """
-    if not folder.is_dir():
-        return
-    for left in sorted(folder.rglob("*-*") if below else folder.glob("*-*")):
+    leftovers = Leftovers()
+    for left in sorted(folder.rglob("*-*") if below else folder.glob("*-*")) if folder.is_dir() else []:
         found = _LEFT.match(left.name)
-        if found is None or not left.exists() or _alive(found["host"], int(found["pid"])):
+        if found is None or not left.exists():
             continue
-        original = left.with_name(found["name"])
-        if found["what"] == "replaced" and not original.exists():
-            left.rename(original)
-        else:
-            _delete(left)
+        if found["host"] != socket.gethostname():
+            leftovers.elsewhere[left] = size_of(left)
+        elif not _alive(int(found["pid"])):
+            _undo(left, left.with_name(found["name"]), found["what"], leftovers)
+    return leftovers
+
+
+def _undo(left: Path, original: Path, what: str, leftovers: Leftovers) -> None:
+    if what == "replaced" and not original.exists():
+        left.rename(original)
+    else:
+        leftovers.removed[left] = size_of(left)
+        _delete(left)
 
 
 def beside(path: Path, what: str) -> Path:
@@ -79,10 +99,8 @@ def beside(path: Path, what: str) -> Path:
     return path.with_name(f"{path.name}.{what}-{socket.gethostname()}-{os.getpid()}")
 
 
-def _alive(host: str, pid: int) -> bool:
-    # of another machine nothing is known; a name with our own number was left by an earlier process that had it
-    if host != socket.gethostname():
-        return True
+def _alive(pid: int) -> bool:
+    # a name with our own number was left by an earlier process that had it
     if pid == os.getpid():
         return False
     try:

@@ -15,9 +15,11 @@ from lightning.pytorch.plugins.io.wrapper import _WrappingCheckpointIO
 from lightning.pytorch.strategies import Strategy
 
 from lightrl.strategies.agreement import check_together, ranks_now
-from lightrl.strategies.atomic import partial, publish, recover, remove
+from lightrl.strategies.atomic import partial, publish, remove
 from lightrl.strategies.checkpoint_files import MARK, CheckpointError, Written
 from lightrl.strategies.checkpoint_weights import refuse_shapes
+from lightrl.strategies.disk import onto_disk
+from lightrl.strategies.leftovers import tidy
 from lightrl.strategies.only_weights import only_weights, unsafe_names
 
 
@@ -42,11 +44,13 @@ class WholeFileIO(TorchCheckpointIO):
             super().save_checkpoint(marked, str(path), storage_options)
             return
         place = Path(path).absolute()
-        place.parent.mkdir(parents=True, exist_ok=True)
+        with onto_disk(place):
+            place.parent.mkdir(parents=True, exist_ok=True)
         self.recover_once(place.parent)
         written = partial(place)
         try:
-            torch.save(marked, written)
+            with onto_disk(place, tensor_bytes(checkpoint)):
+                torch.save(marked, written)
             refuse_unsafe(marked, unsafe_names(written))
             publish(written, place)
         finally:
@@ -81,7 +85,7 @@ class WholeFileIO(TorchCheckpointIO):
     def recover_once(self, folder: Path) -> None:
         """Tidy a folder up before the first checkpoint goes into it."""
         if folder not in self._recovered:
-            recover(folder)
+            tidy(folder)
             self._recovered.add(folder)
 
 
@@ -153,6 +157,14 @@ def refuse_unsafe(checkpoint: dict[str, Any], unsafe: list[str]) -> None:
             f"the checkpoint's {where or 'state'} holds {', '.join(unsafe[:3])}, which cannot be loaded without executing code.\n"
             "What a callback, a part or a data module keeps must be tensors, numbers, texts, lists and dictionaries."
         )
+
+
+def tensor_bytes(value: object) -> int:
+    """Bytes of all tensors in a checkpoint."""
+    if isinstance(value, torch.Tensor):
+        return value.numel() * value.element_size()
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple, set)) else ()
+    return sum(map(tensor_bytes, inside))
 
 
 def _places(value: object, names: set[str], at: str) -> Iterator[str]:

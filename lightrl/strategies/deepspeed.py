@@ -26,6 +26,7 @@ from lightrl.strategies.atomic import beside, partial, publish, remove
 from lightrl.strategies.checkpoint_files import CheckpointError, Written, states_in, write_list
 from lightrl.strategies.checkpoint_io import WholeFileIO, refuse_execution, refuse_unsafe
 from lightrl.strategies.checkpoint_weights import refuse_shapes
+from lightrl.strategies.disk import onto_disk
 from lightrl.strategies.only_weights import only_weights, unsafe_names
 from lightrl.strategies.strategy_module import module_of
 
@@ -78,7 +79,8 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
         path = Path(self.broadcast(filepath)).absolute()
         self._on_first_rank(lambda: self._make_room(path))
         written = Path(self.broadcast(beside(path, "partial")))
-        super().save_checkpoint(checkpoint, written, storage_options)
+        with onto_disk(path):
+            super().save_checkpoint(checkpoint, written, storage_options)
         self._on_first_rank(lambda: self._finish(checkpoint, written, path))
 
     def load_checkpoint(self, checkpoint_path: str | os.PathLike[str], weights_only: bool | None = None) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from lightrl import SymmetricClip
-from lightrl.cli.run.memory import estimate, in_words
+from lightrl.cli.run.memory import estimate
+from lightrl.strategies.byte_size import in_words
 
 
 def test_check_shows_algorithm_sizes_data_rewards_and_memory(lightrl: Callable[..., Any], tmp_path: Path) -> None:

@@ -14,12 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 from lightrl.algorithms.slots import slots_of
-from lightrl.cli.run.memory import NOT_COUNTED, estimate, in_words
+from lightrl.cli.run.memory import NOT_COUNTED, estimate
 from lightrl.config.choice import Choice, shown
 from lightrl.config.import_paths import import_paths
 from lightrl.config.resolve import Resolved, print_notes, resolve
 from lightrl.config.settings import Request, read_words
 from lightrl.parts.reference import BaseReference, FrozenReference
+from lightrl.strategies.byte_size import in_words
 from lightrl.training.schedule import check_schedule, planned_steps, schedule_length
 
 if TYPE_CHECKING:

@@ -45,13 +45,3 @@ def estimate(parameters: int, trainable: int, dtype: str, optimizer: str, moment
         "reference: weights": (parameters, int(reference)),
     }
     return [Held(what, numbers, copies * numbers * width) for what, (numbers, copies) in held.items() if copies]
-
-
-def in_words(size: int) -> str:
-    """Bytes with a unit, three digits."""
-    value = float(size)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if value < 1024 or unit == "TiB":
-            break
-        value /= 1024
-    return f"{value:.3g} {unit}"

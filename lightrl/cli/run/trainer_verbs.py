@@ -17,7 +17,7 @@ def carry_out(verb: str, words: list[str]) -> int:
     request = read_words(words)
     if request.help_for or request.help:
         return _help(verb, request)
-    from lightrl.config.checkpoint_path import with_checkpoint
+    from lightrl.config.checkpoint_path import tidy_runs, with_checkpoint
 
     resolved = with_checkpoint(request, resolve(verb, request))
     print_notes(resolved.notes)
@@ -29,6 +29,8 @@ def carry_out(verb: str, words: list[str]) -> int:
         return 0
     from lightrl.config.run import Run
 
+    if verb == "fit":
+        tidy_runs(request, resolved)
     try:
         Run(verb, resolved).start()
     except SystemExit as end:

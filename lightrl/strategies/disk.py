@@ -1,0 +1,118 @@
+"""What a disk does not take, as an error with the place, the size that was needed and the size that is free."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lightrl.strategies.byte_size import in_words
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""No room: on the disk, in the quota, in one file."""
+CLOSED = {errno.EROFS, errno.EACCES, errno.EPERM}
+"""Nobody, or not this user, may write or read there."""
+PROBE = 4 * 2**20
+"""Bytes that are written to find out whether there is room, after a library has failed that gives no reason, as torch does."""
+_NUMBERED = re.compile(r"\(os error (\d+)\)")
+"""How safetensors gives the reason."""
+
+
+class DiskError(OSError):
+    """The disk did not take what was to be written; the message says where and how much."""
+
+
+@contextmanager
+def onto_disk(path: Path, needed: int | None = None) -> Iterator[None]:
+    """Within, what the disk refuses is an error that says so, whichever library was writing.
+
+    Args:
+        path: what is being written.
+        needed: bytes that it will have, about; None: unknown.
+
+    Raises:
+        DiskError: there is no room, or nothing may be written there.
+    """
+    try:
+        yield
+    except DiskError:
+        raise
+    except Exception as error:
+        if (number := _number(error) or _found_by_probe(error, path)) is None:
+            raise
+        raise DiskError(_sentence(path, number, needed)) from error
+
+
+@contextmanager
+def below(folder: Path) -> Iterator[None]:
+    """Within, an error of the disk that does not say where it was is one of this folder.
+
+    Args:
+        folder: where all is written.
+
+    Raises:
+        DiskError: the disk refused something.
+    """
+    try:
+        yield
+    except OSError as error:
+        told = refusal_of_disk(error, folder)
+        if told is None:
+            raise
+        raise DiskError(told) from error
+
+
+def refusal_of_disk(error: OSError, folder: Path | None = None) -> str | None:
+    """What to tell about an error of the disk, in at most three lines; None for any other error.
+
+    Args:
+        error: of any call.
+        folder: where it was if it does not say so itself; None: the working directory.
+    """
+    if isinstance(error, DiskError):
+        return str(error)
+    number = _number(error)
+    place = (folder or Path.cwd()) if error.filename is None else Path(os.fsdecode(error.filename))
+    return None if number is None else _sentence(place, number, None)
+
+
+def _number(error: Exception) -> int | None:
+    numbered = _NUMBERED.search(str(error))
+    number = error.errno if isinstance(error, OSError) else int(numbered[1]) if numbered else None
+    # without a path, who refused was not the disk
+    refused = FULL if isinstance(error, OSError) and error.filename is None else FULL | CLOSED
+    return number if number in refused else None
+
+
+def _found_by_probe(error: Exception, path: Path) -> int | None:
+    if not isinstance(error, RuntimeError):
+        return None
+    try:
+        with tempfile.TemporaryFile(dir=_standing(path)) as probe:
+            probe.write(bytes(PROBE))
+    except OSError as refused:
+        return _number(refused)
+    return None
+
+
+def _standing(path: Path) -> Path:
+    """The path itself if it is a folder, or the nearest one around it that is there."""
+    around = [path.absolute(), *path.absolute().parents]
+    return next((folder for folder in around if folder.is_dir()), Path("/"))
+
+
+def _sentence(path: Path, number: int, needed: int | None) -> str:
+    why = os.strerror(number)
+    if number in CLOSED:
+        return f"{str(path)!r}: {why}. Give a place where you may write, for example: --trainer.default_root_dir FOLDER"
+    disk = shutil.disk_usage(_standing(path))
+    wanted = "" if needed is None else f"it needs about {in_words(needed)}, and "
+    return (
+        f"{str(path)!r} cannot be written: {why}; {wanted}{in_words(disk.free)} of {in_words(disk.total)} are free there.\n"
+        "What was written before is whole. Make room and type the same command again; a run goes on with --ckpt_path last"
+    )
