@@ -48,8 +48,15 @@ class ResumeReport(Callback):
         self._then = checkpoint.get(KEY)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Print what differs, and let TensorBoard forget the points that will be drawn again."""
-        if self._then is None or not trainer.is_global_zero:
+        """Print what differs, and let TensorBoard forget the points that will be drawn again.
+
+        Raises:
+            ValueError: the optimizer is not that of the checkpoint.
+        """
+        if self._then is None:
+            return
+        refuse_other_optimizer(trainer)
+        if not trainer.is_global_zero:
             return
         found = differences(self._then, self._now(trainer))
         if found:
@@ -64,6 +71,23 @@ class ResumeReport(Callback):
     def _now(self, trainer: Trainer) -> dict[str, Any]:
         data: Any = getattr(trainer, "datamodule", None)
         return provenance_of(self.config, trainer.world_size, data.state_dict().get("order") if data is not None else None)
+
+
+def refuse_other_optimizer(trainer: Trainer) -> None:
+    """Refuse an optimizer that has been given the state of another one, by the settings that it lacks since.
+
+    Raises:
+        ValueError: the optimizer is not that of the checkpoint.
+    """
+    for optimizer in trainer.optimizers:
+        needed = getattr(optimizer, "defaults", {}).keys()
+        lacking = sorted({name for group in optimizer.param_groups for name in needed - group.keys()})
+        if lacking:
+            raise ValueError(
+                f"model.optimizer: the checkpoint has the state of another optimizer than {type(optimizer).__name__}, without "
+                f"{', '.join(lacking)}. Give the optimizer of that run, or begin anew with its weights: lightrl export writes them as a "
+                "folder for PretrainedPolicy"
+            )
 
 
 def table_of(found: list[tuple[str, str, str]]) -> Table:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from lightrl.ops.dropout import without_dropout
+from lightrl.ops.pretrained import with_every_weight
 from lightrl.parts.critic import ClippedCritic, hidden_size, predictions, value_head
 
 
@@ -75,20 +77,20 @@ def _from_folder(path: str, vocabulary: int) -> tuple[nn.Module, nn.Linear]:
     options: dict[str, Any] = {"trust_remote_code": False}
     try:
         config = AutoConfig.from_pretrained(path, **options)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"ValueModel.path: the model in {path!r} cannot be loaded: {str(error).splitlines()[0]}") from error
-    text: Any = config.get_text_config()
-    if text.vocab_size != vocabulary:
-        raise ValueError(
-            f"ValueModel.path: {path!r} knows {text.vocab_size} tokens and the policy {vocabulary}: a critic reads the policy's tokens, so "
-            "give a model with the policy's tokenizer"
-        )
-    options["dtype"] = torch.float32
-    if not str((config.architectures or [""])[0]).endswith("ForSequenceClassification"):
-        return AutoModelForCausalLM.from_pretrained(path, **options).base_model, value_head(text.hidden_size)
-    if config.num_labels != 1:
-        raise ValueError(f"ValueModel.path: the classifier in {path!r} has {config.num_labels} outputs, and a reward model has 1")
-    classifier: Any = AutoModelForSequenceClassification.from_pretrained(path, **options)
+        text: Any = config.get_text_config()
+        if text.vocab_size != vocabulary:
+            raise ValueError(
+                f"it knows {text.vocab_size} tokens and the policy {vocabulary}: a critic reads the policy's tokens, so give a model with "
+                "the policy's tokenizer"
+            )
+        options["dtype"] = torch.float32
+        if not str((config.architectures or [""])[0]).endswith("ForSequenceClassification"):
+            return with_every_weight(AutoModelForCausalLM, path, **options).base_model, value_head(text.hidden_size)
+        if config.num_labels != 1:
+            raise ValueError(f"it is a classifier with {config.num_labels} outputs, and a reward model has 1")
+        classifier = with_every_weight(AutoModelForSequenceClassification, path, **options)
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise ValueError(f"ValueModel.path: {path!r} is of no use here: {str(error).splitlines()[0]}") from error
     return classifier.base_model, _with_bias(classifier.score)
 
 

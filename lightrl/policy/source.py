@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
+from safetensors import SafetensorError
 
+from lightrl.ops.pretrained import with_every_weight
 from lightrl.ops.unread import CannotStayUnreadError
 from lightrl.parts.base import Part
 from lightrl.policy.characters import ALPHABET, character_tokenizer
@@ -99,7 +101,7 @@ class PretrainedPolicy(PolicySource):
     def build(self) -> Policy:
         from transformers import AutoModelForCausalLM
 
-        return self._built(AutoModelForCausalLM.from_pretrained)
+        return self._built(functools.partial(with_every_weight, AutoModelForCausalLM))
 
     def build_unread(self) -> Policy:
         from lightrl.policy.unread_model import unread_model
@@ -142,9 +144,8 @@ class PretrainedPolicy(PolicySource):
             announce_code(self.path)
         try:
             yield
-        except (OSError, ValueError) as error:
-            reason = _OWN_CODE if "trust_remote_code" in str(error) else _first_sentence(error)
-            raise ValueError(f"the {what} {self.path!r} cannot be loaded: {reason}") from error
+        except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+            raise ValueError(f"the {what} {self.path!r} cannot be loaded: {_reason(error)}") from error
 
     def _must_exist(self) -> None:
         folder = Path(self.path).expanduser()
@@ -230,6 +231,17 @@ def announce_code(path: str) -> None:
         path: the folder, or a hub id.
     """
     log.warning("trust_remote_code is true: the Python files that come with the policy %r are executed", path)
+
+
+def _reason(error: Exception) -> str:
+    """Why a model cannot be loaded, for a message."""
+    if "trust_remote_code" in str(error):
+        return _OWN_CODE
+    if isinstance(error, SafetensorError):
+        return f"a file of its weights is damaged ({_first_sentence(error)})"
+    if isinstance(error, RuntimeError):
+        return f"its weights are not those of the model in its config.json ({_first_sentence(error)})"
+    return _first_sentence(error)
 
 
 def _count(parameters: Iterable[torch.nn.Parameter]) -> int:

@@ -26,6 +26,8 @@ class SavedTensor:
     """Path of the file."""
     name: str
     """Name of the tensor."""
+    shape: tuple[int, ...]
+    """As the beginning of the file says."""
 
     def __call__(self) -> Tensor:
         """The tensor; its pages are read as they are used."""
@@ -48,6 +50,7 @@ def unread_model(path: str, dtype: torch.dtype, trust_remote_code: bool = False,
     Raises:
         CannotStayUnreadError: the files are of another format, or name other weights than the model has.
         OSError: there is no such model.
+        RuntimeError: a weight has another shape than in the model.
     """
     from accelerate import init_empty_weights
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
@@ -73,19 +76,24 @@ def unread_model(path: str, dtype: torch.dtype, trust_remote_code: bool = False,
 
 def _saved(path: str) -> dict[str, SavedTensor]:
     """The saved tensors by their names."""
-    from safetensors import safe_open
     from transformers.utils import cached_file
 
     index = cached_file(path, INDEX, _raise_exceptions_for_missing_entries=False)
     if index is not None:
         places: dict[str, str] = json.loads(Path(index).read_text())["weight_map"]
-        files = {name: str(cached_file(path, name)) for name in sorted(set(places.values()))}
-        return {name: SavedTensor(files[file], name) for name, file in places.items()}
+        files = {file: _tensors_in(str(cached_file(path, file))) for file in sorted(set(places.values()))}
+        return {name: files[file][name] for name, file in places.items() if name in files[file]}
     file = cached_file(path, WEIGHTS, _raise_exceptions_for_missing_entries=False)
     if file is None:
         raise CannotStayUnreadError(f"there is no {WEIGHTS} and no {INDEX}")
+    return _tensors_in(str(file))
+
+
+def _tensors_in(file: str) -> dict[str, SavedTensor]:
+    from safetensors import safe_open
+
     with safe_open(file, "pt") as opened:
-        return {name: SavedTensor(str(file), name) for name in opened.keys()}  # noqa: SIM118
+        return {name: SavedTensor(file, name, tuple(opened.get_slice(name).get_shape())) for name in opened.keys()}  # noqa: SIM118
 
 
 @torch.no_grad()
@@ -94,6 +102,9 @@ def _leave_in_files(model: nn.Module, saved: dict[str, SavedTensor]) -> None:
     names = [name for name, _ in model.named_parameters()] + [name for name, _ in persistent]
     if missing := [name for name in names if name not in saved]:
         raise CannotStayUnreadError(f"its files name other weights than {type(model).__name__} has: {missing[0]} is not among them")
+    for name, tensor in (*model.named_parameters(), *persistent):
+        if tensor.shape != saved[name].shape:
+            raise RuntimeError(f"{name} is {list(saved[name].shape)} in the files and {list(tensor.shape)} in {type(model).__name__}")
     for name, buffer in persistent:
         buffer.copy_(saved[name]())
     unread = {parameter: UnreadParameter.like(parameter, saved[name]) for name, parameter in model.named_parameters()}
