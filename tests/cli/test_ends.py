@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from lightrl.strategies.checkpoint_files import check
+
 REWARDS = """
 import os
 import signal
@@ -209,3 +211,25 @@ def test_a_rank_that_hangs_is_given_up_after_the_strategys_timeout(start: Callab
     assert "another rank did not answer" in run.said
     assert "0:00:40" in run.said
     assert run.all_gone()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_rank_that_is_killed_ends_the_others_and_one_device_goes_on(start: Callable[..., Run], victim: int) -> None:
+    saver = {"class_path": "ModelCheckpoint", "init_args": {"save_top_k": -1, "every_n_epochs": 1}}
+    run = start("slow", callbacks=[saver], devices=2, strategy="ddp")
+    run.wait_for(run.checkpoints)
+    os.kill(run.process.pid if victim == 0 else run.others()[0], signal.SIGKILL)
+    assert run.process.wait(60) not in (0, 143), run.said
+    assert run.all_gone()
+    for path in run.checkpoints():
+        check(path)
+    # a file that all strategies but DeepSpeed share is read on any number of ranks
+    words = ["--trainer.devices", "1", "--trainer.strategy", "auto", "--ckpt_path", "last", "--rollouts", str(len(run.checkpoints()) + 1)]
+    resumed = subprocess.run(
+        [sys.executable, "-m", "lightrl", "fit", "--config", "run.yaml", *words],
+        cwd=run.folder, env={**os.environ, "PYTHONPATH": str(run.folder)}, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert resumed.returncode == 0, resumed.stderr
+    assert "Resumed with differences" in resumed.stderr
+    assert not list(run.folder.rglob("*.partial-*"))
