@@ -39,6 +39,9 @@ class ScoreHead(nn.Linear):
 class RewardNetwork(nn.Module):
     """Scores a conversation at its last token, which closes the answer."""
 
+    eos_token_ids: frozenset[int] = frozenset()
+    """It samples nothing, so only special tokens are control tokens."""
+
     def __init__(self, policy: Policy) -> None:
         """
         Args:

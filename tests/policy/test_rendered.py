@@ -14,6 +14,7 @@ import pytest
 from lightrl import JsonLines, Prompt, SingleTurn, TinyPolicy, TransformersEngine
 from lightrl.data.content import content_hash
 from lightrl.policy.encoding import encode_conversation, encode_prompt, encode_sampled
+from lightrl.policy.reward_network import RewardNetwork
 from lightrl.policy.turn_encoder import TurnEncoder
 from lightrl.testing import rollouts_with
 from lightrl.training.spelled_tokens import warn_of_control_tokens
@@ -89,5 +90,8 @@ def test_a_run_warns_where_texts_look_rendered(tokenizer_of: Make, tmp_path: Pat
     for prompt in (source(tmp_path).prompt(0), source(tmp_path, chat=False).prompt(0)):
         with pytest.warns(UserWarning, match=r"^1 of 2 training prompts spell control tokens, for example '<\|im_start\|>' in"):
             warn_of_control_tokens(policy, [Prompt(id="plain", text="1+1="), prompt])
+    letters: Any = RewardNetwork(TinyPolicy(hidden=16, layers=1).build())
+    with pytest.warns(UserWarning, match="^1 of 1 training prompts spell control tokens, for example '<eos>' in"):
+        warn_of_control_tokens(letters, [Prompt(id="a", text="1<eos>")])
     with warnings.catch_warnings(action="error"):
         warn_of_control_tokens(policy, [source(tmp_path, rendered=True).prompt(0)])
