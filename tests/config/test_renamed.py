@@ -30,7 +30,7 @@ OLD = {
 def test_an_old_name_is_refused_with_the_new_one(lightrl: Callable[..., Any], words: list[str], key: str, name: str) -> None:
     answer = lightrl("fit", "--config", "run.yaml", *words)
     assert answer.status == 2
-    assert answer.err.startswith(key)
+    assert answer.lines[0].startswith(key)
     assert name in answer.err
     assert len(answer.lines) <= LINES
 
