@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from lightrl_judge.failures import UnreadableError, beginning
+from lightrl_judge.failures import TooLargeError, UnreadableError, beginning
 from lightrl_judge.json_objects import TooManyError, json_objects, outside
 
 T = TypeVar("T")
@@ -28,9 +28,11 @@ def judgement(reply: str, name: str, read: Callable[[Any], T]) -> T:
 
     Raises:
         UnreadableError: there is no such judgement, or more than one.
+        TooLargeError: the reply is longer than `LONGEST`.
     """
     if len(reply) > LONGEST:
-        raise UnreadableError(f"{len(reply):,} characters, and at most {LONGEST:,} are read, in the reply {beginning(reply)}")
+        # it is not sent back with a complaint either
+        raise TooLargeError(f"{len(reply):,} characters, and at most {LONGEST:,} are read, in the reply {beginning(reply)}")
     try:
         objects = json_objects(reply)
     except TooManyError as error:

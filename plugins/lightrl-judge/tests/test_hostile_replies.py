@@ -127,6 +127,12 @@ def test_no_reply_stops_the_event_loop(server: Any, name: str) -> None:
     assert pause_of_a_call(server, REPLIES[name][0]) < LONGEST_PAUSE_S
 
 
+def test_a_reply_that_is_too_long_is_not_sent_back(server: Any, scored: Any) -> None:
+    server.behaviour = lambda body, number: "x" * (LONGEST + 1)
+    assert scored(JudgeScore("m", base_url=server.url, ask_again=3, retries=0), ["a"]).outcomes["judge"].tolist() == [Outcome.ERROR]
+    assert len(server.requests) == 1
+
+
 def test_packed_answers_of_a_usual_size_are_read(server: Any, scored: Any, says: Any) -> None:
     answer = {"choices": [{"index": 0, "message": {"role": "assistant", "content": '{"score": 7}'}, "finish_reason": "stop"}]}
     packed = gzip.compress(json.dumps(answer).encode())
