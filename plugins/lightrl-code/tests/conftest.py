@@ -1,9 +1,13 @@
 """Whether programs can be kept in on this machine; where they cannot, the tests say so loudly."""
 
+import sys
 import warnings
+from pathlib import Path
 
 import pytest
 from lightrl_code.sandbox import Bubblewrap, Limits
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 def _trouble() -> str:
@@ -24,3 +28,9 @@ def sandboxed() -> None:
     """Skips the test where bubblewrap does not work."""
     if TROUBLE:
         pytest.skip(TROUBLE)
+
+
+@pytest.fixture(scope="session")
+def sandbox_trouble() -> str:
+    """Why bubblewrap does not work; empty if it does."""
+    return TROUBLE

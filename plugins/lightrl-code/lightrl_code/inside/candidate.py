@@ -68,7 +68,7 @@ def serve(task: dict[str, Any], channel: wire.Channel) -> None:
         try:
             reply = answer(functools.partial(perform, request, module, objects), objects)
             if request.get("in_place") and "raised" not in reply:
-                reply["arguments"] = wire.encode(request["given"], objects.refer)
+                reply["changed"] = wire.encode(request["given"], objects.refer)
             channel.send(reply)
         except (wire.UnsendableError, RecursionError) as error:
             channel.send({"raised": "ValueError", "arguments": [str(error)]})

@@ -16,7 +16,8 @@ from types import CodeType
 from typing import Any
 
 import sandbox_wire as wire
-from sandbox_remote import Broken, Names, Session
+from sandbox_names import Names
+from sandbox_remote import Broken, Session
 
 
 def given_code(text: str) -> CodeType:
@@ -54,6 +55,11 @@ def _asserts(node: ast.stmt) -> bool:
     return not isinstance(node, definitions) and any(isinstance(inner, ast.Assert) for inner in ast.walk(node))
 
 
+def imports(trees: list[ast.Module]) -> ast.Module:
+    """The imports of the tests: one that fails must not leave its name to the program."""
+    return ast.Module([node for tree in trees for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))], [])
+
+
 def modules_named(trees: list[ast.Module]) -> set[str]:
     """Modules of the standard library that the tests use as such, `math` of `math.isclose`."""
     bases = (node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute))
@@ -72,7 +78,8 @@ def examine(task: dict[str, Any], channel: wire.Channel, tell: Callable[[dict[st
     total = sum(counts for _, counts in todo)
     if total == 0:
         raise Broken("the tests have no assert")
-    prepare(given_code(task["setup"]), names)
+    prepare(given_code(task["setup"]), names, "the code before the program")
+    prepare(compile(imports(trees), "test.py", "exec"), names, "what the tests import")
     tell({"total": total})
     session = Session(channel, task["in_place"])
     session.start(task["sources"])
@@ -84,28 +91,21 @@ def examine(task: dict[str, Any], channel: wire.Channel, tell: Callable[[dict[st
         if entry.isidentifier():
             names[entry] = names["candidate"]
     for code, counts in todo:
-        passed = attempt(code, names)
+        passed = names.run(code)
+        session.go_on()
         if counts:
             tell({"passed": passed})
+        elif not passed:
+            # the tests that follow would meet half of what they need, such as an empty list to loop over
+            return
 
 
-def prepare(code: CodeType, names: Names) -> None:
+def prepare(code: CodeType, names: Names, what: str) -> None:
     """Run trusted code before any of the program."""
     try:
         exec(code, names)
     except BaseException as error:
-        raise Broken(f"the code before the program fails by itself: {error!r}") from error
-
-
-def attempt(code: CodeType, names: Names) -> bool:
-    """Run one test, or what prepares some: whether it went through."""
-    try:
-        exec(code, names)
-    except (Broken, wire.Closed):
-        raise
-    except BaseException:
-        return False
-    return True
+        raise Broken(f"{what} fails by itself: {error!r}") from error
 
 
 def main() -> None:

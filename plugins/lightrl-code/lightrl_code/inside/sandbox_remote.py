@@ -1,7 +1,7 @@
-"""The program as the tests see it: objects whose calls happen elsewhere, and the names that tests may use."""
+"""The program as the tests see it: objects whose calls happen elsewhere."""
 
 import builtins
-import importlib
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -43,11 +43,13 @@ for _name in ("len", "iter", "next", "getitem", "setitem", "str", "repr"):
 
 
 class Session:
-    """Requests to the program."""
+    """Requests to the program, one at a time. Of a reply, only what its request asked for is read."""
 
     def __init__(self, channel: wire.Channel, in_place: bool) -> None:
         self._channel, self._in_place = channel, in_place
         self._remotes: dict[int, Remote] = {}
+        self._one_at_a_time = threading.Lock()
+        self._over: BaseException | None = None
 
     def start(self, sources: list[str]) -> None:
         """Hand the program over once its sandbox is up."""
@@ -57,7 +59,7 @@ class Session:
 
     def loaded(self) -> None:
         """Wait until the program is loaded; raises what it raised."""
-        self._reply()
+        self._value(self._channel.receive())
 
     def name(self, expression: str) -> Any:
         """The value of an expression over there."""
@@ -65,25 +67,48 @@ class Session:
 
     def ask(self, what: str, number: int, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None = None) -> Any:
         """Call an object, or one of its methods."""
-        given = wire.encode([list(args), kwargs], self._refer)
-        request = {"do": what, "on": number, "name": name, "with": given, "in_place": self._in_place}
-        self._channel.send(request)
-        value, after = self._reply()
-        if after is not None:
-            _update([list(args), kwargs], after)
+        given = self._noted(lambda: wire.encode([list(args), kwargs], self._refer))
+        reply = self._exchange({"do": what, "on": number, "name": name, "with": given, "in_place": self._in_place})
+        changed = reply.pop("changed", None) if self._in_place else None
+        value = self._value(reply, ends_loops=name == "__next__")
+        if changed is not None:
+            _update([list(args), kwargs], self._decoded(changed))
         return value
 
     def request(self, request: dict[str, Any]) -> Any:
         """Send a request and wait for its value; raises what the program raised."""
-        self._channel.send(request)
-        return self._reply()[0]
+        return self._value(self._exchange(request))
 
-    def _reply(self) -> tuple[Any, Any]:
-        reply = self._channel.receive()
-        if "raised" in reply:
-            raise _exception(reply["raised"], reply.get("arguments"))
-        after = reply.get("arguments")
-        return wire.decode(reply.get("value"), self._resolve), None if after is None else wire.decode(after, self._resolve)
+    def go_on(self) -> None:
+        """Raise what has ended the session, whether or not a test has caught it."""
+        if self._over is not None:
+            raise self._over
+
+    def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
+        def talk() -> dict[str, Any]:
+            self._channel.send(request)
+            return self._channel.receive()
+
+        with self._one_at_a_time:
+            self.go_on()
+            return self._noted(talk)
+
+    def _value(self, reply: dict[str, Any], ends_loops: bool = False) -> Any:
+        if reply.keys() == {"raised", "arguments"}:
+            raise _exception(reply["raised"], reply["arguments"], ends_loops)
+        if reply.keys() != {"value"}:
+            self._noted(lambda: _refuse(reply))
+        return self._decoded(reply["value"])
+
+    def _decoded(self, form: Any) -> Any:
+        return self._noted(lambda: wire.decode(form, self._resolve))
+
+    def _noted(self, work: Callable[[], Any]) -> Any:
+        try:
+            return work()
+        except (Broken, wire.Closed) as error:
+            self._over = error
+            raise
 
     def _resolve(self, number: Any) -> Remote:
         return self._remotes.setdefault(int(number), Remote(self, int(number)))
@@ -94,38 +119,23 @@ class Session:
         raise Broken(f"a test gives the program a {type(value).__name__}, and only values of built-in types can be given")
 
 
-class Names(dict[str, Any]):
-    """The names that a test may use: its own names, modules of the standard library, and the program's names that are allowed."""
-
-    def __init__(self, modules: set[str]) -> None:
-        super().__init__(__name__="tests", __builtins__=builtins)
-        self._modules = modules
-        self._session: Session | None = None
-        self._allowed: set[str] | None = set()
-
-    def open(self, session: Session, allowed: set[str] | None) -> None:
-        """From now on these names of the program are known; None: all."""
-        self._session, self._allowed = session, allowed
-
-    def __missing__(self, name: str) -> Any:
-        # a module comes from here even if the program has one of that name: it decides what passes
-        if name in self._modules:
-            self[name] = importlib.import_module(name)
-        elif self._session is not None and not hasattr(builtins, name) and (self._allowed is None or name in self._allowed):
-            self[name] = self._session.name(name)
-        else:
-            raise KeyError(name)
-        return self[name]
+def _refuse(reply: dict[str, Any]) -> None:
+    raise wire.Closed(f"a reply that was not asked for: {', '.join(reply)}"[:200])
 
 
-def _exception(name: Any, arguments: Any) -> Exception:
+def _exception(name: Any, arguments: Any, ends_loops: bool) -> Exception:
     kind = getattr(builtins, str(name), None)
+    told = RuntimeError(f"{name}: {arguments}")
     if not (isinstance(kind, type) and issubclass(kind, Exception)):
-        return RuntimeError(f"{name}: {arguments}")
+        return told
+    # where a value is expected, as in `all(map(f, cases))`, it would end the test's own loop in silence; PEP 479 is of the same mind
+    if issubclass(kind, (StopIteration, StopAsyncIteration)) and not ends_loops:
+        return told
     try:
         return kind(*arguments)
-    except TypeError:
-        return RuntimeError(f"{name}: {arguments}")
+    except Exception:
+        # a kind that wants other arguments than texts
+        return told
 
 
 def _update(old: Any, new: Any) -> None:

@@ -19,6 +19,7 @@ SAFE_INTEGER = 2**53
 
 
 SEQUENCES: dict[str, Callable[[Any], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
+BOUNDS: dict[str, Callable[..., Any]] = {"range": range, "slice": slice}
 
 
 class Closed(BaseException):
@@ -92,8 +93,9 @@ def encode(value: Any, refer: Callable[[Any], Any]) -> Any:
             return {"kind": kind.__name__, "value": [encode(item, refer) for item in value]}
     if isinstance(value, dict):
         return {"kind": "dict", "value": [[encode(key, refer), encode(item, refer)] for key, item in value.items()]}
-    if isinstance(value, range):
-        return {"kind": "range", "value": [encode(part, refer) for part in (value.start, value.stop, value.step)]}
+    for kind in (range, slice):
+        if isinstance(value, kind):
+            return {"kind": kind.__name__, "value": [encode(part, refer) for part in (value.start, value.stop, value.step)]}
     return refer(value)
 
 
@@ -121,7 +123,7 @@ def _decode_kind(kind: str, value: Any, resolve: Callable[[Any], Any]) -> Any:
     if kind == "dict":
         return {decode(key, resolve): decode(item, resolve) for key, item in value}
     items = [decode(item, resolve) for item in value]
-    return range(*items) if kind == "range" else SEQUENCES[kind](items)
+    return BOUNDS[kind](*items) if kind in BOUNDS else SEQUENCES[kind](items)
 
 
 def limit(limits: dict[str, int]) -> None:

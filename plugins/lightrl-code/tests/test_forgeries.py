@@ -1,0 +1,62 @@
+"""No program passes tests by other means than doing what they ask."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from forged_passes import FORGERIES, SQUARE, SUITES
+from lightrl_code import UnitTests
+
+from lightrl import Prompt
+
+
+@pytest.fixture(scope="module")
+def reward(sandbox_trouble: str) -> UnitTests:
+    """In a sandbox where there is one: the programs harm nobody, and the tests are kept from them either way."""
+    return UnitTests(limit_s=2.0, unsafe=bool(sandbox_trouble))
+
+
+def scored(reward: UnitTests, suite: str, program: str) -> float:
+    asked = SUITES[suite]
+    return reward.score(Prompt(id="p", text="?"), program, tests=asked.tests, entry_point=asked.entry_point, setup=asked.setup)
+
+
+@pytest.fixture(scope="module")
+def scores(reward: UnitTests) -> dict[str, float]:
+    """Of all forgeries; two at a time, since each waits for its processes to start."""
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(FORGERIES, pool.map(lambda forgery: scored(reward, *forgery), FORGERIES.values()), strict=True))
+
+
+@pytest.mark.parametrize("idea", FORGERIES)
+def test_a_forged_pass_is_none(idea: str, scores: dict[str, float]) -> None:
+    assert scores[idea] == 0.0
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_what_the_forgeries_try_to_pass_can_be_passed(suite: str, reward: UnitTests) -> None:
+    assert scored(reward, suite, SUITES[suite].honest) == 1.0
+
+
+def test_a_module_that_is_missing_is_an_error_in_the_data_and_not_the_programs_to_bring(reward: UnitTests) -> None:
+    program = "class nowhere:\n    allclose = staticmethod(lambda *a: True)\ndef f(n): return 0"
+    for tests in ("import nowhere\nassert nowhere.allclose(f(2), 4)", ["import nowhere as nowhere\nassert nowhere.allclose(f(2), 4)"]):
+        with pytest.raises(ValueError, match=r"what the tests import fails by itself: .*nowhere"):
+            reward.score(Prompt(id="p", text="?"), program, tests=tests)
+
+
+def test_a_test_that_failed_leaves_no_names_to_the_next(reward: UnitTests) -> None:
+    tests = ["got = [f(n) for n in range(3)]\nassert got == [0, 1, 4]", "assert all(value < 5 for value in got)"]
+    score = reward.score
+    assert score(Prompt(id="p", text="?"), "got = []\ndef f(n): raise ValueError", tests=tests) == 0.0
+    assert score(Prompt(id="p", text="?"), SQUARE, tests=tests) == 1.0
+
+
+def test_an_iterator_may_end_and_a_slice_may_be_asked_for(reward: UnitTests) -> None:
+    program = "class Rows:\n    def __getitem__(self, at): return [0, 1, 4, 9][at]\ndef f(): return Rows()\ndef g(): return iter([7])"
+    tests = ["assert f()[1:3] == [1, 4]", "i = g()\nassert next(i) == 7 and next(i, None) is None and list(i) == []"]
+    assert reward.score(Prompt(id="p", text="?"), program, tests=tests) == 1.0
+
+
+def test_an_error_in_the_data_is_one_even_where_the_test_catches_everything(reward: UnitTests) -> None:
+    with pytest.raises(ValueError, match="gives the program a function"):
+        reward.score(Prompt(id="p", text="?"), SQUARE, tests=["try:\n    f(lambda: 1)\nexcept:\n    pass\nassert f(2) == 4"])
