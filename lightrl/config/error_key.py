@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from types import TracebackType
 
+from lightrl.parts.faulty_part import FaultyPartError
 from lightrl.registry.classes import registry
 
 STEPS = ("training_step", "validation_step", "test_step", "predict_step")
@@ -15,7 +16,12 @@ LOADS = ("load_checkpoint", "on_load_checkpoint")
 
 
 def refused_on_purpose(error: Exception) -> bool:
-    """True if Lightning, lightrl or a plugin has refused something before the first step; any other error is a fault of the program."""
+    """True if Lightning, lightrl or a plugin has refused something before the first step, or the core a part's result at any time.
+
+    Any other error is a fault of the program.
+    """
+    if isinstance(error, FaultyPartError):
+        return True
     return not _came_out_of(error, STEPS) and (isinstance(error, refusals_of_lightning()) or _raised_by_ours(error))
 
 

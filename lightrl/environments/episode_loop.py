@@ -18,6 +18,7 @@ from lightrl.environments.pending import log_failed_ends, log_failed_ends_later
 from lightrl.parts.environment import AsyncEnvironment
 from lightrl.prompt import JSON
 from lightrl.workers.calls import Answer, describe
+from lightrl.workers.in_time import in_time
 from lightrl.workers.loop_thread import LoopThread
 
 log = logging.getLogger(__name__)
@@ -90,13 +91,12 @@ class EpisodeLoop:
 
     async def _caught(self, call: Awaitable[JSON]) -> Answer:
         try:
-            async with asyncio.timeout(self._environment.timeout_s):
-                return Answer(await call)
+            return Answer(await in_time(lambda: call, self._environment.timeout_s))
         except TimeoutError as error:
             return Answer(error=f"no answer within {self._environment.timeout_s:g} s ({describe(error)})", late=True)
         except WrongAnswerError as wrong:
             return Answer(error=str(wrong))
-        except (Exception, SystemExit) as error:
+        except Exception as error:
             return Answer(error=describe(error))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()

@@ -38,7 +38,9 @@ class Episodes:
         except WrongAnswerError as wrong:
             self._failed.add(call.episode)
             return Answer(error=str(wrong))
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             self._failed.add(call.episode)
             return Answer(error=describe(error))
 

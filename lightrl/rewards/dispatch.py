@@ -12,13 +12,17 @@ from aiolimiter import AsyncLimiter
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exception, wait_random_exponential
 
 from lightrl.parts.async_reward import AsyncReward
+from lightrl.rewards.plain_score import PlainScore, plain_score
 from lightrl.rewards.row_call import Answer, Call
 from lightrl.workers.calls import describe
+from lightrl.workers.in_time import in_time
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Bounds of the random pause before another attempt: up to the first, then up to twice as much each time."""
 LONGEST_ASKED = 60.0
 """Seconds by which an exception's `retry_after` lengthens a pause at most."""
+Settled = tuple[PlainScore, BaseException | None]
+"""What a call came to: a score, or why there is none."""
 
 
 class Dispatcher:
@@ -59,54 +63,66 @@ class Dispatcher:
             if not attempt.batch.ended:
                 self._free -= 1
                 # not by the call itself: one that is cancelled before its first step would keep its place
-                self._spawn(attempt.batch, self._make(attempt)).add_done_callback(self._leave)
+                self._spawn(attempt, self._make(attempt)).add_done_callback(self._leave)
 
     def _leave(self, task: asyncio.Task[None]) -> None:
         self._free += 1
         self._fill()
 
-    def _spawn(self, batch: _Batch, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _spawn(self, attempt: _Attempt, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         # what one call sets in its context is not seen by the next
         task = asyncio.get_running_loop().create_task(work, context=self._context.copy())
-        batch.tasks.add(task)
-        task.add_done_callback(batch.tasks.discard)
+        attempt.batch.tasks.add(task)
+        task.add_done_callback(attempt.batch.tasks.discard)
+        task.add_done_callback(lambda task: self._settle_fallen(attempt, task))
         return task
 
+    def _settle_fallen(self, attempt: _Attempt, task: asyncio.Task[None]) -> None:
+        """Answer for a task that somebody has cancelled, or that has failed beside the call; the batch would wait for it for ever."""
+        failure = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if failure is not None and not attempt.batch.ended:
+            self._settle(attempt, None, failure)
+
     async def _make(self, attempt: _Attempt) -> None:
-        value: Any = None
+        value: PlainScore = None
         failure: BaseException | None = None
         try:
             value = await self._call(attempt.call)
-        except (Exception, SystemExit) as error:
-            failure = error
         except asyncio.CancelledError as error:
             if attempt.batch.ended:
                 raise
             # something that the reward itself waited for was cancelled
             failure = error
-        if attempt.again is not None:
-            if not attempt.again.done():
-                attempt.again.set_result((value, failure))
-        elif isinstance(failure, self._reward.transient) and self._reward.retries:
-            self._spawn(attempt.batch, self._try_again(attempt, failure))
+        except Exception as error:
+            failure = error
+        if failure is None or attempt.again is not None or not self._reward.retries or not isinstance(failure, self._reward.transient):
+            self._settle(attempt, value, failure)
         else:
-            attempt.batch.put(attempt.place, self._answer(value, failure))
+            self._spawn(attempt, self._try_again(attempt, failure))
 
-    async def _call(self, call: Call) -> Any:
+    def _settle(self, attempt: _Attempt, value: PlainScore, failure: BaseException | None) -> None:
+        if attempt.again is None:
+            attempt.batch.put(attempt.place, self._answer(value, failure))
+        elif not attempt.again.done():
+            attempt.again.set_result((value, failure))
+
+    async def _call(self, call: Call) -> PlainScore:
         if self._rate is not None:
             for _ in range(self._reward.requests(call.prompt, call.completion, **call.columns)):
                 await self._rate.acquire()
-        async with asyncio.timeout(self._reward.timeout_s):
-            return await self._reward.score(call.prompt, call.completion, **call.columns)
+        return await in_time(lambda: self._scored(call), self._reward.timeout_s)
+
+    async def _scored(self, call: Call) -> PlainScore:
+        return plain_score(await self._reward.score(call.prompt, call.completion, **call.columns))
 
     async def _try_again(self, failed: _Attempt, first: Exception) -> None:
         """Further attempts after one that raised `first`; other calls are made between them."""
         failures = [first]
 
-        async def attempt() -> Any:
+        async def attempt() -> PlainScore:
             if failures:
                 raise failures.pop()
-            again: asyncio.Future[tuple[Any, BaseException | None]] = asyncio.get_running_loop().create_future()
+            again: asyncio.Future[Settled] = asyncio.get_running_loop().create_future()
             self._queue.appendleft(_Attempt(failed.batch, failed.place, failed.call, again))
             self._fill()
             value, failure = await again
@@ -120,13 +136,19 @@ class Dispatcher:
             retry=retry_if_exception_type(self._reward.transient),
             reraise=True,
         )
+        value: PlainScore = None
+        failure: BaseException | None = None
         try:
-            answer = self._answer(await retrying(attempt), None)
-        except (Exception, SystemExit) as error:
-            answer = self._answer(None, error)
-        failed.batch.put(failed.place, answer)
+            value = await retrying(attempt)
+        except asyncio.CancelledError as error:
+            if failed.batch.ended:
+                raise
+            failure = error
+        except Exception as error:
+            failure = error
+        self._settle(failed, value, failure)
 
-    def _answer(self, value: object, failure: BaseException | None) -> Answer:
+    def _answer(self, value: PlainScore, failure: BaseException | None) -> Answer:
         if failure is None:
             return Answer(value)
         if isinstance(failure, TimeoutError):
@@ -149,6 +171,8 @@ class _Batch:
             self.done.set_result(None)
 
     def put(self, place: int, answer: Answer) -> None:
+        if self.answers[place] is not None:
+            return
         self.answers[place] = answer
         self.left -= 1
         if not self.left and not self.done.done():
@@ -163,7 +187,5 @@ class _Batch:
 class _Attempt:
     __slots__ = ("again", "batch", "call", "place")
 
-    def __init__(
-        self, batch: _Batch, place: int, call: Call, again: asyncio.Future[tuple[Any, BaseException | None]] | None = None
-    ) -> None:
+    def __init__(self, batch: _Batch, place: int, call: Call, again: asyncio.Future[Settled] | None = None) -> None:
         self.batch, self.place, self.call, self.again = batch, place, call, again

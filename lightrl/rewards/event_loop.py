@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import Any
 
 from lightrl.parts.async_reward import AsyncReward
@@ -62,9 +62,12 @@ class _Waiting:
 
     def result(self) -> list[Answer]:
         limit = self._loop.reward.timeout_s + PATIENCE
-        if not self._loop.thread.wait(self._future, limit):
-            self._runner.abandon(self._loop)
         stuck = Answer(error=f"score() has blocked its event loop for {limit:g} s: it must await, not wait", late=True)
+        try:
+            if not self._loop.thread.wait(self._future, limit):
+                self._runner.abandon(self._loop)
+        except CancelledError:
+            stuck = Answer(error="score() has cancelled everything in its event loop")
         return [answer or stuck for answer in self._answers]
 
 

@@ -61,7 +61,7 @@ def score_completions(rewards: RewardSet, completions: GivenCompletions, encode:
             failures=scoring.failures,
             seconds=scoring.seconds,
             cached=scoring.cached,
-            counts={name: reward.counts() for name, reward in rewards.rewards.items()},
+            counts=rewards.counts(),
         )
 
 

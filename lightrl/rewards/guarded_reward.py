@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from lightrl.parts.base import Part
+from lightrl.parts.faulty_part import FaultyPartError
 from lightrl.parts.reward import BatchReward, Reward, RowReward
 from lightrl.rewards.gates import behind
 from lightrl.rewards.reward_calls import BatchCall, Begun, RowCalls
@@ -43,6 +44,18 @@ class GuardedReward:
             gate: the scores of the gate, if there is one.
         """
         return PendingScores(self, rollout, gate)
+
+    def counts(self) -> dict[str, float]:
+        """The numbers that the reward itself counts.
+
+        Raises:
+            FaultyPartError: they are no numbers.
+        """
+        counted = self.reward.counts()
+        try:
+            return {name: float(number) for name, number in counted.items()}
+        except (AttributeError, TypeError, ValueError, RuntimeError, OverflowError) as error:
+            raise FaultyPartError(f"reward {self.name!r} counts {str(counted)[:60]!r}, expected numbers by name ({error})") from error
 
 
 class PendingScores:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from lightrl.rewards.reward_scores import RewardScores, all_failed, from_answers
 from lightrl.rewards.row_call import Answer, Call, Runner, calls_of, named_arguments
 from lightrl.types import Rollout
 from lightrl.workers.calls import describe
+from lightrl.workers.forked import only_this_process
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,12 @@ class BatchCall:
         """Make the call; an exception is the failure of all rows."""
         self._reward.start()
         try:
-            value = self._reward.score(rollout)
-        except Exception as error:
+            # a copy, since what is written into it would be trained on
+            with only_this_process():
+                value = self._reward.score(copy.deepcopy(rollout))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             failed = all_failed(describe(error), rollout)
             return Begun(lambda: failed)
         scores = from_tensor(self._name, value, rollout)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
 
 from lightrl.ops.masked import last_position
 from lightrl.parts.base import unpack
+from lightrl.parts.faulty_part import FaultyPartError
+from lightrl.rewards.plain_score import PlainScore
 from lightrl.rewards.row_call import Answer
 from lightrl.types import Outcome, Rollout, Statistic, Statistics, WithStatistics
 
@@ -40,7 +43,7 @@ def from_answers(name: str, answers: Sequence[Answer], rollout: Rollout) -> Rewa
     """Part and outcomes of a row reward: `[N]` if every score is a number, `[N, L]` if one is a list.
 
     Raises:
-        ValueError: a score is neither a number, nor None, nor a list with one number per response token.
+        FaultyPartError: a score is neither a number, nor None, nor a list with one number per response token.
     """
     lengths = rollout.response_lengths.tolist()
     scores = [_score(name, answer.score, row, lengths[row], rollout) for row, answer in enumerate(answers)]
@@ -62,14 +65,14 @@ def from_tensor(name: str, returned: Tensor | WithStatistics, rollout: Rollout) 
     """Part, outcomes and statistics of a batch reward.
 
     Raises:
-        ValueError: it is no `[N]` or `[N, L]` tensor, scores a token outside the response, or has statistics of another shape or
+        FaultyPartError: it is no `[N]` or `[N, L]` tensor, scores a token outside the response, or has statistics of another shape or
             under a name of the core's.
     """
     value, statistics = unpack(returned)
     rows, width = rollout.input_ids.shape
-    if not isinstance(value, Tensor) or tuple(value.shape) not in ((rows,), (rows, width)):
-        got = f"a tensor of shape {list(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
-        raise ValueError(
+    if not _is_plain(value) or tuple(value.shape) not in ((rows,), (rows, width)):
+        got = f"a {_sort_of(value)}tensor of shape {list(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+        raise FaultyPartError(
             f"reward {name!r} returned {got}, expected a tensor of shape [{rows}] or [{rows}, {width}], one score per row or token"
         )
     part = value.detach().to(rollout.group.device, torch.float32, copy=True)
@@ -83,7 +86,19 @@ def from_tensor(name: str, returned: Tensor | WithStatistics, rollout: Rollout) 
         outcome = torch.where(part.isnan().all(1), int(Outcome.ABSTAINED), int(Outcome.VALUE)).masked_fill(failed, int(Outcome.ERROR))
     part[failed] = math.nan
     failures = _failures(outcome, rollout, ["it returned NaN or infinity"] * rows)
+    if not isinstance(statistics, Mapping):
+        raise FaultyPartError(f"reward {name!r} reports a {type(statistics).__name__}, expected tensors by name")
     return RewardScores(part, outcome, failures, {what: _reported(name, what, number, rollout) for what, number in statistics.items()})
+
+
+def _is_plain(value: object) -> TypeGuard[Tensor]:
+    """Whether it is a tensor of numbers that are there, one beside the other."""
+    return isinstance(value, Tensor) and not _sort_of(value)
+
+
+def _sort_of(value: Tensor) -> str:
+    sorts = {"complex ": value.is_complex(), "sparse ": value.layout is not torch.strided, "meta ": value.is_meta}
+    return next((sort for sort, found in sorts.items() if found), "")
 
 
 def all_failed(reason: str, rollout: Rollout) -> RewardScores:
@@ -121,31 +136,29 @@ def on_last_token(values: Tensor, mask: Tensor) -> Tensor:
 
 def _reported(name: str, what: str, number: Tensor | Statistic, rollout: Rollout) -> Statistic:
     statistic = number if isinstance(number, Statistic) else Statistic(number)
+    if not _is_plain(statistic.value):
+        raise FaultyPartError(f"reward {name!r} reports {what!r} as a {type(statistic.value).__name__}, expected a tensor of real numbers")
     shape, (rows, width) = tuple(statistic.value.shape), rollout.input_ids.shape
     if what in REPORTED:
-        raise ValueError(
+        raise FaultyPartError(
             f"reward {name!r} reports {what!r}, which every reward has: call it something else than {', '.join(sorted(REPORTED))}"
         )
     if shape not in ((rows,), (rows, width)):
-        raise ValueError(f"reward {name!r} reports {what!r} with the shape {list(shape)}, expected [{rows}] or [{rows}, {width}]")
+        raise FaultyPartError(f"reward {name!r} reports {what!r} with the shape {list(shape)}, expected [{rows}] or [{rows}, {width}]")
+    own = statistic.value.detach().clone()
     # a gate leaves fewer rows than the rollout has, so masks are not left to the ledger
-    return statistic if len(shape) == 1 else replace(statistic, value=statistic.value[rollout.response_mask])
+    return replace(statistic, value=own if len(shape) == 1 else own[rollout.response_mask])
 
 
-def _score(name: str, score: object, row: int, length: int, rollout: Rollout) -> float | list[float] | None:
-    # numpy and torch values are welcome without this file importing numpy
-    to_list = getattr(score, "tolist", None)
-    plain: object = score if to_list is None else to_list()
-    if plain is None or isinstance(plain, (bool, int, float)):
-        return None if plain is None else float(plain)
+def _score(name: str, score: PlainScore, row: int, length: int, rollout: Rollout) -> float | list[float] | None:
+    if score is None or isinstance(score, float):
+        return score
     where = f"reward {name!r}, row {row} (prompt {rollout.prompts[row].id!r})"
-    if not isinstance(plain, (list, tuple)) or not all(v is None or isinstance(v, (bool, int, float)) for v in plain):
-        raise ValueError(
-            f"{where}: got {type(score).__name__} {str(score)[:60]!r}, expected a number, None, or a list with one per response token"
-        )
-    if len(plain) != length:
-        raise ValueError(f"{where}: got a list of {len(plain)} values, expected {length}, one per response token (EOS included)")
-    return [math.nan if v is None else float(v) for v in plain]
+    if isinstance(score, str):
+        raise FaultyPartError(f"{where}: got {score}, expected a number, None, or a list with one per response token")
+    if len(score) != length:
+        raise FaultyPartError(f"{where}: got a list of {len(score)} values, expected {length}, one per response token (EOS included)")
+    return [math.nan if value is None else value for value in score]
 
 
 def _verdict(answer: Answer, score: float | list[float] | None) -> tuple[Outcome, str]:
@@ -173,7 +186,7 @@ def _refuse_outside(name: str, part: Tensor, rollout: Rollout) -> None:
     outside = (~rollout.response_mask & ~part.isnan() & (part != 0)).nonzero()
     if len(outside):
         row, token = outside[0].tolist()
-        raise ValueError(
+        raise FaultyPartError(
             f"reward {name!r}, row {row} (prompt {rollout.prompts[row].id!r}): got {part[row, token].item():g} at position {token}, "
             "which is no response token; expected NaN outside response_mask"
         )

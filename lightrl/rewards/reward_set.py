@@ -86,6 +86,10 @@ class RewardSet:
         for guarded in self._guarded.values():
             guarded.calls.close()
 
+    def counts(self) -> dict[str, dict[str, float]]:
+        """Per reward, the numbers that it counts itself."""
+        return {name: guarded.counts() for name, guarded in self._guarded.items()}
+
     def submit(self, rollout: Rollout) -> Scoring:
         """Begin to score; rewards in other processes and in event loops work on while the caller does something else."""
         return Scoring(self._guarded, self._stages, self.weights, rollout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from lightrl.parts.function import accepted_names
 from lightrl.parts.reward import RowReward
 from lightrl.prompt import Prompt
+from lightrl.rewards.plain_score import PlainScore, plain_score
 from lightrl.workers import calls
 from lightrl.workers.calls import describe
+from lightrl.workers.forked import only_this_process
 
 if TYPE_CHECKING:
     # worker processes import this module, and most of them have no use for torch
@@ -41,7 +44,7 @@ class Call(NamedTuple):
 class Answer:
     """A reward's answer about one row."""
 
-    score: Any = None
+    score: PlainScore = None
     """The score, if there is one."""
     error: str | None = None
     """Why there is no score, in one line; None if it returned."""
@@ -72,23 +75,28 @@ class Runner(Protocol):
 
 
 def calls_of(names: dict[str, bool] | None, rollout: Rollout) -> list[Call]:
-    """One call per row.
+    """One call per row; what a reward writes into its arguments reaches nobody else.
 
     Args:
         names: the arguments that the reward takes by name; None: any column, and no facts of the episode.
         rollout: N rows.
     """
-    of_prompt: dict[int, dict[str, Any]] = {}
+    copies: dict[int, tuple[Prompt, dict[str, Any]]] = {}
     facts = FACTS & frozenset(names or ())
     made = []
-    for row, (prompt, completion) in enumerate(zip(rollout.prompts, rollout.completions, strict=True)):
-        columns = of_prompt.get(id(prompt))
-        if columns is None:
-            every = {**prompt.columns, "answer": prompt.answer}
-            columns = {k: v for k, v in every.items() if k not in ("prompt", "completion") and (names is None or k in names)}
-            of_prompt[id(prompt)] = columns
+    for row, (given, completion) in enumerate(zip(rollout.prompts, rollout.completions, strict=True)):
+        if id(given) not in copies:
+            copies[id(given)] = _copied(given, names)
+        prompt, columns = copies[id(given)]
         made.append(Call(prompt, completion, {**columns, **_told(rollout, row, facts)} if facts else columns))
     return made
+
+
+def _copied(given: Prompt, names: dict[str, bool] | None) -> tuple[Prompt, dict[str, Any]]:
+    """A prompt of the reward's own, and its columns that the reward takes by name."""
+    prompt = copy.deepcopy(given)
+    every = {**prompt.columns, "answer": prompt.answer}
+    return prompt, {k: v for k, v in every.items() if k not in ("prompt", "completion") and (names is None or k in names)}
 
 
 def _told(rollout: Rollout, row: int, facts: frozenset[str]) -> dict[str, Any]:
@@ -99,7 +107,7 @@ def _told(rollout: Rollout, row: int, facts: frozenset[str]) -> dict[str, Any]:
         "finish_reason": rollout.finish_reason[row],
         "state": dict(episode.state),
     }
-    return {name: every[name] for name in facts}
+    return copy.deepcopy({name: every[name] for name in facts})
 
 
 def named_arguments(reward: RowReward) -> dict[str, bool] | None:
@@ -116,8 +124,11 @@ def named_arguments(reward: RowReward) -> dict[str, bool] | None:
 def perform(reward: RowReward, call: Call) -> Answer:
     """Make one call in this process."""
     try:
-        return Answer(reward.score(call.prompt, call.completion, **call.columns))
-    except (Exception, SystemExit) as error:
+        with only_this_process():
+            return Answer(plain_score(reward.score(call.prompt, call.completion, **call.columns)))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         return Answer(error=describe(error))
 
 
@@ -134,4 +145,4 @@ class RowPerformer:
     def perform(self, call: Call) -> calls.Answer:
         """Make one call."""
         answer = perform(self._reward, call)
-        return calls.Answer(answer.score.tolist() if hasattr(answer.score, "tolist") else answer.score, answer.error)
+        return calls.Answer(answer.score, answer.error)

@@ -108,8 +108,8 @@ class Scoring:
             rows = len(result.outcome)
             numbers[f"rewards/{name}/cached"] = torch.full((rows,), pending.cached / max(rows, 1))
             numbers[f"rewards/{name}/seconds"] = Statistic(torch.tensor([pending.waited]), "sum")
-            for what, number in self._guarded[name].reward.counts().items():
-                numbers[f"rewards/{name}/{what}"] = Statistic(torch.tensor([float(number)]), "sum")
+            for what, count in self._guarded[name].counts().items():
+                numbers[f"rewards/{name}/{what}"] = Statistic(torch.tensor([count]), "sum")
             numbers |= {f"rewards/{name}/{what}": statistic for what, statistic in result.statistics.items()}
         return numbers
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, runtime_checkable
 
+LONGEST = 500
+"""Characters of an exception's message that are shown."""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -41,5 +44,16 @@ def describe(error: BaseException) -> str:
     """The exception in one line, with the file and line that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
-    message = str(error).strip().splitlines()
-    return f"{type(error).__name__}{': ' + message[0] if message else ''}{place}"
+    message = _first_line(error)
+    return f"{type(error).__name__}{': ' + message if message else ''}{place}"
+
+
+def _first_line(error: BaseException) -> str:
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception as trouble:
+        return f"its message cannot be had, str() raises {type(trouble).__name__}"
+    shown = lines[0] if lines else ""
+    shown = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]} ... ({len(shown)} characters)"
+    # half a surrogate pair can neither be logged nor stored
+    return shown.encode("utf-8", "backslashreplace").decode()

@@ -24,6 +24,7 @@ from multiprocessing.reduction import recv_handle
 from pathlib import Path
 
 from lightrl.workers.calls import Answer, Performer, Servant
+from lightrl.workers.forked import only_this_process
 from lightrl.workers.parent_death import end_with_parent
 
 FORK, WAIT = b"F", b"W"
@@ -96,25 +97,26 @@ def _work(channel: int, performer: Performer | Servant, memory_mb: int) -> None:
 
 
 def _answer_calls(connection: Connection, channel: int, performer: Performer) -> None:
-    """The life of a worker: calls come in pickled lists, each answer leaves as one line of JSON as soon as it is there."""
+    """The life of a worker: numbered calls come in pickled lists, each answer leaves as one line of JSON as soon as it is there."""
     while True:
         try:
-            calls = connection.recv()
+            first, calls = connection.recv()
         except (EOFError, OSError):
             os._exit(0)
-        for call in calls:
+        for number, call in enumerate(calls, first):
             started = time.perf_counter()
-            answer = performer.perform(call)
+            with only_this_process():
+                answer = performer.perform(call)
             seconds = time.perf_counter() - started
             # what has eaten the memory is still there, so the next call gets a fresh worker
             leaves = answer.error is not None and answer.error.startswith("MemoryError")
-            _write(channel, _line(answer, seconds, leaves))
+            _write(channel, _line(number, answer, seconds, leaves))
             if leaves:
                 os._exit(0)
 
 
-def _line(answer: Answer, seconds: float, leaves: bool) -> bytes:
-    return ENCODER.encode([answer.value, answer.error, seconds, leaves]).encode() + b"\n"
+def _line(number: int, answer: Answer, seconds: float, leaves: bool) -> bytes:
+    return ENCODER.encode([number, answer.value, answer.error, seconds, leaves]).encode() + b"\n"
 
 
 def _write(channel: int, line: bytes) -> None:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from lightrl.workers.calls import describe
+
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CHECK_S = 0.1
 """Seconds between two checks that the loop still runs."""
+END_S = 2.0
+"""Seconds that what is under way may take to end once it was cancelled."""
 
 
 class LoopThread:
@@ -24,10 +31,11 @@ class LoopThread:
             name: of the thread.
             at_end: called in the loop before everything under way is cancelled.
         """
-        self.loop, self._at_end = asyncio.new_event_loop(), at_end
+        self.loop, self._at_end, self._process = asyncio.new_event_loop(), at_end, os.getpid()
         self._ran_at = time.monotonic()
         self.loop.call_soon(self._note)
-        self._thread = threading.Thread(target=self.loop.run_forever, name=name, daemon=True)
+        self._over = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
@@ -64,7 +72,10 @@ class LoopThread:
             patience: seconds that it may take.
         """
         if self.loop.is_running() and self.still_for() < patience:
-            self.run(farewell()).result(patience)
+            try:
+                self.run(farewell()).result(patience)
+            except Exception as error:
+                log.warning("close() in the %s has failed, or was not done within %g s: %s", self._thread.name, patience, describe(error))
         self.end()
         self._thread.join(patience)
 
@@ -78,9 +89,23 @@ class LoopThread:
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        if others:
+            # some go on whatever they are told
+            await asyncio.wait(others, timeout=END_S)
+        self._over = True
         self.loop.call_soon(self.loop.stop)
 
+    def _run(self) -> None:
+        while not self._over:
+            # what runs in it may stop it, or raise what ends it
+            try:
+                self.loop.run_forever()
+            except BaseException as error:
+                log.warning("something in the %s has raised %s; the loop goes on", self._thread.name, describe(error))
+
     def _note(self) -> None:
+        if os.getpid() != self._process:
+            # a process that a coroutine has forked, with a copy of everything under way
+            os._exit(0)
         self._ran_at = time.monotonic()
         self.loop.call_later(CHECK_S, self._note)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -109,7 +111,7 @@ class Worker:
             channel: where calls go and answers come from.
             server: that has forked it.
         """
-        self.pid, self.alive = pid, True
+        self.pid, self.alive, self._asked = pid, True, 0
         self.channel, self._server = channel, server
         self.calls = Connection(os.dup(channel.fileno()))
         """The channel as messages of any length, for those who do without a time limit for each call."""
@@ -121,12 +123,14 @@ class Worker:
             calls: at least one.
             timeout_s: seconds for each of them.
         """
+        first = self._asked
+        self._asked += len(calls)
         try:
-            self.calls.send(calls)
+            self._send((first, calls), timeout_s)
         except OSError:
-            # it ended while it had nothing to do, so no call is at fault
-            self.end()
-            return []
+            # one that ended while it had nothing to do is no call's fault, but one that was new would be replaced for ever
+            died = Answer(error=f"its worker process died: {cause_of(self.end())}")
+            return [] if first else [died]
         answers: list[Answer] = []
         buffer, since = b"", time.monotonic()
         while len(answers) < len(calls):
@@ -140,14 +144,24 @@ class Worker:
             if not data:
                 return [*answers, Answer(error=f"its worker process died: {cause_of(self.end())}", seconds=time.monotonic() - since)]
             *lines, buffer = (buffer + data).split(b"\n")
-            for line in lines:
-                value, error, seconds, leaves = json.loads(line)
-                answers.append(Answer(value, error, seconds=seconds))
+            left = len(calls) - len(answers)
+            for line in lines[:left]:
+                answer, leaves = _read(line, first + len(answers))
+                answers.append(answer)
                 since = time.monotonic()
                 if leaves:
                     self.end()
                     return answers
+            if len(lines) >= left and (buffer or lines[left:]):
+                # somebody else writes here, and would be taken for the answer to the next call
+                self.end()
         return answers
+
+    def _send(self, message: object, timeout_s: float) -> None:
+        # one that has stopped reads nothing, and a socket takes only so much
+        self.channel.settimeout(None)
+        self.channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", math.ceil(timeout_s), 0))
+        self.calls.send(message)
 
     def _late(self, timeout_s: float) -> Answer:
         status = self.end()
@@ -166,6 +180,17 @@ class Worker:
             return self._server.wait(self.pid)
         except (EOFError, OSError):
             return None
+
+
+def _read(line: bytes, expected: int) -> tuple[Answer, bool]:
+    """The answer to the call of this number, and whether the worker is of no more use."""
+    try:
+        number, value, error, seconds, leaves = json.loads(line)
+        if number == expected:
+            return Answer(value, error, seconds=seconds), bool(leaves)
+    except (ValueError, TypeError):
+        pass
+    return Answer(error=f"its worker process sent what is no answer to this call: {line[:80]!r}"), True
 
 
 def cause_of(status: int | None) -> str:

@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,8 @@ from lightrl.parts.reward import Reward
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.types import Prompt, Rollout
 
-
-@pytest.fixture(autouse=True)
-def _bad_rewards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+# workers import the modules of these tests by their names
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture
