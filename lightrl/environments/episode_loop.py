@@ -62,7 +62,8 @@ class EpisodeLoop:
         """Stop it as soon as it runs, and note which episode blocks it."""
         self.abandoned = True
         task = asyncio.current_task(self.thread.loop)
-        self.blocked_by = None if task is None else next((e for t, e in list(self._under_way.items()) if t is task), None)
+        by_name = {under_way.get_name(): episode for under_way, episode in list(self._under_way.items())}
+        self.blocked_by = None if task is None else by_name.get(task.get_name())
         self.thread.end()
 
     def close(self, patience: float) -> None:

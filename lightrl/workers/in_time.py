@@ -20,7 +20,8 @@ GRACE_S = 1.0
 async def in_time(work: Callable[[], Awaitable[T]], limit: float) -> T:
     """The result of some work; raises the exceptions that the work raises.
 
-    The work gets a task of its own, since whoever awaits it directly also waits for one that catches its cancellation and goes on.
+    The work gets a task of its own, with the name of the one that waits, since whoever awaits it directly also waits for one that catches
+    its cancellation and goes on.
 
     Args:
         work: makes what is awaited.
@@ -30,7 +31,8 @@ async def in_time(work: Callable[[], Awaitable[T]], limit: float) -> T:
         TimeoutError: it took longer, whether or not it came to a result afterwards.
         RuntimeError: it raised what is no `Exception`.
     """
-    task = asyncio.ensure_future(_caught(work))
+    waiting = asyncio.current_task()
+    task = asyncio.create_task(_caught(work), name=waiting and waiting.get_name())
     try:
         await asyncio.wait({task}, timeout=limit)
         if not task.done():

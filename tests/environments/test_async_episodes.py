@@ -10,6 +10,11 @@ import pytest
 
 from lightrl import AsyncEnvironment, Prompt, Reply
 from lightrl.environments import async_episodes
+from lightrl.workers import in_time, loop_thread
+
+
+class OwnError(BaseException):
+    """No `Exception`."""
 
 
 class Service(AsyncEnvironment):
@@ -34,6 +39,13 @@ class Service(AsyncEnvironment):
     async def said(self, completion: str) -> Reply:
         if self.fault == "hang":
             await asyncio.sleep(1e6)
+        while self.fault == "goes on":
+            try:
+                await asyncio.sleep(1e6)
+            except asyncio.CancelledError:
+                continue
+        if self.fault == "own":
+            raise OwnError("mine")
         if self.fault == "block":
             time.sleep(1.5)
         if self.fault == "raise":
@@ -68,6 +80,15 @@ def test_failures_are_told_apart_and_stay_alone(hosted: Any, play: Any) -> None:
     reasons = ["no answer within 0.3 s", "ConnectionError: gone", "SystemExit: 3", "CancelledError", "reward is nan"]
     assert all(reason in answer.error for reason, answer in zip(reasons, wrong, strict=True))
     assert wrong[0].seconds == pytest.approx(0.3, abs=0.1)
+
+
+def test_nobody_waits_for_an_episode_that_goes_on_when_its_time_is_over(hosted: Any, play: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(in_time, "GRACE_S", 0.05)
+    monkeypatch.setattr(loop_thread, "END_S", 0.1)
+    answers = play(hosted(Service(timeout_s=0.3)), ["goes on", "own", "well"], 3)
+    assert [len(own) for own in answers] == [3, 3, 4]
+    assert answers[0][-1].late
+    assert "OwnError: mine" in answers[1][-1].error
 
 
 def test_no_more_calls_at_a_time_than_allowed_and_many_at_once(hosted: Any, play: Any) -> None:
