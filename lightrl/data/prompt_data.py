@@ -103,6 +103,10 @@ class PromptData(LightningDataModule):
         train = self._sources["train"]
         return (train.prompt(index) for index in range(train.size or 0))
 
+    def placed_prompts(self) -> Iterator[tuple[str, Prompt]]:
+        """Every prompt of the sized sources once, with the place where it stands."""
+        return ((source.place(i), source.prompt(i)) for source in self._sources.values() for i in range(source.size or 0))
+
     def columns(self) -> set[str]:
         """The columns that every prompt has, for rewards that name them."""
         prompts = (

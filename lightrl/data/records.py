@@ -53,6 +53,7 @@ class Records(PromptSource):
         self.prompt_field, self.answer, self.id, self.system, self.chat = prompt, answer, id, system, chat
         self.rendered, self.template, self.columns, self.limit = rendered, template, columns, limit
         self._prompts: list[Prompt] = []
+        self._places: list[str] = []
         self._check()
 
     @property
@@ -61,6 +62,10 @@ class Records(PromptSource):
 
     def prompt(self, index: int) -> Prompt:
         return self._prompts[index]
+
+    def place(self, index: int) -> str:
+        """The file and the line, or the data set and the row."""
+        return self._places[index]
 
     def _read(self, source: str, records: Iterable[Record]) -> None:
         places: dict[str, str] = {}
@@ -76,6 +81,7 @@ class Records(PromptSource):
                 )
             places[prompt.id] = place
             self._prompts.append(prompt)
+            self._places.append(place)
         if not self._prompts:
             raise ValueError(f"{source} holds no rows")
 

@@ -28,6 +28,10 @@ class Selection(PromptSource):
     def prompt(self, index: int) -> Prompt:
         return self.source.prompt(self._indices[index])
 
+    def place(self, index: int) -> str:
+        """As the source says."""
+        return self.source.place(self._indices[index])
+
 
 def hold_out(source: PromptSource, count: int, identity: Identity) -> tuple[Selection, Selection]:
     """Split a sized source into training prompts and `count` held-out ones.

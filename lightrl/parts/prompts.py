@@ -24,6 +24,10 @@ class PromptSource(Part):
     def prompt(self, index: int) -> Prompt:
         """The prompt with this number, 0 <= index < size; its id is unique among all indices."""
 
+    def place(self, index: int) -> str:
+        """Where the prompt with this number stands, for messages: `train.jsonl:17` of a file."""
+        return f"prompt {index} of {type(self).__name__}"
+
     def prepare(self) -> None:
         """Read files; called once before the first prompt is asked for.
 

@@ -146,6 +146,18 @@ class RowReward(Reward):
             A finite number, a list with one per response token, or None to abstain.
         """
 
+    def check_prompt(self, prompt: Prompt) -> None:
+        """Refuse a prompt that this reward can never score, such as one whose answer it cannot read.
+
+        Asked about every prompt of a run's data before the run, so it is to be quick; a reward behind a gate is not asked.
+
+        Args:
+            prompt: with its answer and columns.
+
+        Raises:
+            ValueError: the message says what it cannot read, and what it expects.
+        """
+
     def answer_in(self, completion: str) -> str | None:
         """The answer that a completion gives, written so that equal answers are equal texts; None: it gives none.
 

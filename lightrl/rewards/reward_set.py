@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from lightrl.rewards.gates import row_values, stages
 from lightrl.rewards.guarded_reward import GuardedReward
 from lightrl.rewards.row_call import FACTS, RESERVED, named_arguments
 from lightrl.rewards.scoring import Scoring
-from lightrl.types import JSON, Rollout, ScoredRollout, Statistics
+from lightrl.types import JSON, Prompt, Rollout, ScoredRollout, Statistics
 
 
 class RewardSet:
@@ -47,14 +47,16 @@ class RewardSet:
         """The weight of each reward in this rollout."""
         return {name: _weight(reward, self.rollouts) for name, reward in self.rewards.items()}
 
-    def check(self, columns: Set[str]) -> None:
-        """Refuse data that lack a column that a reward wants.
+    def check(self, columns: Set[str], prompts: Iterable[tuple[str, Prompt]] = ()) -> None:
+        """Refuse data that lack a column that a reward wants, or have prompts that one can never score.
 
         Args:
             columns: names that every prompt has.
+            prompts: each with the place where it stands.
 
         Raises:
-            ValueError: a reward's required argument is neither prompt, completion, answer nor a column.
+            ValueError: a reward's required argument is neither prompt, completion, answer nor a column, or it refuses a prompt; the
+                message names the first and counts them.
         """
         for name, reward in self.rewards.items():
             wanted = (named_arguments(reward) or {}) if isinstance(reward, RowReward) else {}
@@ -70,6 +72,20 @@ class RewardSet:
                         f"answer nor a column that every prompt has. Columns: {', '.join(sorted(columns)) or 'none'}. "
                         "Rename the argument, give it a default, or keep the column in the prompt source"
                     )
+        self._check_prompts(prompts)
+
+    def _check_prompts(self, prompts: Iterable[tuple[str, Prompt]]) -> None:
+        rows = {name: reward for name, reward in self.rewards.items() if isinstance(reward, RowReward) and reward.gate is None}
+        asked = {name: reward for name, reward in rows.items() if type(reward).check_prompt is not RowReward.check_prompt}
+        refused: dict[str, list[str]] = {}
+        for place, prompt in prompts if asked else ():
+            for name, reward in asked.items():
+                try:
+                    reward.check_prompt(prompt)
+                except ValueError as error:
+                    refused.setdefault(name, []).append(f"{place}: {error}")
+        for name, reasons in refused.items():
+            raise ValueError(f"reward {name!r} cannot score {len(reasons)} of the prompts, the first at {reasons[0]}")
 
     def wanting(self, argument: str) -> list[str]:
         """Names of the rewards that must be given this argument."""

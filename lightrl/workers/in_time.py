@@ -32,7 +32,7 @@ async def in_time(work: Callable[[], Awaitable[T]], limit: float) -> T:
         RuntimeError: it raised what is no `Exception`.
     """
     waiting = asyncio.current_task()
-    task = asyncio.create_task(_caught(work), name=waiting and waiting.get_name())
+    task = asyncio.create_task(_caught(work), name=None if waiting is None else waiting.get_name())
     try:
         await asyncio.wait({task}, timeout=limit)
         if not task.done():

@@ -73,7 +73,7 @@ class SamplingSession:
         limit = None if room is None else room - self.rollouts.engine.sampling.max_new_tokens
         self.data.measure(prompt_tokens(policy, self.rollouts.environment), limit)
         self.prompts = _how_many(options.prompts, self.data.sizes()["train"])
-        self.rewards.check(self.data.columns())
+        self.rewards.check(self.data.columns(), self.data.placed_prompts())
 
     def fill(self, rows: ResumableRows, keep: Keep) -> None:
         """Go through all prompts that are not done yet.

@@ -56,7 +56,7 @@ def check(words: list[str]) -> int:
     console = Console(soft_wrap=True)
     with run.refusals():
         if run.model.rewards is not None:
-            run.model.rewards.check(run.data.columns())
+            run.model.rewards.check(run.data.columns(), run.data.placed_prompts())
         length = _schedule(run)
         tables = [*_sections(resolved), *_sizes(run, resolved, length), _data(run.data), _memory(run.model, resolved)]
     for table in tables:

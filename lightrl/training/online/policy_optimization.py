@@ -210,7 +210,7 @@ class PolicyOptimization(PolicyModule):
             )
         if self.trainer.state.fn != "fit":
             return
-        self.rewards.check(self.prompt_data.columns())
+        self.rewards.check(self.prompt_data.columns(), self.prompt_data.placed_prompts())
         if self.algorithm.critic is not None:
             self.critic = self.algorithm.critic.build(self.policy)
         if "ref_logprobs" in self.algorithm.needs:

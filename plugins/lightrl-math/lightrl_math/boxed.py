@@ -26,25 +26,35 @@ class Boxed(Verdict):
 
     runs = "inline"
 
+    def check_prompt(self, prompt: Prompt) -> None:
+        """Refuse a prompt without an answer to compare with.
+
+        Raises:
+            ValueError: there is none.
+        """
+        _expected(prompt, prompt.answer)
+
     def score(self, prompt: Prompt, completion: str, *, answer: Any) -> float:
         """`correct`, `wrong`, or `unparsable` without a closed box that holds something."""
-        if answer is None or isinstance(answer, bool):
-            raise ValueError(f"prompt {prompt.id!r} has no answer to compare with, got {answer!r}")
-        expected = str(answer)
-        boxed = last_box(expected)
-        said = boxed_answer(completion)
-        return self.verdict(None if said is None else said == plain(expected if boxed is None else boxed))
+        expected, said = _expected(prompt, answer), boxed_answer(completion)
+        return self.verdict(None if said is None else said == expected)
 
     def answer_in(self, completion: str) -> str | None:
         """The content of the last box, without what does not count; None without a closed box that holds something."""
         return boxed_answer(completion)
 
 
+def _expected(prompt: Prompt, answer: Any) -> str:
+    boxed = last_box(str(answer))
+    expected = plain(str(answer) if boxed is None else boxed)
+    if answer is None or isinstance(answer, bool) or not expected:
+        raise ValueError(f"prompt {prompt.id!r} has no answer to compare with, got {str(answer)[-80:]!r}")
+    return expected
+
+
 def boxed_answer(completion: str) -> str | None:
     """The content of the last closed box of a completion, without what does not count; None if that is nothing."""
-    found = last_box(completion)
-    closed = found is not None and not completion.endswith(found)
-    return (plain(found) or None) if closed and found is not None else None
+    return plain(last_box(completion) or "") or None
 
 
 def plain(answer: str) -> str:

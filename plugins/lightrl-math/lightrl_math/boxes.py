@@ -4,7 +4,7 @@ BOX = r"\boxed{"
 
 
 def last_box(text: str) -> str | None:
-    r"""The content of the last `\boxed{}`, to the end of the text if it is not closed; None if there is none."""
+    r"""The content of the last `\boxed{}`, nothing if it is not closed; None if there is none."""
     start = text.rfind(BOX)
     if start < 0:
         return None
@@ -13,4 +13,4 @@ def last_box(text: str) -> str | None:
         depth += {"{": 1, "}": -1}.get(text[end], 0)
         if depth == 0:
             return text[inside:end]
-    return text[inside:]
+    return ""

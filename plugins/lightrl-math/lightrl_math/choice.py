@@ -39,6 +39,14 @@ class MultipleChoice(Verdict):
             raise ValueError(f"MultipleChoice needs two or more different letters as options, got {options!r}")
         self.options = options.upper()
 
+    def check_prompt(self, prompt: Prompt) -> None:
+        """Refuse an answer that is none of the options.
+
+        Raises:
+            ValueError: it is none of them.
+        """
+        self._expected(prompt, prompt.answer)
+
     def score(self, prompt: Prompt, completion: str, *, answer: Any) -> float:
         """`correct`, `wrong`, or `unparsable` without a choice.
 

@@ -1,40 +1,62 @@
 """Numbers as answers, as in GSM8K: what number does a completion end with?"""
 
+import itertools
 import re
 from fractions import Fraction
 from typing import Any
 
 from lightrl import Prompt
 from lightrl_math.boxes import last_box
+from lightrl_math.numerals import numerals, plain, without
 from lightrl_math.verdict import Verdict
 
-_SIGN = r"(?:(?<![\w.)])[-+\u2212])?"
-_DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
-NUMBER = re.compile(rf"(?P<before>{_SIGN})[$€£]?(?P<after>{_SIGN})(?P<digits>{_DIGITS})(?:\s?/\s?(?P<below>\d+(?:\.\d+)?))?")
-"""A sign, a currency sign, digits with or without thousands separators and decimals, and a denominator."""
-FRACTION = re.compile(r"\\[dt]?frac\{([^{}]+)\}\{([^{}]+)\}")
 ANSWER_IS = re.compile(r"\banswer\b\s*(?:is|:|=)\s*:?", re.IGNORECASE)
-LONGEST = 300
-"""Digits of a number that is still read; a degenerate completion may repeat digits without end."""
 SENTENCE_END = re.compile(r"[.!?](?:\s|$)|\n")
+OR = re.compile(r"\bor\b", re.IGNORECASE)
+JOINED = re.compile(r"[ \t]*(?:[-+*\u2010-\u2015\u2212\u00b7\u00d7]|\\times|\\cdot|\bto\b)?[ \t]*|:", re.IGNORECASE)
+"""What stands between two numbers of a range or of a sum that is not worked out; or nothing but space."""
+LISTED = re.compile(r"[ \t]*(?:[,;&]|,?[ \t]*\band\b)[ \t]*", re.IGNORECASE)
+"""What stands between two numbers of a list."""
+NO_WORD = re.compile(r"[^\w]*")
+NOT_IN_A_BOX = re.compile(r"[^\w\s$%.():,!]|_|(?<![^\W\d_])[^\W\d_](?![^\W\d_])")
+"""A sign of mathematics, or a letter by itself."""
 
 
 class FinalNumber(Verdict):
     r"""Whether the completion's final number is that of the answer.
 
-    The final number is the one after the last `####`; else the one in the last `\boxed{}`; else the one after the last
+    The final number is the one on the line after the last `####`; else the one in the last `\boxed{}`; else the one after the last
     "answer is" or "answer:", up to the end of the sentence; else the last number of the text. Of an equation it is what
     follows the last equals sign. Numbers are compared exactly: `1,234.50` is `1234.5`, `$18` and `18%` are `18`, `3/4` is `0.75`.
+
+    Two numbers in one of these places are no answer (`5 or 6`, `\boxed{5, 6}`), nor is a number that is a part of something else
+    (`5x`, `3\sqrt{2}`, `x > 5`), nor a box that is not closed.
 
     Source: Cobbe et al. 2021 (GSM8K), arXiv:2110.14168, whose answers end in `#### 72`.
     """
 
     runs = "inline"
 
+    def check_prompt(self, prompt: Prompt) -> None:
+        """Refuse an answer that is not one number.
+
+        Raises:
+            ValueError: it is none, or something else besides.
+        """
+        _reference(prompt, prompt.answer)
+
     def score(self, prompt: Prompt, completion: str, *, answer: Any) -> float:
-        expected = reference_number(answer)
-        if expected is None:
-            raise ValueError(f"the answer of prompt {prompt.id!r} is no number: {answer!r}")
+        """`correct`, `wrong`, or `unparsable` without a final number.
+
+        Args:
+            prompt: for messages.
+            completion: what the policy said.
+            answer: a number, a text that is one (`1,234`, `-3.5`, `$12`, `50%`, `3/4`), or one that has it after `####` or in a box.
+
+        Raises:
+            ValueError: the answer is not one number.
+        """
+        expected = _reference(prompt, answer)
         found = final_number(completion)
         return self.verdict(None if found is None else found == expected)
 
@@ -44,52 +66,72 @@ class FinalNumber(Verdict):
         return None if found is None else str(found)
 
 
+def _reference(prompt: Prompt, answer: Any) -> Fraction:
+    number = reference_number(answer)
+    if number is None:
+        raise ValueError(
+            f"the answer of prompt {prompt.id!r} is not one number: {str(answer)[-80:]!r}. FinalNumber compares with 72, 1,234, -3.5, $12, "
+            "50%, 3/4 or a text that ends in #### 72; for expressions there is MathAnswer"
+        )
+    return number
+
+
 def reference_number(answer: Any) -> Fraction | None:
-    """The number of an answer column: a number as it is, or the final number of a text; None if there is none."""
-    if isinstance(answer, bool):
-        return None
-    if isinstance(answer, (int, float)):
+    """The number of an answer column: a number as it is, or a text that is one, after `####` or in a box if it has these; else None."""
+    if isinstance(answer, int) and not isinstance(answer, bool):
+        return Fraction(answer)
+    if isinstance(answer, float):
         return Fraction(str(answer)) if answer == answer and abs(answer) != float("inf") else None
-    return final_number(answer) if isinstance(answer, str) else None
+    if not isinstance(answer, str):
+        return None
+    written = answer.rpartition("####")[2]
+    boxed = last_box(written)
+    text = plain(written if boxed is None else boxed)
+    found = numerals(text)
+    if len(found) != 1 or re.search(r"[^\s$%.]", without(found, text)):
+        return None
+    return found[0].value
 
 
 def final_number(text: str) -> Fraction | None:
     """The number that a text ends with, by the rules of `FinalNumber`; None if there is none."""
-    claim = _claim(text)
-    if claim is None:
-        return _last(_numbers(text))
-    numbers = _numbers(claim.rpartition("=")[2])
-    return numbers[0] if numbers else None
-
-
-def _claim(text: str) -> str | None:
     if "####" in text:
-        return text.rpartition("####")[2]
+        return _claimed(plain(text.rpartition("####")[2].lstrip().partition("\n")[0]))
     boxed = last_box(text)
     if boxed is not None:
-        return boxed
-    said = _last(list(ANSWER_IS.finditer(text)))
-    if said is None:
+        return _boxed(plain(boxed))
+    said = list(ANSWER_IS.finditer(text))
+    if said:
+        return _claimed(plain(SENTENCE_END.split(text[said[-1].end() :].lstrip(), maxsplit=1)[0]))
+    return _last(plain(text))
+
+
+def _boxed(claim: str) -> Fraction | None:
+    """The number of a box that holds nothing else but words."""
+    found = numerals(claim)
+    beside = without(found, claim).rpartition("=")[2]
+    return None if NOT_IN_A_BOX.search(beside) or any(numeral.value is None for numeral in found) else _claimed(claim)
+
+
+def _claimed(claim: str) -> Fraction | None:
+    """The only number of a claim, or the only one after its last equals sign if what stands before is worked out there."""
+    found = numerals(claim)
+    if not found:
         return None
-    rest = text[said.end() :].lstrip()
-    return SENTENCE_END.split(rest, maxsplit=1)[0]
-
-
-def _numbers(text: str) -> list[Fraction]:
-    plain = FRACTION.sub(r"\1/\2", text).replace(r"\$", "$").replace("{,}", ",").replace(r"\!", "").replace("**", "")
-    return [number for number in map(_value, NUMBER.finditer(plain)) if number is not None]
-
-
-def _value(match: re.Match[str]) -> Fraction | None:
-    if len(match.group()) > LONGEST:
+    results = [numeral for numeral in found if numeral.start > claim.rfind("=")]
+    gaps = [claim[one.end : other.start] for one, other in itertools.pairwise(found)]
+    if len(results) != 1 or any(OR.search(gap) or "," in gap or ";" in gap for gap in gaps):
         return None
-    number = Fraction(match["digits"].replace(",", ""))
-    below = Fraction(match["below"] or 1)
-    if below == 0:
-        return None
-    negative = any(sign in match["before"] + match["after"] for sign in "-\u2212")
-    return (-number if negative else number) / below
+    return results[0].value
 
 
-def _last(found: list[Any]) -> Any:
-    return found[-1] if found else None
+def _last(text: str) -> Fraction | None:
+    """The last number, unless it is one of two that are offered."""
+    found = numerals(text)
+    if len(found) > 1:
+        gap = text[found[-2].end : found[-1].start]
+        alone = NO_WORD.fullmatch(text, found[-1].end)
+        offered = OR.search(gap) and not SENTENCE_END.search(gap)
+        if offered or JOINED.fullmatch(gap) or (alone and LISTED.fullmatch(gap)):
+            return None
+    return found[-1].value if found else None

@@ -72,6 +72,8 @@ def test_options_are_two_or_more_letters(options: str) -> None:
         (r"\boxed{1/2}", r"\frac{1}{2}", -1.0),
         (r"\boxed{}", "4", -2.0),
         (r"\boxed{4", "4", -2.0),
+        (r"\boxed{4}, no: \boxed{5", "4", -2.0),
+        (r"\boxed{4}, so it is 4", "4", 1.0),
         ("4", "4", -2.0),
         ("", "4", -2.0),
     ],

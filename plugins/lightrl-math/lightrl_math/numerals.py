@@ -1,0 +1,89 @@
+r"""Numbers as they stand in a text, and digits that are part of something else: `3\sqrt{2}`, `x > 5`, `5x`, `x^2`."""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+_SIGN = r"(?:(?<![\w.)])[-+\u2212])?"
+_DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
+NUMBER = re.compile(rf"(?P<before>{_SIGN})[$€£]?(?P<after>{_SIGN})(?P<digits>{_DIGITS})(?:\s?/\s?(?P<below>\d+(?:\.\d+)?))?")
+"""A sign, a currency sign, digits with or without thousands separators and decimals, and a denominator."""
+LONGEST = 300
+"""Digits of a number that is still read; a degenerate completion may repeat digits without end."""
+FRACTION = re.compile(r"\\[dt]?frac(?:\{([-+\u2212\d.,]+)\}\{([-+\u2212\d.,]+)\}|(\d)(\d))")
+WORDS = re.compile(r"\\(?:text(?:bf|it|rm)?|math(?:bf|rm|it)|mbox|bf|boldsymbol)\s?\{([^{}]*)\}")
+LEFT_OUT = re.compile(r"<<[^<>]*>>|</?[A-Za-z][\w-]*>|\*\*|\\[!,]|\^\{?\\circ\}?|°|\\left(?![A-Za-z])|\\right(?![A-Za-z])")
+"""GSM8K's calculations, tags, and marks that say nothing about the number."""
+WRITTEN = {
+    "{,}": ",",
+    r"\$": "$",
+    r"\%": "%",
+    r"\;": " ",
+    r"\:": " ",
+    r"\ ": " ",
+    "<=": "\u2264",
+    ">=": "\u2265",
+    "!=": "\u2260",
+    "=>": " ",
+}
+"""Ways of writing, and what they become."""
+IN_WORD = re.compile(r"[^\W\d]$")
+"""What stands before a digit that is a part of a word."""
+BOUND_BEFORE = re.compile(r"(?:[\^{]|(?:[<>\u2260\u2264\u2265]|\\(?:leq?|geq?|neq?|lt|gt))\s?|(?:sqrt|\u221a)\s?\(?)$")
+"""What stands before a number that is bounded by a relation, or an argument, an exponent or an index."""
+BOUND_AFTER = re.compile(r"[\^_{]|\\[A-Za-z]|\s?(?:\\?sqrt|\\?pi\b|\u221a)|[^\W\d_](?![^\W\d_])")
+"""What stands after a number that is a factor, or has an exponent."""
+WINDOW = 8
+"""Characters before a number that are looked at."""
+
+
+@dataclass(frozen=True)
+class Numeral:
+    """A number in a text."""
+
+    value: Fraction | None
+    """None: it is a part of an expression, too long, or divided by zero."""
+    start: int
+    """Its first character."""
+    end: int
+    """The character after its last."""
+
+
+def plain(text: str) -> str:
+    """A text without what does not count in numbers; fractions as `3/4`."""
+    for written, same in WRITTEN.items():
+        text = text.replace(written, same)
+    text = WORDS.sub(r" \1 ", LEFT_OUT.sub("", text))
+    return FRACTION.sub(_slashed, text)
+
+
+def numerals(text: str) -> list[Numeral]:
+    """The numbers of a plain text, in order; digits inside a word are none."""
+    found = (match for match in NUMBER.finditer(text) if not IN_WORD.search(text, max(0, match.start() - 1), match.start()))
+    return [Numeral(_value(text, match), match.start(), match.end()) for match in found]
+
+
+def without(found: list[Numeral], text: str) -> str:
+    """What is left of the text beside these numbers."""
+    ends = [0, *(numeral.end for numeral in found)]
+    starts = [*(numeral.start for numeral in found), len(text)]
+    return " ".join(text[end:start] for end, start in zip(ends, starts, strict=True))
+
+
+def _slashed(match: re.Match[str]) -> str:
+    above, below = (match[1], match[2]) if match[1] else (match[3], match[4])
+    # a mixed number is two numbers
+    apart = " " if match.start() and match.string[match.start() - 1].isdigit() else ""
+    return f"{apart}{above}/{below}"
+
+
+def _value(text: str, match: re.Match[str]) -> Fraction | None:
+    start, end = match.span()
+    if end - start > LONGEST or BOUND_BEFORE.search(text, max(0, start - WINDOW), start) or BOUND_AFTER.match(text, end):
+        return None
+    below = Fraction(match["below"] or 1)
+    if below == 0:
+        return None
+    number = Fraction(match["digits"].replace(",", ""))
+    negative = any(sign in match["before"] + match["after"] for sign in "-\u2212")
+    return (-number if negative else number) / below
