@@ -1,5 +1,6 @@
 """Answers that are one of several letters."""
 
+import itertools
 import re
 from typing import Any
 
@@ -8,6 +9,9 @@ from lightrl_math.boxes import last_box
 from lightrl_math.verdict import Verdict
 
 THOUGHTS_END = "</think>"
+WORD = re.compile(r"[^\W_]+")
+MARKS = re.compile(r"[\s*_\"'$]*")
+NAMED = re.compile(r"(?:option|choice)\s+", re.IGNORECASE)
 
 
 class MultipleChoice(Verdict):
@@ -93,14 +97,22 @@ def chosen(text: str, options: str) -> str | None:
 
 def _leading(line: str, options: str) -> list[str]:
     """The letters that a line begins with: `C`, `(c)`, `**C.** Paris`, but neither `A dog` nor nothing of `A or B`."""
-    several = rf"\W*([{options}])\W+(?:or|and|/|,|&)?\W*([{options}])(?![A-Za-z])"
-    match = re.match(several, line, re.IGNORECASE)
-    if match:
-        return [match[1], match[2]]
-    match = re.match(
-        rf"[\s*_\"'$]*(?:option\s+|choice\s+)?[\s*_\"'$]*(?:\(([{options}])\)|([{options}])(?:[).:,*]|\s*$))", line, re.IGNORECASE
-    )
+    words = [match.group().upper() for match in itertools.islice(WORD.finditer(line), 3)]
+    letters = [word for word in words if word not in ("OR", "AND")][:2]
+    if len(letters) == 2 and words[0] == letters[0] and all(len(word) == 1 and word in options for word in letters):
+        return letters
+    # a mark at a time, since two patterns of the same marks in a row try every way of sharing a run of them
+    rest = _unmarked(line)
+    named = NAMED.match(rest)
+    rest = rest if named is None else _unmarked(rest[named.end() :])
+    match = re.match(rf"\(([{options}])\)|([{options}])(?:[).:,*]|\s*$)", rest, re.IGNORECASE)
     return [match[1] or match[2]] if match else []
+
+
+def _unmarked(line: str) -> str:
+    """A line without the spaces, stars and quotes that it begins with."""
+    match = MARKS.match(line)
+    return line[match.end() :] if match else line
 
 
 def _only(letters: list[str]) -> str | None:

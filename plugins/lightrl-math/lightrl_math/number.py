@@ -13,9 +13,9 @@ from lightrl_math.verdict import Verdict
 ANSWER_IS = re.compile(r"\banswer\b\s*(?:is|:|=)\s*:?", re.IGNORECASE)
 SENTENCE_END = re.compile(r"[.!?](?:\s|$)|\n")
 OR = re.compile(r"\bor\b", re.IGNORECASE)
-JOINED = re.compile(r"[ \t]*(?:[-+*\u2010-\u2015\u2212\u00b7\u00d7]|\\times|\\cdot|\bto\b)?[ \t]*|:", re.IGNORECASE)
+JOINED = re.compile(r"[-+*\u2010-\u2015\u2212\u00b7\u00d7]|\\times|\\cdot|to|", re.IGNORECASE)
 """What stands between two numbers of a range or of a sum that is not worked out; or nothing but space."""
-LISTED = re.compile(r"[ \t]*(?:[,;&]|,?[ \t]*\band\b)[ \t]*", re.IGNORECASE)
+LISTED = re.compile(r"[,;&]|(?:,[ \t]*)?and", re.IGNORECASE)
 """What stands between two numbers of a list."""
 NO_WORD = re.compile(r"[^\w]*")
 NOT_IN_A_BOX = re.compile(r"[^\w\s$%.():,!]|_|(?<![^\W\d_])[^\W\d_](?![^\W\d_])")
@@ -118,7 +118,8 @@ def _claimed(claim: str) -> Fraction | None:
     found = numerals(claim)
     if not found:
         return None
-    results = [numeral for numeral in found if numeral.start > claim.rfind("=")]
+    equals = claim.rfind("=")
+    results = [numeral for numeral in found if numeral.start > equals]
     gaps = [claim[one.end : other.start] for one, other in itertools.pairwise(found)]
     if len(results) != 1 or any(OR.search(gap) or "," in gap or ";" in gap for gap in gaps):
         return None
@@ -130,8 +131,8 @@ def _last(text: str) -> Fraction | None:
     found = numerals(text)
     if len(found) > 1:
         gap = text[found[-2].end : found[-1].start]
-        alone = NO_WORD.fullmatch(text, found[-1].end)
+        alone, between = NO_WORD.fullmatch(text, found[-1].end), gap.strip(" \t")
         offered = OR.search(gap) and not SENTENCE_END.search(gap)
-        if offered or JOINED.fullmatch(gap) or (alone and LISTED.fullmatch(gap)):
+        if offered or gap == ":" or JOINED.fullmatch(between) or (alone and LISTED.fullmatch(between)):
             return None
     return found[-1].value if found else None

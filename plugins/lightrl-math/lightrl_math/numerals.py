@@ -1,7 +1,6 @@
 r"""Numbers as they stand in a text, and digits that are part of something else: `3\sqrt{2}`, `x > 5`, `5x`, `x^2`."""
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 
 _SIGN = r"(?:(?<![\w.)])[-+\u2212])?"
@@ -37,16 +36,31 @@ WINDOW = 8
 """Characters before a number that are looked at."""
 
 
-@dataclass(frozen=True)
 class Numeral:
     """A number in a text."""
 
-    value: Fraction | None
-    """None: it is a part of an expression, too long, or divided by zero."""
-    start: int
-    """Its first character."""
-    end: int
-    """The character after its last."""
+    def __init__(self, match: re.Match[str]) -> None:
+        """
+        Args:
+            match: of `NUMBER`.
+        """
+        self._match = match
+        self.start, self.end = match.span()
+
+    @property
+    def value(self) -> Fraction | None:
+        """None: it is a part of an expression, too long, or divided by zero."""
+        text = self._match.string
+        if self.end - self.start > LONGEST:
+            return None
+        if BOUND_BEFORE.search(text, max(0, self.start - WINDOW), self.start) or BOUND_AFTER.match(text, self.end):
+            return None
+        below = Fraction(self._match["below"] or 1)
+        if below == 0:
+            return None
+        number = Fraction(self._match["digits"].replace(",", ""))
+        negative = any(sign in self._match["before"] + self._match["after"] for sign in "-\u2212")
+        return (-number if negative else number) / below
 
 
 def plain(text: str) -> str:
@@ -59,8 +73,7 @@ def plain(text: str) -> str:
 
 def numerals(text: str) -> list[Numeral]:
     """The numbers of a plain text, in order; digits inside a word are none."""
-    found = (match for match in NUMBER.finditer(text) if not IN_WORD.search(text, max(0, match.start() - 1), match.start()))
-    return [Numeral(_value(text, match), match.start(), match.end()) for match in found]
+    return [Numeral(match) for match in NUMBER.finditer(text) if not IN_WORD.search(text, max(0, match.start() - 1), match.start())]
 
 
 def without(found: list[Numeral], text: str) -> str:
@@ -75,15 +88,3 @@ def _slashed(match: re.Match[str]) -> str:
     # a mixed number is two numbers
     apart = " " if match.start() and match.string[match.start() - 1].isdigit() else ""
     return f"{apart}{above}/{below}"
-
-
-def _value(text: str, match: re.Match[str]) -> Fraction | None:
-    start, end = match.span()
-    if end - start > LONGEST or BOUND_BEFORE.search(text, max(0, start - WINDOW), start) or BOUND_AFTER.match(text, end):
-        return None
-    below = Fraction(match["below"] or 1)
-    if below == 0:
-        return None
-    number = Fraction(match["digits"].replace(",", ""))
-    negative = any(sign in match["before"] + match["after"] for sign in "-\u2212")
-    return (-number if negative else number) / below

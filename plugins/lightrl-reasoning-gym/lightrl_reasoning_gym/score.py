@@ -44,9 +44,15 @@ class ReasoningGymScore(RowReward):
             return self.unreadable
 
     def answer_in(self, completion: str) -> str | None:
-        from reasoning_gym.utils import extract_answer
-
-        return completion.strip() if self.tag is None else extract_answer(completion, tag_name=self.tag)
+        """The text between the last tags, as `reasoning_gym.utils.extract_answer` reads it, in one pass over the completion."""
+        if self.tag is None:
+            return completion.strip()
+        opening, closing = f"<{self.tag}>", f"</{self.tag}>"
+        found, start = None, completion.find(opening)
+        while start >= 0 and (end := completion.find(closing, start)) >= 0:
+            found = completion[start + len(opening) : end].strip()
+            start = completion.find(opening, end)
+        return found
 
     def _scorer(self, task: dict[str, Any]) -> ProceduralDataset:
         """The questions of the task, whose scorer may depend on its settings."""

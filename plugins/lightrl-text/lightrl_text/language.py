@@ -6,9 +6,12 @@ from typing import Any
 
 from lightrl import Prompt, RowReward
 
-OUTSIDE = re.compile(r"```.*?(?:```|\Z)|\$\$.*?\$\$|\$[^$\n]*\$|\\\[.*?\\\]|\\\(.*?\\\)|\\[A-Za-z]+|</?[A-Za-z_-]+>", re.DOTALL)
-"""Code, LaTeX and tags, which are in no language."""
-PIECE_END = re.compile("[.!?]+(?:\\s|$)|[\u3002\uff01\uff1f]+|\n+")
+OUTSIDE = re.compile(
+    r"```.*?(?:```|\Z)|\$\$.*?\$\$|\$[^$\n]*\$|\\\[(?:(?!\\\[).)*?\\\]|\\\((?:(?!\\\().)*?\\\)|\\[A-Za-z]+|</?[A-Za-z_-]+>", re.DOTALL
+)
+"""Code, LaTeX and tags, which are in no language. What is opened is not looked for beyond the next opening: text with many would be read
+as often."""
+PIECE_END = re.compile("(?<![.!?])[.!?]+(?:\\s|$)|[\u3002\uff01\uff1f]+|\n+")
 """The end of a sentence, also in Chinese and Japanese, and of a line."""
 
 
