@@ -12,6 +12,7 @@ from lightrl.config.error_key import from_checkpoint, objects_at_work, refusals_
 from lightrl.config.errors import ConfigError
 from lightrl.config.plain_values import as_object
 from lightrl.config.slots import Slot
+from lightrl.parts.faulty_part import FaultyPartError
 
 
 class Builder:
@@ -73,7 +74,7 @@ class Builder:
             if from_checkpoint(error) and _rank():
                 # every rank reads the same and refuses it; one says so
                 raise SystemExit(2) from error
-            stated = str(error).startswith(("model.", "data.", "trainer."))
+            stated = isinstance(error, FaultyPartError) or str(error).startswith(("model.", "data.", "trainer."))
             raise ConfigError("" if stated else self._key_of(error) or key, str(error)) from error
 
     def _key_of(self, error: Exception) -> str:
