@@ -13,7 +13,7 @@ class AsyncReward(RowReward):
     """Scores one completion at a time by waiting for an answer; many wait at once, in one event loop.
 
     Calls that raise one of `transient` are repeated after random pauses that grow exponentially, longer by the exception's `retry_after`
-    (seconds) if it has one.
+    (seconds) if it has one. A call that takes too long is cancelled; one that then goes on is left to itself, and what it returns is late.
     """
 
     runs: Runs = "async"

@@ -143,7 +143,7 @@ class RowReward(Reward):
             **columns: the prompt's `answer` and its other columns, those that the signature names.
 
         Returns:
-            A finite number, a list with one per response token, or None to abstain.
+            A finite number, a list with one per response token, or None to abstain. Anything else ends the run.
         """
 
     def check_prompt(self, prompt: Prompt) -> None:
@@ -183,6 +183,7 @@ class BatchReward(Reward):
     def score(self, rollout: Rollout) -> Tensor | WithStatistics:
         """`[N]`, or `[N, L]` with NaN where no step ends; float32. NaN in `[N]` means failed.
 
+        The rollout is a copy of the reward's own: what is written into it is not trained on.
         Statistics that come with it are reduced over rows and ranks, and logged as `rewards/{name}/...`.
         """
 

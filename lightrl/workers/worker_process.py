@@ -111,7 +111,7 @@ class Worker:
             channel: where calls go and answers come from.
             server: that has forked it.
         """
-        self.pid, self.alive, self._asked = pid, True, 0
+        self.pid, self.alive, self._asked, self._unread = pid, True, 0, b""
         self.channel, self._server = channel, server
         self.calls = Connection(os.dup(channel.fileno()))
         """The channel as messages of any length, for those who do without a time limit for each call."""
@@ -132,30 +132,36 @@ class Worker:
             died = Answer(error=f"its worker process died: {cause_of(self.end())}")
             return [] if first else [died]
         answers: list[Answer] = []
-        buffer, since = b"", time.monotonic()
         while len(answers) < len(calls):
+            line = self._line(timeout_s)
+            if isinstance(line, Answer):
+                return [*answers, line]
+            answer, leaves = _read(line, first + len(answers))
+            answers.append(answer)
+            if leaves:
+                self.end()
+                return answers
+        if self._unread:
+            # somebody else writes here, and would be taken for the answer to the next call
+            self.end()
+        return answers
+
+    def _line(self, timeout_s: float) -> bytes | Answer:
+        """The next line that the worker sends, or the failure of the call that it has not survived."""
+        since = time.monotonic()
+        while b"\n" not in self._unread:
             try:
                 self.channel.settimeout(max(0.0, since + timeout_s - time.monotonic()) or 1e-3)
                 data = self.channel.recv(READ)
             except TimeoutError:
-                return [*answers, self._late(timeout_s)]
+                return self._late(timeout_s)
             except OSError:
                 data = b""
             if not data:
-                return [*answers, Answer(error=f"its worker process died: {cause_of(self.end())}", seconds=time.monotonic() - since)]
-            *lines, buffer = (buffer + data).split(b"\n")
-            left = len(calls) - len(answers)
-            for line in lines[:left]:
-                answer, leaves = _read(line, first + len(answers))
-                answers.append(answer)
-                since = time.monotonic()
-                if leaves:
-                    self.end()
-                    return answers
-            if len(lines) >= left and (buffer or lines[left:]):
-                # somebody else writes here, and would be taken for the answer to the next call
-                self.end()
-        return answers
+                return Answer(error=f"its worker process died: {cause_of(self.end())}", seconds=time.monotonic() - since)
+            self._unread += data
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line
 
     def _send(self, message: object, timeout_s: float) -> None:
         # one that has stopped reads nothing, and a socket takes only so much
