@@ -20,6 +20,7 @@ from lightrl.parts.reference import FrozenReference, Reference
 from lightrl.parts.sampler import Sampler
 from lightrl.parts.shaping import RewardShaping
 from lightrl.parts.token_weight import TokenWeight
+from lightrl.ranges import Count, Passes, Positive
 
 
 class Algorithm(Declared):
@@ -54,11 +55,11 @@ class Algorithm(Declared):
     """The anchor of the KL; built only if a part needs it."""
     correction: RolloutCorrection | None = None
     """Weights the loss where engine and trainer disagree; wants `old_logprobs: recompute`."""
-    epochs: int = 1
+    epochs: Passes = 1
     """Passes over each rollout; at least 1."""
-    minibatches: int = 1
+    minibatches: Count = 1
     """Optimizer steps per pass, each on whole groups; at least 1."""
-    stop_kl: float | None = None
+    stop_kl: Positive | None = None
     """End the passes over a rollout when a minibatch's approx_kl (k3 of KL(old || new), mean over tokens, in nats) exceeds 1.5 times
     this; that minibatch makes no step. null: never."""
     old_logprobs: Literal["rollout", "recompute"] = "rollout"

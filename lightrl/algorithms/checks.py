@@ -31,13 +31,8 @@ def refuse_unsuitable(algorithm: Algorithm) -> None:
 
 
 def _refuse_wrong_values(algorithm: Algorithm) -> None:
-    name, epochs, minibatches = type(algorithm).__name__, algorithm.epochs, algorithm.minibatches
-    if epochs < 1 or minibatches < 1:
-        raise ValueError(f"{name} needs epochs >= 1 and minibatches >= 1, got epochs={epochs}, minibatches={minibatches}")
-    if algorithm.stop_kl is not None and algorithm.stop_kl <= 0:
-        raise ValueError(f"{name} needs stop_kl > 0 or null, got {algorithm.stop_kl}")
     if algorithm.old_logprobs not in ("rollout", "recompute"):
-        raise ValueError(f"{name} needs old_logprobs 'rollout' or 'recompute', got {algorithm.old_logprobs!r}")
+        raise ValueError(f"{type(algorithm).__name__} needs old_logprobs 'rollout' or 'recompute', got {algorithm.old_logprobs!r}")
 
 
 def _refuse_needs(algorithm: Algorithm) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Union, get_args, get_origin
+from typing import ClassVar, get_origin
 
 from lightrl.algorithms.attribute_docs import attribute_docs
 from lightrl.parts.base import Part
 from lightrl.parts.description import as_config, describe, own
+from lightrl.ranges import admits, members_of, rule
 
 REQUIRED = inspect.Parameter.empty
 """The default of an argument that has none."""
@@ -32,23 +32,26 @@ class Argument:
     @property
     def kind(self) -> type[Part] | None:
         """The base class of the parts that it takes; None of a plain value."""
-        return next((m for m in _members(self.annotation) if isinstance(m, type) and issubclass(m, Part)), None)
+        return next((m for m in members_of(self.annotation) if isinstance(m, type) and issubclass(m, Part)), None)
 
     @property
     def optional(self) -> bool:
         """None is allowed."""
-        return type(None) in _members(self.annotation)
+        return type(None) in members_of(self.annotation)
 
     def refuse(self, value: object, key: str) -> None:
-        """Refuse a value that is no part of the kind that the argument takes.
+        """Refuse a value that is no part of the kind that the argument takes, or outside its range.
 
         Args:
             value: given, or the class attribute.
             key: where it stands, as `DAPO.clip`.
 
         Raises:
-            ValueError: it is of another kind, a class, or null where a part must be.
+            ValueError: it is of another kind, a class, null where a part must be, or outside its range.
         """
+        if not admits(self.annotation, value) and value is not REQUIRED:
+            owner, _, name = key.rpartition(".")
+            raise ValueError(f"{owner} needs {rule(self.annotation, name, value)}, got {name}={value!r:.60}")
         if self.kind is None or isinstance(value, self.kind) or (value is None and self.optional):
             return
         if value is None:
@@ -163,10 +166,6 @@ def _refuse_undeclared(cls: type[Declared]) -> None:
 def _closest(name: str, known: Iterable[str]) -> str:
     found = difflib.get_close_matches(name, known, 1)
     return f" Did you mean {found[0]}?" if found else ""
-
-
-def _members(annotation: object) -> tuple[object, ...]:
-    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
 
 
 def _is_class_variable(annotation: object) -> bool:

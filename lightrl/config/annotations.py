@@ -16,7 +16,7 @@ def types_of(function: Callable[..., object]) -> Mapping[str, object]:
     """The type of each argument that is annotated; one whose names cannot be found is `Any`."""
     function = inspect.unwrap(function)
     try:
-        return get_type_hints(function)
+        return get_type_hints(function, include_extras=True)
     except (NameError, AttributeError):
         known = _names_for_type_checkers(function.__module__)
         return {name: _evaluated(annotation, known) for name, annotation in function.__annotations__.items()}

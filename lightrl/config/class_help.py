@@ -13,7 +13,9 @@ from lightrl.config.class_lookup import class_named, known
 from lightrl.config.errors import ConfigError, closest
 from lightrl.config.resolve import resolve
 from lightrl.config.settings import Request
+from lightrl.config.signatures import arguments_of
 from lightrl.config.slots import Slot
+from lightrl.ranges import rule
 
 
 def print_class_help(verb: str, request: Request) -> int:
@@ -64,3 +66,11 @@ def _print_class(cls: type[Any], key: str, slot: Slot) -> None:
     skip: set[str | int] = {slot.supplied} if slot.supplied else set()
     parser.add_class_arguments(cls, key, skip=skip, fail_untyped=False)
     parser.print_help()
+    sys.stdout.write(stated_ranges(cls))
+
+
+def stated_ranges(cls: type[Any]) -> str:
+    """A line with the range of each argument that has one; nothing if there is none."""
+    rules = [rule(argument.slot.annotation, argument.name) for argument in arguments_of(cls).values()]
+    found = ", ".join(one for one in rules if one)
+    return f"Ranges: {found}\n" if found else ""

@@ -8,6 +8,8 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+import math
+from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin
 
 import yaml
@@ -15,11 +17,14 @@ from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
 from lightrl.config.errors import ConfigError, closest
 from lightrl.config.settings import Item, Text
-from lightrl.config.slots import members_of, type_name
+from lightrl.config.slots import type_name
 from lightrl.config.yaml_files import parse_yaml
+from lightrl.ranges import admits, bare, members_of
 
 AS_IN_YAML = (Any, inspect.Parameter.empty, object, bool, int, float, str, type(None), list, dict)
 """Types whose values are built as they stand."""
+LARGEST = 2**63
+"""No integer of a config is as large: torch, NumPy and files take 64 bits."""
 
 
 def plain_value(annotation: object, old: object, new: object, key: str, source: str) -> object:
@@ -46,18 +51,41 @@ def checked(annotation: object, value: object, key: str, source: str) -> Any:
     """The value in its declared type, as YAML has it.
 
     Raises:
-        ConfigError: it does not fit.
+        ConfigError: it does not fit, is outside the range of its type, or is no number that a run can compute with.
     """
     if isinstance(value, dict):
         value = _deep(value, key)
+    _refuse_incomputable(value, key, source)
     parser = _parser(annotation)
     try:
         typed = parser.parse_args([f"--value={value.text}"]) if isinstance(value, Text) else parser.parse_object({"value": value})
-    except (ArgumentError, ValueError, TypeError) as error:
-        raise ConfigError(
-            key, f"expected {type_name(annotation)}, got {_as_given(value)}.{_near(annotation, value)}", f"Given in: {source}"
-        ) from error
+    except (ArgumentError, ValueError, TypeError, OverflowError) as error:
+        raise _unexpected(annotation, value, key, source) from error
+    _refuse_incomputable(typed["value"], key, source)
+    if not admits(annotation, typed["value"]):
+        raise _unexpected(annotation, value, key, source)
     return typed["value"] if _is_json(typed["value"]) else _dumped(parser, typed)
+
+
+def _unexpected(annotation: object, value: object, key: str, source: str) -> ConfigError:
+    problem = f"expected {type_name(annotation, value)}, got {_as_given(value)}.{_near(annotation, value)}"
+    return ConfigError(key, problem, f"Given in: {source}")
+
+
+def _refuse_incomputable(value: object, key: str, source: str) -> None:
+    for number in _numbers(value):
+        if isinstance(number, int) and not -LARGEST <= number < LARGEST:
+            raise ConfigError(key, "expected an integer of 64 bits at most, got one that is larger.", f"Given in: {source}")
+        if not math.isfinite(number):
+            raise ConfigError(key, f"expected a finite number, got {number}.", f"Given in: {source}")
+
+
+def _numbers(value: object) -> Iterator[int | float]:
+    if isinstance(value, (dict, list, tuple)):
+        for member in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(member)
+    elif isinstance(value, (int, float)):
+        yield value
 
 
 def as_yaml(value: object, annotation: object) -> object:
@@ -67,7 +95,7 @@ def as_yaml(value: object, annotation: object) -> object:
 
 def as_object(value: object, annotation: object) -> object:
     """The object that a checked value stands for: a path, a set, an object of a library; a value of YAML is a copy of itself."""
-    if any(type(value) is member for member in members_of(annotation)) or _all_as_in_yaml(annotation):
+    if any(type(value) is member for member in members_of(bare(annotation))) or _all_as_in_yaml(annotation):
         return copy.deepcopy(value)
     parser = _parser(annotation)
     return parser.instantiate(parser.parse_object({"value": value}))["value"]
@@ -89,7 +117,8 @@ def parsed(value: object, key: str) -> Any:
 
 def _parser(annotation: object) -> ArgumentParser:
     parser = ArgumentParser(exit_on_error=False)
-    parser.add_argument("--value", type=Any if annotation is inspect.Parameter.empty else annotation)
+    # a range has its own message
+    parser.add_argument("--value", type=Any if annotation is inspect.Parameter.empty else bare(annotation))
     return parser
 
 
@@ -103,7 +132,7 @@ def _near(annotation: object, value: object) -> str:
 
 
 def _as_given(value: object) -> str:
-    return repr(value.text if isinstance(value, Text) else value)
+    return f"{value.text if isinstance(value, Text) else value!r:.200}"
 
 
 def _deep(value: object, key: str) -> object:
@@ -113,6 +142,7 @@ def _deep(value: object, key: str) -> object:
 def _all_as_in_yaml(annotation: object) -> bool:
     if get_origin(annotation) is Literal:
         return True
+    annotation = bare(annotation)
     inner = get_args(annotation)
     outer = get_origin(annotation) if inner and len(members_of(annotation)) == 1 else None
     return all(map(_all_as_in_yaml, inner)) and outer in (None, list, dict) if inner else annotation in AS_IN_YAML

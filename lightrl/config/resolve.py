@@ -21,6 +21,7 @@ from lightrl.config.settings import Request, Setting, Text
 from lightrl.config.slots import Slot
 from lightrl.config.trainer_keys import check_trainer, verb_keys
 from lightrl.config.unknown_keys import refuse_unknown_key
+from lightrl.config.unusual import unusual
 from lightrl.registry.classes import registry
 
 SECTIONS = {"model": MODULES, "data": DATA}
@@ -44,7 +45,7 @@ class Resolved:
     trainer_words: list[str]
     """The settings of the Trainer and of the verb, in order, as words for its parser."""
     notes: list[str]
-    """One line for each value that a switch of classes dropped or carried."""
+    """One line for each value that a switch of classes dropped or carried, and for each number that is absurd."""
 
 
 def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
@@ -80,12 +81,12 @@ def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
         rollouts.refuse(model.cls.__name__)
     if complete:
         refuse_missing(model, data, rollouts if verb == "fit" else None)
-    notes = [*merger.notes, *carried(model, "model"), *carried(data, "data")]
+    notes = [*merger.notes, *carried(model, "model"), *carried(data, "data"), *unusual(model, "model"), *unusual(data, "data")]
     return Resolved(request.name, request.folder, model, data, rollouts, trainer_words, notes)
 
 
 def print_notes(notes: list[str]) -> None:
-    """Print the values that switches of classes dropped and carried, once for all processes of a run."""
+    """Print the notes on a config, once for all processes of a run."""
     if os.environ.get("LOCAL_RANK", "0") == "0":
         sys.stderr.writelines(f"{note}\n" for note in notes)
 

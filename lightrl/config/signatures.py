@@ -12,6 +12,7 @@ from jsonargparse import ArgumentParser
 
 from lightrl.config.annotations import types_of
 from lightrl.config.slots import Slot, slot_of
+from lightrl.ranges import bare, ranges_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +52,7 @@ def _arguments(cls: type[Any], supplied: int) -> Mapping[str, Argument]:
         found = [_inherited(cls, name) for name in _followed(cls, supplied)]
     else:
         found = [_typed(init, p) for p in parameters[supplied:] if p.kind is not p.VAR_POSITIONAL]
-    return {p.name: Argument(p.name, slot_of(p.annotation), _default(cls, p)) for p in found}
+    return {p.name: Argument(p.name, slot_of(_with_range(cls, p)), _default(cls, p)) for p in found}
 
 
 def _constructor(cls: type[Any]) -> Callable[..., object]:
@@ -82,6 +83,12 @@ def _typed(init: Callable[..., object], parameter: inspect.Parameter) -> inspect
     if not isinstance(parameter.annotation, str):
         return parameter
     return parameter.replace(annotation=types_of(init).get(parameter.name, Any))
+
+
+def _with_range(cls: type[Any], parameter: inspect.Parameter) -> object:
+    """The type of an argument, with the range that an ancestor states for it where the class itself states none."""
+    stated = ranges_of(cls).get(parameter.name)
+    return stated if stated is not None and bare(stated) == parameter.annotation else parameter.annotation
 
 
 def _default(cls: type[Any], parameter: inspect.Parameter) -> object:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import types
 from collections.abc import Callable
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from lightrl.kinds import KINDS
+from lightrl.ranges import bare, is_ranged, members_of, rule
 
 Shape = Literal["part", "parts", "factory", "record", "plain"]
 
@@ -69,6 +69,7 @@ def is_simple(annotation: object) -> bool:
     """The type is made of Python's own: no class is to be built for it."""
     if get_origin(annotation) is Literal:
         return True
+    annotation = bare(annotation)
     if members := get_args(annotation):
         return all(is_simple(member) for member in members)
     return not inspect.isclass(annotation) or annotation.__module__ in ("builtins", "pathlib", "datetime")
@@ -81,17 +82,15 @@ def classes_in(annotation: object) -> list[type[Any]]:
     return [annotation] if inspect.isclass(annotation) and not is_simple(annotation) else []
 
 
-def members_of(annotation: object) -> tuple[object, ...]:
-    """The members of a Union, or the type itself."""
-    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
-
-
-def type_name(annotation: object) -> str:
-    """A type in the words of a message."""
+def type_name(annotation: object, value: object = None) -> str:
+    """A type in the words of a message, which may be about a value that does not have it."""
     if get_origin(annotation) is Literal:
         return " or ".join(repr(value) for value in get_args(annotation))
     if len(members_of(annotation)) > 1:
-        return " or ".join("null" if m is type(None) else type_name(m) for m in members_of(annotation))
+        return " or ".join("null" if m is type(None) else type_name(m, value) for m in members_of(annotation))
+    if is_ranged(annotation):
+        return rule(annotation, type_name(bare(annotation)), value)
+    annotation = bare(annotation)
     return annotation.__name__ if inspect.isclass(annotation) and not get_args(annotation) else str(annotation).replace("typing.", "")
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from lightrl.config.errors import ConfigError, closest
 from lightrl.config.plain_values import parsed
-from lightrl.config.slots import classes_in, members_of
+from lightrl.config.slots import classes_in
+from lightrl.ranges import members_of
 from lightrl.registry.renamed import new_place
 
 

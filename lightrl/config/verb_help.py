@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 from jsonargparse import set_parsing_settings
 
+from lightrl.config.class_help import stated_ranges
 from lightrl.config.resolve import Resolved
 from lightrl.config.trainer_section import trainer_parser
 
@@ -24,5 +27,6 @@ def print_verb_help(verb: str, resolved: Resolved) -> None:
         for section, choice in (("model", resolved.model), ("data", resolved.data)):
             parser.add_class_arguments(choice.cls, section, fail_untyped=False)
         parser.print_help()
+        sys.stdout.writelines(stated_ranges(choice.cls) for choice in (resolved.model, resolved.data))
     finally:
         set_parsing_settings(docstring_parse_attribute_docstrings=False)

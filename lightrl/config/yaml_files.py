@@ -34,9 +34,14 @@ def parse_yaml(text: str) -> Any:
     """The value of a YAML text.
 
     Raises:
-        yaml.YAMLError: it is not YAML, or a key stands twice.
+        yaml.YAMLError: it is not YAML, a key stands twice, or a value is too large to be read.
     """
-    return yaml.load(text, _Loader)
+    try:
+        return yaml.load(text, _Loader)
+    except RecursionError:
+        raise yaml.YAMLError("it is nested too deeply") from None
+    except ValueError as error:
+        raise yaml.YAMLError(str(error)) from error
 
 
 def read_config(path: str) -> dict[str, Any]:

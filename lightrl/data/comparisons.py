@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from lightrl.data.tasks import DigitSorting
+from lightrl.data.tasks import Digits, DigitSorting, Examples
+from lightrl.ranges import Seed, Share
 from lightrl.types import Prompt
 
 
@@ -16,7 +17,7 @@ class SortedPairs(DigitSorting):
     or written twice.
     """
 
-    def __init__(self, length: int = 6, examples: int = 20000, seed: int = 0, ordered: float = 0.0) -> None:
+    def __init__(self, length: Digits = 6, examples: Examples = 20000, seed: Seed = 0, ordered: Share = 0.0) -> None:
         """
         Args:
             length: digits to sort, 1 to 18.
@@ -29,8 +30,6 @@ class SortedPairs(DigitSorting):
             ValueError: length or ordered outside its range, or more examples than 10 ** length.
         """
         super().__init__(length, examples, seed)
-        if not 0 <= ordered <= 1:
-            raise ValueError(f"SortedPairs needs ordered in [0, 1], got {ordered}")
         self.ordered = ordered
 
     def _example(self, number: int) -> Prompt:

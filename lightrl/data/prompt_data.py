@@ -17,6 +17,7 @@ from lightrl.data.order import ENDLESS_SAMPLE, must_be_the_same, order_of
 from lightrl.data.selection import Selection, hold_out, without
 from lightrl.data.stream import PromptStream
 from lightrl.parts.prompts import PromptSource
+from lightrl.ranges import BatchSize, Count, Natural, Seed, refuse_outside
 from lightrl.types import JSON, Prompt
 
 
@@ -28,12 +29,12 @@ class PromptData(LightningDataModule):
         train: PromptSource,
         validation: PromptSource | None = None,
         test: PromptSource | None = None,
-        validation_size: int = 0,
+        validation_size: Natural = 0,
         shuffle: bool = True,
-        seed: int = 0,
-        max_prompt_tokens: int | None = None,
+        seed: Seed = 0,
+        max_prompt_tokens: Count | None = None,
         too_long: Literal["drop", "raise"] = "drop",
-        validation_batch_size: int = 256,
+        validation_batch_size: BatchSize = 256,
         other_prompts: Literal["raise", "restart"] = "raise",
     ) -> None:
         """
@@ -55,6 +56,7 @@ class PromptData(LightningDataModule):
         super().__init__()
         self.shuffle, self.seed, self.max_prompt_tokens, self.too_long = shuffle, seed, max_prompt_tokens, too_long
         self.validation_batch_size, self.other_prompts = validation_batch_size, other_prompts
+        refuse_outside(type(self), vars(self) | {"validation_size": validation_size})
         self._check(validation, test, validation_size)
         self._dropped = {"overlap": 0, "too_long": 0}
         train, validation = self._split(train, validation, test, validation_size)
@@ -224,14 +226,8 @@ class PromptData(LightningDataModule):
         return place["rank"], place["num_replicas"]
 
     def _check(self, validation: PromptSource | None, test: PromptSource | None, validation_size: int) -> None:
-        if validation_size < 0 or self.validation_batch_size < 1:
-            raise ValueError(
-                f"data needs validation_size >= 0 and validation_batch_size >= 1, got {validation_size} and {self.validation_batch_size}"
-            )
         if validation_size and validation is not None:
             raise ValueError(f"data has both a validation source and validation_size {validation_size}: give one of them")
-        if self.max_prompt_tokens is not None and self.max_prompt_tokens < 1:
-            raise ValueError(f"data.max_prompt_tokens must be 1 or more, or null; got {self.max_prompt_tokens}")
         for name, source in (("validation", validation), ("test", test)):
             if source is not None and source.size is None:
                 raise ValueError(f"data.{name} is endless, and an evaluation over it would never end: give a source with a size")

@@ -13,6 +13,7 @@ from lightrl.data.content import content_hash
 from lightrl.data.json_value import json_value
 from lightrl.data.turn_weights import TURN_WEIGHTS, turn_weights
 from lightrl.parts.prompts import PromptSource
+from lightrl.ranges import Count
 from lightrl.types import JSON, Message, Prompt
 
 Record = tuple[str, Mapping[str, JSON]]
@@ -32,7 +33,7 @@ class Records(PromptSource):
         rendered: bool = False,
         template: str | None = None,
         columns: list[str] | None = None,
-        limit: int | None = None,
+        limit: Count | None = None,
     ) -> None:
         """
         Args:
@@ -128,8 +129,6 @@ class Records(PromptSource):
 
     def _check(self) -> None:
         name = type(self).__name__
-        if self.limit is not None and self.limit < 1:
-            raise ValueError(f"{name} needs limit >= 1, or null for all rows; got {self.limit}")
         if self.system is not None and not self.chat:
             raise ValueError(f"{name} has a system prompt and chat: false, but raw text has no system message: put it into a template")
         if self.rendered and (self.system is not None or self.template is not None):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from annotated_types import Ge, Le
+
 from lightrl.parts.prompts import PromptSource
 from lightrl.prompt import JSON, Prompt
 
@@ -9,7 +13,7 @@ from lightrl.prompt import JSON, Prompt
 class EpisodeSeeds(PromptSource):
     """Empty prompts with the ids 0, 1, ...: each of them begins another episode, since an environment's seed follows from the id."""
 
-    def __init__(self, size: int = 100_000, columns: dict[str, JSON] | None = None) -> None:
+    def __init__(self, size: Annotated[int, Ge(1), Le(10_000_000)] = 100_000, columns: dict[str, JSON] | None = None) -> None:
         """
         Args:
             size: how many of them; at least 1.
@@ -18,8 +22,6 @@ class EpisodeSeeds(PromptSource):
         Raises:
             ValueError: fewer than one.
         """
-        if size < 1:
-            raise ValueError(f"EpisodeSeeds needs size >= 1, got {size}")
         self._size, self.columns = size, dict(columns or {})
 
     @property

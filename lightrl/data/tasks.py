@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import random
 from abc import abstractmethod
+from typing import Annotated
+
+from annotated_types import Ge, Le
 
 from lightrl.parts.prompts import PromptSource
+from lightrl.ranges import Seed
 from lightrl.types import Prompt
 
 MAX_DIGITS = 18
 """Most digits in one prompt; beyond it the number of prompts no longer fits a 64-bit index."""
+Digits = Annotated[int, Ge(1), Le(MAX_DIGITS)]
+Examples = Annotated[int, Ge(1), Le(500_000)]
+"""Each prompt is made, and kept in memory, before the first step."""
 
 
 class SyntheticTask(PromptSource):
     """Distinct prompts drawn without replacement from all that a task has; the same seed gives the same ones in the same order."""
 
-    def __init__(self, examples: int, seed: int, possible: int) -> None:
+    def __init__(self, examples: Examples, seed: Seed, possible: int) -> None:
         """
         Args:
             examples: how many prompts; at least 1.
@@ -25,7 +32,7 @@ class SyntheticTask(PromptSource):
         Raises:
             ValueError: fewer than one prompt, or more than there are.
         """
-        if not 1 <= examples <= possible:
+        if examples > possible:
             raise ValueError(f"{type(self).__name__} needs 1 <= examples <= {possible}, the number of distinct prompts; got {examples}")
         self.examples, self.seed = examples, seed
         self._numbers = random.Random(seed).sample(range(possible), examples)
@@ -45,7 +52,7 @@ class SyntheticTask(PromptSource):
 class DigitSorting(SyntheticTask):
     """Sort digits: `493027=` is answered by `023479`."""
 
-    def __init__(self, length: int = 6, examples: int = 20000, seed: int = 0) -> None:
+    def __init__(self, length: Digits = 6, examples: Examples = 20000, seed: Seed = 0) -> None:
         """
         Args:
             length: digits to sort, 1 to 18.
@@ -55,7 +62,7 @@ class DigitSorting(SyntheticTask):
         Raises:
             ValueError: length outside its range, or more examples than 10 ** length.
         """
-        self.length = _digits(self, "length", length, MAX_DIGITS)
+        self.length = length
         super().__init__(examples, seed, 10**length)
 
     def _example(self, number: int) -> Prompt:
@@ -66,7 +73,7 @@ class DigitSorting(SyntheticTask):
 class Reversal(SyntheticTask):
     """Write digits backwards: `493027=` is answered by `720394`."""
 
-    def __init__(self, length: int = 6, examples: int = 20000, seed: int = 0) -> None:
+    def __init__(self, length: Digits = 6, examples: Examples = 20000, seed: Seed = 0) -> None:
         """
         Args:
             length: digits to reverse, 1 to 18.
@@ -76,7 +83,7 @@ class Reversal(SyntheticTask):
         Raises:
             ValueError: length outside its range, or more examples than 10 ** length.
         """
-        self.length = _digits(self, "length", length, MAX_DIGITS)
+        self.length = length
         super().__init__(examples, seed, 10**length)
 
     def _example(self, number: int) -> Prompt:
@@ -87,7 +94,7 @@ class Reversal(SyntheticTask):
 class Addition(SyntheticTask):
     """Add two numbers: `57+8=` is answered by `65`."""
 
-    def __init__(self, digits: int = 3, examples: int = 20000, seed: int = 0) -> None:
+    def __init__(self, digits: Annotated[int, Ge(1), Le(MAX_DIGITS // 2)] = 3, examples: Examples = 20000, seed: Seed = 0) -> None:
         """
         Args:
             digits: most digits of each number, 1 to 9; both are drawn from 0 to 10 ** digits - 1.
@@ -97,15 +104,9 @@ class Addition(SyntheticTask):
         Raises:
             ValueError: digits outside its range, or more examples than 10 ** (2 * digits).
         """
-        self.digits = _digits(self, "digits", digits, MAX_DIGITS // 2)
+        self.digits = digits
         super().__init__(examples, seed, 10 ** (2 * digits))
 
     def _example(self, number: int) -> Prompt:
         left, right = divmod(number, 10**self.digits)
         return Prompt(id=f"add{self.digits}:{left}+{right}", text=f"{left}+{right}=", answer=str(left + right))
-
-
-def _digits(task: SyntheticTask, name: str, value: int, most: int) -> int:
-    if not 1 <= value <= most:
-        raise ValueError(f"{type(task).__name__} needs 1 <= {name} <= {most}, got {value}")
-    return value

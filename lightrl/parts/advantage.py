@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from annotated_types import Ge, Le
 from torch import Tensor
 
 from lightrl.ops.gae import generalised_advantages
@@ -14,6 +15,7 @@ from lightrl.ops.groups import TOLERANCE, group_statistics
 from lightrl.ops.masked import whiten
 from lightrl.ops.moments import moments
 from lightrl.parts.base import Part
+from lightrl.ranges import NonNegative, Share
 from lightrl.ranks import Ranks
 from lightrl.types import Experience, Statistics
 
@@ -91,7 +93,7 @@ class GroupNormalized(Advantage):
 
     baseline: Literal["group", "batch", "values", "none"] = "group"
 
-    def __init__(self, std: Literal["group", "batch"] = "group", ddof: int = 1, eps: float = 1e-6) -> None:
+    def __init__(self, std: Literal["group", "batch"] = "group", ddof: Annotated[int, Ge(0), Le(1)] = 1, eps: NonNegative = 1e-6) -> None:
         """
         Args:
             std: over which rows the deviation is taken: the row's group, or all scorable rows (raw rewards).
@@ -101,8 +103,6 @@ class GroupNormalized(Advantage):
         Raises:
             ValueError: ddof is neither 0 nor 1, or eps is negative.
         """
-        if ddof not in (0, 1) or eps < 0:
-            raise ValueError(f"GroupNormalized needs ddof 0 or 1 and eps >= 0, got ddof={ddof}, eps={eps}")
         self.std, self.ddof, self.eps = std, ddof, eps
 
     def compute(self, experience: Experience) -> Advantages:
@@ -154,7 +154,7 @@ class DiscountedReturn(Advantage):
 
     level: Literal["completion", "turn", "token"] = "token"
 
-    def __init__(self, gamma: float = 1.0) -> None:
+    def __init__(self, gamma: Share = 1.0) -> None:
         """
         Args:
             gamma: discount per token, in [0, 1].
@@ -162,8 +162,6 @@ class DiscountedReturn(Advantage):
         Raises:
             ValueError: gamma outside [0, 1].
         """
-        if not 0 <= gamma <= 1:
-            raise ValueError(f"{type(self).__name__} needs gamma in [0, 1], got {gamma}")
         self.gamma = gamma
 
     def compute(self, experience: Experience) -> Advantages:
@@ -189,7 +187,7 @@ class GAE(Advantage):
     baseline: Literal["group", "batch", "values", "none"] = "values"
     level: Literal["completion", "turn", "token"] = "token"
 
-    def __init__(self, gamma: float = 1.0, lam: float = 0.95, whitened: bool = True, whitened_rewards: bool = False) -> None:
+    def __init__(self, gamma: Share = 1.0, lam: Share = 0.95, whitened: bool = True, whitened_rewards: bool = False) -> None:
         """
         Args:
             gamma: discount per token, in [0, 1].
@@ -200,8 +198,6 @@ class GAE(Advantage):
         Raises:
             ValueError: gamma or lam outside [0, 1].
         """
-        if not 0 <= gamma <= 1 or not 0 <= lam <= 1:
-            raise ValueError(f"{type(self).__name__} needs gamma and lam in [0, 1], got gamma={gamma}, lam={lam}")
         self.gamma, self.lam, self.whitened, self.whitened_rewards = gamma, lam, whitened, whitened_rewards
 
     @property

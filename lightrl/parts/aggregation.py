@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from lightrl.parts.base import Part
+from lightrl.ranges import Count
 from lightrl.types import Denominators
 
 
@@ -102,7 +103,7 @@ class ConstantLength(SequenceSum):
 
     length_bias = "none: the divisor is a constant"
 
-    def __init__(self, length: int, count_filtered: bool = False) -> None:
+    def __init__(self, length: Count, count_filtered: bool = False) -> None:
         """
         Args:
             length: C in tokens, the longest response that can occur; > 0.
@@ -111,8 +112,6 @@ class ConstantLength(SequenceSum):
         Raises:
             ValueError: length is not positive.
         """
-        if length <= 0:
-            raise ValueError(f"ConstantLength needs length > 0, got {length}")
         super().__init__(count_filtered)
         self.length = length
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from lightrl.parts.reward import RowReward, RowScore, Runs
 from lightrl.prompt import Prompt
+from lightrl.ranges import Count, Natural, Positive, Weight
 
 
 class AsyncReward(RowReward):
@@ -22,11 +23,11 @@ class AsyncReward(RowReward):
 
     def __init__(
         self,
-        weight: float = 1.0,
-        timeout_s: float = 60.0,
-        concurrency: int = 16,
-        retries: int = 3,
-        requests_per_minute: float | None = None,
+        weight: Weight = 1.0,
+        timeout_s: Positive = 60.0,
+        concurrency: Count = 16,
+        retries: Natural = 3,
+        requests_per_minute: Positive | None = None,
         **kwargs: Any,
     ) -> None:
         """
@@ -43,11 +44,6 @@ class AsyncReward(RowReward):
             ValueError: an argument outside its range.
         """
         super().__init__(weight, timeout_s=timeout_s, **kwargs)
-        if concurrency < 1 or retries < 0 or (requests_per_minute is not None and requests_per_minute <= 0):
-            raise ValueError(
-                f"{type(self).__name__} needs concurrency >= 1, retries >= 0 and requests_per_minute > 0 or null, "
-                f"got {concurrency}, {retries} and {requests_per_minute}"
-            )
         self.concurrency, self.retries, self.requests_per_minute = concurrency, retries, requests_per_minute
 
     @abstractmethod

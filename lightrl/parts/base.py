@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 from lightrl.prompt import JSON
+from lightrl.ranges import ranges_of, refuse_outside
 from lightrl.statistic import Statistics, WithStatistics
 
 T = TypeVar("T")
@@ -38,6 +39,8 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
                 raise TypeError(f"{cls.__name__}() takes no arguments")
             self = super().__new__(cls)
             object.__setattr__(self, "_made_with", (args, kwargs))
+            if ranges_of(cls):
+                refuse_outside(cls, _by_name(cls, args, kwargs))
             return self
 
     def but(self, **changes: object) -> Self:
@@ -80,6 +83,15 @@ def made_with(part: Part) -> dict[str, object]:
     for name, value in given:
         arguments |= value if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD else {name: value}
     return arguments
+
+
+def _by_name(cls: type[Part], args: tuple[object, ...], kwargs: dict[str, object]) -> Mapping[str, object]:
+    try:
+        given = inspect.signature(cls.__init__).bind_partial(None, *args, **kwargs).arguments
+    except TypeError:
+        # the constructor itself says which argument it does not know
+        return {}
+    return {name: value for name, value in (given | kwargs).items() if name in ranges_of(cls)}
 
 
 def _anew(value: object) -> object:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import torch
+from annotated_types import Ge, Gt, Lt
 from torch import Tensor
 
 from lightrl.parts.base import Part
+from lightrl.ranges import Positive
 from lightrl.types import Statistics
 
 
@@ -61,7 +64,7 @@ class DecoupledClip(ClipScheme):
 
     silent_without_advantage = True
 
-    def __init__(self, low: float = 0.2, high: float = 0.28) -> None:
+    def __init__(self, low: Annotated[float, Ge(0), Lt(1)] = 0.2, high: Positive = 0.28) -> None:
         """
         Args:
             low: how far the ratio may fall below 1 while the advantage is negative; in [0, 1).
@@ -70,8 +73,6 @@ class DecoupledClip(ClipScheme):
         Raises:
             ValueError: a bound outside its range.
         """
-        if not 0 <= low < 1 or high <= 0:
-            raise ValueError(f"{type(self).__name__} needs 0 <= low < 1 and high > 0, got low={low}, high={high}")
         self.low, self.high = low, high
 
     def surrogate(self, log_ratio: Tensor, advantages: Tensor, old_logprobs: Tensor, mask: Tensor) -> Surrogate:
@@ -92,7 +93,7 @@ class SymmetricClip(DecoupledClip):
     Source: Schulman et al. 2017, arXiv:1707.06347, eq. 7.
     """
 
-    def __init__(self, epsilon: float = 0.2) -> None:
+    def __init__(self, epsilon: Annotated[float, Gt(0), Lt(1)] = 0.2) -> None:
         """
         Args:
             epsilon: how far the ratio may leave 1; in (0, 1).
@@ -100,8 +101,6 @@ class SymmetricClip(DecoupledClip):
         Raises:
             ValueError: epsilon outside its range.
         """
-        if not 0 < epsilon < 1:
-            raise ValueError(f"SymmetricClip needs 0 < epsilon < 1, got epsilon={epsilon}")
         super().__init__(low=epsilon, high=epsilon)
         self.epsilon = epsilon
 

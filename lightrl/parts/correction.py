@@ -11,6 +11,7 @@ from torch import Tensor
 from lightrl.ops.kl import LIMIT
 from lightrl.ops.masked import row_sum
 from lightrl.parts.base import Part
+from lightrl.ranges import NonNegative, Positive
 from lightrl.types import Statistic, WithStatistics
 
 
@@ -36,7 +37,7 @@ class TruncatedImportance(RolloutCorrection):
     Source: Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training".
     """
 
-    def __init__(self, cap: float = 2.0, level: Literal["token", "sequence"] = "token") -> None:
+    def __init__(self, cap: Positive = 2.0, level: Literal["token", "sequence"] = "token") -> None:
         """
         Args:
             cap: largest weight; > 0.
@@ -45,8 +46,6 @@ class TruncatedImportance(RolloutCorrection):
         Raises:
             ValueError: cap is not positive.
         """
-        if cap <= 0:
-            raise ValueError(f"TruncatedImportance needs cap > 0, got {cap}")
         self.cap, self.level = cap, level
 
     def weights(self, old_logprobs: Tensor, rollout_logprobs: Tensor, mask: Tensor) -> WithStatistics:
@@ -63,7 +62,7 @@ class MaskedImportance(RolloutCorrection):
     Source: Ling Team 2025 (IcePop), arXiv:2510.18855.
     """
 
-    def __init__(self, low: float = 0.5, high: float = 2.0, level: Literal["token", "sequence"] = "token") -> None:
+    def __init__(self, low: NonNegative = 0.5, high: Positive = 2.0, level: Literal["token", "sequence"] = "token") -> None:
         """
         Args:
             low: smallest weight that is kept; at least 0.
@@ -73,8 +72,8 @@ class MaskedImportance(RolloutCorrection):
         Raises:
             ValueError: the band is empty.
         """
-        if not 0 <= low < high:
-            raise ValueError(f"MaskedImportance needs 0 <= low < high, got low={low}, high={high}")
+        if not low < high:
+            raise ValueError(f"MaskedImportance needs low < high, got low={low}, high={high}")
         self.low, self.high, self.level = low, high, level
 
     def weights(self, old_logprobs: Tensor, rollout_logprobs: Tensor, mask: Tensor) -> WithStatistics:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from lightrl.parts.aggregation import Aggregation, TokenMean
 from lightrl.parts.base import Part
+from lightrl.ranges import LearningRate, MorePasses, Natural, NonNegative, Positive
 from lightrl.types import Experience, WithStatistics
 
 
@@ -28,6 +29,13 @@ class Critic(Part):
     """The first rollouts of a run train the critic alone; the policy stays as it is."""
     extra_epochs: int = 0
     """Passes over each rollout for the critic alone, after those it shares with the policy."""
+
+    def check(self, policy: nn.Module) -> None:
+        """Refuse a policy for which it cannot be built; called before `build`, when the policy's weights may not have been read.
+
+        Raises:
+            ValueError: says why.
+        """
 
     @abstractmethod
     def build(self, policy: nn.Module) -> nn.Module:
@@ -57,12 +65,12 @@ class ClippedCritic(Critic):
 
     def __init__(
         self,
-        clip: float | None = 0.2,
-        coefficient: float = 0.1,
-        learning_rate: float | None = None,
+        clip: Positive | None = 0.2,
+        coefficient: NonNegative = 0.1,
+        learning_rate: LearningRate | None = None,
         aggregation: Aggregation | None = None,
-        warmup_rollouts: int = 0,
-        extra_epochs: int = 0,
+        warmup_rollouts: Natural = 0,
+        extra_epochs: MorePasses = 0,
     ) -> None:
         """
         Args:
@@ -76,14 +84,6 @@ class ClippedCritic(Critic):
         Raises:
             ValueError: a negative number, or a clip that is not positive.
         """
-        name = type(self).__name__
-        if coefficient < 0 or (clip is not None and clip <= 0):
-            raise ValueError(f"{name} needs coefficient >= 0 and clip > 0 or null, got coefficient={coefficient}, clip={clip}")
-        if warmup_rollouts < 0 or extra_epochs < 0:
-            raise ValueError(
-                f"{name} needs warmup_rollouts >= 0 and extra_epochs >= 0, got warmup_rollouts={warmup_rollouts} and "
-                f"extra_epochs={extra_epochs}"
-            )
         self.clip, self.coefficient, self.learning_rate = clip, coefficient, learning_rate
         self.warmup_rollouts, self.extra_epochs = warmup_rollouts, extra_epochs
         self.aggregation = TokenMean() if aggregation is None else aggregation

@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 import torch
+from annotated_types import Ge, Le
 
 from lightrl.parts.carried_rows import from_state, joined, of_groups, to_state
 from lightrl.parts.sampler import Collection, Sampler
-from lightrl.parts.zero_variance import Verdict, metric_of, verdicts
+from lightrl.parts.zero_variance import Verdict, deciding, metric_of, verdicts
+from lightrl.ranges import Count, GroupSize, Share
 from lightrl.types import Prompt, ScoredRollout
 
 log = logging.getLogger(__name__)
@@ -34,16 +37,16 @@ class DynamicSampler(Sampler):
 
     def __init__(
         self,
-        group_size: int = 8,
+        group_size: Annotated[GroupSize, Ge(2)] = 8,
         metric: str | None = None,
-        oversampling: float = 1.0,
+        oversampling: Annotated[float, Ge(1), Le(1000)] = 1.0,
         max_rounds: int = 10,
         zero_variance: Literal["replace", "resample", "down_weight"] = "replace",
-        attempts: int = 3,
-        factor: float = 0.0,
+        attempts: Annotated[int, Ge(2), Le(1000)] = 3,
+        factor: Share = 0.0,
         exhausted: Literal["raise", "partial", "skip"] = "raise",
         surplus: Literal["drop", "carry"] = "drop",
-        slices: int = 1,
+        slices: Count = 1,
     ) -> None:
         """
         Args:
@@ -67,22 +70,15 @@ class DynamicSampler(Sampler):
         Raises:
             ValueError: an argument outside its range.
         """
-        wrong = {
-            "group_size >= 2": group_size < 2,
-            "oversampling >= 1": oversampling < 1,
-            "attempts >= 2": attempts < 2,
-            "0 <= factor <= 1": not 0 <= factor <= 1,
-            "slices >= 1": slices < 1,
-        }
-        if any(wrong.values()):
-            needed = " and ".join(rule for rule, broken in wrong.items() if broken)
-            got = f"group_size={group_size}, oversampling={oversampling}, attempts={attempts}, factor={factor}, slices={slices}"
-            raise ValueError(f"DynamicSampler needs {needed}, got {got}")
         self.group_size, self.metric, self.oversampling, self.max_rounds = group_size, metric, oversampling, max_rounds
         self.zero_variance, self.attempts, self.factor = zero_variance, attempts, factor
         self.exhausted, self.surplus, self.slices = exhausted, surplus, slices
         self._carried: ScoredRollout | None = None
         self._pending: list[tuple[Prompt, int]] = []
+
+    def check(self, rewards: Sequence[str]) -> None:
+        """See `Sampler.check`: `metric` names one reward."""
+        deciding(rewards, self.metric)
 
     def collect(self, collection: Collection) -> ScoredRollout:
         """See `Sampler.collect`.

@@ -7,11 +7,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
+from annotated_types import Ge, Gt, Le, Lt
 from torch import Tensor
 
 from lightrl.parts.base import Part
+from lightrl.ranges import Count, Natural, Temperature, refuse_outside
 from lightrl.types import Prompt
 
 T = TypeVar("T")
@@ -95,30 +97,23 @@ class PolicyWeights(Protocol):
 class Sampling:
     """How tokens are drawn from the policy's distribution."""
 
-    max_new_tokens: int = 256
+    max_new_tokens: Count = 256
     """Limit on the tokens of a completion, EOS included; what hits it has the finish reason `length`."""
-    temperature: float = 1.0
+    temperature: Temperature = 1.0
     """Divides the logits; 0 takes the likeliest token (for evaluation only)."""
-    top_p: float = 1.0
+    top_p: Annotated[float, Gt(0), Le(1)] = 1.0
     """Keep the likeliest tokens whose probabilities add up to this; in (0, 1]."""
-    top_k: int = 0
+    top_k: Natural = 0
     """Keep this many of the likeliest tokens; 0 keeps all."""
-    min_p: float = 0.0
+    min_p: Annotated[float, Ge(0), Lt(1)] = 0.0
     """Keep tokens at least this likely relative to the likeliest; in [0, 1)."""
     stop: tuple[str, ...] = ()
     """A completion ends as soon as its text contains one of these; the text stays part of it."""
 
     def __post_init__(self) -> None:
-        wrong = {
-            "max_new_tokens >= 1": self.max_new_tokens < 1,
-            "temperature >= 0": self.temperature < 0,
-            "0 < top_p <= 1": not 0 < self.top_p <= 1,
-            "top_k >= 0": self.top_k < 0,
-            "0 <= min_p < 1": not 0 <= self.min_p < 1,
-            "stop as a sequence of texts that are not empty": isinstance(self.stop, str) or "" in self.stop,
-        }
-        if any(wrong.values()):
-            raise ValueError(f"sampling needs {' and '.join(rule for rule, broken in wrong.items() if broken)}, got {self}")
+        refuse_outside(type(self), vars(self))
+        if isinstance(self.stop, str) or "" in self.stop:
+            raise ValueError(f"sampling needs stop as a sequence of texts that are not empty, got {self}")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from lightrl.parts.base import Part
 from lightrl.prompt import JSON, Message, Prompt
+from lightrl.ranges import Count, Natural, Positive, Share, Weight, Workers
 
 Runs = Literal["inline", "process", "async"]
 """Where episodes run: in the training process, in worker processes that can be killed, or in an event loop."""
@@ -53,16 +54,16 @@ class Environment(Part):
 
     def __init__(
         self,
-        max_turns: int = 10,
-        max_turn_tokens: int | None = None,
-        max_episode_tokens: int | None = None,
-        weight: float = 1.0,
-        timeout_s: float = 10.0,
-        workers: int = 2,
-        memory_mb: int = 4096,
-        slices: int = 2,
-        max_error_rate: float = 0.5,
-        error_window: int = 256,
+        max_turns: Count = 10,
+        max_turn_tokens: Count | None = None,
+        max_episode_tokens: Count | None = None,
+        weight: Weight = 1.0,
+        timeout_s: Positive = 10.0,
+        workers: Workers = 2,
+        memory_mb: Natural = 4096,
+        slices: Count = 2,
+        max_error_rate: Share = 0.5,
+        error_window: Count = 256,
     ) -> None:
         """
         Args:
@@ -84,19 +85,6 @@ class Environment(Part):
         Raises:
             ValueError: an argument outside its range.
         """
-        wrong = {
-            "max_turns >= 1": max_turns < 1,
-            "max_turn_tokens >= 1": max_turn_tokens is not None and max_turn_tokens < 1,
-            "max_episode_tokens >= 1": max_episode_tokens is not None and max_episode_tokens < 1,
-            "timeout_s > 0": timeout_s <= 0,
-            "workers >= 1": workers < 1,
-            "memory_mb >= 0": memory_mb < 0,
-            "slices >= 1": slices < 1,
-            "max_error_rate in [0, 1]": not 0 <= max_error_rate <= 1,
-            "error_window >= 1": error_window < 1,
-        }
-        if any(wrong.values()):
-            raise ValueError(f"{type(self).__name__} needs {' and '.join(rule for rule, broken in wrong.items() if broken)}")
         self.max_turns, self.max_turn_tokens, self.max_episode_tokens = max_turns, max_turn_tokens, max_episode_tokens
         self.weight, self.timeout_s, self.workers, self.memory_mb, self.slices = weight, timeout_s, workers, memory_mb, slices
         self.max_error_rate, self.error_window = max_error_rate, error_window
@@ -169,7 +157,7 @@ class AsyncEnvironment(Environment):
 
     runs = "async"
 
-    def __init__(self, timeout_s: float = 60.0, concurrency: int = 16, **kwargs: Any) -> None:
+    def __init__(self, timeout_s: Positive = 60.0, concurrency: Count = 16, **kwargs: Any) -> None:
         """
         Args:
             timeout_s: wall-clock seconds for one call, after which it is cancelled and the episode has failed.
@@ -180,8 +168,6 @@ class AsyncEnvironment(Environment):
             ValueError: an argument outside its range.
         """
         super().__init__(timeout_s=timeout_s, **kwargs)
-        if concurrency < 1:
-            raise ValueError(f"{type(self).__name__} needs concurrency >= 1, got {concurrency}")
         self.concurrency = concurrency
 
     @abstractmethod

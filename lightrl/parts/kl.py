@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lightrl.ops.kl import ESTIMATORS
 from lightrl.parts.base import Part
+from lightrl.ranges import NonNegative, Positive
 
 EXACT_GRADIENT = frozenset({"k2", "k3_straight_through"})
 """Estimators whose expected gradient on on-policy samples is that of KL(pi || other)."""
@@ -38,7 +39,7 @@ class AdaptiveKL(KLController):
     Source: Ziegler et al. 2019, arXiv:1909.08593, section 2.2.
     """
 
-    def __init__(self, target: float = 6.0, horizon: float = 10_000) -> None:
+    def __init__(self, target: Positive = 6.0, horizon: Positive = 10_000) -> None:
         """
         Args:
             target: nats per sequence (not per token); > 0.
@@ -47,8 +48,6 @@ class AdaptiveKL(KLController):
         Raises:
             ValueError: target or horizon is not positive.
         """
-        if target <= 0 or horizon <= 0:
-            raise ValueError(f"AdaptiveKL needs target > 0 and horizon > 0, got target={target}, horizon={horizon}")
         self.target, self.horizon = target, horizon
 
     def factor(self, kl: float, rows: int) -> float:
@@ -112,8 +111,8 @@ class KLPenalty(KL):
     def __init__(
         self,
         estimator: Literal["k1", "k2", "k3", "k3_straight_through"] = "k3",
-        loss_coefficient: float = 0.0,
-        reward_coefficient: float = 0.0,
+        loss_coefficient: NonNegative = 0.0,
+        reward_coefficient: NonNegative = 0.0,
         against: Literal["reference", "old"] = "reference",
         off_policy: bool = False,
         controller: KLController | None = None,
@@ -131,8 +130,6 @@ class KLPenalty(KL):
             ValueError: a negative coefficient, KL against the old policy in the reward or corrected for off-policy samples, or a
                 controller without a coefficient to move.
         """
-        if loss_coefficient < 0 or reward_coefficient < 0:
-            raise ValueError(f"KLPenalty needs coefficients >= 0, got loss {loss_coefficient} and reward {reward_coefficient}")
         if against == "old" and reward_coefficient > 0:
             raise ValueError("KL of the old policy against itself is 0: use loss_coefficient with against: old, or against: reference")
         if against == "old" and off_policy:

@@ -9,13 +9,14 @@ from torch import Tensor
 
 from lightrl.parts.aggregation import Aggregation, TokenMean
 from lightrl.parts.base import Part
+from lightrl.ranges import Weight
 from lightrl.types import Experience, PolicyOutput, TrainingBatch
 
 
 class LossTerm(Part):
     """One more term of the loss, added with a coefficient."""
 
-    def __init__(self, coefficient: float, aggregation: Aggregation | None = None) -> None:
+    def __init__(self, coefficient: Weight, aggregation: Aggregation | None = None) -> None:
         """
         Args:
             coefficient: weight of the term in the loss; 0 switches it off.
@@ -41,7 +42,7 @@ class EntropyBonus(LossTerm):
     Source: Mnih et al. 2016 (A3C), arXiv:1602.01783, section 4.
     """
 
-    def __init__(self, coefficient: float = 0.001, aggregation: Aggregation | None = None) -> None:
+    def __init__(self, coefficient: Weight = 0.001, aggregation: Aggregation | None = None) -> None:
         """
         Args:
             coefficient: weight of the term in the loss; 0 switches it off.
@@ -68,7 +69,7 @@ class PositiveNLL(LossTerm):
     Source: Yue et al. 2025 (VAPO), arXiv:2504.05118, section 4.3.
     """
 
-    def __init__(self, coefficient: float = 0.1, threshold: float = 0.0, aggregation: Aggregation | None = None) -> None:
+    def __init__(self, coefficient: Weight = 0.1, threshold: float = 0.0, aggregation: Aggregation | None = None) -> None:
         """
         Args:
             coefficient: weight of the term in the loss; 0 switches it off.

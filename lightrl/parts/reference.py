@@ -6,13 +6,15 @@ import copy
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 import torch
+from annotated_types import Gt, Le
 from torch import nn
 
 from lightrl.ops.unread import read
 from lightrl.parts.base import Part
+from lightrl.ranges import Count
 
 
 @runtime_checkable
@@ -31,6 +33,13 @@ class Reference(Part):
 
     wants_adapters: bool = False
     """It can be built only from a policy that trains adapters."""
+
+    def check(self, policy: nn.Module) -> None:
+        """Refuse a policy for which it cannot be built; called before `build`, when the policy's weights may not have been read.
+
+        Raises:
+            ValueError: says why.
+        """
 
     @abstractmethod
     def build(self, policy: nn.Module) -> None:
@@ -107,6 +116,10 @@ class BaseReference(Reference):
 
     wants_adapters = True
 
+    def check(self, policy: nn.Module) -> None:
+        """See `Reference.check`: the policy must have adapters."""
+        self._adapted(policy)
+
     def build(self, policy: nn.Module) -> None:
         """See `Reference.build`.
 
@@ -151,7 +164,7 @@ class PeriodicReference(StoredReference):
     Source: Gorbatovski et al. 2024 (TR-DPO, hard update), arXiv:2404.09656.
     """
 
-    def __init__(self, every: int = 512) -> None:
+    def __init__(self, every: Count = 512) -> None:
         """
         Args:
             every: optimizer steps between two resets; at least 1.
@@ -160,8 +173,6 @@ class PeriodicReference(StoredReference):
             ValueError: every below 1.
         """
         super().__init__()
-        if every < 1:
-            raise ValueError(f"PeriodicReference needs every >= 1, got {every}")
         self.every = every
 
     def moves_at(self, step: int) -> bool:
@@ -183,7 +194,7 @@ class MovingAverageReference(StoredReference):
     Source: Gorbatovski et al. 2024 (TR-DPO, soft update), arXiv:2404.09656; Polyak & Juditsky 1992.
     """
 
-    def __init__(self, mixture: float = 0.6, every: int = 512) -> None:
+    def __init__(self, mixture: Annotated[float, Gt(0), Le(1)] = 0.6, every: Count = 512) -> None:
         """
         Args:
             mixture: share of the present policy, in (0, 1].
@@ -193,8 +204,6 @@ class MovingAverageReference(StoredReference):
             ValueError: an argument outside its range.
         """
         super().__init__()
-        if not 0 < mixture <= 1 or every < 1:
-            raise ValueError(f"MovingAverageReference needs 0 < mixture <= 1 and every >= 1, got mixture={mixture}, every={every}")
         self.mixture, self.every = mixture, every
 
     @torch.no_grad()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Literal
 
 from lightrl.parts.base import Part
 from lightrl.parts.weight_schedule import LinearWeight
 from lightrl.prompt import Prompt
+from lightrl.ranges import Count, Natural, Positive, Share, Weight, Workers
 
 if TYPE_CHECKING:
     # worker processes import this module, and most of them have no use for torch
@@ -37,13 +38,13 @@ class Reward(Part):
 
     def __init__(
         self,
-        weight: float = 1.0,
+        weight: Weight = 1.0,
         gate: str | None = None,
         gate_above: float = 0.0,
         normalize: Literal["group"] | None = None,
         schedule: LinearWeight | None = None,
-        max_error_rate: float = 0.5,
-        error_window: int = 256,
+        max_error_rate: Share = 0.5,
+        error_window: Count = 256,
     ) -> None:
         """
         Args:
@@ -60,14 +61,20 @@ class Reward(Part):
         Raises:
             ValueError: an argument outside its range.
         """
-        if not 0 <= max_error_rate <= 1 or error_window < 1:
-            raise ValueError(
-                f"{type(self).__name__} needs max_error_rate in [0, 1] and error_window >= 1, got {max_error_rate} and {error_window}"
-            )
         if normalize not in (None, "group"):
             raise ValueError(f"{type(self).__name__} knows normalize: group or null, got {normalize!r}")
         self.weight, self.gate, self.gate_above, self.normalize = weight, gate, gate_above, normalize
         self.schedule, self.max_error_rate, self.error_window = schedule, max_error_rate, error_window
+
+    def check(self, columns: Set[str]) -> None:
+        """Refuse settings and data that cannot work; called once before training.
+
+        Args:
+            columns: names that every prompt has.
+
+        Raises:
+            ValueError: says what is wrong.
+        """
 
     def counts(self) -> dict[str, float]:
         """Numbers of its own since it was last asked, logged as `rewards/{name}/{number}` and added up over a rollout and all ranks.
@@ -94,12 +101,12 @@ class RowReward(Reward):
 
     def __init__(
         self,
-        weight: float = 1.0,
+        weight: Weight = 1.0,
         runs: Literal["inline", "process"] | None = None,
-        timeout_s: float | None = None,
-        workers: int | None = None,
-        memory_mb: int | None = None,
-        cache: int = 0,
+        timeout_s: Positive | None = None,
+        workers: Workers | None = None,
+        memory_mb: Natural | None = None,
+        cache: Natural = 0,
         **kwargs: Any,
     ) -> None:
         """
@@ -126,8 +133,6 @@ class RowReward(Reward):
         useless = [key for key in limits if self.runs == "inline" or (self.runs == "async" and key != "timeout_s")]
         if useless:
             raise ValueError(f"{name} runs {self.runs}, where {', '.join(useless)} would limit nothing: leave it out, or set runs: process")
-        if any(value < 0 or (value == 0 and key != "memory_mb") for key, value in limits.items()) or cache < 0:
-            raise ValueError(f"{name} needs timeout_s > 0, workers >= 1, memory_mb >= 0 and cache >= 0, got {limits} and cache={cache}")
         self.timeout_s = TIMEOUT_S if timeout_s is None else timeout_s
         self.workers = WORKERS if workers is None else workers
         self.memory_mb = MEMORY_MB if memory_mb is None else memory_mb

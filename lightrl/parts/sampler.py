@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 from torch import Tensor
 
 from lightrl.parts.base import Part
+from lightrl.ranges import Count, GroupSize
 from lightrl.types import Prompt, Rollout, ScoredRollout
 
 Reduction = Literal["mean", "sum", "max", "min"]
@@ -65,6 +66,16 @@ class Sampler(Part):
     gives_extras: frozenset[str] = frozenset()
     """Names of what it leaves in `ScoredRollout.extras`."""
 
+    def check(self, rewards: Sequence[str]) -> None:
+        """Refuse settings that cannot work; called once before training.
+
+        Args:
+            rewards: the names of the run's rewards.
+
+        Raises:
+            ValueError: says what is wrong.
+        """
+
     @abstractmethod
     def collect(self, collection: Collection) -> ScoredRollout:
         """The scored rows of this rank for one rollout, in whole groups of `group_size` rows.
@@ -79,7 +90,7 @@ class Sampler(Part):
 class GroupSampler(Sampler):
     """Draws the rollout's prompts once and keeps everything."""
 
-    def __init__(self, group_size: int = 8, slices: int = 1) -> None:
+    def __init__(self, group_size: GroupSize = 8, slices: Count = 1) -> None:
         """
         Args:
             group_size: completions per prompt; at least 1.
@@ -89,8 +100,6 @@ class GroupSampler(Sampler):
         Raises:
             ValueError: group_size or slices below 1.
         """
-        if group_size < 1 or slices < 1:
-            raise ValueError(f"GroupSampler needs group_size >= 1 and slices >= 1, got {group_size} and {slices}")
         self.group_size, self.slices = group_size, slices
 
     def collect(self, collection: Collection) -> ScoredRollout:

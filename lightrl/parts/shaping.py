@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lightrl.ops.masked import last_position, row_sum
 from lightrl.parts.base import Part
+from lightrl.ranges import NonNegative, Positive
 from lightrl.types import ScoredRollout, WithStatistics
 
 
@@ -36,7 +37,10 @@ class OutcomeShaping(RewardShaping):
     """
 
     def __init__(
-        self, missing_eos_penalty: float = 0.0, limit: float | None = None, paid: Literal["last_token", "every_token"] = "last_token"
+        self,
+        missing_eos_penalty: NonNegative = 0.0,
+        limit: Positive | None = None,
+        paid: Literal["last_token", "every_token"] = "last_token",
     ) -> None:
         """
         Args:
@@ -47,8 +51,6 @@ class OutcomeShaping(RewardShaping):
         Raises:
             ValueError: a number outside its range, or the part would change nothing.
         """
-        if missing_eos_penalty < 0 or (limit is not None and limit <= 0):
-            raise ValueError(f"OutcomeShaping needs missing_eos_penalty >= 0 and limit > 0 or null, got {missing_eos_penalty} and {limit}")
         if paid not in ("last_token", "every_token"):
             raise ValueError(f"OutcomeShaping pays on 'last_token' or 'every_token', got {paid!r}")
         if missing_eos_penalty == 0 and limit is None and paid == "last_token":

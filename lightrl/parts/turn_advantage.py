@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from annotated_types import Ge, Le
 from torch import Tensor
 
 from lightrl.ops.gae import generalised_advantages
 from lightrl.ops.turns import over_turns, turn_numbers, turn_starts, turn_sums
 from lightrl.parts.advantage import GAE, Advantages, DiscountedReturn, GroupNormalized
+from lightrl.ranges import NonNegative, Share
 from lightrl.types import Experience
 
 
@@ -23,7 +25,7 @@ class TurnReturn(DiscountedReturn):
 
     level: Literal["completion", "turn", "token"] = "turn"
 
-    def __init__(self, gamma: float = 1.0) -> None:
+    def __init__(self, gamma: Share = 1.0) -> None:
         """
         Args:
             gamma: discount per turn, in [0, 1].
@@ -49,7 +51,7 @@ class TurnGAE(GAE):
 
     level: Literal["completion", "turn", "token"] = "turn"
 
-    def __init__(self, gamma: float = 1.0, lam: float = 0.95, whitened: bool = True, whitened_rewards: bool = False) -> None:
+    def __init__(self, gamma: Share = 1.0, lam: Share = 0.95, whitened: bool = True, whitened_rewards: bool = False) -> None:
         """
         Args:
             gamma: discount per turn, in [0, 1].
@@ -79,7 +81,13 @@ class TurnNormalized(GroupNormalized):
 
     level: Literal["completion", "turn", "token"] = "turn"
 
-    def __init__(self, gamma: float = 1.0, std: Literal["group", "batch"] = "group", ddof: int = 1, eps: float = 1e-6) -> None:
+    def __init__(
+        self,
+        gamma: Share = 1.0,
+        std: Literal["group", "batch"] = "group",
+        ddof: Annotated[int, Ge(0), Le(1)] = 1,
+        eps: NonNegative = 1e-6,
+    ) -> None:
         """
         Args:
             gamma: discount per turn, in [0, 1].
@@ -91,8 +99,6 @@ class TurnNormalized(GroupNormalized):
             ValueError: an argument outside its range.
         """
         super().__init__(std, ddof, eps)
-        if not 0 <= gamma <= 1:
-            raise ValueError(f"TurnNormalized needs gamma in [0, 1], got {gamma}")
         self.gamma = gamma
 
     def compute(self, experience: Experience) -> Advantages:

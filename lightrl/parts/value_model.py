@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from torch import Tensor, nn
 from lightrl.ops.dropout import without_dropout
 from lightrl.ops.pretrained import with_every_weight
 from lightrl.parts.critic import ClippedCritic, hidden_size, predictions, value_head
+from lightrl.ranges import NonNegative
 
 
 class ValueModel(ClippedCritic):
@@ -26,7 +29,7 @@ class ValueModel(ClippedCritic):
 
     own_trunk = True
 
-    def __init__(self, path: str | None = None, coefficient: float = 1.0, **kwargs: Any) -> None:
+    def __init__(self, path: str | None = None, coefficient: NonNegative = 1.0, **kwargs: Any) -> None:
         """
         Args:
             path: folder of a reward model with one output (AutoModelForSequenceClassification), whose trunk and head are
@@ -37,18 +40,22 @@ class ValueModel(ClippedCritic):
         super().__init__(coefficient=coefficient, **kwargs)
         self.path = path
 
+    def check(self, policy: nn.Module) -> None:
+        """See `Critic.check`: the folder must hold a model with one output and the policy's vocabulary."""
+        if self.path is not None:
+            _config(self.path, _vocabulary(policy))
+
     def build(self, policy: nn.Module) -> nn.Module:
         """See `Critic.build`.
 
         Raises:
             ValueError: the folder is not there, holds no model with one output, or has another vocabulary.
         """
-        model: Any = policy.model
         like = next(policy.parameters())
         if self.path is None:
             trunk, head = _plain_copy(policy).base_model, value_head(hidden_size(policy))
         else:
-            trunk, head = _from_folder(self.path, model.config.get_text_config().vocab_size)
+            trunk, head = _from_folder(self.path, _vocabulary(policy))
         return _OwnTrunk(without_dropout(trunk).requires_grad_(), head).to(like)
 
 
@@ -69,28 +76,53 @@ def _plain_copy(policy: nn.Module) -> Any:
     return own.merged().model
 
 
-def _from_folder(path: str, vocabulary: int) -> tuple[nn.Module, nn.Linear]:
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
+def _vocabulary(policy: nn.Module) -> int:
+    model: Any = policy.model
+    size: int = model.config.get_text_config().vocab_size
+    return size
+
+
+def _config(path: str, vocabulary: int) -> Any:
+    """The config of the model in a folder that a critic can start from."""
+    from transformers import AutoConfig
 
     if not (Path(path).expanduser() / "config.json").is_file():
         raise ValueError(f"ValueModel.path: there is no config.json in the folder {path!r}; give a folder written by save_pretrained")
-    options: dict[str, Any] = {"trust_remote_code": False}
-    try:
-        config = AutoConfig.from_pretrained(path, **options)
+    with _said_of(path):
+        config = AutoConfig.from_pretrained(path, trust_remote_code=False)
         text: Any = config.get_text_config()
         if text.vocab_size != vocabulary:
             raise ValueError(
                 f"it knows {text.vocab_size} tokens and the policy {vocabulary}: a critic reads the policy's tokens, so give a model with "
                 "the policy's tokenizer"
             )
-        options["dtype"] = torch.float32
-        if not str((config.architectures or [""])[0]).endswith("ForSequenceClassification"):
-            return with_every_weight(AutoModelForCausalLM, path, **options).base_model, value_head(text.hidden_size)
-        if config.num_labels != 1:
+        if _classifies(config) and config.num_labels != 1:
             raise ValueError(f"it is a classifier with {config.num_labels} outputs, and a reward model has 1")
-        classifier = with_every_weight(AutoModelForSequenceClassification, path, **options)
+    return config
+
+
+@contextmanager
+def _said_of(path: str) -> Iterator[None]:
+    try:
+        yield
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ValueError(f"ValueModel.path: {path!r} is of no use here: {str(error).splitlines()[0]}") from error
+
+
+def _classifies(config: Any) -> bool:
+    return str((config.architectures or [""])[0]).endswith("ForSequenceClassification")
+
+
+def _from_folder(path: str, vocabulary: int) -> tuple[nn.Module, nn.Linear]:
+    from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
+
+    config = _config(path, vocabulary)
+    options: dict[str, Any] = {"trust_remote_code": False, "dtype": torch.float32}
+    with _said_of(path):
+        if not _classifies(config):
+            trunk = with_every_weight(AutoModelForCausalLM, path, **options).base_model
+            return trunk, value_head(config.get_text_config().hidden_size)
+        classifier = with_every_weight(AutoModelForSequenceClassification, path, **options)
     return classifier.base_model, _with_bias(classifier.score)
 
 

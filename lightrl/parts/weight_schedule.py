@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+
+from lightrl.ranges import Count, Weight, refuse_outside
 
 
 @dataclass(frozen=True)
 class LinearWeight:
     """A factor on a reward's weight that moves along a line: start + (end - start) min(1, seen / rollouts), then stays."""
 
-    start: float
+    start: Weight
     """The factor in the first rollout."""
-    end: float
+    end: Weight
     """The factor after `rollouts` rollouts."""
-    rollouts: int
+    rollouts: Count
     """Rollouts from `start` to `end`; at least 1."""
 
     def __post_init__(self) -> None:
-        if self.rollouts < 1 or not math.isfinite(self.start) or not math.isfinite(self.end):
-            raise ValueError(f"LinearWeight needs finite start and end and rollouts >= 1, got {self.start}, {self.end} and {self.rollouts}")
+        refuse_outside(type(self), vars(self))
 
     def at(self, seen: int) -> float:
         """The factor after this many rollouts."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 import torch
@@ -34,7 +35,21 @@ def metric_of(scored: ScoredRollout, name: str | None) -> Tensor:
     Raises:
         ValueError: there is no reward of that name, or none is named and there are several.
     """
-    names = sorted(scored.reward_parts)
+    part = scored.reward_parts[deciding(list(scored.reward_parts), name)]
+    return part if part.dim() == 1 else torch.where(part.isnan().all(1), torch.nan, part.nansum(1))
+
+
+def deciding(rewards: Sequence[str], name: str | None) -> str:
+    """The name of the reward that decides.
+
+    Args:
+        rewards: the names that there are.
+        name: as given; None: the only one there is.
+
+    Raises:
+        ValueError: there is no reward of that name, or none is named and there are several.
+    """
+    names = sorted(rewards)
     if name is None and len(names) > 1:
         raise ValueError(
             f"algorithm.sampler.metric is null, and there are several rewards: {', '.join(names)}. Name the one that decides "
@@ -42,8 +57,7 @@ def metric_of(scored: ScoredRollout, name: str | None) -> Tensor:
         )
     if name is not None and name not in names:
         raise ValueError(f"algorithm.sampler.metric is {name!r}, but no reward is named so; there are: {', '.join(names)}")
-    part = scored.reward_parts[name if name is not None else names[0]]
-    return part if part.dim() == 1 else torch.where(part.isnan().all(1), torch.nan, part.nansum(1))
+    return name if name is not None else names[0]
 
 
 def verdicts(scored: ScoredRollout, metric: Tensor) -> dict[int, Verdict]:

@@ -17,6 +17,7 @@ from lightrl.policy.adapted import AdaptedPolicy
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
 from lightrl.policy.tokenizer import Tokenizer
+from lightrl.ranges import Count, Positive, Seed
 
 if TYPE_CHECKING:
     from peft import PeftConfig, PeftModel
@@ -76,7 +77,7 @@ class AdapterSource(PolicySource):
 class PeftPolicy(AdapterSource):
     """A base with adapters of any of PEFT's methods that work inside layers: LoRA with all its options, LoHa, LoKr, IA3, VeRA, ..."""
 
-    def __init__(self, base: PolicySource, config: Callable[[], PeftConfig], seed: int = 0) -> None:
+    def __init__(self, base: PolicySource, config: Callable[[], PeftConfig], seed: Seed = 0) -> None:
         """
         Args:
             base: which policy the adapters are put on; its weights stay as they are.
@@ -101,11 +102,11 @@ class LoraPolicy(AdapterSource):
     def __init__(
         self,
         base: PolicySource,
-        r: int = 16,
-        alpha: float = 32,
+        r: Count = 16,
+        alpha: Positive = 32,
         target_modules: str | list[str] = "all-linear",
         rank_stabilised: bool = False,
-        seed: int = 0,
+        seed: Seed = 0,
     ) -> None:
         """
         Args:
@@ -120,8 +121,6 @@ class LoraPolicy(AdapterSource):
         Raises:
             ValueError: r below 1, or alpha not positive.
         """
-        if r < 1 or alpha <= 0:
-            raise ValueError(f"LoraPolicy needs r >= 1 and alpha > 0, got r={r}, alpha={alpha}")
         self.base, self.r, self.alpha = base, r, alpha
         self.target_modules, self.rank_stabilised, self.seed = target_modules, rank_stabilised, seed
 

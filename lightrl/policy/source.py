@@ -8,9 +8,10 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import torch
+from annotated_types import Ge, Le
 from safetensors import SafetensorError
 
 from lightrl.ops.pretrained import with_every_weight
@@ -19,6 +20,7 @@ from lightrl.parts.base import Part
 from lightrl.policy.characters import ALPHABET, character_tokenizer
 from lightrl.policy.policy import Policy
 from lightrl.policy.tokenizer import Tokenizer
+from lightrl.ranges import Seed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -163,12 +165,12 @@ class TinyPolicy(PolicySource):
 
     def __init__(
         self,
-        hidden: int = 64,
-        layers: int = 2,
-        heads: int = 4,
+        hidden: Annotated[int, Ge(1), Le(2**13)] = 64,
+        layers: Annotated[int, Ge(1), Le(128)] = 2,
+        heads: Annotated[int, Ge(1), Le(2**10)] = 4,
         alphabet: str = ALPHABET,
-        max_positions: int = 512,
-        seed: int = 0,
+        max_positions: Annotated[int, Ge(2), Le(2**20)] = 512,
+        seed: Seed = 0,
         dtype: Precision = "float32",
     ) -> None:
         """

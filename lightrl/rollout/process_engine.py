@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from annotated_types import Ge, Le
+
 from lightrl.parts.engine import RolloutEngine
+from lightrl.ranges import Natural, Positive, Workers
 from lightrl.rollout.engine_host import EngineHost
 from lightrl.rollout.hosted_engine import HostedEngine
 from lightrl.rollout.process_host import ProcessHost
@@ -19,10 +24,10 @@ class ProcessEngine(HostedEngine):
     def __init__(
         self,
         engine: RolloutEngine,
-        workers: int = 1,
-        timeout_s: float = 600.0,
-        max_replacements: int = 10,
-        threads: int | None = None,
+        workers: Workers = 1,
+        timeout_s: Positive = 600.0,
+        max_replacements: Natural = 10,
+        threads: Annotated[int, Ge(1), Le(4096)] | None = None,
         devices: list[str] | None = None,
     ) -> None:
         """

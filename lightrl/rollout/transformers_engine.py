@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import torch
+from annotated_types import Ge, Gt, Le, Lt
 from torch import Tensor, nn
 
 from lightrl.parts.engine import PolicyWeights, Request, Result, RolloutEngine, SampledPolicy, Sampling
+from lightrl.ranges import Count, Natural, Seed, Temperature
 from lightrl.rollout.batches import batches
 from lightrl.rollout.slices import Slices, with_one_context
 
@@ -33,14 +35,14 @@ class TransformersEngine(RolloutEngine):
 
     def __init__(
         self,
-        max_new_tokens: int = 256,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        top_k: int = 0,
-        min_p: float = 0.0,
+        max_new_tokens: Count = 256,
+        temperature: Temperature = 1.0,
+        top_p: Annotated[float, Gt(0), Le(1)] = 1.0,
+        top_k: Natural = 0,
+        min_p: Annotated[float, Ge(0), Lt(1)] = 0.0,
         stop: list[str] | None = None,
-        max_rows: int | None = None,
-        seed: int = 0,
+        max_rows: Count | None = None,
+        seed: Seed = 0,
     ) -> None:
         """
         Args:
@@ -57,8 +59,6 @@ class TransformersEngine(RolloutEngine):
         Raises:
             ValueError: an argument outside its range.
         """
-        if max_rows is not None and max_rows < 1:
-            raise ValueError(f"TransformersEngine needs max_rows >= 1 or null, got {max_rows}")
         self.sampling = Sampling(max_new_tokens, temperature, top_p, top_k, min_p, tuple(stop or ()))
         self.max_rows, self.seed = max_rows, seed
         self._version = 0

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Gt, Le
 
 from lightrl.parts.reward import Reward
+from lightrl.ranges import Count, GroupSize, Temperature, refuse_outside
 
 
 @dataclass(frozen=True)
@@ -16,13 +20,13 @@ class Evaluation:
     answer right?), where n is `samples`; maj@n needs a reward that reads answers (`RowReward.answer_in`).
     """
 
-    samples: int = 1
+    samples: GroupSize = 1
     """Completions per prompt, n."""
-    temperature: float | None = None
+    temperature: Temperature | None = None
     """Divides the logits; 0 takes the likeliest token; None: as in training."""
-    top_p: float | None = None
+    top_p: Annotated[float, Gt(0), Le(1)] | None = None
     """Keep the likeliest tokens whose probabilities add up to this; None: as in training."""
-    max_new_tokens: int | None = None
+    max_new_tokens: Count | None = None
     """Limit on the tokens of a completion; None: as in training."""
     before_training: bool = True
     """Evaluate the policy once before its first step."""
@@ -36,8 +40,7 @@ class Evaluation:
     """Column of the data by whose values the scores are also reported apart, as `categories/{value}/...`."""
 
     def __post_init__(self) -> None:
-        if self.samples < 1:
-            raise ValueError(f"evaluation.samples is {self.samples}, expected 1 or more")
+        refuse_outside(type(self), vars(self))
         wrong = [k for k in self.ks if not 1 <= k <= self.samples]
         if wrong:
             raise ValueError(

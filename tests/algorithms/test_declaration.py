@@ -20,6 +20,7 @@ from lightrl import (
     TokenWeight,
 )
 from lightrl.algorithms.slots import slots_of
+from lightrl.ranges import Passes
 
 
 class Stated(GroupRelative):
@@ -81,7 +82,7 @@ def test_slots_and_values_follow_from_annotations() -> None:
     assert "family" not in inspect.signature(Stated).parameters
     assert list(Stated().loss_terms) == ["undecided"]
     assert parameter(Stated, "undecided").annotation == LossTerm | None
-    assert parameter(Stated, "epochs").annotation is int
+    assert parameter(Stated, "epochs").annotation == Passes
 
 
 def test_defaults_are_those_of_a_config() -> None:

@@ -111,7 +111,7 @@ def test_help_has_types_defaults_and_the_docstrings_under_the_attributes(parser:
     with contextlib.redirect_stdout(out), pytest.raises(SystemExit):
         parser.parse_args(["--algorithm.help", "Parsed"])
     text = " ".join(out.getvalue().split())
-    assert "Passes, here two. (type: int, default: 2)" in text
+    assert "Passes, here two. (type: Annotated[int, Ge(ge=1), Le(le=10000), Usual(low=1, high=100)], default: 2)" in text
     assert "Keeps the policy undecided. (type: LossTerm | null, default: {'class_path': 'lightrl.EntropyBonus'" in text
     assert "How far one update may go. (type: <class 'ClipScheme'>" in text
 

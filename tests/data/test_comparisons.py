@@ -30,5 +30,5 @@ def test_wrong_answers_are_in_order_as_often_as_asked() -> None:
 
 @pytest.mark.parametrize("share", [-0.1, 1.1])
 def test_a_share_is_between_0_and_1(share: float) -> None:
-    with pytest.raises(ValueError, match="ordered in"):
+    with pytest.raises(ValueError, match="0 <= ordered <= 1"):
         SortedPairs(ordered=share)

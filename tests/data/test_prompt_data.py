@@ -280,7 +280,7 @@ def test_columns_are_those_that_every_prompt_has() -> None:
         ({"validation_size": 1, "validation": Texts("c")}, "give one of them"),
         ({"validation_size": -1}, "validation_size >= 0"),
         ({"validation_batch_size": 0}, "validation_batch_size >= 1"),
-        ({"max_prompt_tokens": 0}, "max_prompt_tokens must be 1"),
+        ({"max_prompt_tokens": 0}, "max_prompt_tokens >= 1 or null"),
         ({"validation": Endless()}, "data.validation is endless"),
         ({"validation": Texts("a", "b")}, "nothing left to train on"),
         ({"train": Endless(), "validation_size": 1}, "endless training source"),

@@ -15,7 +15,7 @@ def test_columns_are_those_of_every_prompt() -> None:
 
 
 def test_no_episode_is_refused() -> None:
-    with pytest.raises(ValueError, match="size >= 1, got 0"):
+    with pytest.raises(ValueError, match="size >= 1, got size=0"):
         EpisodeSeeds(size=0)
 
 

@@ -36,7 +36,7 @@ def test_every_prompt_there_is() -> None:
     ("task", "arguments", "words"),
     [
         (DigitSorting, {"length": 2, "examples": 101}, "examples <= 100"),
-        (DigitSorting, {"examples": 0}, "1 <= examples"),
+        (DigitSorting, {"examples": 0}, "examples >= 1"),
         (Reversal, {"length": 19}, "length <= 18"),
         (Addition, {"digits": 0}, "1 <= digits <= 9"),
     ],

@@ -51,7 +51,9 @@ def test_nothing_overflows(level: str) -> None:
     )
 
 
-@pytest.mark.parametrize(("build", "got"), [(lambda: TruncatedImportance(0), "got 0"), (lambda: MaskedImportance(2, 1), "low=2, high=1")])
+@pytest.mark.parametrize(
+    ("build", "got"), [(lambda: TruncatedImportance(0), "cap > 0, got cap=0"), (lambda: MaskedImportance(2, 1), "low=2, high=1")]
+)
 def test_empty_bands_are_refused(build, got: str) -> None:
     with pytest.raises(ValueError, match=got):
         build()

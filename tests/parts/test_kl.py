@@ -20,7 +20,7 @@ def test_a_reference_is_needed_only_where_it_is_used(arguments: dict, needs: set
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"loss_coefficient": -1}, "coefficients >= 0"),
+        ({"loss_coefficient": -1}, "loss_coefficient >= 0"),
         ({"reward_coefficient": 0.1, "against": "old"}, "KL of the old policy against itself is 0"),
         ({"loss_coefficient": 0.1, "against": "old", "off_policy": True}, "set off_policy to false with against: old"),
         ({"controller": AdaptiveKL()}, "no coefficient for it to move"),
@@ -43,7 +43,7 @@ def test_one_rollout_moves_the_coefficient_by_a_fifth_at_most() -> None:
 
 @pytest.mark.parametrize(("target", "horizon"), [(0, 1), (1, 0), (-1, 10)])
 def test_the_controller_needs_a_target_and_a_horizon(target: float, horizon: float) -> None:
-    with pytest.raises(ValueError, match=f"target={target}, horizon={horizon}"):
+    with pytest.raises(ValueError, match=r"AdaptiveKL needs (target|horizon) > 0, got"):
         AdaptiveKL(target, horizon)
 
 

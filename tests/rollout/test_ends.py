@@ -209,7 +209,7 @@ def test_a_sampling_in_place_of_the_engines_own(policy: Policy, engine_for: Engi
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"max_rows": 0}, "max_rows >= 1 or null, got 0"),
+        ({"max_rows": 0}, "max_rows >= 1 or null, got max_rows=0"),
         ({"max_new_tokens": 0}, "max_new_tokens >= 1"),
         ({"temperature": -1.0}, "temperature >= 0"),
         ({"top_p": 0.0}, "0 < top_p <= 1"),

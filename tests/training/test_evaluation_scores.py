@@ -103,7 +103,7 @@ def test_a_reward_that_reads_no_answers_has_no_votes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "what"), [({"samples": 0}, "samples is 0"), ({"samples": 4, "pass_at": [2, 8]}, r"pass_at has \[8\]")]
+    ("settings", "what"), [({"samples": 0}, "samples >= 1, got samples=0"), ({"samples": 4, "pass_at": [2, 8]}, r"pass_at has \[8\]")]
 )
 def test_settings_out_of_range_are_refused(settings: dict[str, Any], what: str) -> None:
     with pytest.raises(ValueError, match=what):
