@@ -47,10 +47,10 @@ def objects_at_work(error: Exception) -> Iterator[object]:
 
 
 def _raised_by_ours(error: Exception) -> bool:
-    """True if the innermost frame belongs to lightrl or to a plugin."""
+    """True if the innermost frame belongs to lightrl, to Lightning or to a plugin."""
     module = next((str(frame.tb_frame.f_globals.get("__name__", "")) for frame in _innermost_first(error.__traceback__)), "")
     plugins = {cls.__module__.partition(".")[0] for r in registry().records for classes in r.classes.values() for cls in classes}
-    return module.partition(".")[0] in {"lightrl", *plugins}
+    return module.partition(".")[0] in {"lightrl", "lightning", *plugins}
 
 
 def _came_out_of(error: Exception, methods: tuple[str, ...]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 from lightning.pytorch import Callback
+from lightning.pytorch.trainer.states import TrainerFn
 
 from lightrl.callbacks.default_callbacks import defaults_beside
 from lightrl.callbacks.describe_run import DescribeRun
@@ -66,6 +67,21 @@ class Run:
                 self._refuse_no_prompts()
             with below(Path(self.trainer.default_root_dir)):
                 getattr(self.trainer, self.verb)(model=self.model, datamodule=self.data, **arguments)
+
+    def prepare(self) -> None:
+        """Go as far as training goes before it reads the policy's weights, so that the same things are refused.
+
+        Raises:
+            ValueError: model, data and Trainer do not fit each other.
+        """
+        trainer, self.model.trainer = self.trainer, self.trainer
+        trainer.state.fn = TrainerFn.FITTING
+        trainer.strategy.connect(self.model)
+        trainer._data_connector.attach_data(self.model, datamodule=self.data)
+        self.model.take(self.model.policy_source.build_unread())
+        # Lightning compares its limits and intervals with the numbers of batches
+        trainer.fit_loop.setup_data()
+        trainer.fit_loop.epoch_loop.val_loop.setup_data()
 
     def refusals(self) -> AbstractContextManager[None]:
         """Within, a refusal becomes a short error with its key; for callers that ask model and data something themselves."""

@@ -7,14 +7,14 @@ import inspect
 from typing import Any
 
 from lightrl.config.errors import ConfigError
-from lightrl.config.plain_values import checked
+from lightrl.config.plain_values import checked, parsed
 from lightrl.config.settings import Item, Setting, Text
 from lightrl.config.signatures import Argument, arguments_of
 from lightrl.config.slots import is_simple
 from lightrl.config.trainer_classes import refuse_unknown_class
+from lightrl.config.trainer_ranges import OF_THE_VERB, OURS, RANGES
 from lightrl.config.unknown_keys import refuse_unknown_argument
 
-_TYPES = {"seed_everything": bool | int, "ckpt_path": str | None}
 GIVEN_BY_US = {"self", "model", "datamodule", "dataloaders", "train_dataloaders", "val_dataloaders"}
 
 
@@ -33,7 +33,7 @@ def check_trainer(content: dict[str, Any], setting: Setting, verb: str) -> None:
     Raises:
         ConfigError: an unknown argument, or a plain value of the wrong type.
     """
-    for name, annotation in _TYPES.items():
+    for name, annotation in OF_THE_VERB.items():
         if name in content:
             checked(annotation, content[name], name, setting.source)
     trainer = content.get("trainer")
@@ -44,9 +44,9 @@ def check_trainer(content: dict[str, Any], setting: Setting, verb: str) -> None:
     for name, value in (trainer or {}).items():
         takes = _arguments()
         refuse_unknown_argument("the Trainer", name, takes, "trainer", setting.source)
-        if name == "gradient_clip_val" and value is not None:
-            raise ConfigError("trainer.gradient_clip_val", "the module clips its own gradients.", "Type: --model.max_grad_norm VALUE")
-        wanted = takes[name].slot.annotation
+        if name in OURS and parsed(value, f"trainer.{name}") != OURS[name][0]:
+            raise ConfigError(f"trainer.{name}", *OURS[name][1:])
+        wanted = RANGES.get(name, takes[name].slot.annotation)
         if not is_simple(wanted):
             refuse_unknown_class(wanted, value, f"trainer.{name}", setting.source)
         elif not isinstance(value, Item):

@@ -48,7 +48,7 @@ class RewardSet:
         return {name: _weight(reward, self.rollouts) for name, reward in self.rewards.items()}
 
     def check(self, columns: Set[str], prompts: Iterable[tuple[str, Prompt]] = ()) -> None:
-        """Refuse data that lack a column that a reward wants, or have prompts that one can never score.
+        """Refuse rewards that cannot work, and data that lack a column that one wants, or have prompts that one can never score.
 
         Args:
             columns: names that every prompt has.
@@ -59,6 +59,7 @@ class RewardSet:
                 message names the first and counts them.
         """
         for name, reward in self.rewards.items():
+            reward.check(columns)
             wanted = (named_arguments(reward) or {}) if isinstance(reward, RowReward) else {}
             for argument, required in wanted.items():
                 if argument in FACTS & columns:

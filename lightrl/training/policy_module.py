@@ -22,6 +22,7 @@ from lightrl.parts.reward import Reward
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
 from lightrl.policy.weights import TrainerWeights
+from lightrl.ranges import Positive, refuse_outside
 from lightrl.rewards.environment_reward import with_environment
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.loop import RolloutLoop
@@ -37,6 +38,7 @@ from lightrl.training.evaluation import Evaluation
 from lightrl.training.evaluator import predictions, sample, score
 from lightrl.training.logged_numbers import log_numbers
 from lightrl.training.optimizer_step import Cut, LossOf, MicroBatchLoss, R, Step, StepMaker, Veto, never, one_optimizer
+from lightrl.training.optimizer_trial import tried_schedule
 from lightrl.training.phases import PhaseTimer
 from lightrl.training.precision import check_precision, compute_dtype, tolerance
 from lightrl.training.run_state import run_state
@@ -72,7 +74,7 @@ class PolicyModule(LightningModule):
         micro_batch_tokens: MicroBatchTokens,
         optimizer: OptimizerCallable,
         lr_scheduler: LRSchedulerCallable | None,
-        max_grad_norm: float | None,
+        max_grad_norm: Positive | None,
         evaluation: Evaluation,
     ) -> None:
         """
@@ -97,6 +99,7 @@ class PolicyModule(LightningModule):
         if self.rewards is not None:
             evaluation.correct_reward(self.rewards.rewards)
         self.token_budget, self.max_grad_norm = TokenBudget(micro_batch_tokens), max_grad_norm
+        refuse_outside(type(self), {**vars(self), "micro_batch_tokens": micro_batch_tokens})
         self._optimizer, self._lr_scheduler = optimizer, lr_scheduler
         self.ledger, self._evaluation_ledger, self.timer = StatisticsLedger(), StatisticsLedger(), PhaseTimer()
         self.numbers: dict[str, float] = {}
@@ -132,10 +135,17 @@ class PolicyModule(LightningModule):
             self.adapter.shard(*self.children())
 
     def build_models(self) -> None:
-        """Build the policy, and measure the prompts with its tokenizer."""
-        self.policy = self.built_policy()
-        check_precision(str(self.trainer.precision), self.policy.model.dtype)
-        check_room(self.policy, self.engine.sampling.max_new_tokens)
+        """Build the policy, and what belongs to it."""
+        self.take(self.built_policy())
+
+    def take(self, policy: Policy) -> None:
+        """Train this policy, its weights read or not, once it, the data and the settings are found to fit each other.
+
+        Raises:
+            ValueError: they do not.
+        """
+        check_precision(str(self.trainer.precision), policy.model.dtype)
+        self.policy = self.network(policy)  # type: ignore[assignment]
         self.prepare_prompts()
 
     def built_policy(self) -> Policy:
@@ -158,20 +168,24 @@ class PolicyModule(LightningModule):
 
     def measure_prompts(self, data: PromptData) -> None:
         """Have the data drop or refuse the prompts that leave no room for a completion."""
+        check_room(self.policy, self.engine.sampling.max_new_tokens)
         positions = self.policy.max_positions
         limit = None if positions is None else positions - self.engine.sampling.max_new_tokens
         data.measure(prompt_tokens(self.policy, self.environment), limit)
 
     def configure_optimizers(self) -> Any:
-        """One optimizer over the parameter groups, and its schedule."""
-        return self.optimizer_over(self.parameter_groups())
+        """One optimizer over the parameter groups, and its schedule, once both have been tried."""
+        self.tried_schedule()
+        optimizer = self._optimizer(self.parameter_groups())
+        return optimizer if self._lr_scheduler is None else {"optimizer": optimizer, "lr_scheduler": self._lr_scheduler(optimizer)}
 
-    def optimizer_over(self, groups: list[dict[str, Any]]) -> Any:
-        """The optimizer of these parameter groups, with its schedule if there is one, as Lightning takes it."""
-        optimizer = self._optimizer(groups)
-        if self._lr_scheduler is None:
-            return optimizer
-        return {"optimizer": optimizer, "lr_scheduler": self._lr_scheduler(optimizer)}
+    def tried_schedule(self) -> Any:
+        """The schedule of a trial on parameters of its own; None if there is none.
+
+        Raises:
+            ValueError: optimizer or schedule cannot be used as they are configured.
+        """
+        return tried_schedule(self._optimizer, self._lr_scheduler, self.group_count, self.trainer.strategy.root_device)
 
     @property
     def group_count(self) -> int:

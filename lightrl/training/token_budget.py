@@ -9,11 +9,12 @@ import torch
 from torch import nn
 
 from lightrl.ops.logprobs import LEAST_ROWS
+from lightrl.ranges import Count
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.strategies.rank_memory import kept_of_token
 from lightrl.training.precision import compute_dtype
 
-MicroBatchTokens = int | Literal["auto"] | None
+MicroBatchTokens = Count | Literal["auto"] | None
 """Padded tokens; `auto`: chosen for model and device; None: all rows at once."""
 SHARE = 0.25
 """Of the device's whole memory, the most that the activations of a micro-batch and a chunk of its logits may take."""
@@ -31,12 +32,7 @@ class TokenBudget:
         """
         Args:
             stated: in the config.
-
-        Raises:
-            ValueError: it is no number of tokens.
         """
-        if stated not in (None, "auto") and int(stated) < 1:
-            raise ValueError(f"micro_batch_tokens must be 1 or more, auto, or null for all at once; got {stated}")
         self.stated = stated
         self.tokens = None if stated == "auto" else stated
         """Padded tokens of a pass, None: all at once; where it is chosen, once the policy is there."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from lightning.pytorch import Trainer
+from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -163,9 +163,18 @@ def test_a_run_without_rollouts_counts_steps_and_names_its_own_numbers(
     assert text.tensor_proto.string_val[0].decode().startswith("**Step 11:** ")
 
 
+class Overflow(Callback):
+    """Loses the weights after the first step."""
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        if trainer.global_step == 1:
+            for parameter in pl_module.parameters():
+                parameter.data.mul_(1e38)
+
+
 def test_a_gradient_that_is_not_finite_is_told_at_its_step(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    run = quiet_trainer(max_steps=5, callbacks=[Alarms()], num_sanity_val_steps=0, default_root_dir=tmp_path)
-    subject = supervised(optimizer=lambda p: torch.optim.SGD(p, lr=1e38), max_grad_norm=None)
+    run = quiet_trainer(max_steps=5, callbacks=[Alarms(), Overflow()], num_sanity_val_steps=0, default_root_dir=tmp_path)
+    subject = supervised(optimizer=lambda p: torch.optim.SGD(p, lr=0.1), max_grad_norm=None)
     run.fit(subject, datamodule=PromptData(train=DigitSorting(examples=60)))
     told = " ".join(capfd.readouterr().err.split())
     assert told.count("Alarm gradient, step 2: the gradient of this step was not finite.") == 1

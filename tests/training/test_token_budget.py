@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 from lightrl import DigitSorting, GroupRelative, PolicyOptimization, PromptData, TinyPolicy, TransformersEngine
 from lightrl.callbacks.save_resolved_config import SaveResolvedConfig
 from lightrl.testing import CodePoints, quiet_trainer
-from lightrl.training.token_budget import LEAST, MOST_ELSEWHERE, SHARE, TokenBudget, fitting_tokens
+from lightrl.training.token_budget import LEAST, MOST_ELSEWHERE, SHARE, fitting_tokens
 
 GB = 2**30
 
@@ -66,12 +66,6 @@ def test_architectures_whose_config_does_not_name_the_width_of_the_mlp() -> None
     assert fitting_tokens(model, 4, "cpu", 24 * GB) == 1024
 
 
-@pytest.mark.parametrize("wrong", [0, -5])
-def test_no_number_of_tokens_is_refused(wrong: int) -> None:
-    with pytest.raises(ValueError, match=f"micro_batch_tokens must be 1 or more, auto, or null for all at once; got {wrong}"):
-        TokenBudget(wrong)
-
-
 def module(tokens: object = "auto") -> PolicyOptimization:
     return PolicyOptimization(
         policy=TinyPolicy(hidden=16, layers=1),
@@ -81,6 +75,12 @@ def module(tokens: object = "auto") -> PolicyOptimization:
         prompts_per_rollout=2,
         micro_batch_tokens=tokens,
     )
+
+
+@pytest.mark.parametrize("wrong", [0, -5, 2.5])
+def test_what_is_no_number_of_tokens_is_refused(wrong: float) -> None:
+    with pytest.raises(ValueError, match=f"PolicyOptimization needs micro_batch_tokens >= 1 or null, got micro_batch_tokens={wrong}"):
+        module(wrong)
 
 
 def test_a_resumed_run_goes_on_with_what_was_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

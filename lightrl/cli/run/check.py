@@ -8,7 +8,6 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import torch
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -55,8 +54,7 @@ def check(words: list[str]) -> int:
     run = Run("fit", resolved)
     console = Console(soft_wrap=True)
     with run.refusals():
-        if run.model.rewards is not None:
-            run.model.rewards.check(run.data.columns(), run.data.placed_prompts())
+        run.prepare()
         length = _schedule(run)
         tables = [*_sections(resolved), *_sizes(run, resolved, length), _data(run.data), _memory(run.model, resolved)]
     for table in tables:
@@ -119,17 +117,14 @@ def _sizes(run: Run, resolved: Resolved, schedule: int | None) -> list[Table]:
 
 def _data(data: PromptData) -> Table:
     counts = {name: "endless" if count is None else f"{count:,} prompts" for name, count in data.sizes().items()}
-    return _table("data, before prompts are measured with the tokenizer", counts)
+    return _table("data", counts)
 
 
 def _schedule(run: Run) -> int | None:
-    """The length of the schedule, laid over parameters of its own, since the policy's are not built; a short one is refused."""
-    groups = [{"params": [torch.nn.Parameter(torch.zeros(1))]} for _ in range(run.model.group_count)]
-    configured = run.model.optimizer_over(groups)
-    if not isinstance(configured, dict):
-        return None
-    check_schedule(configured["lr_scheduler"], _planned(run))
-    return schedule_length(configured["lr_scheduler"])
+    """The length of the schedule; a short one is refused."""
+    schedule = run.model.tried_schedule()
+    check_schedule(schedule, _planned(run))
+    return schedule_length(schedule)
 
 
 def _planned(run: Run) -> float:

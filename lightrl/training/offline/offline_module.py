@@ -15,7 +15,9 @@ from lightrl.ops.batching import micro_batches, split_to
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.environment import Environment
 from lightrl.parts.reward import Reward
+from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
+from lightrl.ranges import BatchSize, Positive, refuse_outside
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.offline.offline_rows import OfflineRows
 from lightrl.training.optimizer_step import MicroBatchLoss
@@ -38,14 +40,14 @@ class OfflineModule(PolicyModule):
     def __init__(
         self,
         policy: PolicySource,
-        batch_size: int,
+        batch_size: BatchSize,
         rewards: dict[str, Reward],
         engine: RolloutEngine,
         environment: Environment,
         micro_batch_tokens: MicroBatchTokens,
         optimizer: OptimizerCallable,
         lr_scheduler: LRSchedulerCallable | None,
-        max_grad_norm: float | None,
+        max_grad_norm: Positive | None,
         evaluation: Evaluation,
     ) -> None:
         """
@@ -65,9 +67,8 @@ class OfflineModule(PolicyModule):
             ValueError: batch_size below 1.
         """
         super().__init__(policy, rewards, engine, environment, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation)
-        if batch_size < 1:
-            raise ValueError(f"model.batch_size must be 1 or more, got {batch_size}")
         self.batch_size = batch_size
+        refuse_outside(type(self), vars(self))
 
     @abstractmethod
     def learn(self, prompts: list[Prompt]) -> None:
@@ -81,12 +82,12 @@ class OfflineModule(PolicyModule):
         """The reduced numbers of a step or an evaluation, with those that follow from them."""
         return numbers
 
-    def configure_model(self) -> None:
-        """Build the models, once the batch is found to fit the ranks."""
+    def take(self, policy: Policy) -> None:
+        """See `PolicyModule.take`; ranks must share the batch."""
         ranks = self.adapter.world_size
         if self.batch_size % ranks:
             raise ValueError(f"model.batch_size is {self.batch_size}, which {ranks} ranks cannot share evenly: give a multiple of {ranks}")
-        super().configure_model()
+        super().take(policy)
 
     def steps_per_epoch(self, prompts: int | None) -> int:
         """Steps that pass over all rows once; an endless source has epochs of `ENDLESS_EPOCH` steps."""

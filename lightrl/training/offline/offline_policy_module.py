@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import partial
+from typing import Annotated
 
 import torch
+from annotated_types import Ge
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 
 from lightrl.data.prompt_data import PromptData
@@ -13,7 +15,9 @@ from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.environment import Environment, SingleTurn
 from lightrl.parts.reward import Reward
 from lightrl.policy.source import PolicySource
+from lightrl.ranges import BatchSize, Positive, refuse_outside
 from lightrl.rollout.transformers_engine import TransformersEngine
+from lightrl.training.building import check_room
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.offline.encoded_rows import longest_row
 from lightrl.training.offline.offline_module import OfflineModule
@@ -27,15 +31,15 @@ class OfflinePolicyModule(OfflineModule):
     def __init__(
         self,
         policy: PolicySource,
-        batch_size: int = 64,
-        max_length: int | None = None,
+        batch_size: BatchSize = 64,
+        max_length: Annotated[int, Ge(2)] | None = None,
         rewards: dict[str, Reward] | None = None,
         engine: RolloutEngine = TransformersEngine(),
         environment: Environment = SingleTurn(),
         micro_batch_tokens: MicroBatchTokens = "auto",
         optimizer: OptimizerCallable = partial(torch.optim.AdamW, lr=1e-5, weight_decay=0.0),
         lr_scheduler: LRSchedulerCallable | None = None,
-        max_grad_norm: float | None = 1.0,
+        max_grad_norm: Positive | None = 1.0,
         evaluation: Evaluation = Evaluation(before_training=False),
     ) -> None:
         """
@@ -68,9 +72,8 @@ class OfflinePolicyModule(OfflineModule):
             max_grad_norm,
             evaluation,
         )
-        if max_length is not None and max_length < 2:
-            raise ValueError(f"model.max_length must be 2 or more, or null; got {max_length}")
         self.max_length = max_length
+        refuse_outside(type(self), vars(self))
 
     @abstractmethod
     def longest_sequence(self, prompt: Prompt) -> list[int]:
@@ -86,4 +89,5 @@ class OfflinePolicyModule(OfflineModule):
             raise ValueError(
                 "data.max_prompt_tokens is about prompts alone, and rows here are prompts with completions: set model.max_length instead"
             )
+        check_room(self.policy, self.engine.sampling.max_new_tokens)
         data.measure(self.longest_sequence, longest_row(self.policy, self.max_length))

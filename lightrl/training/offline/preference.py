@@ -12,6 +12,7 @@ from torch import Tensor
 from lightrl.parts.description import own
 from lightrl.parts.objective import LabelledObjective, Objective, PairObjective
 from lightrl.parts.reference import FrozenReference, Reference
+from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
 from lightrl.training.offline.labelled_batch import LabelledBatch
 from lightrl.training.offline.objective_batch import ObjectiveBatch
@@ -68,6 +69,12 @@ class PreferenceOptimization(OfflinePolicyModule):
         self._batches = self._checked(cache)
         self.columns, self.cache_folder = PreferenceColumns(chosen, rejected, completion, label), cache
         self._cache: ReferenceCache | None = None
+
+    def take(self, policy: Policy) -> None:
+        """See `PolicyModule.take`; the reference must suit the policy."""
+        super().take(policy)
+        if self._uses_reference:
+            self.reference.check(policy)
 
     def build_models(self) -> None:
         """Build policy and reference, and open the cache."""

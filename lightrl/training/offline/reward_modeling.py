@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from functools import partial
 
@@ -18,6 +17,7 @@ from lightrl.parts.environment import SingleTurn
 from lightrl.policy.policy import Policy
 from lightrl.policy.reward_network import RewardNetwork
 from lightrl.policy.source import PolicySource
+from lightrl.ranges import BatchSize, NonNegative, Positive, refuse_outside
 from lightrl.rollout.transformers_engine import TransformersEngine
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.offline.comparison_report import finished, report_calibration, report_comparisons, report_scores
@@ -25,7 +25,6 @@ from lightrl.training.offline.offline_module import OfflineModule
 from lightrl.training.offline.ranking_columns import RankingColumns, read_ranking
 from lightrl.training.offline.rankings import Comparisons, RankingMeasure, RankingReader, Rankings
 from lightrl.training.optimizer_step import MicroBatchLoss
-from lightrl.training.precision import check_precision
 from lightrl.training.statistics import Report
 from lightrl.training.token_budget import MicroBatchTokens
 from lightrl.types import JSON, Prompt
@@ -50,13 +49,13 @@ class RewardModeling(OfflineModule):
     def __init__(
         self,
         policy: PolicySource,
-        batch_size: int = 64,
+        batch_size: BatchSize = 64,
         columns: RankingColumns = RankingColumns(),
-        centring: float = 0.0,
+        centring: NonNegative = 0.0,
         micro_batch_tokens: MicroBatchTokens = "auto",
         optimizer: OptimizerCallable = partial(torch.optim.AdamW, lr=1e-5, weight_decay=0.0),
         lr_scheduler: LRSchedulerCallable | None = None,
-        max_grad_norm: float | None = 1.0,
+        max_grad_norm: Positive | None = 1.0,
     ) -> None:
         """
         Args:
@@ -75,9 +74,8 @@ class RewardModeling(OfflineModule):
         """
         nobody, evaluation = (TransformersEngine(), SingleTurn()), Evaluation(before_training=False)
         super().__init__(policy, batch_size, {}, *nobody, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation)
-        if not (centring >= 0 and math.isfinite(centring)):
-            raise ValueError(f"model.centring must be a finite number of 0 or more, got {centring}")
         self.columns, self.centring = columns, centring
+        refuse_outside(type(self), vars(self))
 
     @classmethod
     def network(cls, policy: Policy) -> RewardNetwork:
@@ -88,13 +86,6 @@ class RewardModeling(OfflineModule):
     def reader(self) -> RankingReader:
         """Makes rows of tokens, once the network is there."""
         return RankingReader(self.policy, self.columns)
-
-    def build_models(self) -> None:
-        """Put a head on the policy's trunk, and read every row of the data once, so that a bad one is named before the first step."""
-        policy = self.built_policy()
-        check_precision(str(self.trainer.precision), policy.model.dtype)
-        self.policy = self.network(policy)
-        self.prepare_prompts()
 
     def measure_prompts(self, data: PromptData) -> None:
         """Have the data drop or refuse the prompts with a completion that is too long, and say how many have nothing to compare."""

@@ -12,23 +12,6 @@ from lightrl.ops.random import row_seed
 from lightrl.types import TrainingBatch
 
 
-def check_minibatches(prompts: int, algorithm: Algorithm) -> None:
-    """Refuse a rollout that cannot be cut into minibatches.
-
-    Args:
-        prompts: of a rollout, over all ranks.
-        algorithm: says how many minibatches there are.
-
-    Raises:
-        ValueError: there are fewer prompts than minibatches.
-    """
-    if prompts < algorithm.minibatches:
-        raise ValueError(
-            f"model.prompts_per_rollout is {prompts}, but algorithm.minibatches is {algorithm.minibatches}, and minibatches are whole "
-            "groups: raise the one or lower the other"
-        )
-
-
 def critic_warms_up(algorithm: Algorithm, rollout: int) -> bool:
     """Whether this rollout, counted from 0, trains the critic alone."""
     return algorithm.critic is not None and rollout < algorithm.critic.warmup_rollouts

@@ -15,7 +15,9 @@ from lightrl.algorithms.algorithm import Algorithm
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.environment import Environment, SingleTurn
 from lightrl.parts.reward import Reward
+from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
+from lightrl.ranges import Ahead, Positive, PromptsPerRollout, Seed, refuse_outside
 from lightrl.ranks import Ranks
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.transformers_engine import TransformersEngine
@@ -29,10 +31,11 @@ from lightrl.training.online.forwards import logprobs_now, per_token
 from lightrl.training.online.kl_observation import observe_kl
 from lightrl.training.online.loss import StepLoss, terms_of
 from lightrl.training.online.part_state import load_learner_state, state_of_parts
-from lightrl.training.online.passes import check_minibatches, critic_passes, critic_warms_up, joint_passes, minibatches_of
+from lightrl.training.online.passes import critic_passes, critic_warms_up, joint_passes, minibatches_of
 from lightrl.training.online.predictions import predict
 from lightrl.training.online.progress import Progress
 from lightrl.training.online.rollout_report import report_correction, report_experience
+from lightrl.training.online.rollout_sizes import refuse_sizes, refuse_unfit
 from lightrl.training.online.rollouts_ahead import Phase, RolloutsAhead, check_ahead
 from lightrl.training.policy_module import PolicyModule
 from lightrl.training.precision import compute_dtype
@@ -57,14 +60,14 @@ class PolicyOptimization(PolicyModule):
         rewards: dict[str, Reward] | None = None,
         engine: RolloutEngine = TransformersEngine(),
         environment: Environment = SingleTurn(),
-        prompts_per_rollout: int = 32,
-        rollouts_ahead: int = 0,
+        prompts_per_rollout: PromptsPerRollout = 32,
+        rollouts_ahead: Ahead = 0,
         micro_batch_tokens: MicroBatchTokens = "auto",
         optimizer: OptimizerCallable = partial(torch.optim.AdamW, lr=1e-6, weight_decay=0.0),
         lr_scheduler: LRSchedulerCallable | None = None,
-        max_grad_norm: float | None = 1.0,
+        max_grad_norm: Positive | None = 1.0,
         evaluation: Evaluation = Evaluation(),
-        seed: int = 0,
+        seed: Seed = 0,
     ) -> None:
         """
         Args:
@@ -91,11 +94,10 @@ class PolicyOptimization(PolicyModule):
         if not rewards and not environment.gives_rewards:
             raise ValueError("model.rewards is empty: name at least one reward, for example rewards: {correct: ExactMatch}")
         super().__init__(policy, rewards or {}, engine, environment, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation)
-        check_minibatches(prompts_per_rollout, algorithm)
-        if self.engine.sampling.temperature == 0:
-            raise ValueError("model.engine.temperature is 0, and a policy that never varies cannot learn from its rollouts; use 1.0")
+        refuse_sizes(prompts_per_rollout, algorithm, self.engine)
         check_ahead(rollouts_ahead, self.engine, algorithm)
         self.algorithm, self.prompts_per_rollout, self.seed = algorithm, prompts_per_rollout, seed
+        refuse_outside(type(self), vars(self))
         self.ahead = RolloutsAhead(rollouts_ahead, self.collect)
         self.rollouts.show = self.rollouts.show if not rollouts_ahead else lambda progress: None
         self.critic: nn.Module | None = None
@@ -201,19 +203,18 @@ class PolicyOptimization(PolicyModule):
         alone = 0 if self.algorithm.critic is None else self.algorithm.critic.extra_epochs
         return (self.algorithm.epochs + alone) * self.algorithm.minibatches
 
+    def take(self, policy: Policy) -> None:
+        """See `PolicyModule.take`; also ranks, prompts, rewards and sampler fit each other."""
+        super().take(policy)
+        refuse_unfit(self.algorithm, self.policy, self.environment, self.prompts_per_rollout, self.rewards, self.trainer)
+
     def build_models(self) -> None:
-        """Build policy, critic and reference, and check that sizes and columns fit."""
+        """Build policy, critic and reference."""
         super().build_models()
-        if self.prompts_per_rollout % self.trainer.world_size:
-            raise ValueError(
-                f"model.prompts_per_rollout is {self.prompts_per_rollout}, which {self.trainer.world_size} ranks cannot share evenly"
-            )
-        if self.trainer.state.fn != "fit":
-            return
-        self.rewards.check(self.prompt_data.columns(), self.prompt_data.placed_prompts())
-        if self.algorithm.critic is not None:
+        fits = self.trainer.state.fn == "fit"
+        if fits and self.algorithm.critic is not None:
             self.critic = self.algorithm.critic.build(self.policy)
-        if "ref_logprobs" in self.algorithm.needs:
+        if fits and "ref_logprobs" in self.algorithm.needs:
             self.algorithm.reference.build(self.policy)
 
     @property

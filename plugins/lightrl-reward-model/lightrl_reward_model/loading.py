@@ -31,9 +31,32 @@ def load(
     if chat_template is not None:
         tokenizer.chat_template = _text_or_file(chat_template)
     try:
-        return Classifier(model, _output(path, label, model.config)), ConversationTokenizer(tokenizer, _limit(max_length, model, tokenizer))
+        return Classifier(model, _output(path, label, model.config)), ConversationTokenizer(
+            tokenizer, _limit(max_length, model.config, tokenizer)
+        )
     except ValueError as error:
         raise ValueError(f"RewardModel: {path!r} is of no use here: {error}") from error
+
+
+def refuse_unusable(path: str, label: int | str | None, chat_template: str | None, max_length: int | None) -> None:
+    """Refuse what `load` would, as far as the folder's config tells; the arguments are those of `RewardModel`.
+
+    Raises:
+        ValueError: there is no such folder, or its model does not fit the arguments.
+    """
+    from transformers import AutoConfig
+
+    _must_exist(path)
+    if chat_template is not None:
+        _text_or_file(chat_template)
+    try:
+        config = AutoConfig.from_pretrained(str(Path(path).expanduser()) if path.startswith("~") else path)
+        # of another architecture only the weights tell whether it has a head
+        if str((config.architectures or [""])[0]).endswith("ForSequenceClassification"):
+            _output(path, label, config)
+        _limit(max_length, config)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"RewardModel: {path!r} is of no use here: {_first_line(error)}") from error
 
 
 def _model(path: str, dtype: str | None, attention: str | None) -> Any:
@@ -70,11 +93,11 @@ def _output(path: str, label: int | str | None, config: Any) -> int:
     return number
 
 
-def _limit(max_length: int | None, model: Any, tokenizer: Any) -> int | None:
-    positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+def _limit(max_length: int | None, config: Any, tokenizer: Any = None) -> int | None:
+    positions = getattr(config.get_text_config(), "max_position_embeddings", None)
     if max_length is None:
         # a tokenizer that was told no limit has one of 1e30
-        stated = [limit for limit in (positions, tokenizer.model_max_length) if limit is not None and 0 < limit < 10**9]
+        stated = [limit for limit in (positions, getattr(tokenizer, "model_max_length", None)) if limit is not None and 0 < limit < 10**9]
         return min(stated, default=None)
     if positions is not None and max_length > positions:
         raise ValueError(f"it takes {positions} tokens at most, and max_length is {max_length}")

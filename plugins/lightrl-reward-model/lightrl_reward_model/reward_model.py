@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import astuple
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lightrl import BatchReward, ConversationTokenizer, EncodedCompletion, Rollout, Statistic, TooLongConversation, WithStatistics
 from lightrl_reward_model.classifier import Classifier, Pooling
-from lightrl_reward_model.loading import load
+from lightrl_reward_model.loading import load, refuse_unusable
 from lightrl_reward_model.whitening import Moments, RunningWhitening
 
 log = logging.getLogger(__name__)
@@ -82,6 +82,10 @@ class RewardModel(BatchReward):
         self._bounds = (low, high)
         self._so_far = Moments()
         self._loaded: tuple[Classifier, ConversationTokenizer] | None = None
+
+    def check(self, columns: Set[str]) -> None:
+        """See `Reward.check`: the folder must hold a model whose score can be told, as far as its config says."""
+        refuse_unusable(self.path, self.label, self.chat_template, self.max_length)
 
     def start(self) -> None:
         """Load the model, which moves to its device with the first rollout.

@@ -1,5 +1,7 @@
 """GPG's sampler: prompts without a signal are replaced until enough of the batch has one."""
 
+from collections.abc import Sequence
+
 import torch
 
 from lightrl import Collection, Sampler, ScoredRollout, group_statistics
@@ -33,6 +35,10 @@ class ValidFractionSampler(Sampler):
             )
         self.group_size, self.least, self.max_rounds, self.metric = group_size, least, max_rounds, metric
 
+    def check(self, rewards: Sequence[str]) -> None:
+        """See `Sampler.check`: `metric` names one reward."""
+        self._deciding(rewards)
+
     def collect(self, collection: Collection) -> ScoredRollout:
         """See `Sampler.collect`.
 
@@ -52,11 +58,14 @@ class ValidFractionSampler(Sampler):
         return ScoredRollout.concat([*kept, drawn.select(zero_variance.nonzero()[:, 0])])
 
     def _zero_variance(self, scored: ScoredRollout) -> torch.Tensor:
-        names = sorted(scored.reward_parts)
+        part = scored.reward_parts[self._deciding(list(scored.reward_parts))]
+        rewards = part if part.dim() == 1 else part.nansum(1)
+        return group_statistics(rewards, scored.group, scored.scorable & ~rewards.isnan()).zero_variance
+
+    def _deciding(self, rewards: Sequence[str]) -> str:
+        names = sorted(rewards)
         name = self.metric if self.metric is not None else names[0]
         if name not in names or (self.metric is None and len(names) > 1):
             asked = "there are several rewards" if self.metric is None else f"no reward is named {self.metric!r}"
             raise ValueError(f"ValidFractionSampler.metric: {asked}; name one of {', '.join(names)}")
-        part = scored.reward_parts[name]
-        rewards = part if part.dim() == 1 else part.nansum(1)
-        return group_statistics(rewards, scored.group, scored.scorable & ~rewards.isnan()).zero_variance
+        return name

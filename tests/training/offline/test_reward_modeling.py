@@ -305,7 +305,7 @@ def test_rows_of_a_file_are_read_as_they_are(tmp_path: Path) -> None:
     assert rankings.conversations == [[[3, 15, 3, 1], [3, 15, 4, 1]]]
 
 
-@pytest.mark.parametrize(("changes", "message"), [({"batch_size": 0}, "model.batch_size"), ({"centring": -0.1}, "model.centring")])
+@pytest.mark.parametrize(("changes", "message"), [({"batch_size": 0}, "batch_size >= 1"), ({"centring": -0.1}, "centring >= 0")])
 def test_settings_out_of_range_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         module(**changes)

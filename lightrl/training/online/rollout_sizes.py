@@ -1,0 +1,71 @@
+"""Whether the prompts of a rollout suit the ranks and the data, and the rewards its rows and its sampler."""
+
+from __future__ import annotations
+
+from lightning.pytorch import Trainer
+from lightning.pytorch.utilities import rank_zero_warn
+
+from lightrl.algorithms.algorithm import Algorithm
+from lightrl.parts.engine import RolloutEngine
+from lightrl.parts.environment import Environment
+from lightrl.policy.policy import Policy
+from lightrl.rewards.reward_set import RewardSet
+from lightrl.training.building import prompts_of
+
+
+def refuse_sizes(prompts: int, algorithm: Algorithm, engine: RolloutEngine) -> None:
+    """Refuse rollouts from which nothing could be learnt.
+
+    Args:
+        prompts: groups of a rollout over all ranks.
+        algorithm: cuts them into minibatches.
+        engine: samples their completions.
+
+    Raises:
+        ValueError: there are more minibatches than groups, or all completions of a group would be the same.
+    """
+    if prompts < algorithm.minibatches:
+        raise ValueError(
+            f"model.prompts_per_rollout is {prompts}, but algorithm.minibatches is {algorithm.minibatches}, and minibatches are whole "
+            "groups: raise the one or lower the other"
+        )
+    if engine.sampling.temperature == 0:
+        raise ValueError("model.engine.temperature is 0, and a policy that never varies cannot learn from its rollouts; use 1.0")
+
+
+def refuse_unfit(
+    algorithm: Algorithm, policy: Policy, environment: Environment, prompts: int, rewards: RewardSet, trainer: Trainer
+) -> None:
+    """Refuse a rollout that could not be made, scored or learnt from, before the first one is made.
+
+    Args:
+        algorithm: whose parts are asked.
+        policy: its weights may not have been read.
+        environment: of the run.
+        prompts: groups of a rollout over all ranks.
+        rewards: of the run.
+        trainer: knows the ranks and the data.
+
+    Raises:
+        ValueError: the ranks cannot share the prompts, a reward or the environment wants a column that the data do not have, or a part
+            another reward or policy.
+    """
+    if prompts % trainer.world_size:
+        raise ValueError(f"model.prompts_per_rollout is {prompts}, which {trainer.world_size} ranks cannot share evenly")
+    if trainer.state.fn != "fit":
+        return
+    data = prompts_of(trainer)
+    columns = data.columns()
+    rewards.check(columns, data.placed_prompts())
+    environment.check(frozenset(columns))
+    algorithm.sampler.check(list(rewards.rewards))
+    if algorithm.critic is not None:
+        algorithm.critic.check(policy)
+    if "ref_logprobs" in algorithm.needs:
+        algorithm.reference.check(policy)
+    there = data.sizes()["train"]
+    if there is not None and prompts > there:
+        rank_zero_warn(
+            f"model.prompts_per_rollout is {prompts:,}, and there are {there:,} training prompts: each is drawn "
+            f"{prompts / there:.3g} times per rollout"
+        )
