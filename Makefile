@@ -16,7 +16,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn alarms preferences parity killtest ahead bench bytes memory vllmtest counts clean
+.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn alarms preferences parity killtest ahead bytes memory vllmtest fuzz counts bench clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -97,6 +97,9 @@ bytes: $(STAMP)  ## count what ranks send each other for the advantages of a rol
 
 memory: $(STAMP)  ## measure the memory of a rank under each strategy, beside the size of the policy
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/memory.py
+
+fuzz: $(STAMP)  ## try 1,000 mutated configs with check and fit: no traceback, no hang (FUZZ="--only 0:17" for one alone)
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/fuzz.py --seed $(SEED) $(FUZZ)
 
 killtest: $(STAMP)  ## test that a run that is killed and resumed ends like an uninterrupted one
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/killtest.py
