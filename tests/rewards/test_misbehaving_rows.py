@@ -65,7 +65,7 @@ def test_a_wrong_type_is_a_short_message(deed: str, runs: str, rewards: dict[str
 
 @pytest.mark.parametrize("deed", misbehaving.PROCESS_FAILURES)
 def test_a_process_can_be_lost(deed: str, reward_set: Any, texts: Any) -> None:
-    scored = reward_set({"it": misbehaving.Misbehaves(workers=1, timeout_s=0.5)}).score(texts(["ab", deed, "abc", "abcd"]))
+    scored = reward_set({"it": misbehaving.Misbehaves(workers=1, timeout_s=1.5)}).score(texts(["ab", deed, "abc", "abcd"]))
     assert scored.outcomes["it"].tolist()[1] in (E, T)
     assert scored.reward_parts["it"][[0, 2, 3]].tolist() == [2.0, 3.0, 4.0]
 
@@ -101,7 +101,7 @@ def test_a_fork_in_the_training_process_does_not_double_it(runs: str, rewards: d
 
 
 def test_a_worker_that_stands_still_before_a_large_batch_is_replaced(reward_set: Any, texts: Any) -> None:
-    rewards = reward_set({"it": misbehaving.Misbehaves(workers=1, timeout_s=0.5)})
+    rewards = reward_set({"it": misbehaving.Misbehaves(workers=1, timeout_s=1.5)})
     assert rewards.score(texts(["stops later"])).scorable.all()
     time.sleep(0.2)
     assert rewards.score(texts([f"{n:020000}" for n in range(100)])).reward_parts["it"].tolist() == [20_000.0] * 100

@@ -1,7 +1,5 @@
 """No program passes tests by other means than doing what they ask."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 from forged_passes import FORGERIES, SQUARE, SUITES
 from lightrl_code import UnitTests
@@ -20,16 +18,9 @@ def scored(reward: UnitTests, suite: str, program: str) -> float:
     return reward.score(Prompt(id="p", text="?"), program, tests=asked.tests, entry_point=asked.entry_point, setup=asked.setup)
 
 
-@pytest.fixture(scope="module")
-def scores(reward: UnitTests) -> dict[str, float]:
-    """Of all forgeries; two at a time, since each waits for its processes to start."""
-    with ThreadPoolExecutor(2) as pool:
-        return dict(zip(FORGERIES, pool.map(lambda forgery: scored(reward, *forgery), FORGERIES.values()), strict=True))
-
-
 @pytest.mark.parametrize("idea", FORGERIES)
-def test_a_forged_pass_is_none(idea: str, scores: dict[str, float]) -> None:
-    assert scores[idea] == 0.0
+def test_a_forged_pass_is_none(idea: str, reward: UnitTests) -> None:
+    assert scored(reward, *FORGERIES[idea]) == 0.0
 
 
 @pytest.mark.parametrize("suite", SUITES)
