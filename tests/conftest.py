@@ -64,7 +64,7 @@ class Answer:
     @property
     def lines(self) -> list[str]:
         """Lines on stderr, but for those that say what is imported."""
-        return [line for line in self.err.strip().splitlines() if not line.startswith("importing ")]
+        return [line for line in self.err.strip().splitlines() if not line.startswith("import path: ")]
 
     def at(self, key: str) -> Any:
         """The value at a key of the printed config, class_path and init_args passed over."""

@@ -1,6 +1,7 @@
 """Import paths in a config: the only code that a config can name beside what installed packages have registered.
 
-They are found without importing anything: a text counts if it has the form of a path and leads to a module that would be executed.
+They are found without importing anything, wherever they stand: a text counts if it has the form of a path and begins with a module that
+would be executed. Rather one too many is listed than one too few.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def import_paths(request: Request) -> list[ImportPath]:
 def announce(request: Request) -> None:
     """Print each import path of a command, once for all processes of a run, before the first is imported."""
     if os.environ.get("LOCAL_RANK", "0") == "0":
-        sys.stderr.writelines(f"importing {found}\n" for found in import_paths(request))
+        sys.stderr.writelines(f"import path: {found}\n" for found in import_paths(request))
 
 
 def _texts(value: object, key: str) -> Iterator[tuple[str, str]]:

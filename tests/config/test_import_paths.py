@@ -74,10 +74,10 @@ def test_a_path_is_listed_and_not_imported(lightrl: Callable[..., Any], named: C
 def test_a_path_is_printed_before_it_is_imported(lightrl: Callable[..., Any], named: Callable[[str], None], place: str) -> None:
     named(place)
     err = lightrl("check", "--config", "named.yaml").err
-    assert "importing named_code." in err
+    assert "import path: named_code." in err
     before, executed, _ = err.partition("EXECUTED")
     assert executed
-    assert "importing named_code." in before
+    assert "import path: named_code." in before
 
 
 @pytest.mark.parametrize("words", [["--model.rewards.own", "named_code.thing"], ["--model.algorithm", "{class_path: named_code.Thing}"]])
@@ -92,7 +92,7 @@ def test_paths_of_the_command_line_are_listed(lightrl: Callable[..., Any], named
 def test_a_resolved_config_of_registered_classes_names_no_code(lightrl: Callable[..., Any], write: Callable[..., Path]) -> None:
     write("resolved.yaml", lightrl("fit", "--config", "run.yaml", "--print_config").out)
     assert lightrl("check", "--config", "resolved.yaml", "--no-import").out.startswith("0 import paths: no code beside")
-    assert "importing" not in lightrl("fit", "--config", "resolved.yaml", "--print_config").err
+    assert "import path: " not in lightrl("fit", "--config", "resolved.yaml", "--print_config").err
 
 
 def test_other_texts_with_dots_are_no_paths(lightrl: Callable[..., Any], write: Callable[..., Path], config: dict[str, Any]) -> None:
@@ -108,7 +108,7 @@ def test_a_registered_class_of_another_kind_is_refused_by_its_kind(lightrl: Call
         answer = lightrl("check", "--config", "run.yaml", "--model.algorithm.clip", name)
         assert answer.status == 2
         assert "reward" in answer.err
-        assert "importing" not in answer.err
+        assert "import path: " not in answer.err
 
 
 def test_yaml_makes_no_objects(write: Callable[..., Path], tmp_path: Path) -> None:

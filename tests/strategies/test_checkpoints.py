@@ -106,7 +106,7 @@ def refused(runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     def refused(path: Path) -> str:
         capsys.readouterr()
         assert main(["fit", "--config", "whole.yaml", "--ckpt_path", str(path)]) == 2
-        said = "\n".join(line for line in capsys.readouterr().err.strip().splitlines() if not line.startswith("importing "))
+        said = "\n".join(line for line in capsys.readouterr().err.strip().splitlines() if not line.startswith("import path: "))
         assert len(said.splitlines()) <= 3, said
         assert said.startswith("ckpt_path: "), said
         assert f"--ckpt_path {path.parent}" in said, "what else there is"
