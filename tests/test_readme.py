@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import string
 import sys
 from pathlib import Path
 
@@ -34,7 +35,9 @@ def user(tmp_path: Path) -> Path:
 
     (tmp_path / "my_rewards.py").write_text(next(b for b in blocks("python") if "my_rewards.py" in b))
     (tmp_path / "train.jsonl").write_text("".join(f'{{"question": "{i}+{i}=", "answer": "{2 * i}"}}\n' for i in range(300)))
-    TinyPolicy(hidden=16, layers=1, heads=2, max_positions=2048).build().save(tmp_path / "policy")
+    policy = TinyPolicy(hidden=16, layers=1, heads=2, alphabet=string.printable, max_positions=2048).build()
+    policy.tokenizer.chat_template = "{% for message in messages %}{{ message['content'] }}|{% endfor %}"
+    policy.save(tmp_path / "policy")
     return tmp_path
 
 

@@ -8,11 +8,11 @@ from typing import Any
 from lightrl.config.choice import Choice, shown
 from lightrl.config.class_lookup import class_named, known
 from lightrl.config.errors import ConfigError
-from lightrl.config.plain_values import parsed, plain_value
+from lightrl.config.plain_values import parsed, plain_value, takes_null
 from lightrl.config.reward_shorthand import reward_in_full
 from lightrl.config.settings import Item, Text
 from lightrl.config.signatures import Argument, arguments_of
-from lightrl.config.slots import Slot
+from lightrl.config.slots import Slot, type_name
 from lightrl.config.unknown_keys import refuse_unknown_argument
 
 
@@ -46,7 +46,10 @@ class Merger:
     def _merged(self, argument: Argument, old: Any, new: object, key: str, source: str) -> object:
         slot = argument.slot
         if slot.shape == "plain":
-            return plain_value(slot.annotation, old, new, key, source)
+            value = plain_value(slot.annotation, old, new, key, source)
+            if value is None and argument.default is not None and not takes_null(slot.annotation):
+                raise ConfigError(key, f"cannot be null: expected {type_name(slot.annotation)}.", f"Given in: {source}")
+            return value
         new = _untyped(new, key)
         if slot.shape == "parts":
             return self._parts(slot, old, new, key, source)

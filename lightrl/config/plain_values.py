@@ -88,6 +88,11 @@ def _numbers(value: object) -> Iterator[int | float]:
         yield value
 
 
+def takes_null(annotation: object) -> bool:
+    """null is a value of the type; jsonargparse takes it for any argument that has not been set."""
+    return any(m in (None, type(None), Any, object, inspect.Parameter.empty) or None in get_args(m) for m in members_of(annotation))
+
+
 def as_yaml(value: object, annotation: object) -> object:
     """A value of a declared type, for example a default, as YAML has it."""
     return value if _is_json(value) else _dumped(_parser(annotation), Namespace(value=value))
