@@ -120,7 +120,7 @@ def _from_folder(path: str, vocabulary: int) -> tuple[nn.Module, nn.Linear]:
     options: dict[str, Any] = {"trust_remote_code": False, "dtype": torch.float32}
     with _said_of(path):
         if not _classifies(config):
-            trunk = with_every_weight(AutoModelForCausalLM, path, **options).base_model
+            trunk = with_every_weight(AutoModelForCausalLM, path, head=False, **options).base_model
             return trunk, value_head(config.get_text_config().hidden_size)
         classifier = with_every_weight(AutoModelForSequenceClassification, path, **options)
     return classifier.base_model, _with_bias(classifier.score)

@@ -50,9 +50,10 @@ def test_a_reward_model_brings_trunk_and_head(tmp_path: Path) -> None:
     assert torch.allclose(values[:, 1:], expected[:, :-1], atol=1e-5)
 
 
-def test_a_causal_lm_brings_its_trunk(tmp_path: Path) -> None:
+@pytest.mark.parametrize("head", [True, False])
+def test_a_causal_lm_brings_its_trunk_and_needs_no_head(tmp_path: Path, head: bool) -> None:
     model = LlamaForCausalLM(config(vocab_size=vocabulary()))
-    model.save_pretrained(tmp_path)
+    (model if head else model.model).save_pretrained(tmp_path)
     critic = ValueModel(path=str(tmp_path)).build(policy())
     for mine, theirs in zip(critic.trunk.parameters(), model.model.parameters(), strict=True):
         assert torch.equal(mine, theirs)
