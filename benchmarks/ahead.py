@@ -124,7 +124,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5, help="interleaved runs of each arm")
     parser.add_argument("--seeds", type=int, default=3, help="of the runs that learn; 0: none")
-    parser.add_argument("--rollouts", type=int, default=200, help="of the runs that learn")
+    parser.add_argument("--rollouts", type=int, default=500, help="of the runs that learn, as many as the config has")
     parser.add_argument("--limit", type=float, default=0.65, help="most seconds of a rollout, relative to those without rollouts ahead")
     parser.add_argument("--out", type=Path, default=Path("runs/ahead"), help="folder for everything that is written")
     parser.add_argument("--run", nargs=2, metavar=("ARM", "FILE"), help=argparse.SUPPRESS)
