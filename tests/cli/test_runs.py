@@ -17,7 +17,7 @@ def test_fit_resumes_from_last_and_writes_where_it_says(lightrl: Callable[..., A
     assert lightrl("fit", "--config", "run.yaml", "--rollouts", "3", "--ckpt_path", "last").status == 0
     # one optimizer step per rollout: the resumed run went on where the first had ended
     names = [path.name for path in (tmp_path / "runs" / "run" / "version_0").glob("**/*.ckpt")]
-    assert any("step=3" in name for name in names), names
+    assert any("rollout=3" in name for name in names), names
 
 
 def test_a_run_ends_with_what_it_came_to_and_where_it_is(lightrl: Callable[..., Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -125,6 +126,8 @@ def test_a_reward_of_the_wrong_shape_stops_the_run_and_names_the_row(
 ) -> None:
     write("own_reward.py", "def pair(completion: str) -> list[float]:\n    return [1.0] * 99\n")
     config["model"]["rewards"] = {"mine": "own_reward.pair"}
-    with pytest.raises(ValueError, match=r"'mine', row 0 \(prompt 'sort6:\d+'\): .* 99 .* \d"):
-        lightrl("fit", "--config", str(write("bad.yaml", config)))
+    answer = lightrl("fit", "--config", str(write("bad.yaml", config)))
+    assert answer.status == 2
+    assert re.search(r"'mine', row 0 \(prompt 'sort6:\d+'\): .* 99 .* \d", answer.err), answer.err
+    assert "Traceback" not in answer.err
     assert not list(tmp_path.rglob("*.ckpt"))

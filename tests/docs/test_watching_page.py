@@ -10,6 +10,7 @@ import yaml
 
 from lightrl.callbacks.alarms import Alarms
 from lightrl.callbacks.dashboard import LAYOUT
+from lightrl.callbacks.run_checkpoints import RunCheckpoints
 from lightrl.training.evaluation import Evaluation
 
 FOLDER = Path(__file__).parent.parent.parent / "docs"
@@ -31,8 +32,11 @@ def test_its_yaml_is_taken() -> None:
     blocks = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
     [evaluation] = [block["model"]["evaluation"] for block in blocks if "model" in block]
     assert Evaluation(**evaluation).ks == [1, 8, 32]
-    [callbacks] = [block["trainer"]["callbacks"] for block in blocks if "trainer" in block]
-    assert [alarm.name for alarm in Alarms(**callbacks[0]["init_args"]).alarms] == ["truncation", "first_pass_ratio", "gradient"]
+    callbacks = {
+        one["class_path"].rpartition(".")[2]: one["init_args"] for b in blocks if "trainer" in b for one in b["trainer"]["callbacks"]
+    }
+    assert [alarm.name for alarm in Alarms(**callbacks["Alarms"]).alarms] == ["truncation", "first_pass_ratio", "gradient"]
+    assert RunCheckpoints(**callbacks["RunCheckpoints"]).every_rollouts == 10
 
 
 def test_every_plain_number_of_the_dashboard_is_explained() -> None:

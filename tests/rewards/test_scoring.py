@@ -238,13 +238,17 @@ def test_columns_are_checked_before_the_run() -> None:
     [
         ({}, "there is no reward"),
         ({"a": Says(weight=0.0), "b": Says(weight=0.0)}, r"every reward \(a, b\) has weight 0"),
-        ({"a": Says(weight=NAN)}, "weight nan, expected a finite number"),
         ({"a": length}, "reward 'a' is a function"),
     ],
 )
 def test_sets_that_cannot_teach_are_refused(rewards: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         RewardSet(rewards)
+
+
+def test_a_weight_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"Says needs .* weight .*, got weight=nan"):
+        Says(weight=NAN)
 
 
 class Counting(RowReward):

@@ -40,7 +40,7 @@ from hosted_engines import Counting, Obedient
 
 PROMPTS = [Prompt(id=str(i), text="7" * (i % 3) + f"{i}=") for i in range(6)]
 POLICY = peaked_policy()
-LIMIT_S = 4.0
+LIMIT_S = 6.0
 
 
 def embedded(environment: Environment) -> Rollout:

@@ -119,7 +119,7 @@ def test_a_config_names_it_and_fit_resumes_its_state(
         file.stem: torch.load(file, weights_only=True)["lightrl"]["rewards"]["rewards"]["judge"]["whitening"]
         for file in tmp_path.glob("runs/**/*.ckpt")
     }
-    first, second = (next(rows for name, (rows, *_) in kept.items() if f"step={n}" in name) for n in (1, 2))
+    first, second = (next(rows for name, (rows, *_) in kept.items() if name == f"rollout={n}") for n in (1, 2))
     assert second == 2 * first > 0
     written = yaml.safe_load(next(tmp_path.glob("runs/**/version_0/config.yaml")).read_text())
     given = written["model"]["rewards"]["judge"]["init_args"]
