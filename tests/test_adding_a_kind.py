@@ -117,7 +117,7 @@ EDITS = {
     "lightrl/hookspecs.py": [("", HOOK)],
     "lightrl/algorithms/algorithm.py": [
         ("from lightrl.parts.kl import", "from lightrl.parts.tutor import Tutor\nfrom lightrl.parts.kl import"),
-        ("    epochs: int = 1\n", SLOT + "    epochs: int = 1\n"),
+        ("    epochs: Passes = 1\n", SLOT + "    epochs: Passes = 1\n"),
     ],
 }
 """In other files, the text that is replaced and its replacement; no text: the end of the file."""
