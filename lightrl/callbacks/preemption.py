@@ -128,7 +128,7 @@ class PreemptionCheckpoint(Preemption, Checkpoint):
     def keep(self, trainer: Trainer) -> None:
         """Save; after all other checkpoints, which Lightning's order of callbacks sees to."""
         if self._saved != (trainer.current_epoch, trainer.global_step):
-            trainer.save_checkpoint(self._path(trainer))
+            trainer.save_checkpoint(self._path(trainer), weights_only=False)
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         super().on_train_epoch_start(trainer, pl_module)

@@ -59,7 +59,7 @@ class RunCheckpoints(Checkpoint):
         if score > self.best_score:
             before, self.best_score = self.best_model_path, score
             self.best_model_path = self._path(trainer, pl_module, "best-")
-            trainer.save_checkpoint(self.best_model_path)
+            trainer.save_checkpoint(self.best_model_path, weights_only=False)
             self._drop(trainer, before)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -93,7 +93,7 @@ class RunCheckpoints(Checkpoint):
         old = [other for other in self.last if other != path]
         self.last = [*old, path][-self.keep :]
         self._saved_at, self._saved_epoch, self._saved_step = time.monotonic(), trainer.current_epoch + 1, trainer.global_step
-        trainer.save_checkpoint(path)
+        trainer.save_checkpoint(path, weights_only=False)
         for other in old[: len(old) + 1 - self.keep]:
             self._drop(trainer, other)
 
