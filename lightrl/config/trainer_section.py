@@ -62,7 +62,7 @@ class TrainerSection:
         arguments["callbacks"] = [*arguments["callbacks"], *more_callbacks(arguments)]
         try:
             return Trainer(**arguments)
-        except (ValueError, TypeError, MisconfigurationException) as error:
+        except (ValueError, TypeError, OverflowError, MisconfigurationException) as error:
             raise ConfigError("trainer", str(error).splitlines()[0]) from error
 
     @property

@@ -47,6 +47,7 @@ REFUSED: dict[str, tuple[str, Any, list[str]]] = {
         {"class_path": "ReduceLROnPlateau", "init_args": {"monitor": "loss"}},
         ["metrics"],
     ),
+    "validation after more batches than a float can count": ("trainer.val_check_interval", 10**400, ["trainer", "too large"]),
     "validation after every 0 rollouts": ("trainer.check_val_every_n_epoch", 0, ["trainer.check_val_every_n_epoch", "int >= 1"]),
     "gradients added up a second time": ("trainer.accumulate_grad_batches", 2, ["accumulate_grad_batches", "micro_batch_tokens"]),
     "no training batch": ("trainer.limit_train_batches", 0, ["trainer.limit_train_batches", "got 0"]),
