@@ -16,7 +16,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn alarms preferences parity killtest ahead bytes memory vllmtest fuzz counts bench clean
+.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn alarms preferences parity killtest ahead bytes memory vllmtest fuzz counts bench gpu clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -91,6 +91,9 @@ ahead: $(STAMP)  ## compare time and learning of runs with and without rollouts 
 
 bench: $(STAMP)  ## measure time and memory beside TRL on the same work (BENCH="--only skewed flat --rounds 5")
 	$(BIN)/python benchmarks/bench.py $(BENCH)
+
+gpu: $(STAMP)  ## the same on a GPU, with half a billion parameters, TRL without and with vLLM (GPU="--rounds 3")
+	$(BIN)/python benchmarks/gpu.py $(GPU)
 
 bytes: $(STAMP)  ## count what ranks send each other for the advantages of a rollout
 	$(BIN)/python benchmarks/rank_bytes.py

@@ -41,18 +41,18 @@ Found = dict[str, list[dict[str, Any]]]
 def cost(name: str, found: dict[str, Any]) -> float:
     """Processor time of a case: microseconds a token, or seconds where a run has an end of its own."""
     if name == "sort6":
-        return sum(step["cpu_s"] for step in found["steps"])
+        return sum(step["seconds"] for step in found["steps"])
     if name == "logprobs":
         return float(found["cpu_s"])
     steps = _counted(name, found)
-    return 1e6 * sum(step["cpu_s"] for step in steps) / sum(step["tokens"] for step in steps)
+    return 1e6 * sum(step["seconds"] for step in steps) / sum(step["tokens"] for step in steps)
 
 
 def phases(name: str, found: dict[str, Any]) -> dict[str, float]:
     """Milliseconds of a step in each phase, and in none of them."""
     steps = _counted(name, found)
     spent = {phase: 1e3 * statistics.median(step[phase] for step in steps) for phase in PHASES}
-    own = 1e3 * statistics.median(step["cpu_s"] - sum(step[phase] for phase in PHASES) for step in steps)
+    own = 1e3 * statistics.median(step["seconds"] - sum(step[phase] for phase in PHASES) for step in steps)
     return {**spent, "own": own}
 
 

@@ -18,42 +18,42 @@ FOLDER_LOGGER = "lightning.pytorch.loggers.TensorBoardLogger"
 
 def rollout_config(case: Rollouts, policy: Path, prompts: Path, out: Path) -> dict[str, Any]:
     """GRPO on the prompts of a case."""
-    return _config(out, "bench_watch.Watch", {"max_epochs": case.steps, "check_val_every_n_epoch": case.steps + 1}) | {
+    return run_config(out, "bench_watch.Watch", {"max_epochs": case.steps, "check_val_every_n_epoch": case.steps + 1}) | {
         "model": {
-            "policy": _class("PretrainedPolicy", path=str(policy)),
-            "algorithm": _grpo(case.group, "SymmetricClip"),
+            "policy": class_of("PretrainedPolicy", path=str(policy)),
+            "algorithm": grpo(case.group, "SymmetricClip"),
             "rewards": {"noise": "bench_reward.noise"},
-            "engine": _class("TransformersEngine", max_new_tokens=case.cap),
+            "engine": class_of("TransformersEngine", max_new_tokens=case.cap),
             "prompts_per_rollout": case.prompts,
-            "optimizer": _class(ADAMW, lr=LR, weight_decay=0.0),
+            "optimizer": class_of(ADAMW, lr=LR, weight_decay=0.0),
         },
-        "data": {"train": _class("JsonLines", path=str(prompts), answer=None, chat=False)},
+        "data": {"train": class_of("JsonLines", path=str(prompts), answer=None, chat=False)},
     }
 
 
 def sort6_config(policy: Path, prompts: Path, out: Path, seed: int) -> dict[str, Any]:
     """GRPO until the digits are sorted."""
-    warmup = _class("torch.optim.lr_scheduler.LinearLR", start_factor=1 / SORT6["warmup"], total_iters=SORT6["warmup"])
+    warmup = class_of("torch.optim.lr_scheduler.LinearLR", start_factor=1 / SORT6["warmup"], total_iters=SORT6["warmup"])
     trainer = {"max_epochs": SORT6["steps"], "check_val_every_n_epoch": SORT6["steps"] + 1}
-    config = _config(out, "bench_watch.UntilSorted", trainer)
+    config = run_config(out, "bench_watch.UntilSorted", trainer)
     return config | {
         "seed_everything": seed,
         "model": {
-            "policy": _class("PretrainedPolicy", path=str(policy)),
-            "algorithm": _grpo(int(SORT6["group"]), _class("DecoupledClip", low=0.2, high=0.28)),
+            "policy": class_of("PretrainedPolicy", path=str(policy)),
+            "algorithm": grpo(int(SORT6["group"]), class_of("DecoupledClip", low=0.2, high=0.28)),
             "rewards": {"correct": "ExactMatch"},
-            "engine": _class("TransformersEngine", max_new_tokens=SORT6["cap"]),
+            "engine": class_of("TransformersEngine", max_new_tokens=SORT6["cap"]),
             "prompts_per_rollout": SORT6["prompts"],
-            "optimizer": _class(ADAMW, lr=SORT6["lr"], betas=[0.9, 0.95], weight_decay=0.0),
+            "optimizer": class_of(ADAMW, lr=SORT6["lr"], betas=[0.9, 0.95], weight_decay=0.0),
             "lr_scheduler": warmup,
         },
-        "data": {"train": _class("JsonLines", path=str(prompts), chat=False), "seed": seed},
+        "data": {"train": class_of("JsonLines", path=str(prompts), chat=False), "seed": seed},
     }
 
 
 def examples_config(case: Examples, policy: Path, examples: Path, out: Path) -> dict[str, Any]:
     """Supervised fine-tuning, preferences or a reward model on given texts."""
-    pairs = _class("JsonLines", path=str(examples), answer="completion", chat=False)
+    pairs = class_of("JsonLines", path=str(examples), answer="completion", chat=False)
     kinds: dict[str, tuple[str, dict[str, Any]]] = {
         "sft": ("SupervisedFineTuning", {}),
         "sft_packed": ("SupervisedFineTuning", {"packing": True}),
@@ -62,12 +62,12 @@ def examples_config(case: Examples, policy: Path, examples: Path, out: Path) -> 
     }
     name, arguments = kinds[case.kind]
     settings = {
-        "policy": _class("PretrainedPolicy", path=str(policy)),
+        "policy": class_of("PretrainedPolicy", path=str(policy)),
         "batch_size": case.batch,
-        "optimizer": _class(ADAMW, lr=LR, weight_decay=0.0),
+        "optimizer": class_of(ADAMW, lr=LR, weight_decay=0.0),
     }
-    config = _config(out, "bench_watch.Watch", {"max_steps": case.steps, "check_val_every_n_epoch": 1000})
-    return config | {"model": _class(name, **settings, **arguments), "data": {"train": pairs}}
+    config = run_config(out, "bench_watch.Watch", {"max_steps": case.steps, "check_val_every_n_epoch": 1000})
+    return config | {"model": class_of(name, **settings, **arguments), "data": {"train": pairs}}
 
 
 def run(config: dict[str, Any], out: Path, cores: set[int]) -> None:
@@ -94,22 +94,23 @@ def launch(command: list[str], log: Path, cores: set[int]) -> None:
         sys.exit(f"{' '.join(command)}\nfailed with status {done.returncode}; its last lines:\n{last}")
 
 
-def _config(out: Path, watch: str, trainer: dict[str, Any]) -> dict[str, Any]:
-    # in files of its own, and otherwise as any run
-    logger = _class(FOLDER_LOGGER, save_dir=str(out), name="run")
-    callbacks = [_class(watch, file=str(out / "meter.json"))]
+def run_config(out: Path, watch: str, trainer: dict[str, Any]) -> dict[str, Any]:
+    """A metered run on the CPU with files of its own, and otherwise as any run."""
+    logger = class_of(FOLDER_LOGGER, save_dir=str(out), name="run")
+    callbacks = [class_of(watch, file=str(out / "meter.json"))]
     return {
         "seed_everything": 0,
         "trainer": {"accelerator": "cpu", "devices": 1, "logger": logger, "callbacks": callbacks, **trainer},
     }
 
 
-def _grpo(group: int, clip: str | dict[str, Any]) -> dict[str, Any]:
-    # what TRL's defaults are: no KL, and every token weighs the same
-    return _class("GRPO", sampler=_class("GroupSampler", group_size=group), clip=clip, aggregation="TokenMean", kl=None)
+def grpo(group: int, clip: str | dict[str, Any]) -> dict[str, Any]:
+    """GRPO as TRL has it by default: no KL, and every token weighs the same."""
+    return class_of("GRPO", sampler=class_of("GroupSampler", group_size=group), clip=clip, aggregation="TokenMean", kl=None)
 
 
-def _class(path: str, /, **arguments: Any) -> dict[str, Any]:
+def class_of(path: str, /, **arguments: Any) -> dict[str, Any]:
+    """A class of a config with its arguments."""
     return {"class_path": path, "init_args": arguments} if arguments else {"class_path": path}
 
 

@@ -1,4 +1,4 @@
-"""Processor time of a training run by step and phase; on either side of a comparison, so that it knows neither framework."""
+"""Time and memory of a training run by step and phase; on either side of a comparison, so that it knows neither framework."""
 
 from __future__ import annotations
 
@@ -21,29 +21,40 @@ def cpu_of_all() -> float:
     return time.process_time() + ended.ru_utime + ended.ru_stime + sum(times.user + times.system for times in alive)
 
 
-class Meter:
-    """Counts the processor time of this process, all threads, between the ends of steps, and how much of it lies in which phase."""
+def processor_peak() -> float:
+    """Peak of this process's memory in GB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
-    def __init__(self) -> None:
+
+class Meter:
+    """Counts the time of this process between the ends of steps, and how much of it lies in which phase."""
+
+    def __init__(self, clock: Callable[[], float] = time.process_time, peak: Callable[[], float] = processor_peak) -> None:
+        """
+        Args:
+            clock: seconds; by default of the processor, all threads of this process.
+            peak: GB of memory that were in use at once.
+        """
+        self._clock, self._peak = clock, peak
         self.steps: list[dict[str, float]] = []
         self.tokens = 0.0
         self._inside = False
         self._phases = dict.fromkeys(PHASES, 0.0)
-        self._since = time.process_time()
+        self._since = clock()
 
     def watch(self, owner: Any, name: str, phase: str) -> None:
-        """Count a method or a function of a module as a phase; what it calls belongs to it, whatever that is."""
+        """Count a method or a function of a module as a phase; what it calls belongs to it."""
         inner: Callable[..., Any] = getattr(owner, name)
 
         def timed(*args: Any, **kwargs: Any) -> Any:
             if self._inside:
                 return inner(*args, **kwargs)
-            self._inside, begun = True, time.process_time()
+            self._inside, begun = True, self._clock()
             try:
                 return inner(*args, **kwargs)
             finally:
                 self._inside = False
-                self._phases[phase] += time.process_time() - begun
+                self._phases[phase] += self._clock() - begun
 
         setattr(owner, name, timed)
 
@@ -53,13 +64,12 @@ class Meter:
         Args:
             **more: what else is to be noted of it.
         """
-        now = time.process_time()
-        self.steps.append({"cpu_s": now - self._since, "tokens": self.tokens, **self._phases, **more})
+        now = self._clock()
+        self.steps.append({"seconds": now - self._since, "tokens": self.tokens, **self._phases, **more})
         self.tokens, self._phases, self._since = 0.0, dict.fromkeys(PHASES, 0.0), now
 
     def write(self, file: Path) -> None:
-        """Write the steps and the peak of the process's memory, whole or not at all."""
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        """Write the steps and the peak of memory, whole or not at all."""
         unfinished = file.with_suffix(".part")
-        unfinished.write_text(json.dumps({"steps": self.steps, "peak_gb": peak}))
+        unfinished.write_text(json.dumps({"steps": self.steps, "peak_gb": self._peak()}))
         unfinished.replace(file)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ import bench_lightrl as ours
 from bench_cases import EXAMPLES, LOGPROBS, ROLLOUTS
 from bench_policy import write_examples, write_policy, write_prompts
 from demo_run import latest, logged_to, seeded
+from peer_environment import make_environment
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -33,15 +33,7 @@ class Bench:
 
     def install(self) -> None:
         """Make TRL's environment, unless it is there."""
-        done = self.trl / ".installed"
-        wanted = (HERE / "trl.txt").read_text()
-        if done.exists() and done.read_text() == wanted:
-            return
-        print(f"installing TRL in {self.trl}, which takes some minutes", flush=True)  # noqa: T201
-        subprocess.run([sys.executable, "-m", "venv", self.trl], check=True)
-        pip = [self.trl / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "-c", ROOT / "constraints.txt", "-r", HERE / "trl.txt"], check=True)
-        done.write_text(wanted)
+        make_environment(self.trl, HERE / "trl.txt")
 
     def prepare(self, name: str, seed: int) -> tuple[Path, Path]:
         """Policy and data of a case, written if they are not there."""

@@ -14,12 +14,13 @@ from lightning.pytorch import Callback, Trainer
 class Watch(Callback):
     """Meters each step of a run."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, meter: Meter | None = None) -> None:
         """
         Args:
             file: receives the numbers.
+            meter: takes them; by default that of processor time.
         """
-        self.file, self.meter, self.first = Path(file), Meter(), 0.0
+        self.file, self.meter, self.first = Path(file), meter or Meter(), 0.0
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
         """Watch the phases."""

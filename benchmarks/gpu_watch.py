@@ -1,0 +1,13 @@
+"""The callback by which `make gpu` meters runs of lightrl."""
+
+from __future__ import annotations
+
+from bench_watch import Watch
+from gpu_cases import device_meter
+
+
+class DeviceWatch(Watch):
+    """Meters each step by the clock of the device."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__(file, device_meter())
