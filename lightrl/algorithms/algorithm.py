@@ -60,8 +60,8 @@ class Algorithm(Declared):
     minibatches: Count = 1
     """Optimizer steps per pass, each on whole groups; at least 1."""
     stop_kl: Positive | None = None
-    """End the passes over a rollout when a minibatch's approx_kl (k3 of KL(old || new), mean over tokens, in nats) exceeds 1.5 times
-    this; that minibatch makes no step. null: never."""
+    """End the passes over a rollout when a minibatch's approx_kl (k3 of KL(old || new), mean over the tokens of rows with an advantage,
+    in nats) exceeds 1.5 times this; that minibatch makes no step. null: never."""
     old_logprobs: Literal["rollout", "recompute"] = "rollout"
     """`rollout` takes the engine's own log-probs as the old ones; `recompute` runs the trainer's forward."""
 

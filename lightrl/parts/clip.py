@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -25,8 +26,10 @@ class Surrogate:
     """`[n, L]` bool: the lower bound took this token's gradient away."""
     clipped_high: Tensor
     """`[n, L]` bool: the upper bound took this token's gradient away."""
+    shares: Mapping[str, Tensor] = field(default_factory=dict)
+    """`[n, L]` bool by name, each logged as the share of all tokens with a policy loss; a token without advantage counts as False."""
     statistics: Statistics = field(default_factory=dict)
-    """Named numbers per row or token."""
+    """Named numbers per row or token, reduced over the rows that have an advantage."""
 
 
 class ClipScheme(Part):

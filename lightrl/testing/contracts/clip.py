@@ -32,10 +32,12 @@ def shapes(make: Make[ClipScheme]) -> None:
     for micro in micros():
         found, gradient = surrogate(make(), micro)
         size = list(micro.mask.shape)
-        for name in ("loss", "clipped_low", "clipped_high"):
-            expect_shape(getattr(found, name), size, name, **brief(micro))
+        masks = {"clipped_low": found.clipped_low, "clipped_high": found.clipped_high, **found.shares}
+        for name, value in {"loss": found.loss, **masks}.items():
+            expect_shape(value, size, name, **brief(micro))
         expect(found.loss.is_floating_point(), f"the loss is {found.loss.dtype}")
-        expect(found.clipped_low.dtype == found.clipped_high.dtype == torch.bool, "clipped_low and clipped_high must be bool")
+        for name, value in masks.items():
+            expect(value.dtype == torch.bool, f"{name} must be bool, got {value.dtype}")
         for name, value in (("loss", found.loss), ("gradient", gradient)):
             expect(value[micro.mask].isfinite(), f"the {name} must be finite where there is a loss", found=value, **brief(micro))
         expect_statistics(found.statistics, *size, **brief(micro))

@@ -65,6 +65,11 @@ class StepLoss:
         rows = trained_tokens(self.terms, minibatch).any(1).nonzero()[:, 0]
         return minibatch.select(rows) if len(rows) else dummy_batch(minibatch)
 
+    def left_out(self, minibatch: TrainingBatch) -> list[Reported]:
+        """The statistics of the rows that `rows_of` leaves out."""
+        rows = minibatch.select((~trained_tokens(self.terms, minibatch).any(1)).nonzero()[:, 0])
+        return [entry for term in self.terms for entry in term.left_out(rows).entries]
+
     def __call__(self, micro: TrainingBatch) -> MicroBatchLoss:
         """The share of a micro-batch."""
         output = self._outputs(micro, trained_tokens(self.terms, micro))

@@ -34,7 +34,7 @@ from lightrl.training.online.part_state import load_learner_state, state_of_part
 from lightrl.training.online.passes import critic_passes, critic_warms_up, joint_passes, minibatches_of
 from lightrl.training.online.predictions import predict
 from lightrl.training.online.progress import Progress
-from lightrl.training.online.rollout_report import report_correction, report_experience
+from lightrl.training.online.rollout_report import report_experience
 from lightrl.training.online.rollout_sizes import refuse_sizes, refuse_unfit
 from lightrl.training.online.rollouts_ahead import Phase, RolloutsAhead, check_ahead
 from lightrl.training.policy_module import PolicyModule
@@ -133,9 +133,7 @@ class PolicyOptimization(PolicyModule):
             token_rewards, step_ends = self.rewards.token_rewards(scored)
             experience = experience_of(scored, token_rewards, step_ends, algorithm, predictions, ledger)
             batch = with_advantages(experience, algorithm, self.adapter, self.trainer.global_rank, ledger)
-            report_experience(ledger, batch, self.rewards)
-            if algorithm.correction is not None:
-                report_correction(ledger, algorithm.correction, batch)
+            report_experience(ledger, batch, self.rewards, algorithm.correction)
         return batch
 
     def optimization_phase(self, batch: TrainingBatch) -> None:
@@ -159,6 +157,7 @@ class PolicyOptimization(PolicyModule):
             self.ledger.add("skipped_steps", 1 / self.adapter.world_size, reduce="sum")
             return True
         rows = loss.rows_of(minibatch)
+        self.ledger.add_report(loss.left_out(minibatch))
         fresh = bool((rows.policy_version == self.trainer.global_step).all())
         step = self.step_on(rows, rows.lengths, loss, EarlyStop(self.algorithm.stop_kl, self.adapter))
         if not step.made:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -11,7 +13,7 @@ from lightrl.parts.base import unpack
 from lightrl.parts.clip import Surrogate
 from lightrl.training.online.term import Term
 from lightrl.training.statistics import Report
-from lightrl.types import PolicyOutput, TrainingBatch
+from lightrl.types import PolicyOutput, Statistic, Statistics, TrainingBatch
 
 
 class PolicyTerm(Term):
@@ -34,15 +36,18 @@ class PolicyTerm(Term):
 
     def values(self, batch: TrainingBatch, output: PolicyOutput) -> tuple[Tensor, Report]:
         mask, report = self.tokens(batch), Report()
+        # other terms may have rows forwarded that have no part in the update: figures about it are the same with and without them
+        learning = mask & (batch.advantages != 0).any(1, keepdim=True)
         old = old_logprobs(batch, output, mask)
         log_ratio, statistics = unpack(self.ratio.log_ratio(output.logprobs, old, mask))
-        report.add_all(statistics, mask, self.ratio)
-        report.add("ratio/overflow", (log_ratio.abs() > LIMIT).double(), mask, "sum")
+        report.add_all(_of_rows(statistics, learning), learning, self.ratio)
+        report.add("ratio/overflow", (log_ratio.abs() > LIMIT).double(), learning, "sum")
         log_ratio = log_ratio.clamp(-LIMIT, LIMIT)
         surrogate = self.clip.surrogate(log_ratio, batch.advantages, old, mask)
-        _report_ratio(report, log_ratio.detach(), surrogate, mask)
-        report.add_all(surrogate.statistics, mask, self.clip)
-        report.add("approx_kl", k3(old, output.logprobs.detach()), mask)
+        _report_ratio(report, log_ratio.detach().exp(), learning)
+        self._report_clipped(report, surrogate, batch.advantages, mask)
+        report.add_all(_of_rows(surrogate.statistics, learning), learning, self.clip)
+        report.add("approx_kl", k3(old, output.logprobs.detach()), learning)
         if output.entropy is not None:
             report.add("entropy", output.entropy, mask)
         if self.correction is None:
@@ -50,15 +55,38 @@ class PolicyTerm(Term):
         weights, _ = unpack(self.correction.weights(old, batch.rollout_logprobs, mask))
         return surrogate.loss * weights.detach(), report
 
+    def left_out(self, batch: TrainingBatch) -> Report:
+        """Of rows without advantage no token is clipped."""
+        report, nothing = Report(), torch.zeros_like(batch.advantages)
+        mask = self.tokens(batch)
+        self._report_clipped(report, self.clip.surrogate(nothing, nothing, batch.old_logprobs, mask), nothing, mask)
+        return report
+
+    def _report_clipped(self, report: Report, surrogate: Surrogate, advantages: Tensor, mask: Tensor) -> None:
+        low, high = surrogate.clipped_low, surrogate.clipped_high
+        for name, clipped in {"clip_ratio/low": low, "clip_ratio/high": high, "clip_ratio/region": low | high}.items():
+            report.add(name, (clipped & (advantages != 0)).double(), mask)
+        shares = {name: (share & (advantages != 0)).double() for name, share in surrogate.shares.items()}
+        report.add_all(shares, mask, self.clip)
+
 
 def old_logprobs(batch: TrainingBatch, output: PolicyOutput, mask: Tensor) -> Tensor:
     """`[n, L]`: a masked position gets the ratio 1, so that nothing there can poison a gradient."""
     return torch.where(mask, batch.old_logprobs, output.logprobs.detach())
 
 
-def _report_ratio(report: Report, log_ratio: Tensor, surrogate: Surrogate, mask: Tensor) -> None:
-    ratio, low, high = log_ratio.exp(), surrogate.clipped_low, surrogate.clipped_high
-    report.add_all({"ratio/mean": ratio, "clip_ratio/low": low.double(), "clip_ratio/high": high.double()}, mask)
-    report.add("clip_ratio/region", (low | high).double(), mask)
-    report.add("ratio/max", ratio, mask, "max")
-    report.add("ratio/max_deviation", (ratio - 1).abs(), mask, "max")
+def _of_rows(statistics: Statistics, tokens: Tensor) -> Statistics:
+    """The statistics, with those per row left out where a row has none of the tokens."""
+    return {name: _of_rows_only(found if isinstance(found, Statistic) else Statistic(found), tokens) for name, found in statistics.items()}
+
+
+def _of_rows_only(statistic: Statistic, tokens: Tensor) -> Statistic:
+    if statistic.value.dim() == 2:
+        return statistic
+    return replace(statistic, value=torch.where(tokens.any(1), statistic.value, torch.nan))
+
+
+def _report_ratio(report: Report, ratio: Tensor, learning: Tensor) -> None:
+    report.add("ratio/mean", ratio, learning)
+    report.add("ratio/max", ratio, learning, "max")
+    report.add("ratio/max_deviation", (ratio - 1).abs(), learning, "max")

@@ -15,13 +15,16 @@ from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import Experience, TrainingBatch
 
 
-def report_experience(ledger: StatisticsLedger, experience: TrainingBatch, rewards: RewardSet) -> None:
+def report_experience(
+    ledger: StatisticsLedger, experience: TrainingBatch, rewards: RewardSet, correction: RolloutCorrection | None
+) -> None:
     """Rewards in total and by component, groups without signal, advantages, lengths, and the entropy of the samples.
 
     Args:
         ledger: receives the numbers.
         experience: rows of this rank, advantages included.
         rewards: that scored them.
+        correction: of the distance between engine and trainer; None: there is none.
     """
     scored = experience.scorable
     groups = group_statistics(experience.rewards, compared(experience.group), scored)
@@ -43,6 +46,8 @@ def report_experience(ledger: StatisticsLedger, experience: TrainingBatch, rewar
     if experience.ref_logprobs is not None:
         difference = experience.old_logprobs - experience.ref_logprobs
         ledger.add("kl_sequence", torch.where(experience.response_mask, difference, 0.0).sum(1))
+    if correction is not None:
+        _report_correction(ledger, correction, experience)
     if experience.returns is not None and experience.values is not None:
         report_critic(ledger, experience.values, experience.returns, experience.response_mask & scored[:, None])
 
@@ -79,7 +84,7 @@ def report_advantages(ledger: StatisticsLedger, advantages: Tensor, mask: Tensor
     ledger.add("advantages/max", chosen, reduce="max")
 
 
-def report_correction(ledger: StatisticsLedger, correction: RolloutCorrection, experience: Experience) -> None:
+def _report_correction(ledger: StatisticsLedger, correction: RolloutCorrection, experience: Experience) -> None:
     """The distance of engine and trainer on the same weights, and the share of the sample that the correction leaves.
 
     `correction/ess`: (sum w)^2 / (n sum w^2) over this rank's n tokens, averaged over ranks; 1 = all weights are equal.

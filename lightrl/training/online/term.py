@@ -43,6 +43,14 @@ class Term(ABC):
             output: of the networks, at least at `tokens`.
         """
 
+    def left_out(self, batch: TrainingBatch) -> Report:
+        """Statistics of rows of the step that no forward pass sees, since no term has a gradient there.
+
+        Args:
+            batch: these rows; maybe none.
+        """
+        return Report()
+
     def tokens(self, batch: TrainingBatch) -> Tensor:
         """`[n, L]` bool: sampled tokens that are part of the term."""
         return (self.token_weight(batch) > 0) & batch.response_mask

@@ -51,8 +51,5 @@ class DynamicAdaptiveClip(ClipScheme):
             loss=-objective,
             clipped_low=low,
             clipped_high=high,
-            statistics={
-                "token_clipping_ratio": (low | high).double(),
-                "clip_ratio/capped": capped.double(),
-            },
+            shares={"token_clipping_ratio": low | high, "clip_ratio/capped": capped},
         )

@@ -93,8 +93,8 @@ def test_the_statistics_are_those_of_the_paper() -> None:
     ratio, advantages = torch.tensor([[1.3, 1.3, 12.0]]).log(), torch.tensor([[1.0, 1.0, -1.0]])
     old = torch.tensor([[0.9, 0.1, 0.01]]).log()
     out = DynamicAdaptiveClip().surrogate(ratio, advantages, old, torch.ones(1, 3, dtype=torch.bool))
-    assert out.statistics["token_clipping_ratio"].tolist() == [[1, 0, 1]]
-    assert out.statistics["clip_ratio/capped"].tolist() == [[0, 0, 1]]
+    assert out.shares["token_clipping_ratio"].tolist() == [[1, 0, 1]]
+    assert out.shares["clip_ratio/capped"].tolist() == [[0, 0, 1]]
 
 
 @pytest.mark.parametrize("settings", [{"low": 0.25}, {"low": -0.1}, {"high": 0.0}, {"cap": 1.0}])

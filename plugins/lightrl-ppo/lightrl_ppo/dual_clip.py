@@ -37,5 +37,5 @@ class DualClip(DecoupledClip):
             loss=torch.where(floored, -self.cap * advantages, plain.loss),
             clipped_low=plain.clipped_low,
             clipped_high=plain.clipped_high | floored,
-            statistics={"clip_ratio/dual": floored.double()},
+            shares={"clip_ratio/dual": floored},
         )

@@ -45,7 +45,7 @@ def test_below_the_cap_it_is_the_decoupled_clip(advantage: float, ratio: float) 
 def test_it_reports_what_the_floor_took() -> None:
     ratio = torch.tensor([[5.0, 5.0, 1.0]]).log()
     out = DualClip().surrogate(ratio, torch.tensor([[-1.0, 1.0, -1.0]]), 0 * ratio, torch.ones(1, 3, dtype=torch.bool))
-    assert out.statistics["clip_ratio/dual"].tolist() == [[1, 0, 0]]
+    assert out.shares["clip_ratio/dual"].tolist() == [[1, 0, 0]]
     assert out.clipped_high.tolist() == [[True, True, False]]
 
 

@@ -46,5 +46,6 @@ class CappedImportance(ClipScheme):
             loss=torch.where(dropped_low | dropped_high, 0.0, loss),
             clipped_low=dropped_low,
             clipped_high=dropped_high,
-            statistics={"cispo/capped": (weight != ratio).double(), "cispo/weight": weight},
+            shares={"cispo/capped": weight != ratio},
+            statistics={"cispo/weight": weight},
         )

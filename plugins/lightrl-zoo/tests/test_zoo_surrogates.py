@@ -27,7 +27,7 @@ def test_cispo_caps_the_weight_and_keeps_the_gradient() -> None:
     assert gradient == pytest.approx([-1.2], abs=1e-6)
     assert loss == pytest.approx([1.931325], abs=1e-6)  # -1.2 log(0.2)
     assert not out.clipped_high.any()
-    assert out.statistics["cispo/capped"].item() == 1
+    assert out.shares["cispo/capped"].item() == 1
 
 
 def test_where_ppo_would_drop_the_token() -> None:
