@@ -8,7 +8,14 @@ As a loss on on-policy samples, k1's expected gradient is 0, k2's is that of KL(
 from torch import Tensor
 
 LIMIT = 20.0
-"""Log-ratios are clamped to this many nats either way before `exp`."""
+"""Log-ratios are held within this many nats either way before `exp`."""
+
+
+def within_limit(log_ratio: Tensor) -> Tensor:
+    """The same with values held within +-`LIMIT`, so that `exp` is finite, and with the whole gradient, which a clamp would take away."""
+    # inf - inf is NaN, and an infinite log-ratio has no gradient to keep
+    gradient_alone = (log_ratio - log_ratio.detach()).nan_to_num()
+    return log_ratio.detach().clamp(-LIMIT, LIMIT) + gradient_alone
 
 
 def k1(logprobs: Tensor, other: Tensor) -> Tensor:

@@ -49,8 +49,8 @@ class ClipScheme(Part):
         """Per-token loss of the policy.
 
         Args:
-            log_ratio: `[n, L]` log pi_new - log pi_old, as the importance ratio of the algorithm defines it, within +-20;
-                carries the gradient.
+            log_ratio: `[n, L]` log pi_new - log pi_old, as the importance ratio of the algorithm defines it; its value is kept within
+                +-20, and it carries the whole gradient beyond that too.
             advantages: `[n, L]`, no gradient.
             old_logprobs: `[n, L]`, no gradient, for bounds that depend on the old probability.
             mask: `[n, L]` bool, tokens that carry a loss, for schemes that reduce inside a row.

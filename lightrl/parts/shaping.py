@@ -62,7 +62,7 @@ class OutcomeShaping(RewardShaping):
         score = row_sum(token_rewards, mask)
         if self.limit is not None:
             score = score.clamp(-self.limit, self.limit)
-        score = score - self.missing_eos_penalty * scored.truncated
+        score = score - self.missing_eos_penalty * scored.truncated.to(score.dtype)
         if self.paid == "every_token":
             shaped = torch.where(mask, (score / mask.sum(1).clamp(min=1))[:, None], 0.0)
         else:

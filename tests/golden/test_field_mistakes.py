@@ -25,6 +25,7 @@ from lightrl import (
     LeaveOneOut,
     MaskTruncated,
     NoClip,
+    PolicyGradient,
     PolicyOptimization,
     PromptData,
     Rollout,
@@ -183,6 +184,20 @@ def test_a_log_ratio_that_overflows_is_bounded() -> None:
     loss, gradient = loss_and_gradient(algorithm, rows, change=500.0)
     assert math.isfinite(loss)
     assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("clip", [PolicyGradient(), NoClip()], ids=str)
+@pytest.mark.parametrize("nats", [-25.0, 25.0, 500.0])
+def test_beyond_20_nats_the_bound_on_the_ratio_leaves_the_gradient_of_a_token(clip: Any, nats: float) -> None:
+    """A clamp in front of the clip scheme would take it away: log pi would be a constant there."""
+    rows = experience([0.0, 1.0])
+    algorithm = GroupRelative(sampler=GroupSampler(2), clip=clip)
+    rows.advantages = algorithm.advantage.compute(rows).advantages
+    gradient = loss_and_gradient(algorithm, rows, change=nats)[1]
+    held = max(-20.0, min(20.0, nats))
+    expected = loss_and_gradient(algorithm, rows, change=0.0)[1] * (1 if isinstance(clip, PolicyGradient) else math.exp(held))
+    assert torch.allclose(gradient, expected, rtol=1e-5)
+    assert gradient.abs().max() > 0
 
 
 def test_a_group_without_signal_still_has_the_gradient_of_the_penalty() -> None:

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightrl.ops.kl import ESTIMATORS, LIMIT, k1, k2, k3, k3_straight_through
+from lightrl.ops.kl import ESTIMATORS, LIMIT, k1, k2, k3, k3_straight_through, within_limit
 
 logs = st.floats(-30, 0)
 
@@ -42,3 +42,12 @@ def test_straight_through_has_the_value_of_k3_and_the_gradient_of_k2() -> None:
 def test_k3_of_close_policies_is_not_lost_to_rounding(d: float) -> None:
     near = k3(torch.tensor([d], dtype=torch.float32), torch.tensor([0.0]))
     assert near.item() == pytest.approx(d * d / 2, rel=0.01)
+
+
+def test_a_log_ratio_held_within_the_limit_keeps_its_gradient_where_it_is_finite() -> None:
+    wide = torch.tensor([-500.0, -20.0, 0.3, 20.5, torch.inf, -torch.inf, torch.nan], requires_grad=True)
+    held = within_limit(wide)
+    assert held[:-1].tolist() == [-20.0, -20.0, wide[2].item(), 20.0, 20.0, -20.0]
+    assert held[-1].isnan()
+    (gradient,) = torch.autograd.grad(held.sum(), wide)
+    assert gradient.tolist() == [1, 1, 1, 1, 0, 0, 0]

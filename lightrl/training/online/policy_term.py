@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.ops.kl import LIMIT, k3
+from lightrl.ops.kl import LIMIT, k3, within_limit
 from lightrl.parts.base import unpack
 from lightrl.parts.clip import Surrogate
 from lightrl.training.online.term import Term
@@ -42,7 +42,7 @@ class PolicyTerm(Term):
         log_ratio, statistics = unpack(self.ratio.log_ratio(output.logprobs, old, mask))
         report.add_all(_of_rows(statistics, learning), learning, self.ratio)
         report.add("ratio/overflow", (log_ratio.abs() > LIMIT).double(), learning, "sum")
-        log_ratio = log_ratio.clamp(-LIMIT, LIMIT)
+        log_ratio = within_limit(log_ratio)
         surrogate = self.clip.surrogate(log_ratio, batch.advantages, old, mask)
         _report_ratio(report, log_ratio.detach().exp(), learning)
         self._report_clipped(report, surrogate, batch.advantages, mask)

@@ -39,8 +39,8 @@ class LengthAdaptiveGAE(Advantage):
         if experience.values is None:
             raise ValueError("LengthAdaptiveGAE needs the values of a critic: give the algorithm one, for example critic: ValueHead")
         mask = experience.response_mask & experience.scorable[:, None]
-        lam = (1 - 1 / (self.alpha * mask.sum(1).clamp(min=1))).clamp(0, 1)
         rewards, values = experience.token_rewards, experience.values
+        lam = (1 - 1 / (self.alpha * mask.sum(1).clamp(min=1).to(values.dtype))).clamp(0, 1)
         raw = generalised_advantages(rewards, values, mask, self.gamma, lam)
         to_the_end = generalised_advantages(rewards, values, mask, self.gamma, 1.0)
         returns = torch.where(mask, to_the_end + values, 0.0)

@@ -31,7 +31,7 @@ class SoftGate(ClipScheme):
         self.positive, self.negative = positive, negative
 
     def surrogate(self, log_ratio: Tensor, advantages: Tensor, old_logprobs: Tensor, mask: Tensor) -> Surrogate:
-        tau = torch.where(advantages > 0, self.positive, self.negative).to(log_ratio.dtype)
+        tau = torch.full_like(log_ratio, self.negative).masked_fill(advantages > 0, self.positive)
         gate = torch.sigmoid(tau * (log_ratio.exp() - 1))
         nowhere = torch.zeros_like(gate, dtype=torch.bool)
         open_share = (4 * gate * (1 - gate)).detach()
