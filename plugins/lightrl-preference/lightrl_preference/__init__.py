@@ -5,16 +5,43 @@ from __future__ import annotations
 from typing import Any
 
 from lightrl import hookimpl
+from lightrl_preference.apo import APODown, APOZero
+from lightrl_preference.discopop import DiscoPOP
 from lightrl_preference.dpo import DPO, ReferenceFreeDPO, RobustDPO
+from lightrl_preference.exo import EXO
+from lightrl_preference.f_dpo import ForwardKLDPO, JensenShannonDPO
 from lightrl_preference.hinge import Hinge, ReferenceFreeHinge
 from lightrl_preference.ipo import IPO
 from lightrl_preference.kto import KTO
+from lightrl_preference.length_normalized import LengthNormalizedDPO
+from lightrl_preference.nca import NCA
 from lightrl_preference.orpo import ORPO
 from lightrl_preference.simpo import SimPO
+from lightrl_preference.sppo import SPPO
 
-__all__ = ["DPO", "IPO", "KTO", "ORPO", "Hinge", "ReferenceFreeDPO", "ReferenceFreeHinge", "RobustDPO", "SimPO"]
+__all__ = [
+    "DPO",
+    "EXO",
+    "IPO",
+    "KTO",
+    "NCA",
+    "ORPO",
+    "SPPO",
+    "APODown",
+    "APOZero",
+    "DiscoPOP",
+    "ForwardKLDPO",
+    "Hinge",
+    "JensenShannonDPO",
+    "LengthNormalizedDPO",
+    "ReferenceFreeDPO",
+    "ReferenceFreeHinge",
+    "RobustDPO",
+    "SimPO",
+]
 
 
 @hookimpl
 def lightrl_objectives() -> list[type[Any]]:
-    return [DPO, IPO, KTO, ORPO, Hinge, ReferenceFreeDPO, ReferenceFreeHinge, RobustDPO, SimPO]
+    dpo = [DPO, RobustDPO, ReferenceFreeDPO, LengthNormalizedDPO, ForwardKLDPO, JensenShannonDPO]
+    return [*dpo, IPO, KTO, ORPO, SimPO, Hinge, ReferenceFreeHinge, APOZero, APODown, DiscoPOP, EXO, NCA, SPPO]

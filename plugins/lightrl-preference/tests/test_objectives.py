@@ -9,14 +9,36 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from lightrl_preference import DPO, IPO, KTO, ORPO, Hinge, ReferenceFreeDPO, ReferenceFreeHinge, RobustDPO, SimPO
+from lightrl_preference import (
+    DPO,
+    EXO,
+    IPO,
+    KTO,
+    NCA,
+    ORPO,
+    SPPO,
+    APODown,
+    APOZero,
+    DiscoPOP,
+    ForwardKLDPO,
+    Hinge,
+    JensenShannonDPO,
+    LengthNormalizedDPO,
+    ReferenceFreeDPO,
+    ReferenceFreeHinge,
+    RobustDPO,
+    SimPO,
+)
 from lightrl_preference.orpo import log_odds
 from torch import Tensor
 
 from lightrl import ChosenLikelihood, Likelihood, MixedObjective, Objective, PairObjective, WithStatistics
 from lightrl.registry.classes import registry
 
-PAIRED = [DPO, IPO, ORPO, Hinge, ReferenceFreeDPO, ReferenceFreeHinge, RobustDPO, SimPO]
+WITH_REFERENCE = [
+    DPO, EXO, IPO, NCA, SPPO, APODown, APOZero, DiscoPOP, ForwardKLDPO, Hinge, JensenShannonDPO, LengthNormalizedDPO, RobustDPO,
+]  # fmt: skip
+PAIRED = [*WITH_REFERENCE, ORPO, ReferenceFreeDPO, ReferenceFreeHinge, SimPO]
 
 
 def completion(logprob: float, tokens: int, reference: float | None = None) -> Likelihood:
@@ -52,6 +74,16 @@ def loss_and_gradients(objective: PairObjective, rejected: float = -12.0) -> tup
         (ReferenceFreeHinge(), 0.0, 0.0, 0.0),
         (ReferenceFreeHinge(margin=3.0), 1.0, -1.0, 1.0),
         (ChosenLikelihood(), 2.0, -0.2, 0.0),
+        (APOZero(beta=0.5), 0.815364, -0.117502, 0.123067),
+        (APODown(beta=0.5), 0.943281, 0.008554, 0.108947),
+        (EXO(beta=0.5, label_smoothing=0.1), 0.182790, -0.157671, 0.157671),
+        (NCA(beta=0.5), 1.249085, -0.033156, 0.109456),
+        (SPPO(beta=0.5), 0.25, 0.0, 1.0),
+        (SPPO(beta=0.25), 3.25, -2.0, 3.0),
+        (DiscoPOP(beta=0.5, tau=0.5), 0.456770, -0.209609, 0.209609),
+        (ForwardKLDPO(beta=0.5), 0.423351, -0.063487, 0.284529),
+        (JensenShannonDPO(beta=0.5), 0.541528, -0.056228, 0.130138),
+        (LengthNormalizedDPO(), 0.217142, -0.195185, 0.162654),
     ],
     ids=lambda x: str(x) if isinstance(x, Objective) else None,
 )  # fmt: skip
@@ -106,7 +138,7 @@ def test_robust_dpos_mean_over_flipped_labels_is_dpos_loss(margin: float, flippe
 
 
 def test_what_grows_with_length_and_what_does_not() -> None:
-    """The same log-probs per token, twice as long: DPO's margin doubles, IPO's and SimPO's stay."""
+    """The same log-probs per token, twice as long: DPO's margin doubles, IPO's and others' stay."""
 
     def margin(objective: PairObjective, times: int) -> float:
         better, worse = completion(-2.0 * times, 2 * times, -3.0 * times), completion(-9.0 * times, 3 * times, -8.0 * times)
@@ -114,7 +146,7 @@ def test_what_grows_with_length_and_what_does_not() -> None:
 
     assert margin(DPO(), 2) == pytest.approx(2 * margin(DPO(), 1))
     assert margin(IPO(log_ratio="sum"), 2) == pytest.approx(2 * margin(IPO(log_ratio="sum"), 1))
-    for steady in (IPO(), SimPO(), ORPO()):
+    for steady in (IPO(), SimPO(), ORPO(), LengthNormalizedDPO()):
         assert margin(steady, 2) == pytest.approx(margin(steady, 1))
 
 
@@ -166,6 +198,8 @@ def test_impossible_mixtures_are_refused(objectives: dict[str, Any], weights: di
     [
         (DPO, {"beta": 0}), (DPO, {"label_smoothing": 0.5}), (RobustDPO, {"label_smoothing": -0.1}), (IPO, {"beta": -1}),
         (IPO, {"log_ratio": "max"}), (SimPO, {"beta": 0}), (SimPO, {"gamma": -1}), (ORPO, {"weight": 0}), (KTO, {"beta": 0}),
+        (APOZero, {"beta": 0}), (APODown, {"beta": 0}), (EXO, {"label_smoothing": 0}), (NCA, {"beta": 0}), (SPPO, {"beta": -1}),
+        (DiscoPOP, {"tau": 1.5}), (DiscoPOP, {"tau": 0}), (ForwardKLDPO, {"beta": 0}), (LengthNormalizedDPO, {"beta": 0}),
         (KTO, {"desirable_weight": 0}), (Hinge, {"margin": 0}), (DPO, {"beta": float("nan")}), (ReferenceFreeHinge, {"beta": -1}),
     ],
     ids=lambda x: x.__name__ if isinstance(x, type) else str(x),
@@ -182,4 +216,4 @@ def test_the_hook_registers_it(cls: type) -> None:
 
 
 def test_only_those_with_a_reference_need_one() -> None:
-    assert {cls.__name__ for cls in [*PAIRED, KTO] if cls().needs} == {"DPO", "RobustDPO", "IPO", "Hinge", "KTO"}
+    assert {cls.__name__ for cls in [*PAIRED, KTO] if cls().needs} == {cls.__name__ for cls in [*WITH_REFERENCE, KTO]}
