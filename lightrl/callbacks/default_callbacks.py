@@ -19,6 +19,7 @@ DEFAULT_CALLBACKS = [
     "lightrl.callbacks.stop_all_ranks.StopAllRanks",
     "lightrl.callbacks.resume_report.ResumeReport",
     "lightrl.callbacks.run_summary.RunSummary",
+    "lightrl.callbacks.no_update.NoUpdate",
 ]
 """Import paths of callback classes that take no argument."""
 SAVING = ["lightrl.callbacks.run_checkpoints.RunCheckpoints", "lightrl.callbacks.preemption.PreemptionCheckpoint"]

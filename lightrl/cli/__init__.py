@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from lightrl.config.errors import ConfigError, closest, report
+from lightrl.run_end import RunEndedError
 from lightrl.strategies.disk import refusal_of_disk
 
 RUN_VERBS = ("fit", "validate", "test", "predict")
@@ -29,8 +30,8 @@ VERBS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one command and return its exit status.
 
-    0; 1 if the disk refuses something, `reward test` finds a label contradicted, `plugins check` something wrong or `sample` nothing to
-    keep; 2 if the request was wrong. Refusals are at most three lines on stderr.
+    0; 1 if a run ends before its time or without an update, the disk refuses something, `reward test` finds a label contradicted, `plugins
+    check` something wrong or `sample` nothing to keep; 2 if the request was wrong. Refusals are at most three lines on stderr.
 
     Args:
         argv: the words after `lightrl`; None takes those of the process.
@@ -40,6 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _dispatch(words)
     except ConfigError as error:
         return report(error)
+    except RunEndedError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
     except OSError as error:
         told = refusal_of_disk(error)
         if told is None:

@@ -10,8 +10,10 @@ from typing import Any
 
 from lightrl.config.errors import ConfigError, closest
 from lightrl.config.slots import Slot
+from lightrl.parts.function import WHERE
 from lightrl.registry.classes import UnknownName, registry
 from lightrl.registry.renamed import new_place
+from lightrl.workers.calls import describe
 
 MODULES = {
     "PolicyOptimization": "lightrl.training.online.policy_optimization.PolicyOptimization",
@@ -104,11 +106,13 @@ def _imported(path: str, key: str, names: Container[str] = ()) -> type[Any]:
     module, _, name = path.rpartition(".")
     try:
         found = getattr(importlib.import_module(module), name)
-    except ImportError as error:
-        advice = new_place(path, names) or " Is its folder on PYTHONPATH?"
+    except ModuleNotFoundError as error:
+        advice = new_place(path, names) or f" {WHERE}"
         raise ConfigError(key, f"{path!r} cannot be imported: {error}.{advice}") from error
     except AttributeError as error:
         raise ConfigError(key, f"module {module!r} has no {name!r}.{closest(name, vars(importlib.import_module(module)))}") from error
+    except Exception as error:
+        raise ConfigError(key, f"{path!r} cannot be imported: {describe(error)}.") from error
     if not inspect.isclass(found):
         raise ConfigError(key, f"{path!r} is no class.")
     return found

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
+from pathlib import Path
 
 import yaml
 
@@ -50,6 +51,7 @@ class ImportPath:
 
 def import_paths(request: Request) -> list[ImportPath]:
     """The import paths that a command names, each once; nothing is imported."""
+    search_working_folder(request)
     known = {(cls.__module__.partition(".")[0], cls.__name__) for r in registry().records for of in r.classes.values() for cls in of}
     found: dict[str, ImportPath] = {}
     for setting in request.settings:
@@ -59,8 +61,17 @@ def import_paths(request: Request) -> list[ImportPath]:
     return list(found.values())
 
 
+def search_working_folder(request: Request) -> None:
+    """Let Python look into the working folder, after everything else, if a command names code that is nowhere but there."""
+    folder = str(Path.cwd())
+    texts = {text for setting in request.settings for _, text in _texts(setting.value, "")}
+    if folder not in sys.path and any(_executes(text, folder) and not _executes(text) for text in texts):
+        sys.path.append(folder)
+
+
 def announce(request: Request) -> None:
     """Print each import path of a command, once for all processes of a run, before the first is imported."""
+    search_working_folder(request)
     if os.environ.get("LOCAL_RANK", "0") == "0":
         sys.stderr.writelines(f"import path: {found}\n" for found in import_paths(request))
 
@@ -80,13 +91,13 @@ def _texts(value: object, key: str) -> Iterator[tuple[str, str]]:
             yield from _texts(inner, key)
 
 
-def _executes(text: str) -> bool:
-    """Whether importing from this path would execute a module."""
+def _executes(text: str, folder: str | None = None) -> bool:
+    """Whether importing from this path would execute a module, found in a folder or else wherever Python looks."""
     parts = text.split(".")
     if len(parts) < 2 or not all(part.isidentifier() for part in parts):
         return False
     try:
-        spec = find_spec(parts[0])
+        spec = find_spec(parts[0]) if folder is None else PathFinder.find_spec(parts[0], [folder])
     except (ImportError, ValueError):
         # it is loaded, and was made by a program
         return True

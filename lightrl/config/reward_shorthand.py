@@ -35,6 +35,6 @@ def _is_class(path: str) -> bool:
     module, _, name = path.rpartition(".")
     try:
         return inspect.isclass(getattr(importlib.import_module(module), name, None))
-    except ImportError:
+    except Exception:
         # Function says why, with the key, when it is built
         return False

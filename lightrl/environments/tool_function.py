@@ -9,6 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import get_type_hints
 
+from lightrl.parts.function import WHERE
+from lightrl.workers.calls import describe
+
 
 @dataclass(frozen=True)
 class ToolFunction:
@@ -106,6 +109,6 @@ def _module_of(path: str) -> tuple[object, list[str]]:
             # a module that is there and lacks one of its own is no reason to look further
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise ValueError(f"the tool {path!r} cannot be imported: {error}") from error
-        except ImportError as error:
-            raise ValueError(f"the tool {path!r} cannot be imported: {error}") from error
-    raise ValueError(f"the tool {path!r} cannot be imported: there is no module {parts[0]!r}. Is its folder on PYTHONPATH?")
+        except Exception as error:
+            raise ValueError(f"the tool {path!r} cannot be imported: {describe(error)}") from error
+    raise ValueError(f"the tool {path!r} cannot be imported: there is no module {parts[0]!r}. {WHERE}")

@@ -15,6 +15,7 @@ from lightrl.parts.carried_rows import from_state, joined, of_groups, to_state
 from lightrl.parts.sampler import Collection, Sampler
 from lightrl.parts.zero_variance import Verdict, deciding, metric_of, verdicts
 from lightrl.ranges import Count, GroupSize, Share
+from lightrl.run_end import RunEndedError
 from lightrl.types import Prompt, ScoredRollout
 
 log = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ class DynamicSampler(Sampler):
         """See `Sampler.collect`.
 
         Raises:
-            RuntimeError: the batch is not full after `max_rounds`, and `exhausted` is `raise`.
+            RunEndedError: the batch is not full after `max_rounds`, and `exhausted` is `raise`.
             ValueError: `metric` does not name one reward.
         """
         kept = [] if self._carried is None else [self._carried]
@@ -94,7 +95,7 @@ class DynamicSampler(Sampler):
         while not (full := collection.total(_missing(collection, tally)) == 0) and not self._last_round(tally):
             kept.append(self._round(collection, tally))
         if not full and self.exhausted == "raise":
-            raise RuntimeError(self._complaint(collection, tally))
+            raise RunEndedError(self._complaint(collection, tally))
         return self._batch(collection, kept, tally, 0 if not full and self.exhausted == "skip" else collection.prompts)
 
     def state_dict(self) -> dict[str, Any]:

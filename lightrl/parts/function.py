@@ -9,6 +9,10 @@ from typing import Any
 
 from lightrl.parts.reward import RowReward, RowScore
 from lightrl.prompt import Prompt
+from lightrl.workers.calls import describe
+
+WHERE = "Is it in the working folder, or its folder on PYTHONPATH?"
+"""The question that a module raises which is not found."""
 
 
 class Function(RowReward):
@@ -61,8 +65,10 @@ def _imported(path: str) -> Callable[..., RowScore]:
         raise ValueError(f"a reward function is named by its import path, package.module.function; got {path!r}")
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ValueError(f"the reward function {path!r} cannot be imported: {error}. Is its folder on PYTHONPATH?") from error
+    except ModuleNotFoundError as error:
+        raise ValueError(f"the reward function {path!r} cannot be imported: {error}. {WHERE}") from error
+    except Exception as error:
+        raise ValueError(f"the reward function {path!r} cannot be imported: {describe(error)}") from error
     function: Callable[..., RowScore] | None = getattr(module, name, None)
     if not callable(function):
         known = sorted(n for n, v in vars(module).items() if inspect.isfunction(v) and not n.startswith("_"))

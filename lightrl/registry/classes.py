@@ -10,6 +10,7 @@ from typing import Any
 from lightrl.kinds import KINDS, Kind
 from lightrl.registry.loader import CORE, PluginRecord, load_plugins
 from lightrl.registry.renamed import new_place
+from lightrl.workers.calls import describe
 
 
 class UnknownName(ValueError):  # noqa: N818 - what it is reads better without a suffix
@@ -92,6 +93,8 @@ class Registry:
         except (ImportError, AttributeError) as error:
             elsewhere = new_place(path, [cls.__name__ for _, cls in self.of_kind(kind.title)])
             raise UnknownName(f"{where}{path!r} cannot be imported: {error}.{elsewhere}") from error
+        except Exception as error:
+            raise UnknownName(f"{where}{path!r} cannot be imported: {describe(error)}.") from error
         base = kind.base_class
         if not isinstance(found, type) or not issubclass(found, base):
             raise UnknownName(f"{where}{path!r} is not a {kind.title}: it is no subclass of {base.__module__}.{base.__name__}.")

@@ -123,6 +123,12 @@ class RewardSet:
                 return f"reward {name!r} {complaint}\nMend it, raise its max_error_rate or error_window, or give it the weight 0"
         return None
 
+    def broken(self) -> dict[str, str]:
+        """Why each reward with a weight that works on this machine has failed on every row so far, where that was always the same."""
+        local = {name: guarded for name, guarded in self._guarded.items() if guarded.reward.runs != "async" and self.weights[name] != 0}
+        failures = {name: guarded.budget.only_failure() for name, guarded in local.items()}
+        return {name: failure for name, failure in failures.items() if failure is not None}
+
     def after_rollout(self) -> None:
         """Let the schedules go on, once a rollout has been learnt from."""
         self.rollouts += 1

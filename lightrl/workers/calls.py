@@ -43,7 +43,8 @@ class Servant(Protocol):
 def describe(error: BaseException) -> str:
     """The exception in one line, with the file and line that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    # a syntax error names its own place, and nothing was executed there
+    place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames and not isinstance(error, SyntaxError) else ""
     message = _first_line(error)
     return f"{type(error).__name__}{': ' + message if message else ''}{place}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable
 from typing import Protocol
@@ -10,6 +11,8 @@ from lightrl.prompt import JSON
 
 NAMED = 3
 """Number of failed samples that the message names."""
+_PROMPT = re.compile(r"prompt (['\"]).*?\1: ")
+"""How a failure begins."""
 
 
 class MayFail(Protocol):
@@ -46,6 +49,12 @@ class ErrorBudget:
         named = "".join(f"\n  {failure}" for failure in list(dict.fromkeys(failed))[-NAMED:])
         seen = f"{len(self._window)} {self._samples}"
         return f"failed on {len(failed)} of the last {seen} (more than {self._most:g} are not allowed):{named}"
+
+    def only_failure(self) -> str | None:
+        """The failure of every sample so far, if all of them failed, and in the same way; None else, and where any number may fail."""
+        reasons = {None if failure is None else _PROMPT.sub("", failure, count=1) for failure in self._window}
+        known = len(reasons) == 1 and self._most < (self._window.maxlen or 0)
+        return reasons.pop() if known else None
 
     def state_dict(self) -> list[JSON]:
         """For each sample in the window, its failure or None."""

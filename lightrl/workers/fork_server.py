@@ -23,7 +23,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
 from pathlib import Path
 
-from lightrl.workers.calls import Answer, Performer, Servant
+from lightrl.workers.calls import Answer, Performer, Servant, describe
 from lightrl.workers.forked import only_this_process
 from lightrl.workers.parent_death import end_with_parent
 
@@ -46,8 +46,8 @@ def serve(control: int) -> None:
     try:
         _load_modules(setup["modules"], setup["noun"])
         performer: Performer | Servant = pickle.loads(setup["performer"])
-    except BaseException:
-        connection.send_bytes(traceback.format_exc().encode())
+    except BaseException as error:
+        connection.send_bytes(describe(error).encode())
         return
     connection.send_bytes(b"")
     children: set[int] = set()

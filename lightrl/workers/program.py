@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lightrl.run_end import RunEndedError
 from lightrl.workers.calls import Performer, Servant
 
 
@@ -40,14 +41,14 @@ class WorkerProgram:
         """The first message to a fork server.
 
         Raises:
-            RuntimeError: the part cannot be pickled.
+            RunEndedError: the part cannot be pickled.
         """
         buffer = io.BytesIO()
         pickler = _ModulePickler(buffer)
         try:
             pickler.dump(self.performer)
         except Exception as error:
-            raise RuntimeError(
+            raise RunEndedError(
                 f"{self.name} cannot be sent to a worker process ({error}): define it at the top of a module and keep what "
                 f"cannot be pickled out of it, or {self.inline} if its calls are quick and always return"
             ) from error

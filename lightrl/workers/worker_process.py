@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import send_handle
 
+from lightrl.run_end import RunEndedError
 from lightrl.workers.calls import Answer
 from lightrl.workers.fork_server import FORK, WAIT, kill
 from lightrl.workers.program import WorkerProgram
@@ -57,7 +58,7 @@ class ForkServer:
         """A new worker.
 
         Raises:
-            RuntimeError: the program could not be loaded.
+            RunEndedError: the program could not be loaded.
             EOFError: the process has ended.
         """
         with self._lock:
@@ -97,7 +98,7 @@ class ForkServer:
             trouble = f"the process ended while it loaded the {self._program.noun}"
         if trouble:
             self.close()
-            raise RuntimeError(f"{self._program.name} cannot be loaded in a worker process:\n{trouble}")
+            raise RunEndedError(f"{self._program.name} cannot be loaded in a worker process: {trouble}")
         self._loaded = True
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from lightrl.cli import main
+from lightrl.config.import_paths import import_paths, search_working_folder
+from lightrl.config.settings import read_words
 
 CODE = """
 import sys
@@ -117,3 +119,19 @@ def test_yaml_makes_no_objects(write: Callable[..., Path], tmp_path: Path) -> No
         write("evil.yaml", f"model: !!python/{tag} ['touch {mark}']\n")
         assert main(["check", "--config", "evil.yaml"]) == 2
     assert not mark.exists()
+
+
+def test_the_working_folder_is_searched_last_and_only_for_what_is_nowhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = list(sys.path)
+    for name in ("only_here.py", "json.py", "yaml.py"):
+        (tmp_path / name).write_text("raise AssertionError('nobody may execute this')\n")
+    (tmp_path / "a_folder").mkdir()
+    for path in ("json.loads", "yaml.safe_load", "a_folder.x", "not_there.x", "only_here"):
+        search_working_folder(read_words(["--model.rewards.mine", path]))
+        assert sys.path == before, path
+    words = ["--model.rewards.mine", "only_here.score"]
+    assert [found.path for found in import_paths(read_words(words))] == ["only_here.score"]
+    search_working_folder(read_words(words))
+    assert sys.path == [*before, str(tmp_path)]

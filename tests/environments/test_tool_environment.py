@@ -234,7 +234,7 @@ def test_a_stateful_tool_may_ask_for_columns() -> None:
         ("tool_examples.ad", r"'tool_examples' has no 'ad' to be a tool; it has: .*add"),
         ("tool_examples.Counter.down", r"'tool_examples.Counter' has no 'down' to be a tool; it has: up, zero"),
         ("tool_examples.Counter.up", "needs an instance of its class: name the class"),
-        ("no_such_package.add", "there is no module 'no_such_package'. Is its folder on PYTHONPATH"),
+        ("no_such_package.add", "there is no module 'no_such_package'. Is it in the working folder"),
         ("tool_examples.number", "is int, which cannot be called"),
         ("tool_examples.Empty", "has no public method"),
         ("tool_examples.many", r"called with arguments by name, and \*numbers: 'int' has none"),

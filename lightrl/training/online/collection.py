@@ -14,9 +14,13 @@ from lightrl.ranks import Ranks
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rewards.scoring import Scoring
 from lightrl.rollout.loop import RolloutLoop
+from lightrl.run_end import RunEndedError
 from lightrl.training.episode_report import report_episodes
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import Prompt, Rollout, ScoredRollout
+
+TRY_REWARDS = "Mend it and start again. `lightrl reward test` tries rewards on completions in a file, without a policy"
+"""What to do about a reward that does not work at all."""
 
 
 class RunCollection:
@@ -66,7 +70,7 @@ class RunCollection:
 
     def score(self, rollout: Rollout) -> ScoredRollout:
         """The rollout with the answer of each reward."""
-        return self._finished(self._begin(rollout))
+        return self._all_finished([self._begin(rollout)])
 
     def rollout_and_score(self, prompts: Sequence[Prompt], n: int, slices: int = 1) -> ScoredRollout:
         """n scored completions for each prompt; while one slice is completed, the rewards of those before are at work."""
@@ -78,17 +82,31 @@ class RunCollection:
             # every slice draws its random numbers as a part of the same call
             with self._rollouts.aside() if i < slices - 1 else nullcontext():
                 scorings.append(self._begin(self.rollout(prompts[i * size : (i + 1) * size], n)))
-        return ScoredRollout.concat([self._finished(scoring) for scoring in scorings])
+        return self._all_finished(scorings)
 
     def _begin(self, rollout: Rollout) -> Scoring:
         with self._phase("reward"):
             return self._rewards.submit(rollout)
 
+    def _all_finished(self, scorings: list[Scoring]) -> ScoredRollout:
+        """Wait for the scores of all slices; a reward that fails alike on every row, on all ranks, stops them.
+
+        Raises:
+            RunEndedError: a reward's error budget is spent, or it has never worked.
+        """
+        scored = ScoredRollout.concat([self._finished(scoring) for scoring in scorings])
+        if self.total(bool(broken := self._rewards.broken())):
+            first, *others = self._ranks.gather(broken)
+            for name, failure in first.items():
+                if all(other.get(name) == failure for other in others):
+                    raise RunEndedError(f"model.rewards.{name} failed on every row of its first rollout: {failure}\n{TRY_REWARDS}")
+        return scored
+
     def _finished(self, scoring: Scoring) -> ScoredRollout:
         """Wait for the scores; failures beyond what a reward may have stop all ranks.
 
         Raises:
-            RuntimeError: a reward's error budget is spent.
+            RunEndedError: a reward's error budget is spent.
         """
         with self._phase("reward"):
             scored = scoring.result()
@@ -100,7 +118,7 @@ class RunCollection:
         if self.total(spent is not None):
             # every rank says why, since the messages of some may be lost when the first one ends
             elsewhere = next((complaint for complaint in self._ranks.gather(spent) if complaint is not None), None)
-            raise RuntimeError(spent or f"on another rank, {elsewhere}")
+            raise RunEndedError(spent or f"on another rank, {elsewhere}")
 
     def reward(self, scored: ScoredRollout) -> Tensor:
         """`[N]`: the weighted sum of each row's rewards, NaN where the row is not scorable."""

@@ -1,0 +1,57 @@
+"""A run that has learnt nothing has failed; a resumed one with nothing left to do has not."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from lightrl.run_end import RunEndedError
+
+REASONS = {
+    "unscorable_ratio": "had no score, since a reward failed or all of them abstained",
+    "environment/failed": "had an environment that failed",
+    "completions/clipped_ratio": "were cut off at max_new_tokens, which a part may mask",
+}
+"""Shares of the last rollout's completions that explain a skipped update where they are above 0, in words."""
+
+
+class NoUpdate(Callback):
+    """Ends a run with an error if every update that it attempted was skipped."""
+
+    def __init__(self) -> None:
+        self._began: tuple[int, int] | None = None
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Nothing has begun."""
+        self._began = None
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Note where the run begins."""
+        self._began = trainer.global_step, trainer.fit_loop.epoch_loop.total_batch_idx
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Compare with where it ends, once everything is written.
+
+        Raises:
+            RunEndedError: updates were attempted, and none was made.
+        """
+        if self._began is None:
+            if trainer.is_global_zero:
+                sys.stderr.write("Nothing was left to do: the checkpoint is at the end of the run.\n")
+            return
+        steps, batches = self._began
+        attempts = trainer.fit_loop.epoch_loop.total_batch_idx - batches
+        if attempts > 0 and trainer.global_step == steps:
+            numbers: dict[str, float] = getattr(pl_module, "numbers", {})
+            raise RunEndedError(f"nothing was learnt: every update of {attempts:,} {_unit(pl_module)} was skipped.\n{_why(numbers)}")
+
+
+def _unit(module: Any) -> str:
+    return "rollouts" if hasattr(module, "algorithm") else "batches"
+
+
+def _why(numbers: dict[str, float]) -> str:
+    told = [f"{numbers[name]:.0%} {words}" for name, words in REASONS.items() if numbers.get(name, 0) > 0]
+    return f"Of the last completions {'; '.join(told)}." if told else "No token had a weight in the loss."
