@@ -101,7 +101,8 @@ def _verb(verb: str, words: list[str], loud: bool) -> tuple[str, str]:
     said = errors.getvalue()
     if "Traceback (most recent call last)" in said:
         return "traceback", said
-    return ("refused" if status else "accepted"), said if status else ""
+    # 1: it has begun, and could not go on
+    return {0: "accepted", 1: "stopped"}.get(status, "refused"), said if status else ""
 
 
 def _on_purpose(error: BaseException) -> bool:

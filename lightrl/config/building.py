@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lightrl.config.choice import Choice
-from lightrl.config.error_key import from_checkpoint, objects_at_work, refusals_of_lightning, refused_on_purpose
+from lightrl.config.error_key import from_checkpoint, objects_at_work, refusals_of_lightning, refused_by_callback, refused_on_purpose
 from lightrl.config.errors import ConfigError
 from lightrl.config.plain_values import as_object
 from lightrl.config.slots import Slot
@@ -69,7 +69,8 @@ class Builder:
         try:
             yield
         except Exception as error:
-            if not isinstance(error, (ValueError, *refusals_of_lightning())) or not refused_on_purpose(error):
+            refused = isinstance(error, (ValueError, *refusals_of_lightning())) and refused_on_purpose(error)
+            if not refused and not refused_by_callback(error):
                 raise
             if from_checkpoint(error) and _rank():
                 # every rank reads the same and refuses it; one says so

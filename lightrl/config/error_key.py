@@ -34,6 +34,11 @@ def refusals_of_lightning() -> tuple[type[Exception], ...]:
     return (MisconfigurationException,)
 
 
+def refused_by_callback(error: Exception) -> bool:
+    """True if one of Lightning's callbacks lacks what its settings name, such as a metric, also in the middle of a run."""
+    return isinstance(error, RuntimeError) and _raised_in(error).startswith("lightning.pytorch.callbacks.")
+
+
 def from_checkpoint(error: Exception) -> bool:
     """True if the error came out of loading a checkpoint."""
     return _came_out_of(error, LOADS)
@@ -48,9 +53,13 @@ def objects_at_work(error: Exception) -> Iterator[object]:
 
 def _raised_by_ours(error: Exception) -> bool:
     """True if the innermost frame belongs to lightrl, to Lightning or to a plugin."""
-    module = next((str(frame.tb_frame.f_globals.get("__name__", "")) for frame in _innermost_first(error.__traceback__)), "")
     plugins = {cls.__module__.partition(".")[0] for r in registry().records for classes in r.classes.values() for cls in classes}
-    return module.partition(".")[0] in {"lightrl", "lightning", *plugins}
+    return _raised_in(error).partition(".")[0] in {"lightrl", "lightning", *plugins}
+
+
+def _raised_in(error: Exception) -> str:
+    """The name of the module of the innermost frame."""
+    return next((str(frame.tb_frame.f_globals.get("__name__", "")) for frame in _innermost_first(error.__traceback__)), "")
 
 
 def _came_out_of(error: Exception, methods: tuple[str, ...]) -> bool:

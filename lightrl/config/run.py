@@ -22,7 +22,8 @@ from lightrl.config.quiet_warnings import quiet_lightning
 from lightrl.config.resolve import Resolved
 from lightrl.config.resumed_folder import continue_in_folder_of
 from lightrl.config.trainer_section import TrainerSection
-from lightrl.strategies.disk import below
+from lightrl.strategies.checkpoint_weights import refuse_shapes
+from lightrl.strategies.disk import below, refuse_closed
 from lightrl.strategies.parent_watchdog import end_with_parent
 
 EVALUATED = {"validate": ("validation",), "test": ("test",), "predict": ("test", "validation")}
@@ -65,6 +66,7 @@ class Run:
                 continue_in_folder_of(arguments["ckpt_path"], self.trainer.loggers)
             else:
                 self._refuse_no_prompts()
+            refuse_closed(Path(self.trainer.default_root_dir))
             with below(Path(self.trainer.default_root_dir)):
                 getattr(self.trainer, self.verb)(model=self.model, datamodule=self.data, **arguments)
 
@@ -74,11 +76,15 @@ class Run:
         Raises:
             ValueError: model, data and Trainer do not fit each other.
         """
+        refuse_closed(Path(self.trainer.default_root_dir))
         trainer, self.model.trainer = self.trainer, self.trainer
         trainer.state.fn = TrainerFn.FITTING
         trainer.strategy.connect(self.model)
         trainer._data_connector.attach_data(self.model, datamodule=self.data)
         self.model.take(self.model.policy_source.build_unread())
+        if (checkpoint := self._section.verb_arguments["ckpt_path"]) is not None and Path(checkpoint).is_file():
+            # what belongs to the policy, such as a critic, is not built here
+            refuse_shapes(Path(checkpoint), self.model, among="policy.")
         # Lightning compares its limits and intervals with the numbers of batches
         trainer.fit_loop.setup_data()
         trainer.fit_loop.epoch_loop.val_loop.setup_data()

@@ -27,6 +27,9 @@ class AsyncRunner:
         self._reward = reward
         self._loop: _Loop | None = None
 
+    def check(self) -> None:
+        """It runs in this process."""
+
     def start(self) -> None:
         """Start the loop."""
         self._started()

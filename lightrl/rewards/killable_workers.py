@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from lightrl.parts.function import Function
 from lightrl.parts.reward import RowReward
 from lightrl.rewards.row_call import Answer, Call, RowPerformer
+from lightrl.run_end import RunEndedError
 from lightrl.workers.program import WorkerProgram
 from lightrl.workers.worker_process import Worker
 from lightrl.workers.worker_source import WorkerSource
@@ -49,6 +50,17 @@ class WorkerPool:
         """
         self._reward = reward
         self._threads: _WorkerThreads | None = None
+
+    def check(self) -> None:
+        """Refuse a reward that cannot be pickled.
+
+        Raises:
+            ValueError: says why.
+        """
+        try:
+            _program(self._reward).setup()
+        except RunEndedError as error:
+            raise ValueError(str(error)) from error
 
     def start(self) -> None:
         """Start the processes without waiting for them."""

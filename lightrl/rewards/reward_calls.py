@@ -39,6 +39,14 @@ class RowCalls:
         self._name, self._runner, self._names = name, runner_of(reward), named_arguments(reward)
         self._cache = ScoreCache(reward) if reward.cache else None
 
+    def check(self) -> None:
+        """Refuse a reward that cannot be sent to where it is to run.
+
+        Raises:
+            ValueError: says why.
+        """
+        self._runner.check()
+
     def start(self) -> None:
         """Get ready in the background."""
         self._runner.start()
@@ -67,6 +75,9 @@ class BatchCall:
             reward: called where it stands.
         """
         self._name, self._reward = name, reward
+
+    def check(self) -> None:
+        """It runs where it stands."""
 
     def start(self) -> None:
         """Let the reward load what it needs."""

@@ -55,11 +55,12 @@ class RewardSet:
             prompts: each with the place where it stands.
 
         Raises:
-            ValueError: a reward's required argument is neither prompt, completion, answer nor a column, or it refuses a prompt; the
-                message names the first and counts them.
+            ValueError: a reward's required argument is neither prompt, completion, answer nor a column, it refuses a prompt (the message
+                names the first and counts them), or it cannot be sent to its workers.
         """
         for name, reward in self.rewards.items():
             reward.check(columns)
+            self._guarded[name].calls.check()
             wanted = (named_arguments(reward) or {}) if isinstance(reward, RowReward) else {}
             for argument, required in wanted.items():
                 if argument in FACTS & columns:

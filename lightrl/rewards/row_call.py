@@ -64,6 +64,13 @@ class Pending(Protocol):
 class Runner(Protocol):
     """Makes the calls of one reward, in its own way."""
 
+    def check(self) -> None:
+        """Refuse a reward that cannot be sent to where it is to run.
+
+        Raises:
+            ValueError: says why.
+        """
+
     def start(self) -> None:
         """Get ready in the background."""
 

@@ -23,17 +23,22 @@ def shapes_in(path: Path) -> Shapes:
     return {name: tuple(weight.shape) for name, weight in held["module"].items()} | whole
 
 
-def refuse_shapes(path: Path, module: LightningModule) -> None:
+def refuse_shapes(path: Path, module: LightningModule, among: str = "") -> None:
     """Compare the weights of a checkpoint with those of a module.
 
     A module whose `strict_loading` is off may leave weights of the checkpoint alone, and keep frozen weights that are not in it.
+
+    Args:
+        path: of the checkpoint.
+        module: that would load it.
+        among: what the names of the weights begin with that are compared.
 
     Raises:
         CheckpointError: they are of another model.
     """
     there, here = shapes_in(path), _shapes_of(module)
     trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
-    for name in sorted(there.keys() | here.keys()):
+    for name in sorted(name for name in there.keys() | here.keys() if name.startswith(among)):
         spared = not module.strict_loading and (name not in here or (name not in there and name not in trained))
         if there.get(name) != here.get(name) and not spared:
             raise CheckpointError(

@@ -67,6 +67,22 @@ def below(folder: Path) -> Iterator[None]:
         raise DiskError(told) from error
 
 
+def refuse_closed(folder: Path) -> None:
+    """Refuse a folder that cannot be made or written to; nothing is left in it.
+
+    Args:
+        folder: that is there or not.
+
+    Raises:
+        DiskError: the disk refused.
+    """
+    try:
+        with tempfile.TemporaryDirectory(dir=_standing(folder)):
+            pass
+    except OSError as error:
+        raise DiskError(_sentence(folder, error.errno if error.errno in FULL else errno.EACCES, None)) from error
+
+
 def refusal_of_disk(error: OSError, folder: Path | None = None) -> str | None:
     """What to tell about an error of the disk, in at most three lines; None for any other error.
 

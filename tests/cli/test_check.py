@@ -147,3 +147,64 @@ def test_memory_by_hand(dtype: str, optimizer: str, momentum: float, reference: 
 
 def test_sizes_in_words() -> None:
     assert [in_words(n) for n in (512, 2048, 3 * 1024**3)] == ["512 B", "2 KiB", "3 GiB"]
+
+
+UNSENDABLE = """
+import threading
+from lightrl import RowReward
+
+class Holds(RowReward):
+    '''Keeps a lock.'''
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+
+    def score(self, prompt: object, completion: str) -> float:
+        return 1.0
+"""
+
+REFUSED = [
+    (
+        "two rewards, and nothing says which decides",
+        ["--model.algorithm.sampler", "DynamicSampler", "--model.rewards.two", "ExactMatch"],
+        "metric: correct",
+    ),
+    ("precision against dtype", ["--trainer.precision", "bf16-true"], "--model.policy.dtype bfloat16"),
+    ("positions against limits", ["--model.policy.max_positions", "8"], "set it below 8"),
+    ("no checkpoint", ["--ckpt_path", "nowhere.ckpt"], "there is no checkpoint 'nowhere.ckpt'"),
+    ("a reward that no worker can have", ["--model.rewards.holds", "unsendable.Holds"], "cannot be sent to a worker process"),
+    ("a logger that is not installed", ["--trainer.logger", "CometLogger"], "comet"),
+    ("a folder that cannot be made", ["--trainer.default_root_dir", "/proc/nowhere"], "Give a place where you may write"),
+]
+
+
+@pytest.mark.parametrize(("words", "expected"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+def test_check_and_fit_refuse_the_same(
+    words: list[str], expected: str, lightrl: Callable[..., Any], write: Callable[..., Path], tmp_path: Path
+) -> None:
+    write("unsendable.py", UNSENDABLE)
+    answers = [lightrl(verb, "--config", "run.yaml", *words) for verb in ("check", "fit")]
+    for answer in answers:
+        assert answer.status != 0
+        assert expected in answer.err, answer.err
+        assert "Traceback" not in answer.err
+    assert answers[0].lines[-1] == answers[1].lines[-1]
+    assert not list(tmp_path.rglob("*.ckpt"))
+
+
+def test_check_compares_a_checkpoint_with_the_policy(lightrl: Callable[..., Any]) -> None:
+    assert lightrl("fit", "--config", "run.yaml", "--rollouts", "1").status == 0
+    again = ["--config", "run.yaml", "--ckpt_path", "last"]
+    assert lightrl("check", *again).status == 0
+    answers = [lightrl(verb, *again, "--model.policy.hidden", "32") for verb in ("check", "fit")]
+    assert [answer.status for answer in answers] == [2, 2]
+    assert answers[0].lines[-2:] == answers[1].lines[-2:]
+    assert "is of another model" in answers[0].err
+
+
+def test_a_metric_that_nobody_logs_ends_in_plain_lines(lightrl: Callable[..., Any]) -> None:
+    stopping = ["--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor", "val/nothing"]
+    answer = lightrl("fit", "--config", "run.yaml", *stopping)
+    assert answer.status == 2
+    assert answer.lines[-1].startswith("Early stopping conditioned on metric `val/nothing`")

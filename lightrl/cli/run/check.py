@@ -14,6 +14,7 @@ from rich.text import Text
 
 from lightrl.algorithms.slots import slots_of
 from lightrl.cli.run.memory import NOT_COUNTED, estimate
+from lightrl.config.checkpoint_path import with_checkpoint
 from lightrl.config.choice import Choice, shown
 from lightrl.config.import_paths import import_paths
 from lightrl.config.resolve import Resolved, print_notes, resolve
@@ -46,7 +47,8 @@ def check(words: list[str]) -> int:
     from lightrl.callbacks.stated_exceptions import exceptions_of
     from lightrl.config.run import Run
 
-    resolved = resolve("fit", read_words(words))
+    request = read_words(words)
+    resolved = with_checkpoint(request, resolve("fit", request))
     print_notes(resolved.notes)
     # Lightning's lines about the hardware are no part of the answer
     logging.getLogger("lightning.pytorch.utilities.rank_zero").setLevel(logging.WARNING)
@@ -84,9 +86,13 @@ def _sections(resolved: Resolved) -> list[Table]:
     tables = [_algorithm_table(model.value("algorithm"))] if "algorithm" in model.takes else []
     rewards = model.value("rewards") if "rewards" in model.takes else None
     if rewards:
-        tables.append(_table("rewards", {name: f"{choice}, weight {choice.value('weight'):g}" for name, choice in rewards.items()}))
+        tables.append(_table("rewards", {name: _reward(choice) for name, choice in rewards.items()}))
     rest = {name: shown(model.value(name)) for name in model.takes if name not in ("algorithm", "rewards")}
     return [*tables, _table(f"{model.cls.__name__}: other settings", rest)]
+
+
+def _reward(choice: Choice) -> str:
+    return f"{choice}, weight {choice.value('weight'):g}" if "weight" in choice.takes else str(choice)
 
 
 def _algorithm_table(algorithm: Choice) -> Table:
