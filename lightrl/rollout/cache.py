@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DummyLayer, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
@@ -25,7 +26,7 @@ class GrowingLayer(DynamicLayer):
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
-            # a prefill is followed by `reorder_cache`, which makes the room
+            # a prefill is followed by `reorder_cache`, which makes room
             self._room = 0
             super().update(key_states, value_states)
             return self.keys, self.values
@@ -38,8 +39,11 @@ class GrowingLayer(DynamicLayer):
         return self.keys, self.values
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
-        super().reorder_cache(beam_idx)
-        self._room = 0
+        if self.get_seq_length() > 0:
+            # copied once, to where there is room for more
+            self._room = max(ROOM, self.keys.shape[-2] // 2)
+            self._key_buffer, self.keys = _chosen(self.keys, beam_idx, self._room)
+            self._value_buffer, self.values = _chosen(self.values, beam_idx, self._room)
 
     def restore(self, keys: Tensor, values: Tensor) -> None:
         """Begin with these `[n, heads, length, width]` keys and values, computed before."""
@@ -71,6 +75,15 @@ def takes_padding(cache: Cache) -> bool:
 def takes_gaps(cache: Cache) -> bool:
     """Rows can be taken out and put together again with gaps in them: no layer counts the positions between two tokens."""
     return all(type(layer) in (GrowingLayer, DummyLayer) for layer in cache.layers)
+
+
+def _chosen(states: Tensor, rows: Tensor, room: int) -> tuple[Tensor, Tensor]:
+    """A buffer that begins with some rows of the states, and that part of it."""
+    _, heads, length, width = states.shape
+    buffer = states.new_empty(len(rows), heads, length + room, width)
+    front = buffer[:, :, :length]
+    torch.index_select(states, 0, rows, out=front)
+    return buffer, front
 
 
 def _with_room(states: Tensor, room: int) -> Tensor:

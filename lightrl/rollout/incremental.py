@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from transformers.cache_utils import DynamicLayer
 
 from lightrl.rollout.cache import growing_cache, takes_gaps, takes_padding
 from lightrl.rollout.kept_rows import KeptRow, put_back, take_out
+from lightrl.rollout.model_forward import DecodeStep, ModelForward
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -24,21 +24,18 @@ class IncrementalModel:
     Prompts of one length need no mask. Others are padded on the left, and the model is told by mask and position ids.
     """
 
-    def __init__(self, model: PreTrainedModel, max_positions: int | None) -> None:
+    def __init__(self, model: PreTrainedModel, max_positions: int | None, choose: Callable[[], DecodeStep]) -> None:
         """
         Args:
             model: a `transformers` causal LM, in evaluation mode.
             max_positions: longest row it takes; None if there is no limit.
+            choose: gives the decode step; called before the first one.
 
         Raises:
             ValueError: its forward takes no key-value cache.
         """
         self.model = model
-        # a PEFT wrapper hides the arguments of the model inside
-        inner = model.get_base_model() if hasattr(model, "get_base_model") else model
-        self._arguments = inspect.signature(inner.forward).parameters
-        if "past_key_values" not in self._arguments:
-            raise ValueError(f"{type(inner).__name__}.forward takes no past_key_values, so TransformersEngine cannot decode with it")
+        self._forward, self._choose = ModelForward(model), choose
         self._last_position = None if max_positions is None else max_positions - 1
         self._mask: Tensor | None = None
         self._positions: Tensor | None = None
@@ -46,7 +43,16 @@ class IncrementalModel:
     @property
     def takes_padding(self) -> bool:
         """Prompts of different lengths can share a batch: their positions can be told, and the cache can leave padding out."""
-        return "position_ids" in self._arguments and takes_padding(growing_cache(self.model.config))
+        return self._forward.takes_positions and takes_padding(growing_cache(self.model.config))
+
+    @cached_property
+    def _step(self) -> DecodeStep:
+        return self._choose()
+
+    @property
+    def keys(self) -> list[Tensor]:
+        """`[n, heads, positions, width]` keys of what was read, per layer of full attention."""
+        return [layer.keys for layer in self._cache.layers if isinstance(layer, DynamicLayer)]
 
     @cached_property
     def keeps_rows(self) -> bool:
@@ -77,7 +83,7 @@ class IncrementalModel:
             self._mask = (torch.arange(longest) >= longest - lengths[:, None]).to(device)
             self._positions = lengths.to(device)
             inputs = {"attention_mask": self._mask, "position_ids": (self._mask.cumsum(1) - 1).clamp(min=0)}
-        logits = self._logits(input_ids, inputs)
+        logits = self._forward.read(input_ids, self._cache, inputs)
         self._check_cache(longest)
         rows = torch.arange(len(prompts), device=device).repeat_interleave(torch.tensor(repeats, device=device))
         self.keep(rows)
@@ -104,7 +110,7 @@ class IncrementalModel:
         self._mask = torch.cat([kept, new], 1)
         self._positions = read + lengths.to(device)
         positions = read[:, None] + (new.cumsum(1) - 1).clamp(min=0)
-        return self._logits(input_ids, {"attention_mask": self._mask, "position_ids": positions})
+        return self._forward.read(input_ids, self._cache, {"attention_mask": self._mask, "position_ids": positions})
 
     def take_out(self, places: Sequence[int], lengths: Sequence[int]) -> list[KeptRow]:
         """Copies of what was read of some rows of the batch.
@@ -117,24 +123,19 @@ class IncrementalModel:
 
     def step(self, tokens: Tensor) -> Tensor:
         """`[n, V]` logits of the next tokens after `[n]` tokens, one per row."""
-        inputs: dict[str, Tensor] = {}
+        positions = None
         if self._mask is not None and self._positions is not None:
             self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], 1)
             # rows that are finished but still in the batch must not run out of positions
-            inputs = {"attention_mask": self._mask, "position_ids": self._positions.clamp(max=self._last_position)[:, None]}
+            positions = self._positions.clamp(max=self._last_position)
             self._positions = self._positions + 1
-        return self._logits(tokens[:, None], inputs)
+        return self._step.logits(tokens, self._cache, self._mask, positions)
 
     def keep(self, rows: Tensor) -> None:
         """Go on with these rows only, in this order."""
         self._cache.reorder_cache(rows)
         if self._mask is not None and self._positions is not None:
             self._mask, self._positions = self._mask[rows], self._positions[rows]
-
-    def _logits(self, input_ids: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
-        last = {"logits_to_keep": 1} if "logits_to_keep" in self._arguments else {}
-        logits: Tensor = self.model(input_ids=input_ids, past_key_values=self._cache, use_cache=True, **inputs, **last).logits
-        return logits[:, -1]
 
     def _check_cache(self, length: int) -> None:
         attention = [layer for layer in self._cache.layers if isinstance(layer, DynamicLayer)]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lightrl.rollout.decoding import DecodedRow
     from lightrl.rollout.incremental import IncrementalModel
     from lightrl.rollout.kept_rows import KeptRow
+    from lightrl.rollout.step_choice import StepChoice
 
 
 class TransformersEngine(RolloutEngine):
@@ -64,6 +65,7 @@ class TransformersEngine(RolloutEngine):
         self._version = 0
         self._policy: SampledPolicy | None = None
         self._model: IncrementalModel | None = None
+        self._steps: StepChoice | None = None
         self._waiting: deque[_Batch] = deque()
         self._decoding: tuple[_Batch, Iterator[list[Result]]] | None = None
         self._kept: dict[int, KeptRow] = {}
@@ -126,11 +128,15 @@ class TransformersEngine(RolloutEngine):
 
     def _ready(self) -> IncrementalModel:
         from lightrl.rollout.incremental import IncrementalModel
+        from lightrl.rollout.step_choice import StepChoice
 
         if self._policy is None:
             raise RuntimeError("TransformersEngine has no weights yet: call update_weights first")
+        model, longest = self._policy.model, self._policy.max_positions
+        if self._steps is None or self._steps.model is not model:
+            self._steps = StepChoice(model, longest)
         if self._model is None:
-            self._model = IncrementalModel(self._policy.model, self._policy.max_positions)
+            self._model = IncrementalModel(model, longest, self._steps.step)
         return self._model
 
     def _batches(self, requests: Sequence[Request], kept: bool) -> Iterator[list[Request]]:

@@ -30,6 +30,8 @@ def _config(architecture: str) -> Any:
         "llama": lambda: t.LlamaConfig(**BLOCKS),
         "llama-eager": lambda: t.LlamaConfig(**BLOCKS, attn_implementation="eager"),
         "qwen2": lambda: t.Qwen2Config(**BLOCKS),
+        "qwen3": lambda: t.Qwen3Config(**BLOCKS),
+        "mistral": lambda: t.MistralConfig(**BLOCKS, sliding_window=None),
         "gpt2": lambda: t.GPT2Config(**SHARED, n_embd=32, n_layer=2, n_head=4, n_positions=96),
         "mistral-sliding": lambda: t.MistralConfig(**BLOCKS, sliding_window=6),
         "gemma2": lambda: t.Gemma2Config(**BLOCKS, sliding_window=6, query_pre_attn_scalar=8),
@@ -81,6 +83,20 @@ def engine_for() -> Callable[..., RolloutLoop]:
         return rollouts_with(policy, TransformersEngine(**{"max_new_tokens": 24, **settings}), version=3)
 
     return make
+
+
+@pytest.fixture
+def reads_of() -> Callable[[Policy, RolloutLoop], list[tuple[int, int]]]:
+    """Notes rows and tokens of a row each time that a policy reads from now on; its decode step has been tried before."""
+
+    def watch(policy: Policy, rollouts: RolloutLoop) -> list[tuple[int, int]]:
+        shapes: list[tuple[int, int]] = []
+        rollouts.rollout([Prompt(id="before", text="1=")], 1)
+        embedding = policy.model.get_input_embeddings()
+        embedding.register_forward_pre_hook(lambda _, inputs: shapes.append((len(inputs[0]), inputs[0][0].numel())))
+        return shapes
+
+    return watch
 
 
 @pytest.fixture

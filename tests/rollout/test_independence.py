@@ -12,6 +12,7 @@ from lightrl.rollout.loop import RolloutLoop
 from lightrl.testing import rollouts_with
 
 EngineFor = Callable[..., RolloutLoop]
+ReadsOf = Callable[[Policy, RolloutLoop], list[tuple[int, int]]]
 
 
 def texts(rollout: Rollout) -> dict[tuple[str, int], tuple[list[int], str]]:
@@ -57,20 +58,20 @@ def test_any_subset_in_any_order_says_the_same(data: st.DataObject) -> None:
     assert all(everything[key] == row for key, row in some.items())
 
 
-def test_the_memory_bound_is_kept(policy: Policy, engine_for: EngineFor, uneven: list[Prompt]) -> None:
-    rows: list[int] = []
-    policy.model.register_forward_pre_hook(lambda _, __, inputs: rows.append(inputs["input_ids"].shape[0]), with_kwargs=True)
-    engine_for(policy, max_rows=4).rollout(uneven, 2)
-    assert max(rows) == 4
-    rows.clear()
-    engine_for(policy, max_rows=2).rollout(uneven, 5)
-    assert max(rows) == 2
+def test_the_memory_bound_is_kept(policy: Policy, engine_for: EngineFor, reads_of: ReadsOf, uneven: list[Prompt]) -> None:
+    for max_rows, n in ((4, 2), (2, 5)):
+        engine = engine_for(policy, max_rows=max_rows)
+        reads = reads_of(policy, engine)
+        engine.rollout(uneven, n)
+        assert max(rows for rows, _ in reads) == max_rows
 
 
-def test_a_prompt_is_read_once_and_finished_rows_leave(policy: Policy, engine_for: EngineFor, even: list[Prompt]) -> None:
-    shapes: list[tuple[int, int]] = []
-    policy.model.register_forward_pre_hook(lambda _, __, inputs: shapes.append(tuple(inputs["input_ids"].shape)), with_kwargs=True)
-    rollout = engine_for(policy, max_new_tokens=60).rollout(even, 16)
+def test_a_prompt_is_read_once_and_finished_rows_leave(
+    policy: Policy, engine_for: EngineFor, reads_of: ReadsOf, even: list[Prompt]
+) -> None:
+    engine = engine_for(policy, max_new_tokens=60)
+    shapes = reads_of(policy, engine)
+    rollout = engine.rollout(even, 16)
     assert shapes[0] == (4, 4)
     assert {width for _, width in shapes[1:]} == {1}
     decoded = sum(rows for rows, _ in shapes[1:])

@@ -16,6 +16,7 @@ SETTINGS = [
     for t, p, k, m in itertools.product((1.0, 0.6, 0.0), (1.0, 0.7), (0, 4), (0.0, 0.1))
 ]
 EngineFor = Callable[..., RolloutLoop]
+ReadsOf = Callable[[Policy, RolloutLoop], list[tuple[int, int]]]
 
 
 def assert_ratio_is_one(policy: Policy, rollout: Rollout) -> None:
@@ -47,15 +48,18 @@ def test_for_every_architecture(
         assert_ratio_is_one(policy, rollout)
 
 
-def test_gradient_checkpointing_does_not_turn_the_cache_off(policy: Policy, engine_for: EngineFor, even: list[Prompt]) -> None:
-    plain = engine_for(policy).rollout(even, 2)
+def test_gradient_checkpointing_does_not_turn_the_cache_off(
+    policy: Policy, engine_for: EngineFor, reads_of: ReadsOf, even: list[Prompt]
+) -> None:
+    with_cache, checkpointing = engine_for(policy), engine_for(policy)
+    reads_of(policy, with_cache)
+    plain = with_cache.rollout(even, 2)
     policy.model.activation_checkpointing_enable()
-    widths: list[int] = []
-    policy.model.register_forward_pre_hook(lambda _, __, inputs: widths.append(inputs["input_ids"].shape[1]), with_kwargs=True)
-    rollout = engine_for(policy).rollout(even, 2)
+    reads = reads_of(policy, checkpointing)
+    rollout = checkpointing.rollout(even, 2)
     assert torch.equal(rollout.input_ids, plain.input_ids)
-    assert widths[0] == 4
-    assert set(widths[1:]) == {1}
+    assert reads[0][1] == 4
+    assert {width for _, width in reads[1:]} == {1}
 
 
 def test_a_cache_that_stays_empty_is_an_error(policy: Policy, engine_for: EngineFor, even: list[Prompt]) -> None:

@@ -1,0 +1,73 @@
+"""The forward of any causal LM of transformers over a cache, and the decode step that it makes."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+    from transformers.cache_utils import Cache
+
+
+class DecodeStep(ABC):
+    """One token per row goes through a model."""
+
+    @abstractmethod
+    def logits(self, tokens: Tensor, cache: Cache, mask: Tensor | None, positions: Tensor | None) -> Tensor:
+        """`[n, V]` logits of the next tokens; the cache grows by one position.
+
+        Args:
+            tokens: `[n]` int64, one per row.
+            cache: keys and values of what was read.
+            mask: `[n, positions]` bool, False where a row has padding or a gap, these tokens included; None: there is none.
+            positions: `[n]` int64, of these tokens in their rows; None: behind all that was read.
+        """
+
+
+class ModelForward(DecodeStep):
+    """The forward of the model as transformers has it; of any model with a cache."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        """
+        Args:
+            model: a causal LM.
+
+        Raises:
+            ValueError: its forward takes no key-value cache.
+        """
+        self._model = model
+        inner = unwrapped(model)
+        self._arguments = inspect.signature(inner.forward).parameters
+        if "past_key_values" not in self._arguments:
+            raise ValueError(f"{type(inner).__name__}.forward takes no past_key_values, so TransformersEngine cannot decode with it")
+
+    @property
+    def takes_positions(self) -> bool:
+        """It can be told where in its row a token stands."""
+        return "position_ids" in self._arguments
+
+    def read(self, input_ids: Tensor, cache: Cache, inputs: Mapping[str, Tensor]) -> Tensor:
+        """`[n, V]` logits behind the last of `[n, length]` tokens.
+
+        Args:
+            input_ids: `[n, length]`.
+            cache: keys and values of what was read before.
+            inputs: mask and position ids, where they are needed.
+        """
+        last = {"logits_to_keep": 1} if "logits_to_keep" in self._arguments else {}
+        logits: Tensor = self._model(input_ids=input_ids, past_key_values=cache, use_cache=True, **inputs, **last).logits
+        return logits[:, -1]
+
+    def logits(self, tokens: Tensor, cache: Cache, mask: Tensor | None, positions: Tensor | None) -> Tensor:
+        told = {} if mask is None or positions is None else {"attention_mask": mask, "position_ids": positions[:, None]}
+        return self.read(tokens[:, None], cache, told)
+
+
+def unwrapped(model: PreTrainedModel) -> PreTrainedModel:
+    """The causal LM inside a PEFT wrapper, which hides its arguments; a model without a wrapper as it is."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model

@@ -1,0 +1,143 @@
+"""The lean decode step gives what the model's own forward gives, and models of another form keep theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from lightrl import LoraPolicy, Policy, Prompt, Rollout, TinyPolicy, TransformersEngine
+from lightrl.rollout import lean_step, step_choice
+from lightrl.rollout.lean_step import LeanStep, has_lean_form
+from lightrl.rollout.loop import RolloutLoop
+from lightrl.rollout.model_forward import ModelForward
+from lightrl.rollout.step_choice import StepChoice
+from lightrl.testing import rollouts_with
+
+PolicyOf = Callable[..., Policy]
+EngineFor = Callable[..., RolloutLoop]
+LEAN = ["llama", "llama-eager", "qwen2", "qwen3", "mistral"]
+OTHERS = ["gpt2", "mistral-sliding", "gemma2", "gemma3", "bloom", "lfm2"]
+
+
+@pytest.fixture
+def plainly(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From now on no model has the lean form."""
+    return lambda: monkeypatch.setattr(lean_step, "TYPES", frozenset())
+
+
+def chosen(policy: Policy) -> type:
+    policy.model.eval()
+    with torch.no_grad():
+        return type(StepChoice(policy.model, policy.max_positions).step())
+
+
+def expect_same(ours: Rollout, theirs: Rollout, within: float = 1e-6) -> None:
+    assert torch.equal(ours.input_ids, theirs.input_ids)
+    assert ours.finish_reason == theirs.finish_reason
+    torch.testing.assert_close(ours.rollout_logprobs, theirs.rollout_logprobs, atol=within, rtol=within)
+
+
+@pytest.mark.parametrize("architecture", LEAN)
+@pytest.mark.parametrize("tied", [False, True], ids=["own head", "tied"])
+def test_tokens_and_logprobs_are_those_of_the_models_forward(
+    policy_of: PolicyOf,
+    engine_for: EngineFor,
+    plainly: Callable[[], None],
+    even: list[Prompt],
+    uneven: list[Prompt],
+    architecture: str,
+    tied: bool,
+) -> None:
+    policy = policy_of(architecture, scale=3.0, tie_word_embeddings=tied)
+    assert chosen(policy) is LeanStep
+    ours = [engine_for(policy, max_new_tokens=40).rollout(prompts, 3) for prompts in (even, uneven)]
+    plainly()
+    assert chosen(policy) is ModelForward
+    for mine, prompts in zip(ours, (even, uneven), strict=True):
+        expect_same(mine, engine_for(policy, max_new_tokens=40).rollout(prompts, 3))
+
+
+@pytest.mark.parametrize("rope_type", ["linear", "llama3", "yarn"])
+def test_scaled_positions_are_those_of_the_model(
+    policy_of: PolicyOf, engine_for: EngineFor, plainly: Callable[[], None], uneven: list[Prompt], rope_type: str
+) -> None:
+    scaling: dict[str, Any] = {"rope_type": rope_type, "rope_theta": 1e4, "factor": 4.0}
+    if rope_type == "llama3":
+        scaling |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32}
+    policy = policy_of("llama", rope_parameters=scaling)
+    assert chosen(policy) is LeanStep
+    ours = engine_for(policy, max_new_tokens=60).rollout(uneven, 2)
+    plainly()
+    expect_same(ours, engine_for(policy, max_new_tokens=60).rollout(uneven, 2))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_other_precisions(policy_of: PolicyOf, dtype: torch.dtype, plainly: Callable[[], None], uneven: list[Prompt]) -> None:
+    policy = policy_of("qwen3", scale=3.0)
+    policy.model.to(dtype)
+    assert chosen(policy) is LeanStep
+    ours = rollouts_with(policy, TransformersEngine(8)).rollout(uneven, 2)
+    plainly()
+    theirs = rollouts_with(policy, TransformersEngine(8)).rollout(uneven, 2)
+    if dtype == torch.float64:
+        expect_same(ours, theirs)
+    else:
+        # the first tokens come from one and the same prefill
+        assert torch.equal(ours.input_ids[:, :2], theirs.input_ids[:, :2])
+
+
+def test_adapters_take_part(plainly: Callable[[], None], uneven: list[Prompt]) -> None:
+    policy = LoraPolicy(TinyPolicy(hidden=32), r=4).build()
+    with torch.no_grad():
+        for name, parameter in policy.named_parameters():
+            if "lora" in name:
+                parameter.normal_(std=0.3)
+    assert chosen(policy) is LeanStep
+    ours = rollouts_with(policy, TransformersEngine(16)).rollout(uneven, 2)
+    with policy.base():
+        base = rollouts_with(policy, TransformersEngine(16)).rollout(uneven, 2)
+    plainly()
+    expect_same(ours, rollouts_with(policy, TransformersEngine(16)).rollout(uneven, 2))
+    assert not torch.equal(base.input_ids, ours.input_ids)
+
+
+@pytest.mark.parametrize("architecture", OTHERS)
+def test_models_of_another_form_keep_their_forward(policy_of: PolicyOf, architecture: str) -> None:
+    assert chosen(policy_of(architecture)) is ModelForward
+
+
+@pytest.mark.parametrize("change", ["residual", "attention", "rope_type"])
+def test_a_model_that_differs_from_its_name_keeps_its_forward(policy_of: PolicyOf, change: str) -> None:
+    policy = policy_of("llama")
+    first = policy.model.model.layers[0]
+    if change == "residual":
+        first.register_forward_hook(lambda _, __, out: out * 1.01)
+    elif change == "attention":
+        first.self_attn.register_forward_hook(lambda _, __, out: (out[0] * 1.01, *out[1:]))
+    else:
+        policy.model.config.rope_parameters = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}
+    assert chosen(policy) is ModelForward
+
+
+def test_a_head_of_zeros_hides_no_difference(policy_of: PolicyOf) -> None:
+    policy = policy_of("llama")
+    with torch.no_grad():
+        policy.model.lm_head.weight.zero_()
+    assert chosen(policy) is LeanStep
+    policy.model.model.layers[0].mlp.register_forward_hook(lambda _, __, out: out * 1.01)
+    assert chosen(policy) is LeanStep, "the module is the model's own"
+    policy.model.model.layers[0].self_attn.register_forward_hook(lambda _, __, out: (out[0] * 1.01, *out[1:]))
+    assert chosen(policy) is ModelForward
+
+
+def test_a_step_is_tried_once(policy: Policy, engine_for: EngineFor, even: list[Prompt], monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+    asked = has_lean_form
+    monkeypatch.setattr(step_choice, "has_lean_form", lambda model: tried.append(1) or asked(model))
+    engine = engine_for(policy)
+    for _ in range(3):
+        engine.rollout(even, 2)
+    assert tried == [1]
