@@ -63,7 +63,9 @@ def truncate(weights: Tensor, top_k: int = 0, top_p: float = 1.0, min_p: float =
 def _nucleus(weights: Tensor, top_p: float) -> Tensor:
     """`[n, V]` bool: a token stays if those before it, in falling order, have not reached `top_p` of the total."""
     reach = top_p * weights.sum(-1, keepdim=True, dtype=torch.float64)
-    size, vocabulary = min(BLOCK, weights.shape[-1]), weights.shape[-1]
+    vocabulary = weights.shape[-1]
+    # an accelerator sorts them all at once, since to ask whether these suffice is to wait for it
+    size = min(BLOCK, vocabulary) if weights.device.type == "cpu" else vocabulary
     falling = weights.topk(size).values
     # of a peaked distribution a few suffice, and nothing else has to be sorted
     while size < vocabulary and (falling.sum(-1, keepdim=True, dtype=torch.float64) < reach).any():

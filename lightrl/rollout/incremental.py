@@ -85,7 +85,7 @@ class IncrementalModel:
             inputs = {"attention_mask": self._mask, "position_ids": (self._mask.cumsum(1) - 1).clamp(min=0)}
         logits = self._forward.read(input_ids, self._cache, inputs)
         self._check_cache(longest)
-        rows = torch.arange(len(prompts), device=device).repeat_interleave(torch.tensor(repeats, device=device))
+        rows = torch.arange(len(prompts)).repeat_interleave(torch.tensor(repeats)).to(device)
         self.keep(rows)
         return logits[rows]
 

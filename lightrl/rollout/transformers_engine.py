@@ -158,9 +158,9 @@ class TransformersEngine(RolloutEngine):
         logits, read = self._read(model, batch)
         stop = batch.sampling.stop
         stops = StopStrings(stop, policy.decode, policy.tokenizer.all_special_ids, len(requests)) if stop else None
-        decoding = Decoding(model, batch.sampling, torch.tensor(sorted(batch.ends), device=device), stops)
+        decoding = Decoding(model, batch.sampling, batch.ends, stops)
         seeds = torch.tensor([request.seed for request in requests], device=device)
-        limits = torch.tensor([request.limit for request in requests], device=device)
+        limits = torch.tensor([request.limit for request in requests])
         ended: list[Result] = []
         for rows in decoding.run(logits, seeds, limits):
             wanted = [row for row in rows if requests[row.row].episode not in batch.forgotten]
