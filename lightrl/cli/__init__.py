@@ -17,6 +17,7 @@ VERBS = {
     "generate": "lightrl.cli.data_tools.generate.generate",
     "sample": "lightrl.cli.data_tools.sample.sample",
     "export": "lightrl.cli.export.export.export",
+    "report": "lightrl.cli.run_report.report.report",
     "algorithms": "lightrl.cli.catalogue.algorithms.algorithms",
     "explain": "lightrl.cli.catalogue.explain.explain",
     "diff": "lightrl.cli.catalogue.diff.diff",

@@ -1,0 +1,1 @@
+"""The verb that puts the logs of runs into one page."""
