@@ -42,6 +42,7 @@ _HOME = {
         "LeaveOneOut",
         "broadcast_to_tokens",
     ],
+    "lightrl.parts.advantage_sum": ["AdvantageSum"],
     "lightrl.parts.aggregation": ["ConstantLength", "SequenceMean", "SequenceSum", "SequenceSumTokenMean", "TokenMean"],
     "lightrl.parts.clip": ["DecoupledClip", "NoClip", "PolicyGradient", "Surrogate", "SymmetricClip"],
     "lightrl.parts.correction": ["MaskedImportance", "TruncatedImportance"],

@@ -13,6 +13,7 @@ from lightrl.environments.by_column import EnvironmentByColumn
 from lightrl.environments.tool_environment import ToolEnvironment
 from lightrl.hookspecs import hookimpl
 from lightrl.parts.advantage import GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut
+from lightrl.parts.advantage_sum import AdvantageSum
 from lightrl.parts.aggregation import ConstantLength, SequenceMean, SequenceSum, SequenceSumTokenMean, TokenMean
 from lightrl.parts.clip import DecoupledClip, NoClip, PolicyGradient, SymmetricClip
 from lightrl.parts.correction import MaskedImportance, TruncatedImportance
@@ -50,7 +51,7 @@ def lightrl_rewards() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_advantages() -> list[type[Any]]:
-    return [GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut, TurnGAE, TurnNormalized, TurnReturn]
+    return [AdvantageSum, GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut, TurnGAE, TurnNormalized, TurnReturn]
 
 
 @hookimpl

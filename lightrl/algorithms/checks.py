@@ -61,7 +61,8 @@ def _refuse_row_constant(algorithm: Algorithm) -> None:
 
 
 def _refuse_baseline(algorithm: Algorithm) -> None:
-    comparing: list[Part] = [algorithm.advantage] if algorithm.advantage.baseline == "group" else []
+    advantage = algorithm.advantage
+    comparing: list[Part] = [advantage] if advantage.compares or advantage.baseline == "group" else []
     comparing += [algorithm.token_weight] if algorithm.token_weight is not None and algorithm.token_weight.compares else []
     if comparing and algorithm.sampler.group_size < 2:
         raise ValueError(

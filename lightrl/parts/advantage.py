@@ -41,6 +41,8 @@ class Advantage(Part):
     """Names of what it reads in `experience.extras`, for a sampler to leave there."""
     against: str = ""
     """The baseline in words, where `baseline` does not say it; for tables that compare algorithms."""
+    compares: bool = False
+    """Completions of one prompt are compared, so that a group of one says nothing; always so where the baseline is `group`."""
     imitates: bool = False
     """Every completion gets the same, and a token weight has to choose which ones are learnt from."""
     level: Literal["completion", "turn", "token"] = "completion"

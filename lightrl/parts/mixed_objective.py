@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from lightrl.parts.base import unpack
+from lightrl.parts.mixture_weights import mixture_weights
 from lightrl.parts.objective import Likelihood, PairObjective
 from lightrl.prompt import JSON
 from lightrl.types import Statistic, WithStatistics
@@ -30,21 +31,12 @@ class MixedObjective(PairObjective):
         Raises:
             ValueError: there is no objective, one does not learn from pairs, or a weight is negative or of an objective that is not there.
         """
-        weights = weights or {}
-        if not objectives:
-            raise ValueError("MixedObjective.objectives is empty: name at least one, for example {dpo: DPO, likelihood: ChosenLikelihood}")
+        example = "{dpo: DPO, likelihood: ChosenLikelihood}"
+        self.weights = mixture_weights("MixedObjective", "objectives", objectives, weights, example)
         self.objectives = dict(objectives)
         for name, objective in self.objectives.items():
             if not isinstance(objective, PairObjective):
                 raise ValueError(f"MixedObjective.objectives.{name} is {type(objective).__name__}, which does not learn from pairs")
-        unknown = sorted(set(weights) - set(objectives))
-        if unknown:
-            raise ValueError(f"MixedObjective.weights names {unknown}, and the objectives are {', '.join(objectives)}")
-        if negative := {name: weight for name, weight in weights.items() if not weight >= 0}:
-            raise ValueError(f"MixedObjective.weights must be 0 or more, got {negative}")
-        if weights and not any(weights.get(name, 1.0) for name in objectives):
-            raise ValueError("MixedObjective.weights are all 0, and nothing would be learnt: give one objective a weight")
-        self.weights = {name: float(weights.get(name, 1.0)) for name in objectives}
 
     @property
     def needs(self) -> frozenset[str]:

@@ -8,7 +8,17 @@ import pyarrow.parquet
 import pytest
 from peft import LoHaConfig
 
-from lightrl import ChosenLikelihood, JsonLines, LoraPolicy, ProcessEngine, SingleTurn, TinyPolicy, TransformersEngine
+from lightrl import (
+    ChosenLikelihood,
+    GroupCentered,
+    JsonLines,
+    LoraPolicy,
+    ProcessEngine,
+    SingleTurn,
+    TinyPolicy,
+    TransformersEngine,
+    TurnReturn,
+)
 from lightrl.testing.contract_tests import Case, contract_cases, marked
 
 ROWS = [{"prompt": f"{i}=", "answer": str(i)} for i in range(5)]
@@ -55,6 +65,7 @@ def pretrained(folder: Path) -> dict[str, str]:
 CASES = contract_cases(
     "lightrl.builtin",
     arguments={
+        "AdvantageSum": {"advantages": {"outcome": GroupCentered(), "turns": TurnReturn()}, "scale": "batch"},
         "ConstantLength": {"length": 9},
         "EnvironmentByColumn": {"environments": {"first": SingleTurn(), "second": SingleTurn()}},
         "MixedObjective": {"objectives": {"first": ChosenLikelihood(), "second": ChosenLikelihood()}},

@@ -12,7 +12,17 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from lightrl import ChosenLikelihood, ClipScheme, LabelledObjective, Likelihood, Objective, PairObjective, Surrogate
+from lightrl import (
+    ChosenLikelihood,
+    ClipScheme,
+    GroupCentered,
+    LabelledObjective,
+    Likelihood,
+    Objective,
+    PairObjective,
+    Surrogate,
+    TurnReturn,
+)
 from lightrl.parts.base import unpack
 from lightrl.registry.classes import registry
 from lightrl.testing.checks.examples import Micro, experiences, micros
@@ -20,6 +30,7 @@ from lightrl.testing.contracts import aggregation, clip, correction, critic, kl,
 from lightrl.types import PolicyOutput, TrainingBatch
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
+    "AdvantageSum": {"advantages": {"outcome": GroupCentered(), "turns": TurnReturn()}, "scale": "batch"},
     "ConstantLength": {"length": 9},
     "MixedObjective": {"objectives": {"first": ChosenLikelihood()}},
     "OutcomeShaping": {"missing_eos_penalty": 0.3},
