@@ -46,7 +46,7 @@ class Histograms(Callback):
         module: Any = pl_module
         kept: dict[str, list[torch.Tensor]] = module.ledger.kept if hasattr(module, "algorithm") else {}
         for name, parts in kept.items():
-            values = torch.cat(parts) if parts else torch.empty(0)
+            values = torch.cat(parts).cpu() if parts else torch.empty(0)
             values = values[values.isfinite()][:: 1 + len(values) // MOST]
             for writer in self._writers(trainer) if len(values) else []:
                 writer.add_histogram(f"histograms/{SHOWN[name]}", values, trainer.current_epoch)

@@ -100,8 +100,7 @@ class RolloutLoop:
             self.engine.forget(numbers)
             self.host.end(numbers)
         self._count_failures(episodes)
-        device = next(weights.policy.model.parameters()).device
-        rollout = rollout_of(episodes, sampling.temperature or 1.0, self._version, device)
+        rollout = rollout_of(episodes, sampling.temperature or 1.0, self._version)
         if self._new_weights:
             self._new_weights = False
             self.check_engine(rollout)

@@ -62,4 +62,4 @@ def probe(engine: RolloutEngine, rollout: Rollout, policy: SampledPolicy, versio
             begun[result.id].sample(result, text="", opened=False)
             waiting.discard(result.id)
     engine.forget(list(begun))
-    return rollout_of(list(begun.values()), engine.sampling.temperature or 1.0, version, rollout.input_ids.device)
+    return rollout_of(list(begun.values()), engine.sampling.temperature or 1.0, version)

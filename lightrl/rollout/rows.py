@@ -12,23 +12,22 @@ from lightrl.rollout.open_episode import OpenEpisode
 from lightrl.types import Rollout
 
 
-def rollout_of(episodes: Sequence[OpenEpisode], temperature: float, version: int, device: torch.device) -> Rollout:
-    """The rows of episodes, padded on the right.
+def rollout_of(episodes: Sequence[OpenEpisode], temperature: float, version: int) -> Rollout:
+    """The rows of episodes, padded on the right; on the host, from where the forwards take micro-batches to their device.
 
     Args:
         episodes: that are over, groups in a row.
         temperature: that the logits were divided by.
         version: of the weights, for rows that nothing was sampled in.
-        device: of the tensors.
 
     Raises:
         FloatingPointError: a log-prob is NaN.
     """
-    lengths = torch.tensor([episode.length for episode in episodes], dtype=torch.long, device=device)
-    openings = torch.tensor([len(episode.opening) for episode in episodes], dtype=torch.long, device=device)
+    lengths = torch.tensor([episode.length for episode in episodes], dtype=torch.long)
+    openings = torch.tensor([len(episode.opening) for episode in episodes], dtype=torch.long)
     width = max([episode.length for episode in episodes], default=0) or 1
-    attention = torch.arange(width, device=device) < lengths[:, None]
-    behind = attention & (torch.arange(width, device=device) >= openings[:, None])
+    attention = torch.arange(width) < lengths[:, None]
+    behind = attention & (torch.arange(width) >= openings[:, None])
     sampled = _padded((e.sampled for e in episodes), behind, torch.bool)
     logprobs = _padded((e.logprobs for e in episodes), behind, torch.float32)
     _refuse_nan(logprobs, episodes)
@@ -39,9 +38,9 @@ def rollout_of(episodes: Sequence[OpenEpisode], temperature: float, version: int
         attention_mask=attention,
         response_mask=sampled,
         rollout_logprobs=logprobs,
-        group=torch.tensor([episode.group for episode in episodes], dtype=torch.long, device=device),
+        group=torch.tensor([episode.group for episode in episodes], dtype=torch.long),
         finish_reason=[episode.finish_reason or "stop" for episode in episodes],
-        policy_version=torch.tensor([min(e.versions, default=version) for e in episodes], dtype=torch.long, device=device),
+        policy_version=torch.tensor([min(e.versions, default=version) for e in episodes], dtype=torch.long),
         temperature=temperature,
         episodes=[episode.record() for episode in episodes],
     )
@@ -49,8 +48,8 @@ def rollout_of(episodes: Sequence[OpenEpisode], temperature: float, version: int
 
 def _padded(rows: Iterable[Sequence[float]], places: Tensor, dtype: torch.dtype) -> Tensor:
     """`[N, L]`: numbers of the rows at their places, 0 elsewhere; padding as lists would be read by Python number by number."""
-    filled = torch.zeros(places.shape, dtype=dtype, device=places.device)
-    filled[places] = torch.tensor(list(chain.from_iterable(rows)), dtype=dtype, device=places.device)
+    filled = torch.zeros(places.shape, dtype=dtype)
+    filled[places] = torch.tensor(list(chain.from_iterable(rows)), dtype=dtype)
     return filled
 
 

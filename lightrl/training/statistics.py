@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +16,8 @@ from lightrl.types import Statistic, Statistics
 
 JOIN: dict[str, Callable[[float, float], float]] = {"mean": operator.add, "sum": operator.add, "max": max, "min": min}
 """Kinds of reduction, and how two values of one become one; the value of a mean is a sum until it is reduced."""
+NOTHING = {"mean": 0.0, "sum": 0.0, "max": -math.inf, "min": math.inf}
+"""The value that a number which does not count has in each."""
 Entry = tuple[str, float, float]
 """Kind of reduction, value and count."""
 CORE = ""
@@ -73,15 +76,17 @@ class Report(Reporting):
 
 
 class StatisticsLedger(Reporting):
-    """Collects named numbers during a rollout; nothing is synchronised before `reduce`."""
+    """Collects named numbers during a rollout: sums stay where their values are, and come to the host together when they are asked for."""
 
     def __init__(self, kept: dict[str, list[Tensor]] | None = None) -> None:
         """
         Args:
-            kept: names whose single values are kept beside their reduction, on this rank only, each with what there is so far; for
-                histograms. None: none.
+            kept: names whose single values are kept beside their reduction, on this rank only, each with what there is so far, NaN
+                where a value does not count; for histograms. None: none.
         """
         self._entries: dict[str, Entry] = {}
+        self._waiting: list[tuple[str, Tensor, Tensor]] = []
+        self._kinds: dict[str, str] = {}
         self._owners: dict[str, str] = {}
         self.kept = {} if kept is None else kept
 
@@ -91,15 +96,20 @@ class StatisticsLedger(Reporting):
         Raises:
             ValueError: a part reports under a name that is the core's, or a name is reduced in two ways.
         """
-        self._own(name, owner)
-        values = torch.as_tensor(value).detach().double()
-        chosen = ~values.isnan() if mask is None else ~values.isnan() & mask
-        kept = values[chosen]
+        self._own(name, owner, reduce)
+        if isinstance(value, Tensor):
+            self._add_tensor(name, value.detach().double(), mask, reduce)
+        elif not math.isnan(value):
+            self._merge(name, (reduce, float(value), 1.0))
+
+    def _add_tensor(self, name: str, values: Tensor, mask: Tensor | None, reduce: str) -> None:
+        counts = ~values.isnan() if mask is None else ~values.isnan() & mask
         if name in self.kept:
-            self.kept[name].append(kept.flatten().cpu())
-        if kept.numel():
-            value_of = {"max": kept.max, "min": kept.min}.get(reduce, kept.sum)
-            self._merge(name, reduce, value_of().item(), float(kept.numel()))
+            self.kept[name].append(torch.where(counts, values, torch.nan).flatten())
+        if values.numel():
+            chosen = torch.where(counts, values, NOTHING[reduce])
+            value_of = {"max": chosen.max, "min": chosen.min}.get(reduce, chosen.sum)
+            self._waiting.append((name, value_of(), counts.sum()))
 
     def add_report(self, entries: Iterable[Reported]) -> None:
         """Add everything of a report, in its order."""
@@ -108,24 +118,28 @@ class StatisticsLedger(Reporting):
 
     def local(self, name: str) -> tuple[float, float]:
         """This rank's value and count under a name so far (a mean's value is still a sum); 0 and 0 if there is none."""
-        return self._entries[name][1:] if name in self._entries else (0.0, 0.0)
+        entries = self._settled()
+        return entries[name][1:] if name in entries else (0.0, 0.0)
 
     def merge(self, other: StatisticsLedger) -> None:
         """Add everything that another ledger holds."""
+        for name, owner in other._owners.items():
+            self._own(name, owner, other._kinds[name])
         for name, entry in other._entries.items():
-            self._own(name, other._owners[name])
-            self._merge(name, *entry)
+            self._merge(name, entry)
+        self._waiting += other._waiting
 
     def state_dict(self) -> dict[str, list[Any]]:
         """Everything that it holds, as JSON values."""
-        return {name: [*entry, self._owners[name]] for name, entry in self._entries.items()}
+        return {name: [*entry, self._owners[name]] for name, entry in self._settled().items()}
 
     @classmethod
     def from_state(cls, state: Mapping[str, list[Any]]) -> StatisticsLedger:
         """The ledger whose `state_dict` this is."""
         ledger = cls()
         for name, (kind, value, count, owner) in state.items():
-            ledger._entries[name], ledger._owners[name] = (kind, value, count), owner
+            ledger._own(name, owner, kind)
+            ledger._entries[name] = (kind, value, count)
         return ledger
 
     def reduce(self, gather: Callable[[dict[str, Entry]], list[dict[str, Entry]]]) -> dict[str, float]:
@@ -135,14 +149,15 @@ class StatisticsLedger(Reporting):
             gather: gives what every rank passed to it, in the order of ranks.
         """
         everyone = StatisticsLedger()
-        for entries in gather(self._entries):
+        for entries in gather(self._settled()):
             for name, entry in entries.items():
-                everyone._merge(name, *entry)
+                everyone._merge(name, entry)
         self._entries = {}
+        self._kinds.clear()
         self._owners.clear()
         return {name: value / count if reduce == "mean" else value for name, (reduce, value, count) in sorted(everyone._entries.items())}
 
-    def _own(self, name: str, owner: str) -> None:
+    def _own(self, name: str, owner: str, reduce: str) -> None:
         before = self._owners.setdefault(name, owner)
         if before != owner and CORE in (before, owner):
             part = owner if before == CORE else before
@@ -150,12 +165,24 @@ class StatisticsLedger(Reporting):
                 f"{part} reports a statistic named {name!r}, which is the core's and would be mixed with it: choose a name of its own, "
                 f"such as {part.lower()}/{name.rpartition('/')[2]}"
             )
-
-    def _merge(self, name: str, reduce: str, value: float, count: float) -> None:
-        if name not in self._entries:
-            self._entries[name] = (reduce, value, count)
-            return
-        kind, before, counted = self._entries[name]
+        kind = self._kinds.setdefault(name, reduce)
         if kind != reduce:
             raise ValueError(f"statistic {name!r} is reduced by {kind} in one place and by {reduce} in another")
-        self._entries[name] = (kind, JOIN[kind](before, value), counted + count)
+
+    def _settled(self) -> dict[str, Entry]:
+        """All entries, after one copy from each device that still has some."""
+        waiting, self._waiting = self._waiting, []
+        for device in dict.fromkeys(value.device for _, value, _ in waiting):
+            there = [(name, value, count) for name, value, count in waiting if value.device == device]
+            numbers = torch.stack([number.double() for _, *both in there for number in both]).tolist()
+            for (name, _, _), value, count in zip(there, numbers[::2], numbers[1::2], strict=True):
+                if count:
+                    self._merge(name, (self._kinds[name], value, count))
+        return self._entries
+
+    def _merge(self, name: str, entry: Entry) -> None:
+        kind, value, count = entry
+        if name in self._entries:
+            _, before, counted = self._entries[name]
+            value, count = JOIN[kind](before, value), counted + count
+        self._entries[name] = (kind, value, count)

@@ -70,3 +70,26 @@ def test_a_part_does_not_report_under_a_name_of_the_core() -> None:
         ledger.merge(step)
     ledger.add_all({"mine/loss": torch.tensor([0.5])}, torch.ones(1, 1), Mine())
     assert ledger.reduce(alone) == {"loss": 1.0, "mine/loss": 0.5, "reward": 1.0}
+
+
+def test_numbers_of_a_step_may_be_asked_for_before_and_after_they_are_merged() -> None:
+    ledger, step = StatisticsLedger(), StatisticsLedger()
+    ledger.add("x", torch.tensor([1.0, 5.0]))
+    step.add("x", torch.tensor([3.0]))
+    step.add("high", torch.tensor([[2.0, math.nan], [7.0, 9.0]]), torch.tensor([[True, True], [True, False]]), "max")
+    assert step.local("x") == (3.0, 1.0)
+    step.add("x", 2.0)
+    ledger.merge(step)
+    assert step.local("x") == (5.0, 2.0)
+    assert step.local("high") == (7.0, 2.0)
+    assert ledger.local("x") == (11.0, 4.0)
+    assert ledger.reduce(alone) == {"high": 7.0, "x": 2.75}
+
+
+def test_values_that_do_not_count_leave_no_number() -> None:
+    ledger = StatisticsLedger()
+    ledger.add("nan", math.nan)
+    ledger.add("empty", torch.empty(0), reduce="max")
+    ledger.add("masked", torch.ones(2, 2), torch.zeros(2, 2, dtype=torch.bool), "min")
+    assert ledger.local("masked") == (0.0, 0.0)
+    assert ledger.reduce(alone) == {}

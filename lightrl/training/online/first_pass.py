@@ -27,12 +27,14 @@ class FirstPassCheck:
             comparable: the old log-probs are the engine's own, and the engine says that they are exact.
             dtype: that the policy's layers compute in.
         """
+        if not fresh:
+            return
         deviation, count = step.local("ratio/max_deviation")
-        if fresh and count:
+        if count:
             ledger.add("ratio/first_pass_deviation", deviation, reduce="max")
-        if fresh and not self._seen and comparable:
+        if not self._seen and comparable:
             warn_of_deviation(step, dtype)
-        self._seen |= fresh
+        self._seen = True
 
 
 def warn_of_deviation(step: StatisticsLedger, dtype: torch.dtype) -> None:

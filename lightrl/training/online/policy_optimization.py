@@ -118,7 +118,7 @@ class PolicyOptimization(PolicyModule):
         self.update_engine()
         made = self.ahead.next(self.trainer.current_epoch, self.adapter, self.on_phase, self.rollouts.probe)
         made.report(self.ledger, self.timer, self.trainer.current_epoch, self.trainer.global_step)
-        return made.scored.to(self.device)
+        return made.scored
 
     def collect(self, ranks: Ranks, phase: Phase, ledger: StatisticsLedger) -> ScoredRollout:
         """The sampler draws prompts, has them completed and scored, and keeps or redraws."""
