@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from lightrl.data.content import content_hash
 from lightrl.data.files import table_rows
 from lightrl.data.records import Record, Records
+from lightrl.parts.content import content_hash
 from lightrl.types import JSON, Prompt
 
 

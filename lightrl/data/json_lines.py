@@ -46,7 +46,7 @@ def _short_lines(path: Path, file: TextIO) -> Iterator[str]:
 
 def _json_object(place: str, line: str) -> dict[str, Any]:
     try:
-        row = json.loads(line, object_pairs_hook=_without_repetition, parse_constant=_refuse)
+        row = _DECODER.decode(line)
     except json.JSONDecodeError as error:
         raise ValueError(f"{place}: not valid JSON: {error.msg} at column {error.colno} of {line.strip()[:80]!r}") from error
     except RecursionError as error:
@@ -69,3 +69,6 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON: write null where there is no number")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_without_repetition, parse_constant=_refuse)

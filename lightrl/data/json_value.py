@@ -22,6 +22,8 @@ def json_value(place: str, column: str, value: object) -> JSON:
     Raises:
         ValueError: it is none that JSON can hold.
     """
+    if value is None or (isinstance(value, str) and value.isascii()):
+        return value
     culprit = next(_culprits(value, DEEPEST), None)
     if culprit is None:
         return value
@@ -33,7 +35,7 @@ def json_value(place: str, column: str, value: object) -> JSON:
 
 def _culprits(value: object, deepest: int) -> Iterator[str]:
     if isinstance(value, str):
-        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        if not _in_unicode(value):
             yield "a text with half of a surrogate pair"
     elif isinstance(value, float):
         if not math.isfinite(value):
@@ -42,6 +44,13 @@ def _culprits(value: object, deepest: int) -> Iterator[str]:
         yield from _inside(value, deepest)
     elif value is not None and not isinstance(value, int):
         yield f"a {type(value).__name__}"
+
+
+def _in_unicode(text: str) -> bool:
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _inside(value: list[object] | dict[object, object], deepest: int) -> Iterator[str]:

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from hashlib import blake2b
 
-from lightrl.data.content import content_hash
-from lightrl.parts.prompts import PromptSource
+from lightrl.data.survey import Survey
 from lightrl.types import JSON
 
 REPORTED = ("answers",)
 """Entries that may change without a position meaning another prompt."""
-ENDLESS_SAMPLE = 16
-"""Prompts of an endless source that stand for the rest."""
 
 
-def order_of(source: PromptSource, shuffle: bool, seed: int) -> dict[str, JSON]:
+def order_of(survey: Survey, size: int | None, shuffle: bool, seed: int) -> dict[str, JSON]:
     """Number of prompts, hashes of their ids and contents in order and of their answers and columns, and how they are shuffled."""
-    digest, answers = blake2b(digest_size=16), blake2b(digest_size=16)
-    for index in range(ENDLESS_SAMPLE if source.size is None else source.size):
-        prompt = source.prompt(index)
-        digest.update(f"{prompt.id}\n{content_hash(prompt)}\n".encode())
-        answers.update(json.dumps([prompt.answer, dict(prompt.columns)], sort_keys=True, default=str).encode())
-    found: dict[str, JSON] = {"prompts": source.size, "contents": digest.hexdigest(), "answers": answers.hexdigest()}
-    return {**found, "shuffle": shuffle, "seed": seed}
+    return {"prompts": size, "contents": survey.contents, "answers": survey.answers, "shuffle": shuffle, "seed": seed}
 
 
 def must_be_the_same(ours: Mapping[str, JSON], theirs: Mapping[str, JSON]) -> None:

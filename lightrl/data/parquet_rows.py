@@ -9,6 +9,9 @@ from typing import Any
 
 from lightrl.data.records import Record
 
+AT_ONCE = 1024
+"""Rows that are Python objects at the same time."""
+
 
 def parquet_rows(path: Path) -> Iterator[Record]:
     """The rows of a Parquet file.
@@ -30,7 +33,7 @@ def _batches(path: Path) -> Iterator[list[dict[str, Any]]]:
     try:
         table = ParquetFile(path, page_checksum_verification=True)
         _refuse_repeated(path, table.schema_arrow.names)
-        for batch in table.iter_batches():
+        for batch in table.iter_batches(batch_size=AT_ONCE):
             yield batch.to_pylist()
     except (ArrowException, OSError, OverflowError, UnicodeDecodeError) as error:
         raise ValueError(f"{str(path)!r} cannot be read as Parquet: {error}") from error

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities import rank_zero_warn
 
-from lightrl.data.identity import identity_in
-from lightrl.data.lengths import Encode, measure_source, refuse_too_long
+from lightrl.data.identity import Identities
 from lightrl.data.loaders import PromptBatch, PromptBatches, StepNumbers
-from lightrl.data.order import ENDLESS_SAMPLE, must_be_the_same, order_of
+from lightrl.data.order import must_be_the_same, order_of
+from lightrl.data.progress import shown
 from lightrl.data.selection import Selection, hold_out, without
 from lightrl.data.stream import PromptStream
+from lightrl.data.survey import AtMost, Encode, Survey, measure, refuse_too_long, survey
 from lightrl.parts.prompts import PromptSource
 from lightrl.ranges import BatchSize, Count, Natural, Seed, refuse_outside
 from lightrl.types import JSON, Prompt
@@ -63,18 +64,22 @@ class PromptData(LightningDataModule):
         named = {"train": train, "validation": validation, "test": test}
         self._all: dict[str, PromptSource] = {name: source for name, source in named.items() if source is not None}
         self._sources = dict(self._all)
+        self._surveys: dict[str, Survey] = {}
+        self.watch: Callable[[Prompt], None] | None = None
+        """Is given every training prompt that `measure` keeps."""
         self._bound: tuple[Encode, int] | None = None
         self._measured = False
         self._stream: PromptStream | None = None
         self._restored: dict[str, JSON] | None = None
         self._order: dict[str, JSON] = {}
 
-    def measure(self, encode: Encode, limit: int | None) -> None:
-        """Encode every prompt, and drop or refuse those that are too long; called once the policy exists, before any draw.
+    def measure(self, encode: Encode, limit: int | None, at_most: AtMost = lambda prompt: None) -> None:
+        """Measure every prompt, and drop or refuse those that are too long; called once the policy exists, before any draw.
 
         Args:
             encode: the policy's own encoding.
-            limit: most prompt tokens the policy has room for; None: no limit of its own.
+            limit: most tokens of a prompt that the policy has room for; None: no limit of its own.
+            at_most: at most how many tokens a prompt has, which spares encoding one that is certainly short enough; None: unknown.
 
         Raises:
             ValueError: a prompt cannot be encoded, is too long where that is refused, or none is left.
@@ -83,7 +88,9 @@ class PromptData(LightningDataModule):
         self._dropped["too_long"], self._stream = 0, None
         self._bound = None if bound is None else (encode, bound)
         for name, source in self._all.items():
-            self._sources[name] = source if source.size is None else self._fitting(name, source, encode, bound)
+            if source.size is not None:
+                self._surveys[name] = measure(source, encode, at_most, bound, self.watch if name == "train" else None)
+                self._sources[name] = self._fitting(name, source, self._surveys[name])
         self._measured = True
         if self._restored is not None:
             self._open_stream()
@@ -103,18 +110,17 @@ class PromptData(LightningDataModule):
     def training_prompts(self) -> Iterator[Prompt]:
         """Every training prompt of a sized source once, in its order; none of an endless one."""
         train = self._sources["train"]
-        return (train.prompt(index) for index in range(train.size or 0))
+        return (train.prompt(index) for index in shown(range(train.size or 0), "reading prompts"))
 
     def placed_prompts(self) -> Iterator[tuple[str, Prompt]]:
         """Every prompt of the sized sources once, with the place where it stands."""
-        return ((source.place(i), source.prompt(i)) for source in self._sources.values() for i in range(source.size or 0))
+        for source in self._sources.values():
+            for index in shown(range(source.size or 0), "reading prompts"):
+                yield source.place(index), source.prompt(index)
 
     def columns(self) -> set[str]:
         """The columns that every prompt has, for rewards that name them."""
-        prompts = (
-            source.prompt(i) for source in self._sources.values() for i in range(ENDLESS_SAMPLE if source.size is None else source.size)
-        )
-        return set.intersection(*(set(prompt.columns) for prompt in prompts))
+        return set.intersection(*(found for name in self._sources if (found := self._survey(name).columns) is not None))
 
     def sizes(self) -> dict[str, int | None]:
         """Numbers of prompts to train on (None: endless), for validation and for test, and of those that were dropped, by the reason."""
@@ -166,12 +172,17 @@ class PromptData(LightningDataModule):
     def _open_stream(self) -> PromptStream:
         train = self._sources["train"]
         stream = PromptStream(train.size, self.shuffle, self.seed, *self._place())
-        order = order_of(train, self.shuffle, self.seed)
+        order = order_of(self._survey("train"), train.size, self.shuffle, self.seed)
         if self._restored is not None:
             self._resume(stream, order, self._restored)
             self._restored = None
         self._stream, self._order = stream, order
         return stream
+
+    def _survey(self, name: str) -> Survey:
+        if name not in self._surveys:
+            self._surveys[name] = survey(self._sources[name])
+        return self._surveys[name]
 
     def _resume(self, stream: PromptStream, order: dict[str, JSON], restored: dict[str, JSON]) -> None:
         try:
@@ -186,20 +197,22 @@ class PromptData(LightningDataModule):
     def _split(
         self, train: PromptSource, validation: PromptSource | None, test: PromptSource | None, held: int
     ) -> tuple[PromptSource, PromptSource | None]:
-        identity = identity_in(source for source in (train, validation, test) if source is not None)
-        if held:
-            train, validation = hold_out(train, held, identity)
-        others = [source for source in (validation, test) if source is not None]
-        if not others or train.size is None:
+        sources = [source for source in (train, validation, test) if source is not None]
+        if len(sources) == 1 and not held:
             return train, validation
-        kept = without(train, others, identity)
+        identities = Identities(sources)
+        if held:
+            train, validation = hold_out(train, held, identities)
+        others = [source for source in (validation, test) if source is not None]
+        if train.size is None:
+            return train, validation
+        kept = without(train, others, identities)
         self._dropped["overlap"] = dropped = train.size - (kept.size or 0)
         if dropped:
             rank_zero_warn(f"{dropped} of {train.size} training prompts occur in validation or test and are not trained on")
         return kept, validation
 
-    def _fitting(self, name: str, source: PromptSource, encode: Encode, bound: int | None) -> PromptSource:
-        found = measure_source(source, encode, bound)
+    def _fitting(self, name: str, source: PromptSource, found: Survey) -> PromptSource:
         if found.example is None:
             return source
         what = f"of {source.size} {name} prompts, {found}"

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import json
+from array import array
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from string import Formatter
 
-from lightrl.data.content import content_hash
 from lightrl.data.json_value import json_value
+from lightrl.data.progress import shown
+from lightrl.data.repeats import repeats
+from lightrl.data.stored_lines import StoredLines
 from lightrl.data.turn_weights import TURN_WEIGHTS, turn_weights
+from lightrl.parts.content import content_hash, is_empty
 from lightrl.parts.prompts import PromptSource
 from lightrl.ranges import Count
 from lightrl.types import JSON, Message, Prompt
 
 Record = tuple[str, Mapping[str, JSON]]
 """Where a row stands, for messages (`train.jsonl:17`), and its columns."""
+_WRITTEN = json.JSONEncoder(check_circular=False).encode
 
 
 class Records(PromptSource):
@@ -53,45 +57,65 @@ class Records(PromptSource):
         """
         self.prompt_field, self.answer, self.id, self.system, self.chat = prompt, answer, id, system, chat
         self.rendered, self.template, self.columns, self.limit = rendered, template, columns, limit
-        self._prompts: list[Prompt] = []
-        self._places: list[str] = []
+        self._lines, self._contents = StoredLines(), array("Q")
+        self._numbers: dict[int, int] = {}
+        self._empty: set[int] = set()
         self._check()
 
     @property
     def size(self) -> int:
-        return len(self._prompts)
+        return len(self._lines)
 
     def prompt(self, index: int) -> Prompt:
-        return self._prompts[index]
+        _, name, text, messages, answer, columns, meta = json.loads(self._lines[index])
+        return Prompt(
+            id=self._made_id(index) if self.id is None else name,
+            text=text,
+            messages=None if messages is None else tuple(messages),
+            answer=answer,
+            columns=columns,
+            meta=meta,
+            rendered=self.rendered,
+        )
 
     def place(self, index: int) -> str:
         """The file and the line, or the data set and the row."""
-        return self._places[index]
+        place: str = json.loads(self._lines[index])[0]
+        return place
+
+    def content(self, index: int) -> str:
+        """As its hash was computed when the row was read."""
+        # that of an empty prompt depends on its id, which may be made of the first hash
+        return content_hash(self.prompt(index)) if index in self._empty else f"{self._contents[index]:016x}"
 
     def _read(self, source: str, records: Iterable[Record]) -> None:
-        places: dict[str, str] = {}
-        repeats: dict[str, int] = {}
-        for place, row in islice(records, self.limit):
+        names = set[str]()
+        for place, row in shown(islice(records, self.limit), f"reading {source}"):
             prompt = self._prompt_of(place, row)
-            if self.id is None:
-                count = repeats[prompt.id] = repeats.get(prompt.id, 0) + 1
-                prompt = prompt if count == 1 else dataclasses.replace(prompt, id=f"{prompt.id}-{count}")
-            if prompt.id in places:
-                raise ValueError(
-                    f"{place}: the id {prompt.id!r} of column {self.id!r} stands already in {places[prompt.id]}; ids must be unique"
-                )
-            places[prompt.id] = place
-            self._prompts.append(prompt)
-            self._places.append(place)
-        if not self._prompts:
+            if prompt.id in names:
+                first = next(self.place(i) for i in range(self.size) if self.prompt(i).id == prompt.id)
+                raise ValueError(f"{place}: the id {prompt.id!r} of column {self.id!r} stands already in {first}; ids must be unique")
+            if self.id is not None:
+                names.add(prompt.id)
+            if is_empty(prompt):
+                self._empty.add(self.size)
+            self._contents.append(int(content_hash(prompt), 16))
+            kept = [place, prompt.id, prompt.text, prompt.messages, prompt.answer, prompt.columns, prompt.meta]
+            self._lines.append(_WRITTEN(kept).encode())
+        if not self._lines:
             raise ValueError(f"{source} holds no rows")
+        self._numbers = repeats(self._contents)
+
+    def _made_id(self, index: int) -> str:
+        number = self._numbers.get(index, 1)
+        return f"{self._contents[index]:016x}" + (f"-{number}" if number > 1 else "")
 
     def _prompt_of(self, place: str, row: Mapping[str, JSON]) -> Prompt:
         text, messages = self._asked(place, row)
         answer = None if self.answer is None else _column(place, row, self.answer, "answer", "; or null if there is no reference answer")
         used = {self.answer, self.id, None if self.template else self.prompt_field}
         kept = [name for name in row if name not in used] if self.columns is None else self.columns
-        prompt = Prompt(
+        return Prompt(
             id="" if self.id is None else str(_column(place, row, self.id, "id")),
             text=text,
             messages=messages,
@@ -100,7 +124,6 @@ class Records(PromptSource):
             meta=self._weights(place, row),
             rendered=self.rendered,
         )
-        return prompt if self.id is not None else dataclasses.replace(prompt, id=content_hash(prompt))
 
     def _asked(self, place: str, row: Mapping[str, JSON]) -> tuple[str | None, tuple[Message, ...] | None]:
         value = _column(place, row, self.prompt_field, "prompt") if self.template is None else self._filled(self.template, place, row)

@@ -36,7 +36,7 @@ class PromptStream:
         self.size, self.shuffle, self.seed, self.rank, self.world_size = size, shuffle, seed, rank, world_size
         self.epoch = 0
         self.position = 0
-        self._order: tuple[int, list[int]] | None = None
+        self._order: tuple[int, torch.Tensor] | None = None
 
     def draw(self, n: int | Sequence[int]) -> list[int]:
         """The next indices of this rank; collective, every rank gives the same argument.
@@ -76,7 +76,7 @@ class PromptStream:
             return 0, position
         epochs, offset = divmod(position, self.size)
         epoch = self.epoch + epochs
-        return epoch, self._order_of(epoch, self.size)[offset] if self.shuffle else offset
+        return epoch, int(self._order_of(epoch, self.size)[offset]) if self.shuffle else offset
 
     def _advance(self, positions: int) -> None:
         self.position += positions
@@ -84,8 +84,8 @@ class PromptStream:
             epochs, self.position = divmod(self.position, self.size)
             self.epoch += epochs
 
-    def _order_of(self, epoch: int, size: int) -> list[int]:
+    def _order_of(self, epoch: int, size: int) -> torch.Tensor:
         if self._order is None or self._order[0] != epoch:
             seed = int.from_bytes(blake2b(f"{self.seed}:{epoch}".encode(), digest_size=7).digest(), "little")
-            self._order = epoch, torch.randperm(size, generator=torch.Generator().manual_seed(seed)).tolist()
+            self._order = epoch, torch.randperm(size, generator=torch.Generator().manual_seed(seed))
         return self._order[1]

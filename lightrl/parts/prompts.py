@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from lightrl.parts.base import Part
+from lightrl.parts.content import content_hash
 from lightrl.types import Prompt
 
 
@@ -27,6 +28,10 @@ class PromptSource(Part):
     def place(self, index: int) -> str:
         """Where the prompt with this number stands, for messages: `train.jsonl:17` of a file."""
         return f"prompt {index} of {type(self).__name__}"
+
+    def content(self, index: int) -> str:
+        """16 hexadecimal digits, equal for prompts with the same text or messages; a source that knows them need not make the prompt."""
+        return content_hash(self.prompt(index))
 
     def prepare(self) -> None:
         """Read files; called once before the first prompt is asked for.

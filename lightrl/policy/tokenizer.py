@@ -33,8 +33,26 @@ class BackendEncoding(Protocol):
     """As `offset_mapping` of `Encoding`."""
 
 
+class BackendStep(Protocol):
+    """A normalizer or pre-tokenizer of `tokenizers`."""
+
+    def __getstate__(self) -> bytes:
+        """Its part of `tokenizer.json`."""
+
+
+class BackendModel(Protocol):
+    """A model of `tokenizers`."""
+
+    continuing_subword_prefix: str | None
+    end_of_word_suffix: str | None
+
+
 class Backend(Protocol):
     """A `tokenizers.Tokenizer`."""
+
+    normalizer: BackendStep | None
+    pre_tokenizer: BackendStep | None
+    model: BackendModel
 
     def to_str(self) -> str:
         """The text of `tokenizer.json`."""
@@ -76,6 +94,9 @@ class Tokenizer(Protocol):
         """The tokenizer of `tokenizers` in it; only if it is fast."""
 
     def __len__(self) -> int: ...
+
+    def get_vocab(self) -> dict[str, int]:
+        """The ids of all tokens."""
 
     def __hash__(self) -> int: ...
 

@@ -21,6 +21,7 @@ from lightrl.parts.environment import Environment
 from lightrl.parts.reward import Reward
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
+from lightrl.policy.token_bound import TokenBound
 from lightrl.policy.weights import TrainerWeights
 from lightrl.ranges import Positive, refuse_outside
 from lightrl.rewards.environment_reward import with_environment
@@ -43,7 +44,7 @@ from lightrl.training.phases import PhaseTimer
 from lightrl.training.precision import check_precision, compute_dtype, tolerance
 from lightrl.training.run_state import run_state
 from lightrl.training.schedule import check_schedule, planned_steps
-from lightrl.training.spelled_tokens import warn_of_control_tokens
+from lightrl.training.spelled_tokens import SpelledTokens
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.training.token_budget import MicroBatchTokens, TokenBudget
 from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
@@ -156,8 +157,10 @@ class PolicyModule(LightningModule):
         """Measure the prompts, if the run has any of ours, and take as many threads as the policy has a use for."""
         data = getattr(self.trainer, "datamodule", None)
         if data is not None and hasattr(data, "measure"):
+            spelled = SpelledTokens(self.policy)
+            data.watch = spelled.see
             self.measure_prompts(data)
-            warn_of_control_tokens(self.policy, data.training_prompts())
+            spelled.warn()
         if self.trainer.num_devices == 1 and self.device.type == "cpu" and (said := choose_threads(self.policy)):
             self.print(said)
 
@@ -171,7 +174,7 @@ class PolicyModule(LightningModule):
         check_room(self.policy, self.engine.sampling.max_new_tokens)
         positions = self.policy.max_positions
         limit = None if positions is None else positions - self.engine.sampling.max_new_tokens
-        data.measure(prompt_tokens(self.policy, self.environment), limit)
+        data.measure(prompt_tokens(self.policy, self.environment), limit, TokenBound(self.policy.tokenizer, self.policy.eos_token_ids))
 
     def configure_optimizers(self) -> Any:
         """One optimizer over the parameter groups, and its schedule, once both have been tried."""

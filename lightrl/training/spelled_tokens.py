@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from lightning.pytorch.utilities import rank_zero_warn
 
 from lightrl.policy.plain_text import plain_text
@@ -11,24 +9,38 @@ from lightrl.policy.policy import Policy
 from lightrl.prompt import Prompt
 
 
-def warn_of_control_tokens(policy: Policy, prompts: Iterable[Prompt]) -> None:
-    """Say how many prompts spell control tokens that will be plain text, and what to set if they were meant.
+class SpelledTokens:
+    """Counts prompts that spell control tokens, which will be plain text."""
 
-    Args:
-        policy: whose control tokens are looked for.
-        prompts: of the run, those that are rendered included.
-    """
-    control = plain_text(policy.tokenizer, policy.eos_token_ids).control
-    total, spelled = 0, list[tuple[str, str]]()
-    for prompt in prompts:
-        total += 1
-        tokens = () if prompt.rendered else (control.first(text)[1] for text in _texts(prompt))
-        spelled += [(prompt.id, token) for token in tokens if token][:1]
-    if spelled:
-        rank_zero_warn(
-            f"{len(spelled)} of {total} training prompts spell control tokens, for example {spelled[0][1]!r} in {spelled[0][0]!r}, which "
-            "are read as plain text: if a chat template has rendered these texts already, set rendered: true of the prompt source"
-        )
+    def __init__(self, policy: Policy) -> None:
+        """
+        Args:
+            policy: whose control tokens are looked for.
+        """
+        self._first = plain_text(policy.tokenizer, policy.eos_token_ids).control.first
+        self._total = self._spelled = 0
+        self._example = ("", "")
+
+    def see(self, prompt: Prompt) -> None:
+        """Count a prompt.
+
+        Args:
+            prompt: of the run; one that is rendered spells nothing.
+        """
+        self._total += 1
+        token = "" if prompt.rendered else next((token for text in _texts(prompt) if (token := self._first(text)[1])), "")
+        if token:
+            self._spelled += 1
+            self._example = (prompt.id, token) if self._spelled == 1 else self._example
+
+    def warn(self) -> None:
+        """Say how many there were, and what to set if they were meant."""
+        if self._spelled:
+            name, token = self._example
+            rank_zero_warn(
+                f"{self._spelled} of {self._total} training prompts spell control tokens, for example {token!r} in {name!r}, which "
+                "are read as plain text: if a chat template has rendered these texts already, set rendered: true of the prompt source"
+            )
 
 
 def _texts(prompt: Prompt) -> list[str]:

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from lightrl import JsonLines, Prompt, SingleTurn, TinyPolicy, TransformersEngine
-from lightrl.data.content import content_hash
+from lightrl.parts.content import content_hash
 from lightrl.policy.encoding import encode_conversation, encode_prompt, encode_sampled
 from lightrl.policy.reward_network import RewardNetwork
 from lightrl.policy.turn_encoder import TurnEncoder
 from lightrl.testing import rollouts_with
-from lightrl.training.spelled_tokens import warn_of_control_tokens
+from lightrl.training.spelled_tokens import SpelledTokens
 
 END, START = "<|im_end|>", "<|im_start|>"
 RENDERED = f"{START}user\nwhat is 1+1?{END}\n{START}assistant\n"
@@ -84,14 +84,21 @@ def test_a_rollout_begins_with_the_declared_tokens() -> None:
     assert rollout.input_ids[0, :4].tolist() == [policy.tokenizer.convert_tokens_to_ids(token) for token in ("1", "<eos>", "2", "=")]
 
 
+def warn_of(policy: Any, prompts: list[Prompt]) -> None:
+    spelled = SpelledTokens(policy)
+    for prompt in prompts:
+        spelled.see(prompt)
+    spelled.warn()
+
+
 def test_a_run_warns_where_texts_look_rendered(tokenizer_of: Make, tmp_path: Path) -> None:
     tokenizer = tokenizer_of("chatml")
     policy: Any = SimpleNamespace(tokenizer=tokenizer, eos_token_ids=frozenset({tokenizer.eos_token_id}))
     for prompt in (source(tmp_path).prompt(0), source(tmp_path, chat=False).prompt(0)):
         with pytest.warns(UserWarning, match=r"^1 of 2 training prompts spell control tokens, for example '<\|im_start\|>' in"):
-            warn_of_control_tokens(policy, [Prompt(id="plain", text="1+1="), prompt])
+            warn_of(policy, [Prompt(id="plain", text="1+1="), prompt])
     letters: Any = RewardNetwork(TinyPolicy(hidden=16, layers=1).build())
     with pytest.warns(UserWarning, match="^1 of 1 training prompts spell control tokens, for example '<eos>' in"):
-        warn_of_control_tokens(letters, [Prompt(id="a", text="1<eos>")])
+        warn_of(letters, [Prompt(id="a", text="1<eos>")])
     with warnings.catch_warnings(action="error"):
-        warn_of_control_tokens(policy, [source(tmp_path, rendered=True).prompt(0)])
+        warn_of(policy, [source(tmp_path, rendered=True).prompt(0)])

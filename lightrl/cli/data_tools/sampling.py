@@ -24,6 +24,7 @@ from lightrl.data.rejection import Candidate, Keep, rejection_counts
 from lightrl.ops.masked import row_sum
 from lightrl.parts.environment import Environment
 from lightrl.policy.policy import Policy
+from lightrl.policy.token_bound import TokenBound
 from lightrl.policy.weights import TrainerWeights
 from lightrl.rewards.gates import row_values
 from lightrl.rewards.reward_set import RewardSet
@@ -71,7 +72,7 @@ class SamplingSession:
         self.data = builder.build(resolved.data, "data")
         room = policy.max_positions
         limit = None if room is None else room - self.rollouts.engine.sampling.max_new_tokens
-        self.data.measure(prompt_tokens(policy, self.rollouts.environment), limit)
+        self.data.measure(prompt_tokens(policy, self.rollouts.environment), limit, TokenBound(policy.tokenizer, policy.eos_token_ids))
         self.prompts = _how_many(options.prompts, self.data.sizes()["train"])
         self.rewards.check(self.data.columns(), self.data.placed_prompts())
 

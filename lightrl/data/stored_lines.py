@@ -1,0 +1,50 @@
+"""Lines of a table that take no memory."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import weakref
+from array import array
+from pathlib import Path
+
+from lightrl.strategies.disk import below
+
+
+class StoredLines:
+    """Lines in a temporary file without a name, which the system removes when the process ends.
+
+    They are read, not mapped, so that they never count as memory of the process; the system keeps what it has room for.
+    """
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.gettempdir())
+        with below(self._folder):
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
+        weakref.finalize(self, self._file.close)
+        self._ends = array("Q", [0])
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def append(self, line: bytes) -> None:
+        """Add a line.
+
+        Args:
+            line: of any bytes.
+
+        Raises:
+            DiskError: the folder of temporary files (`TMPDIR`) has no room.
+        """
+        with below(self._folder):
+            self._file.write(line)
+        self._ends.append(self._ends[-1] + len(line))
+
+    def __getitem__(self, index: int) -> bytes:
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        with below(self._folder):
+            self._file.flush()
+        start, end = self._ends[index], self._ends[index + 1]
+        # does not move a position that processes may share
+        return os.pread(self._file.fileno(), end - start, start)

@@ -1,0 +1,141 @@
+"""The one way through the prompts of a source before a run begins: their lengths, their columns, and the hash of their order."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+
+from lightrl.data.progress import shown
+from lightrl.parts.prompts import PromptSource
+from lightrl.types import Prompt
+
+Encode = Callable[[Prompt], list[int]]
+"""The policy's own encoding of a prompt."""
+AtMost = Callable[[Prompt], int | None]
+"""At most how many tokens a prompt has, found faster than by encoding it; None: only encoding tells."""
+ENDLESS_SAMPLE = 16
+"""Prompts of an endless source that stand for the rest."""
+_WRITTEN = json.JSONEncoder(sort_keys=True, default=str).encode
+
+
+class Survey:
+    """What the prompts of a source are together, of those only that are short enough."""
+
+    def __init__(self, bound: int | None = None) -> None:
+        """
+        Args:
+            bound: most tokens a prompt may have; None: any number.
+        """
+        self.bound = bound
+        self.fitting = array("q")
+        """Indices of the prompts that are short enough."""
+        self.too_long = 0
+        """Number of the others."""
+        self.longest = 0
+        """Tokens of the longest one that is too long."""
+        self.example: str | None = None
+        """The id of the first one that is too long; None if all fit."""
+        self.columns: set[str] | None = None
+        """Those that every prompt has; None without a prompt."""
+        self._order, self._answers = blake2b(digest_size=16), blake2b(digest_size=16)
+
+    @property
+    def contents(self) -> str:
+        """A hash of ids and contents in their order."""
+        return self._order.hexdigest()
+
+    @property
+    def answers(self) -> str:
+        """A hash of answers and columns in their order."""
+        return self._answers.hexdigest()
+
+    def take(self, index: int, prompt: Prompt, content: str) -> None:
+        """Count a prompt that is short enough.
+
+        Args:
+            index: in its source.
+            prompt: the prompt.
+            content: hash of its content.
+        """
+        self.fitting.append(index)
+        self.columns = set(prompt.columns) if self.columns is None else self.columns.intersection(prompt.columns)
+        self._order.update(f"{prompt.id}\n{content}\n".encode())
+        self._answers.update(_WRITTEN([prompt.answer, dict(prompt.columns)]).encode())
+
+    def leave(self, prompt: Prompt, tokens: int) -> None:
+        """Count a prompt that is too long.
+
+        Args:
+            prompt: the prompt.
+            tokens: of it.
+        """
+        self.too_long += 1
+        self.longest = max(self.longest, tokens)
+        self.example = prompt.id if self.example is None else self.example
+
+    def __str__(self) -> str:
+        return f"{self.too_long} have more than {self.bound} tokens (the longest {self.longest}), for example {self.example!r}"
+
+
+def survey(source: PromptSource) -> Survey:
+    """Go through a source, whatever the lengths of its prompts; of an endless one, through its first prompts.
+
+    Args:
+        source: any.
+    """
+    found = Survey()
+    for index in shown(range(ENDLESS_SAMPLE if source.size is None else source.size), "reading prompts"):
+        found.take(index, source.prompt(index), source.content(index))
+    return found
+
+
+def measure(source: PromptSource, encode: Encode, at_most: AtMost, bound: int | None, watch: Callable[[Prompt], None] | None) -> Survey:
+    """Go through a sized source, and leave out prompts that are too long.
+
+    Args:
+        source: sized.
+        encode: the policy's own encoding.
+        at_most: spares encoding a prompt that is certainly short enough.
+        bound: most tokens a prompt may have; None: any number.
+        watch: is given every prompt that is short enough.
+
+    Raises:
+        ValueError: a prompt cannot be encoded; the message names it.
+    """
+    found = Survey(bound)
+    for index in shown(range(source.size or 0), "measuring prompts"):
+        prompt = source.prompt(index)
+        tokens = _length(prompt, encode, at_most, bound)
+        if bound is not None and tokens > bound:
+            found.leave(prompt, tokens)
+            continue
+        found.take(index, prompt, source.content(index))
+        if watch is not None:
+            watch(prompt)
+    return found
+
+
+def refuse_too_long(prompts: Sequence[Prompt], encode: Encode, bound: int) -> None:
+    """Refuse prompts of an endless source that are too long: they cannot be measured beforehand, and dropping one would break the order.
+
+    Raises:
+        ValueError: a prompt has more than `bound` tokens, or cannot be encoded.
+    """
+    for prompt in prompts:
+        length = _length(prompt, encode)
+        if length > bound:
+            raise ValueError(
+                f"prompt {prompt.id!r} of the endless training source has {length} tokens, and at most {bound} are allowed: "
+                "an endless source must keep to the limit itself"
+            )
+
+
+def _length(prompt: Prompt, encode: Encode, at_most: AtMost = lambda prompt: None, bound: int | None = None) -> int:
+    """The tokens of a prompt, or a number that is large enough where it is not above the bound."""
+    try:
+        tokens = at_most(prompt)
+        return len(encode(prompt)) if tokens is None or (bound is not None and tokens > bound) else tokens
+    except Exception as error:
+        raise ValueError(f"prompt {prompt.id!r} cannot be encoded: {error}") from error
