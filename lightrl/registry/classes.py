@@ -8,6 +8,7 @@ import importlib
 from typing import Any
 
 from lightrl.kinds import KINDS, Kind
+from lightrl.registry.known_packages import CLASSES, where_to_find
 from lightrl.registry.loader import CORE, PluginRecord, load_plugins
 from lightrl.registry.renamed import new_place
 from lightrl.workers.calls import describe
@@ -56,9 +57,14 @@ class Registry:
             choices = " or ".join(f"{d}:{short}" for d, _ in matches)
             raise UnknownName(f"{where}{len(matches)} plugins register a {kind} named {short!r}. Write {choices}.")
         elsewhere = "".join(f" It is a {other}." for other in self._kinds_of(short, distribution))
-        raise UnknownName(
-            f"{where}no {kind} is named {name!r}.{elsewhere}{self._suggestion(kind, short)} {self._known(kind)}{did_not_load(self.records)}"
-        )
+        package = where_to_find(short, CLASSES, self.packages)
+        said = package or elsewhere + self._suggestion(kind, short)
+        raise UnknownName(f"{where}no {kind} is named {name!r}.{said} {self._known(kind)}{did_not_load(self.records)}")
+
+    @property
+    def packages(self) -> set[str]:
+        """The packages that were loaded, or have failed to."""
+        return {record.distribution for record in self.records}
 
     def _suggestion(self, kind: str, name: str) -> str:
         names = {cls.__name__.lower(): cls.__name__ for _, cls in self.of_kind(kind)}
@@ -91,7 +97,8 @@ class Registry:
         try:
             found = getattr(importlib.import_module(module_name), name)
         except (ImportError, AttributeError) as error:
-            elsewhere = new_place(path, [cls.__name__ for _, cls in self.of_kind(kind.title)])
+            known = [cls.__name__ for _, cls in self.of_kind(kind.title)]
+            elsewhere = new_place(path, known) or where_to_find(path, CLASSES, self.packages)
             raise UnknownName(f"{where}{path!r} cannot be imported: {error}.{elsewhere}") from error
         except Exception as error:
             raise UnknownName(f"{where}{path!r} cannot be imported: {describe(error)}.") from error

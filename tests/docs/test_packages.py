@@ -1,0 +1,36 @@
+"""Each page says which packages it uses beside the core, and the README installs what it goes on to use."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lightrl.registry.known_packages import CLASSES, CONFIGS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+STATED = re.compile(r"^Packages beside the core: (.*)\.$", re.MULTILINE)
+
+
+def used(page: str) -> list[str]:
+    """The packages whose classes or configs stand in the code and commands of a page."""
+    code = [*re.findall(r"```(?:bash|yaml|python|py)\n(.*?)```", page, re.DOTALL), *re.findall(r"<!-- \$ (.*?) -->", page)]
+    words = set(re.findall(r"\w+", "\n".join(code)))
+    configs = set(re.findall(r"(?:--config |configs/|configs copy )(\w+)", "\n".join(code)))
+    named = [package for package, classes in CLASSES.items() if words & set(classes)]
+    return sorted({*named, *(package for package, names in CONFIGS.items() if configs & set(names))})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_says_which_packages_it_uses(page: Path) -> None:
+    text = page.read_text()
+    wanted = ", ".join(f"`{package}`" for package in used(text))
+    assert STATED.findall(text) == ([wanted] if wanted else []), f"Packages beside the core: {wanted}."
+
+
+def test_the_readme_installs_what_it_goes_on_to_use() -> None:
+    readme = (ROOT / "README.md").read_text()
+    installed = re.findall(r"plugins/(lightrl-[\w-]+)", re.search(r"^(?:\$ )?pip install .*$", readme, re.MULTILINE)[0])
+    assert sorted(installed) == used(readme)

@@ -1,0 +1,75 @@
+"""The table of the project's packages is true, and answers a name that is not loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lightrl.registry import known_packages
+from lightrl.registry.classes import Registry, UnknownName, registry
+from lightrl.registry.installed_configs import config_named
+from lightrl.registry.known_packages import CLASSES, CONFIGS
+from lightrl.registry.loader import CORE
+
+PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
+
+
+def of_project() -> dict[str, Any]:
+    return {record.distribution: record for record in registry().records if (PLUGINS / record.distribution).is_dir()}
+
+
+def test_the_table_has_every_class_and_config_of_every_package() -> None:
+    records = of_project()
+    assert set(records) == {folder.parent.name for folder in PLUGINS.glob("*/pyproject.toml")}
+    classes = {name: {cls.__name__ for kind in r.classes.values() for cls in kind} for name, r in records.items()}
+    configs = {name: {path.stem for path in r.configs} for name, r in records.items()}
+    assert {name: set(names) for name, names in CLASSES.items()} == {name: names for name, names in classes.items() if names}
+    assert {name: set(names) for name, names in CONFIGS.items()} == {name: names for name, names in configs.items() if names}
+
+
+@pytest.fixture
+def alone() -> Registry:
+    """The core without any plugin."""
+    return Registry([record for record in registry().records if record.distribution == CORE])
+
+
+@pytest.mark.parametrize("name", ["DAPO", "lightrl-dapo:DAPO", "lightrl_dapo.DAPO"])
+def test_a_name_of_a_package_that_is_not_installed(name: str, alone: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LIGHTRL_PLUGINS", raising=False)
+    monkeypatch.setitem(__import__("sys").modules, "lightrl_dapo", None)
+    with pytest.raises(UnknownName, match=r"It is in the package lightrl-dapo\. Type: pip install lightrl-dapo"):
+        alone.resolve("algorithm", name, "model.algorithm")
+
+
+def test_a_config_of_a_package_that_is_not_installed(alone: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LIGHTRL_PLUGINS", raising=False)
+    with pytest.raises(UnknownName, match=r"It is in the package lightrl-dapo\. Type: pip install lightrl-dapo"):
+        config_named(alone, "dapo")
+
+
+def test_a_package_that_is_left_out_is_not_to_be_installed(alone: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LIGHTRL_PLUGINS", "math")
+    with pytest.raises(UnknownName, match="It is in lightrl-dapo, which LIGHTRL_PLUGINS leaves out"):
+        alone.resolve("algorithm", "DAPO")
+
+
+def test_a_name_that_nobody_has_is_answered_as_before(alone: Registry) -> None:
+    with pytest.raises(UnknownName, match=r"no advantage is named 'GEA'. Did you mean 'GAE'\? Known:"):
+        alone.resolve("advantage", "GEA")
+
+
+def test_a_known_package_that_failed_says_why_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert known_packages.where_to_find("DAPO", CLASSES, {"lightrl-dapo"}) == ""
+
+
+def test_a_run_without_the_package_says_what_to_install(
+    lightrl: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, alone: Registry
+) -> None:
+    monkeypatch.delenv("LIGHTRL_PLUGINS", raising=False)
+    monkeypatch.setattr("lightrl.config.class_lookup.registry", lambda: alone)
+    answer = lightrl("fit", "--config", "run.yaml")
+    assert answer.status == 2
+    assert "model.algorithm: no algorithm is named 'GRPO'. It is in the package lightrl-grpo." in answer.err
