@@ -32,7 +32,7 @@ class DescribeRun(Callback):
         if self.algorithm is not None:
             add_text(trainer, "run/algorithm", table_of(self.algorithm), 0)
         for logger in trainer.loggers:
-            if not hasattr(getattr(logger, "experiment", None), "add_text"):
+            if trainer.enable_autolog_hparams and not hasattr(getattr(logger, "experiment", None), "add_text"):
                 logger.log_hyperparams(dict(flat(yaml.safe_load(self.text))))
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lightrl.config.choice import Choice
-from lightrl.config.error_key import from_checkpoint, objects_at_work, refusals_of_lightning, refused_by_callback, refused_on_purpose
+from lightrl.config.error_key import from_checkpoint, objects_at_work, refused_by_callback, refused_on_purpose
 from lightrl.config.errors import ConfigError
 from lightrl.config.plain_values import as_object
 from lightrl.config.slots import Slot
@@ -69,14 +69,14 @@ class Builder:
         try:
             yield
         except Exception as error:
-            refused = isinstance(error, (ValueError, *refusals_of_lightning())) and refused_on_purpose(error)
-            if not refused and not refused_by_callback(error):
+            if not refused_on_purpose(error):
                 raise
             if from_checkpoint(error) and _rank():
                 # every rank reads the same and refuses it; one says so
                 raise SystemExit(2) from error
             stated = isinstance(error, FaultyPartError) or str(error).startswith(("model.", "data.", "trainer."))
-            raise ConfigError("" if stated else self._key_of(error) or key, str(error)) from error
+            place = "trainer.callbacks" if refused_by_callback(error) else self._key_of(error) or key
+            raise ConfigError("" if stated else place, str(error)) from error
 
     def _key_of(self, error: Exception) -> str:
         """The key of the innermost object of the config whose method was being called."""

@@ -16,12 +16,15 @@ LOADS = ("load_checkpoint", "on_load_checkpoint")
 
 
 def refused_on_purpose(error: Exception) -> bool:
-    """True if Lightning, lightrl or a plugin has refused something before the first step, or the core a part's result at any time.
+    """True if Lightning, lightrl or a plugin has refused something before the first step, or at any time: the core a part's result, a
+    callback of Lightning's the number that it was to watch.
 
     Any other error is a fault of the program.
     """
-    if isinstance(error, FaultyPartError):
+    if isinstance(error, FaultyPartError) or refused_by_callback(error):
         return True
+    if not isinstance(error, (ValueError, *refusals_of_lightning())):
+        return False
     return not _came_out_of(error, STEPS) and (isinstance(error, refusals_of_lightning()) or _raised_by_ours(error))
 
 
@@ -32,11 +35,6 @@ def refusals_of_lightning() -> tuple[type[Exception], ...]:
     from lightning.fabric.utilities.exceptions import MisconfigurationException
 
     return (MisconfigurationException,)
-
-
-def refused_by_callback(error: Exception) -> bool:
-    """True if one of Lightning's callbacks lacks what its settings name, such as a metric, also in the middle of a run."""
-    return isinstance(error, RuntimeError) and _raised_in(error).startswith("lightning.pytorch.callbacks.")
 
 
 def from_checkpoint(error: Exception) -> bool:
@@ -51,15 +49,20 @@ def objects_at_work(error: Exception) -> Iterator[object]:
             yield frame.tb_frame.f_locals["self"]
 
 
+def refused_by_callback(error: Exception) -> bool:
+    """True if one of Lightning's callbacks has raised the error, as EarlyStopping does where nobody logs the number that it is to watch."""
+    return isinstance(error, RuntimeError) and _origin(error).startswith("lightning.pytorch.callbacks.")
+
+
+def _origin(error: Exception) -> str:
+    """The module of the innermost frame."""
+    return next((str(frame.tb_frame.f_globals.get("__name__", "")) for frame in _innermost_first(error.__traceback__)), "")
+
+
 def _raised_by_ours(error: Exception) -> bool:
     """True if the innermost frame belongs to lightrl, to Lightning or to a plugin."""
     plugins = {cls.__module__.partition(".")[0] for r in registry().records for classes in r.classes.values() for cls in classes}
-    return _raised_in(error).partition(".")[0] in {"lightrl", "lightning", *plugins}
-
-
-def _raised_in(error: Exception) -> str:
-    """The name of the module of the innermost frame."""
-    return next((str(frame.tb_frame.f_globals.get("__name__", "")) for frame in _innermost_first(error.__traceback__)), "")
+    return _origin(error).partition(".")[0] in {"lightrl", "lightning", *plugins}
 
 
 def _came_out_of(error: Exception, methods: tuple[str, ...]) -> bool:

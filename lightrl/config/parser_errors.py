@@ -9,6 +9,8 @@ from lightrl.registry.renamed import ARGUMENTS, new_argument
 
 _KEY = re.compile(r"[Pp]arser key \"([^\"]+)\"")
 _REFUSED = re.compile(r"Option '([^']+)' is not accepted")
+_PROBLEM = re.compile(r"Problem with given class_path '([^']+)':\s+(\S.*)")
+_ITEM = re.compile(r"Errors:\s+- (?!Problem|Expected|Not a valid)(.+)")
 _CAUSES = (
     r"Option '.*' is not accepted",
     r"arguments are required|required",
@@ -17,6 +19,14 @@ _CAUSES = (
     r"Expected",
 )
 """Patterns of the line that states the cause, the most telling first: a report over a Union has a line for each member."""
+
+
+def cause_of(message: str) -> str:
+    """The line of a message that states the cause: of a class that cannot be built, what that class has said."""
+    if (problem := _PROBLEM.search(message)) is not None:
+        return f"{problem[1].rpartition('.')[2]}: {problem[2]}"
+    item = _ITEM.search(message)
+    return message.strip().splitlines()[0] if item is None else item[1]
 
 
 def reduced(message: str) -> ConfigError:

@@ -81,6 +81,7 @@ class Run:
         trainer.state.fn = TrainerFn.FITTING
         trainer.strategy.connect(self.model)
         trainer._data_connector.attach_data(self.model, datamodule=self.data)
+        self.model.configure_callbacks()
         self.model.take(self.model.policy_source.build_unread())
         if (checkpoint := self._section.verb_arguments["ckpt_path"]) is not None and Path(checkpoint).is_file():
             # what belongs to the policy, such as a critic, is not built here

@@ -12,7 +12,7 @@ from lightrl.config.settings import Item, Setting, Text
 from lightrl.config.signatures import Argument, arguments_of
 from lightrl.config.slots import is_simple
 from lightrl.config.trainer_classes import refuse_unknown_class
-from lightrl.config.trainer_ranges import OF_THE_VERB, OURS, RANGES
+from lightrl.config.trainer_ranges import OF_THE_VERB, RANGES
 from lightrl.config.unknown_keys import refuse_unknown_argument
 
 GIVEN_BY_US = {"self", "model", "datamodule", "dataloaders", "train_dataloaders", "val_dataloaders"}
@@ -41,16 +41,21 @@ def check_trainer(content: dict[str, Any], setting: Setting, verb: str) -> None:
         raise ConfigError(
             "trainer", "expected a mapping of the Trainer's arguments.", f"Type for example: lightrl {verb} --trainer.devices 1"
         )
-    for name, value in (trainer or {}).items():
+    if not trainer:
+        return
+    # it loads Lightning, which light verbs do without
+    from lightrl.training.trainer_options import refusal_of
+
+    for name, value in trainer.items():
         takes = _arguments()
         refuse_unknown_argument("the Trainer", name, takes, "trainer", setting.source)
-        if name in OURS and parsed(value, f"trainer.{name}") != OURS[name][0]:
-            raise ConfigError(f"trainer.{name}", *OURS[name][1:])
         wanted = RANGES.get(name, takes[name].slot.annotation)
         if not is_simple(wanted):
             refuse_unknown_class(wanted, value, f"trainer.{name}", setting.source)
         elif not isinstance(value, Item):
             checked(wanted, value, f"trainer.{name}", setting.source)
+        if (refusal := refusal_of(name, parsed(value, f"trainer.{name}"))) is not None:
+            raise ConfigError(f"trainer.{name}", str(refusal), f"Given in: {setting.source}")
 
 
 @functools.cache

@@ -36,9 +36,3 @@ RANGES: dict[str, object] = {
 """By argument, the type with its range in place of Lightning's."""
 OF_THE_VERB: dict[str, object] = {"seed_everything": bool | Seed, "ckpt_path": str | None}
 """The same for the keys beside `trainer`."""
-OURS = {
-    "gradient_clip_val": (None, "the module clips its own gradients.", "Type: --model.max_grad_norm VALUE"),
-    "gradient_clip_algorithm": (None, "the module clips its own gradients, by their norm.", "Type: --model.max_grad_norm VALUE"),
-    "accumulate_grad_batches": (1, "a step takes all rows of its minibatch, in micro-batches.", "Type: --model.micro_batch_tokens VALUE"),
-}
-"""Arguments with which Lightning would do a second time what the module does: the value that changes nothing, why, and what to type."""

@@ -13,12 +13,9 @@ from lightning.pytorch.cli import LightningArgumentParser
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from lightrl.config.errors import ConfigError
-from lightrl.config.parser_errors import reduced
+from lightrl.config.parser_errors import cause_of, reduced
 from lightrl.config.resolve import Resolved
 from lightrl.config.trainer_keys import GIVEN_BY_US, verb_keys
-
-REFUSALS = (ValueError, TypeError, OverflowError, ModuleNotFoundError, MisconfigurationException)
-"""Exceptions by which Lightning's classes refuse their arguments, or ask for a package."""
 
 
 class TrainerSection:
@@ -61,27 +58,17 @@ class TrainerSection:
         """
         try:
             arguments = dict(vars(self._parser.instantiate(self._values)["trainer"]))
-        except REFUSALS as error:
-            raise ConfigError("trainer", str(_first_cause(error)).splitlines()[0]) from error
-        given = arguments["callbacks"] or []
-        arguments["callbacks"] = given if isinstance(given, list) else [given]
-        arguments["callbacks"] = [*arguments["callbacks"], *more_callbacks(arguments)]
-        try:
+            given = arguments["callbacks"] or []
+            arguments["callbacks"] = given if isinstance(given, list) else [given]
+            arguments["callbacks"] = [*arguments["callbacks"], *more_callbacks(arguments)]
             return Trainer(**arguments)
-        except REFUSALS as error:
-            raise ConfigError("trainer", str(error).splitlines()[0]) from error
+        except (ValueError, TypeError, OverflowError, ImportError, MisconfigurationException) as error:
+            raise ConfigError("trainer", cause_of(str(error))) from error
 
     @property
     def verb_arguments(self) -> dict[str, Any]:
         """The arguments of the Trainer's method for this verb, beside model and data."""
         return {name: self._values[name] for name in verb_keys(self.verb) if name != "seed_everything"}
-
-
-def _first_cause(error: BaseException) -> BaseException:
-    """The error that a callback or a logger raised, out of those that jsonargparse has made of it."""
-    while (cause := error.__cause__ or error.__context__) is not None:
-        error = cause
-    return error
 
 
 def trainer_parser(verb: str, folder: str, name: str) -> ArgumentParser:

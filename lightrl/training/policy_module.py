@@ -47,6 +47,7 @@ from lightrl.training.schedule import check_schedule, planned_steps
 from lightrl.training.spelled_tokens import SpelledTokens
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.training.token_budget import MicroBatchTokens, TokenBudget
+from lightrl.training.trainer_options import refuse_trainer
 from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
 
 register_strategies()
@@ -248,7 +249,8 @@ class PolicyModule(LightningModule):
             self.rewards.start()
 
     def configure_callbacks(self) -> list[Callback]:
-        """One that calls `teardown` after a failure."""
+        """One that calls `teardown` after a failure; Lightning asks before it does anything else, so that refusals come first."""
+        refuse_trainer(self.trainer, rollouts=hasattr(self, "algorithm"), cuts_weights=self.adapter.cuts_weights)
         return [CloseAfterFailure()]
 
     def teardown(self, stage: str) -> None:

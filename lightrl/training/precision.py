@@ -20,6 +20,10 @@ import torch
 
 WANTS = {"bf16-true": torch.bfloat16, "bf16-mixed": torch.float32, "64-true": torch.float64}
 """The dtype that the policy's weights must have under a precision of the trainer."""
+FLOAT16 = "policy gradients are too small for float16, and its loss scale would change clipped norms"
+"""Why there is none."""
+PRECISIONS = "--trainer.precision bf16-mixed, or bf16-true, or 32-true"
+"""What to type instead."""
 TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.bfloat16: 0.2, torch.float16: 0.05}
 """Largest deviation of a token's ratio from 1, by the dtype that the layers compute in, that rounding explains."""
 
@@ -35,10 +39,7 @@ def check_precision(precision: str, dtype: torch.dtype) -> None:
         ValueError: says what to type.
     """
     if precision != "32-true" and precision not in WANTS:
-        raise ValueError(
-            f"trainer.precision is {precision!r}: policy gradients are too small for float16, and its loss scale would change clipped "
-            "norms. Type: --trainer.precision bf16-mixed, or bf16-true, or 32-true"
-        )
+        raise ValueError(f"trainer.precision is {precision!r}: {FLOAT16}. Type: {PRECISIONS}")
     wanted = WANTS.get(precision, dtype)
     if dtype != wanted:
         raise ValueError(

@@ -108,17 +108,6 @@ def test_check_knows_a_schedule_with_a_rate_per_group(lightrl: Callable[..., Any
     assert answer.status == 0, answer.err
 
 
-def test_check_knows_that_epochs_may_be_cut_short(lightrl: Callable[..., Any], write: Callable[..., Any], config: dict[str, Any]) -> None:
-    cycle = {"class_path": "torch.optim.lr_scheduler.OneCycleLR", "init_args": {"max_lr": 1e-3, "total_steps": 6}}
-    model = {"class_path": "SupervisedFineTuning", "init_args": {"policy": config["model"]["policy"], "lr_scheduler": cycle}}
-    short = {"max_epochs": 2, "limit_train_batches": 3}
-    write("sft.yaml", {"model": model, "data": config["data"], "trainer": config["trainer"] | short})
-    assert lightrl("check", "--config", "sft.yaml", "--model.batch_size", "4").status == 0
-    assert (
-        "makes up to 46" in lightrl("check", "--config", "sft.yaml", "--model.batch_size", "4", "--trainer.limit_train_batches", "1.0").err
-    )
-
-
 def test_check_refuses_a_schedule_that_is_shorter_than_the_run(
     lightrl: Callable[..., Any], write: Callable[..., Any], config: dict[str, Any]
 ) -> None:

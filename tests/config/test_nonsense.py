@@ -52,7 +52,7 @@ REFUSED: dict[str, tuple[str, Any, list[str]]] = {
     "gradients added up a second time": ("trainer.accumulate_grad_batches", 2, ["accumulate_grad_batches", "micro_batch_tokens"]),
     "no training batch": ("trainer.limit_train_batches", 0, ["trainer.limit_train_batches", "got 0"]),
     "more than all batches": ("trainer.limit_train_batches", 1.5, ["trainer.limit_train_batches", "got 1.5"]),
-    "a share of the batches that is none": ("trainer.limit_train_batches", 0.001, ["0.001", "limit_train_batches"]),
+    "epochs that are cut short": ("trainer.limit_train_batches", 0.5, ["limit_train_batches", "max_steps"]),
     "validation after more batches than there are": ("trainer.val_check_interval", 7, ["val_check_interval"]),
     "an integer of 400 digits on the way to a float": ("model.optimizer", {"weight_decay": 10**400}, ["weight_decay", "64 bits"]),
     "two billion devices": ("trainer.devices", 2**31, ["trainer.devices", "2147483648"]),

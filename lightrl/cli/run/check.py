@@ -139,8 +139,7 @@ def _planned(run: Run) -> float:
 
 def _steps_per_epoch(run: Run) -> int:
     steps: int = run.model.steps_per_epoch(run.data.sizes()["train"])
-    limit = run.trainer.limit_train_batches
-    return min(steps, limit) if isinstance(limit, int) else int(steps * limit)
+    return steps
 
 
 def _memory(module: PolicyModule, resolved: Resolved) -> Table:
