@@ -196,4 +196,4 @@ def test_a_metric_that_nobody_logs_ends_in_plain_lines(lightrl: Callable[..., An
     stopping = ["--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor", "val/nothing"]
     answer = lightrl("fit", "--config", "run.yaml", *stopping)
     assert answer.status == 2
-    assert answer.lines[-1].startswith("Early stopping conditioned on metric `val/nothing`")
+    assert answer.lines[-1].startswith("trainer.callbacks: Early stopping conditioned on metric `val/nothing`")
