@@ -56,7 +56,7 @@ def examples_config(case: Examples, policy: Path, examples: Path, out: Path) -> 
     pairs = class_of("JsonLines", path=str(examples), answer="completion", chat=False)
     kinds: dict[str, tuple[str, dict[str, Any]]] = {
         "sft": ("SupervisedFineTuning", {}),
-        "sft_packed": ("SupervisedFineTuning", {"packing": True}),
+        "sft_packed": ("SupervisedFineTuning", {}),
         "dpo": ("PreferenceOptimization", {"objective": "DPO"}),
         "reward_model": ("RewardModeling", {}),
     }

@@ -22,7 +22,7 @@ from lightrl.statistic import Statistic, Statistics, WithStatistics
 
 __all__ = [
     "JSON", "Denominators", "Episode", "Experience", "Message", "Outcome", "PolicyOutput", "Prompt", "Rollout", "Rows", "ScoredRollout",
-    "Statistic", "Statistics", "TrainingBatch", "WithStatistics",
+    "Sequences", "Statistic", "Statistics", "TrainingBatch", "WithStatistics",
 ]  # fmt: skip
 
 
@@ -41,6 +41,27 @@ class Outcome(IntEnum):
     """It did not return in time: the row is not scorable."""
 
 
+@dataclass(frozen=True)
+class Sequences:
+    """S sequences of tokens, of which each row of a batch has one or more."""
+
+    input_ids: Tensor
+    """`[S, L]` int64, padded on the right with any id."""
+    lengths: Tensor
+    """`[S]` int64: tokens of each."""
+    row: Tensor
+    """`[S]` int64, from 0 up: the row that each belongs to."""
+
+    def longest(self) -> Tensor:
+        """`[N]` int64: tokens of the longest of each row."""
+        rows = int(self.row.max()) + 1 if len(self.row) else 0
+        return self.lengths.new_zeros(rows).scatter_reduce(0, self.row, self.lengths, "amax")
+
+    def to(self, device: torch.device | str) -> Sequences:
+        """The same on a device."""
+        return Sequences(self.input_ids.to(device), self.lengths.to(device), self.row.to(device))
+
+
 @dataclass(kw_only=True)
 class Rows:
     """A batch of rows whose fields are tensors and lists of one length N.
@@ -49,6 +70,10 @@ class Rows:
     """
 
     def __len__(self) -> int:
+        raise NotImplementedError
+
+    def sequences(self) -> Sequences:
+        """The tokens of the rows, by whose number they are cut into micro-batches."""
         raise NotImplementedError
 
     @property
@@ -130,6 +155,10 @@ class Rollout(Rows):
         prompt = self.prompts[row]
         asked = ({"role": "user", "content": prompt.text},) if prompt.text is not None else (prompt.messages or ())
         return Episode((*asked, {"role": "assistant", "content": self.completions[row]}), turns=1)
+
+    def sequences(self) -> Sequences:
+        """One for each row."""
+        return Sequences(self.input_ids, self.lengths, torch.arange(len(self)))
 
     @property
     def lengths(self) -> Tensor:

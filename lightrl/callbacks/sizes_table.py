@@ -44,7 +44,7 @@ def sizes_table(module: PolicyOptimization, rollouts: int | None, ranks: int = 1
         "epochs x minibatches = optimizer steps": f"{algorithm.epochs} x {algorithm.minibatches} = {steps}",
         "rows per optimizer step": f"{prompts // algorithm.minibatches * group}",
         "new tokens of these rows, at most": f"{rows} x {new} = {rows * new:,}",
-        "padded tokens per micro-batch": str(module.token_budget),
+        "tokens per micro-batch": str(module.token_budget),
         "rollouts": "until stopped" if many is None else f"{many} ({many * steps:,} optimizer steps, {many * rows:,} completions)",
     }
     planned = (many or 0) * module.steps_per_batch

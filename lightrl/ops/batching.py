@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from lightrl.ops.prefix_tree import SortedRows, sorted_rows
+
 
 def minibatches(group: Tensor, count: int, generator: torch.Generator) -> list[Tensor]:
     """Cut the rows into `count` minibatches of whole groups, groups in shuffled order.
@@ -42,31 +44,73 @@ def micro_batches(lengths: Tensor, budget: int | None) -> list[Tensor]:
     return batches
 
 
-def packed_batches(lengths: Tensor, budget: int | None) -> list[Tensor]:
-    """Cut the rows into micro-batches of at most `budget` tokens, for rows that stand one behind the other without padding.
+def packed_batches(input_ids: Tensor, lengths: Tensor, budget: int | None) -> list[Tensor]:
+    """Cut rows that are packed (`ops.packing`) into micro-batches of at most `budget` tokens, rows that begin alike together.
 
-    First fit, longest rows first: no more than 11/9 of the fewest possible, and one.
+    A beginning counts once in a micro-batch. One of more than half the budget counts as half of it, so that its rows still stand
+    together; then, and where a row is longer than the budget, a micro-batch is larger.
 
     Args:
+        input_ids: `[N, L]` int64, on the CPU.
         lengths: `[N]` int64, tokens of each row.
-        budget: sum of the lengths of a micro-batch (a longer row stands alone); None: one micro-batch.
+        budget: tokens of a micro-batch; None: one micro-batch.
 
     Returns:
-        Index tensors that cover every row once.
+        Index tensors that cover every row once, the most tokens first.
     """
-    order = lengths.argsort(descending=True, stable=True).tolist()
+    if not len(lengths):
+        return []
+    rows = sorted_rows(input_ids, lengths.tolist())
+    if budget is None:
+        return [torch.tensor(rows.order)]
+    pieces = _pieces(rows, 0, len(rows.order), budget)
+    counted = torch.tensor([_counted(rows, *piece, budget) for piece in pieces])
+    return [
+        torch.tensor([row for i in batch.tolist() for row in rows.order[slice(*pieces[i])]]) for batch in filled_batches(counted, budget)
+    ]
+
+
+def filled_batches(sizes: Tensor, budget: int | None) -> list[Tensor]:
+    """Fill micro-batches with rows of these sizes, first fit, the largest first: no more than 11/9 of the fewest possible, and one.
+
+    Args:
+        sizes: `[N]` int64, tokens of each row.
+        budget: tokens of a micro-batch (a larger row stands alone); None: one micro-batch.
+
+    Returns:
+        Index tensors that cover every row once, the most tokens first.
+    """
+    order = sizes.argsort(descending=True, stable=True).tolist()
     if budget is None:
         return [torch.tensor(order)] if order else []
     batches: list[list[int]] = []
-    room: list[int] = []
-    for row, size in zip(order, lengths[order].tolist(), strict=True):
-        place = next((i for i, left in enumerate(room) if size <= left), len(room))
-        if place == len(room):
+    filled: list[int] = []
+    for row, size in zip(order, sizes[order].tolist(), strict=True):
+        place = next((i for i, tokens in enumerate(filled) if tokens + size <= budget), len(batches))
+        if place == len(batches):
             batches.append([])
-            room.append(budget)
+            filled.append(0)
         batches[place].append(row)
-        room[place] -= size
-    return [torch.tensor(batch) for batch in batches]
+        filled[place] += size
+    return [torch.tensor(batches[i]) for i in sorted(range(len(batches)), key=lambda i: -filled[i])]
+
+
+def _pieces(rows: SortedRows, low: int, high: int, budget: int) -> list[tuple[int, int]]:
+    """Runs of neighbours within the budget, cut where they have the least in common."""
+    if high - low == 1 or _counted(rows, low, high, budget) <= budget:
+        return [(low, high)]
+    found: list[tuple[int, int]] = []
+    for first, end in rows.children(low, high):
+        if found and _counted(rows, found[-1][0], end, budget) <= budget:
+            found[-1] = (found[-1][0], end)
+        else:
+            found += _pieces(rows, first, end, budget)
+    return found
+
+
+def _counted(rows: SortedRows, low: int, high: int, budget: int) -> int:
+    """Tokens of a run of neighbours, no more than half the budget of those that all of them begin with."""
+    return rows.tokens(low, high) - (max(0, rows.common(low, high) - budget // 2) if high - low > 1 else 0)
 
 
 def split_to(batches: list[Tensor], count: int) -> list[Tensor]:

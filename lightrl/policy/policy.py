@@ -14,10 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from lightrl.ops.dropout import without_dropout
-from lightrl.ops.shift import at_tokens, predictors
+from lightrl.ops.shift import Selected, on_host
 from lightrl.ops.unread import CannotStayUnreadError, unread_in
 from lightrl.policy.encoding import EncodedCompletion, encode_prompt, encode_sampled
 from lightrl.policy.head import PROBED, ScoringHead, head_alone
+from lightrl.policy.packed_trunk import TrunkStates, trunk_states
+from lightrl.policy.packing_probe import longest_packed
 from lightrl.policy.standing_weights import standing_weights
 from lightrl.policy.tokenizer import Tokenizer
 from lightrl.policy.weight_access import WeightAccess
@@ -36,6 +38,8 @@ class Policy(nn.Module):
 
     adapted: bool = False
     """Adapters learn in its layers, and their base does not."""
+    longest_packed: int = 0
+    """The longest row with which rows stand one behind the other without padding, and what they begin with alike once; 0: they never do."""
 
     def __init__(self, model: PreTrainedModel, tokenizer: Tokenizer) -> None:
         """
@@ -56,6 +60,8 @@ class Policy(nn.Module):
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
         self._scale: float = getattr(config, "logit_scale", None) or 1 / (getattr(config, "logits_scaling", None) or 1.0)
         self._chunked = self._head_is_linear()
+        if self._chunked:
+            self.longest_packed = longest_packed(model)
         # found now: FSDP2 cuts gathered weights up again when somebody asks for a state dict
         self._persistent = frozenset(name for name, _ in model.named_buffers()) & model.state_dict().keys()
 
@@ -91,13 +97,7 @@ class Policy(nn.Module):
         return self.tokenizer.decode(list(ids), skip_special_tokens=True)
 
     def forward(
-        self,
-        input_ids: Tensor,
-        mask: Tensor,
-        temperature: float = 1.0,
-        entropy: bool = False,
-        critic: nn.Module | None = None,
-        position_ids: Tensor | None = None,
+        self, input_ids: Tensor, mask: Tensor, temperature: float = 1.0, entropy: bool = False, critic: nn.Module | None = None
     ) -> PolicyOutput:
         """Log-probs of the selected tokens, and entropy and values if they are asked for.
 
@@ -107,32 +107,34 @@ class Policy(nn.Module):
             temperature: divides the logits; > 0.
             entropy: also give the entropy.
             critic: also give its values; called with the ids and the last hidden states.
-            position_ids: `[n, L]`, for rows in which several texts stand one behind the other, each from position 0; None: one text each.
         """
-        places = {} if position_ids is None else {"position_ids": position_ids}
+        host_ids, host_mask = on_host(input_ids, mask)
+        selected = Selected.of(host_mask, input_ids.device)
         if not self._chunked:
-            return self._from_full_logits(input_ids, mask, temperature, entropy, critic, **places)
-        hidden = self.model.base_model(input_ids=input_ids, use_cache=False, **places).last_hidden_state
+            return self._from_full_logits(input_ids, selected, temperature, entropy, critic)
+        states = trunk_states(self.model.base_model, input_ids, host_ids, selected.lengths(), self.longest_packed)
         head = self.model.get_output_embeddings()
-        chosen, entropies = head(
-            predictors(hidden, mask), input_ids[mask], temperature=temperature, entropy=entropy, softcap=self._softcap, scale=self._scale
-        )
+        targets = selected.tokens(input_ids)
+        scoring = {"temperature": temperature, "entropy": entropy, "softcap": self._softcap, "scale": self._scale}
+        chosen, entropies = head(states.predictors(selected), targets, **scoring)
         return PolicyOutput(
-            logprobs=at_tokens(chosen, mask),
-            entropy=None if entropies is None else at_tokens(entropies, mask),
-            values=None if critic is None else _values(critic, input_ids, hidden, mask),
+            logprobs=selected.at_tokens(chosen),
+            entropy=None if entropies is None else selected.at_tokens(entropies),
+            values=None if critic is None else _values(critic, input_ids, _read_by(critic, states), selected),
         )
 
     def values(self, input_ids: Tensor, mask: Tensor, critic: nn.Module) -> Tensor:
         """`[n, L]` values of the selected tokens for a critic that learns alone: the policy itself has no part in the gradient."""
-        with torch.no_grad():
-            if not getattr(critic, "reads_hidden", True):
-                hidden = None
-            elif self._chunked:
-                hidden = self.model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
-            else:
-                hidden = self.model(input_ids=input_ids, use_cache=False, output_hidden_states=True).hidden_states[-1]
-        return _values(critic, input_ids, hidden, mask)
+        host_ids, host_mask = on_host(input_ids, mask)
+        selected = Selected.of(host_mask, input_ids.device)
+        hidden = None
+        if getattr(critic, "reads_hidden", True):
+            with torch.no_grad():
+                if self._chunked:
+                    hidden = trunk_states(self.model.base_model, input_ids, host_ids, selected.lengths(), self.longest_packed).rows()
+                else:
+                    hidden = self.model(input_ids=input_ids, use_cache=False, output_hidden_states=True).hidden_states[-1]
+        return _values(critic, input_ids, hidden, selected)
 
     def save(self, folder: str | Path) -> None:
         """Write a Hugging Face folder (safetensors, config, tokenizer with chat template) that `PretrainedPolicy` takes."""
@@ -160,18 +162,18 @@ class Policy(nn.Module):
         yield from ((name, buffer) for name, buffer in self.model.named_buffers() if name in self._persistent)
 
     def _from_full_logits(
-        self, input_ids: Tensor, mask: Tensor, temperature: float, entropy: bool, critic: nn.Module | None, **places: Tensor
+        self, input_ids: Tensor, selected: Selected, temperature: float, entropy: bool, critic: nn.Module | None
     ) -> PolicyOutput:
-        out = self.model(input_ids=input_ids, use_cache=False, output_hidden_states=critic is not None, **places)
-        logits = predictors(out.logits, mask)
+        out = self.model(input_ids=input_ids, use_cache=False, output_hidden_states=critic is not None)
+        logits = selected.predictors(out.logits)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
         logq = logits.log_softmax(-1)
-        chosen = logq.gather(1, input_ids[mask][:, None])[:, 0]
+        chosen = logq.gather(1, selected.tokens(input_ids)[:, None])[:, 0]
         entropies = -(logq.exp() * torch.where(logq.isinf(), 0.0, logq)).sum(-1) if entropy else None
         return PolicyOutput(
-            logprobs=at_tokens(chosen, mask),
-            entropy=None if entropies is None else at_tokens(entropies, mask),
-            values=None if critic is None else _values(critic, input_ids, out.hidden_states[-1], mask),
+            logprobs=selected.at_tokens(chosen),
+            entropy=None if entropies is None else selected.at_tokens(entropies),
+            values=None if critic is None else _values(critic, input_ids, out.hidden_states[-1], selected),
         )
 
     @torch.no_grad()
@@ -188,7 +190,8 @@ class Policy(nn.Module):
             ids = torch.arange(min(PROBED, head.weight.shape[0]), device=head.weight.device)[None]
             mask = torch.ones_like(ids, dtype=torch.bool)
             mask[:, 0] = False
-            ours, theirs = self(ids, mask).logprobs, self._from_full_logits(ids, mask, 1.0, False, None).logprobs
+            selected = Selected.of(mask.cpu(), ids.device)
+            ours, theirs = self(ids, mask).logprobs, self._from_full_logits(ids, selected, 1.0, False, None).logprobs
         self.model.train(training)
         difference = (ours - theirs).abs().max().item()
         if unread and math.isnan(difference):
@@ -214,9 +217,12 @@ def save_tokenizer(tokenizer: Tokenizer, folder: str | Path) -> None:
     path.write_text(json.dumps(config, indent=2, ensure_ascii=False))
 
 
-def _values(critic: nn.Module, input_ids: Tensor, hidden: Tensor | None, mask: Tensor) -> Tensor:
-    predicted = critic(input_ids, hidden)
-    return at_tokens(predictors(predicted[..., None], mask)[:, 0], mask)
+def _read_by(critic: nn.Module, states: TrunkStates) -> Tensor | None:
+    return states.rows() if getattr(critic, "reads_hidden", True) else None
+
+
+def _values(critic: nn.Module, input_ids: Tensor, hidden: Tensor | None, selected: Selected) -> Tensor:
+    return selected.at_tokens(selected.predictors(critic(input_ids, hidden)[..., None])[:, 0])
 
 
 def _eos_token_ids(model: PreTrainedModel, tokenizer: Tokenizer) -> frozenset[int]:

@@ -12,6 +12,7 @@ from torch.nn.functional import linear
 
 from lightrl.policy.adapted import AdaptedPolicy
 from lightrl.policy.encoding import encode_conversation, must_be_fast, no_template
+from lightrl.policy.packed_trunk import trunk_states
 from lightrl.policy.padding_token import give_padding
 from lightrl.policy.policy import Policy, save_tokenizer
 from lightrl.policy.standing_weights import standing_weights
@@ -54,6 +55,7 @@ class RewardNetwork(nn.Module):
         # in a tuple, or its parameters would be registered a second time
         self._policy = (policy,)
         self.model: Any = classifier(policy.model)
+        self.longest_packed = policy.longest_packed
         self.tokenizer = copy.deepcopy(policy.tokenizer)
         must_be_fast(self.tokenizer, "save a fast tokenizer (tokenizer.json) with the policy")
         self._takes_messages = bool(self.tokenizer.chat_template)
@@ -85,9 +87,10 @@ class RewardNetwork(nn.Module):
             input_ids: `[R, L]`, rows from position 0, padded on the right with any id: a causal model never reads there.
             last: `[R]` int64, position of each row's last token.
         """
-        hidden = self.model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
-        rows = torch.arange(len(last), device=hidden.device)
-        scores: Tensor = self.model.score(hidden[rows, last])[:, 0]
+        host_ids, positions = (input_ids, last) if input_ids.device.type == "cpu" else (input_ids.cpu(), last.cpu())
+        lengths = (positions + 1).tolist()
+        states = trunk_states(self.model.base_model, input_ids, host_ids, lengths, self.longest_packed)
+        scores: Tensor = self.model.score(states.at(torch.arange(len(lengths)), positions))[:, 0]
         return scores
 
     def save(self, folder: str | Path) -> None:

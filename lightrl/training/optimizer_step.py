@@ -19,8 +19,6 @@ from lightrl.types import Rows
 R = TypeVar("R", bound=Rows)
 Veto = Callable[[StatisticsLedger], bool]
 """Whether a step is not to be made, given its statistics; the same answer on all ranks."""
-Cut = Callable[[Tensor, int | None], list[Tensor]]
-"""Which rows make a micro-batch, given their lengths and the budget."""
 
 
 def never(statistics: StatisticsLedger) -> bool:
@@ -33,8 +31,8 @@ class MicroBatchLoss(NamedTuple):
 
     loss: Tensor
     """A scalar with gradient: the share of this micro-batch in the sum over the step and all ranks."""
-    shares: dict[str, float]
-    """The same in numbers, by the names under which the terms of the loss are logged."""
+    shares: dict[str, Tensor]
+    """The same without gradient, by the names under which the terms of the loss are logged; on the device until the step is made."""
     statistics: Sequence[Reported] = ()
     """Numbers about the rows of the micro-batch."""
 
@@ -74,8 +72,6 @@ class StepMaker:
     """Of all parameter groups."""
     scheduler: Any
     """Of the learning rate, stepped after every optimizer step; None: there is none."""
-    budget: int | None
-    """Padded tokens per forward and backward pass; None: all at once."""
     max_grad_norm: float | None
     """Gradients are scaled down to this norm; None: never."""
     ledger: StatisticsLedger
@@ -85,27 +81,24 @@ class StepMaker:
         self,
         batch: R,
         lengths: Tensor,
+        cuts: list[Tensor],
         loss_of: LossOf[R],
         veto: Veto,
-        sequences: int,
-        cut: Cut,
     ) -> Step:
         """One optimizer step on a batch.
 
         Args:
             batch: rows of this rank.
-            lengths: `[N]` int64, tokens of each row that matter.
+            lengths: `[N]` int64, on the CPU: positions of each row that matter.
+            cuts: the rows of each micro-batch.
             loss_of: the share of a micro-batch in the sum over the step and all ranks, and its statistics; it changes nothing else.
             veto: asked after the last backward, given the step's statistics, with the same answer on all ranks; True drops the gradients.
-            sequences: rows of tokens in one row of the batch: a pair has two.
-            cut: which rows make a micro-batch, given their lengths and the budget.
 
         Returns:
             Whether the step was made, and its statistics, which the ledger has already.
         """
-        cuts = cut(lengths.cpu(), None if self.budget is None else self.budget // sequences)
         cuts = split_to(cuts, self.adapter.largest(len(cuts)))
-        shares, statistics = dict[str, float](), StatisticsLedger(self.ledger.kept)
+        shares, statistics = dict[str, Tensor](), StatisticsLedger(self.ledger.kept)
         for i, rows in enumerate(cuts):
             # a rank with fewer micro-batches than the others takes part with a row that weighs nothing
             chosen = rows if len(rows) else torch.zeros(1, dtype=torch.long)
@@ -114,7 +107,7 @@ class StepMaker:
             self.adapter.backward(found.loss if len(rows) else found.loss * 0.0, last=i == len(cuts) - 1)
             statistics.add_report(found.statistics)
             for name, share in found.shares.items():
-                shares[name] = shares.get(name, 0.0) + share
+                shares[name] = shares[name] + share if name in shares else share
         made = not veto(statistics)
         if made:
             self._take()

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from lightrl.data.loaders import PromptBatch
 from lightrl.data.prompt_data import PromptData
-from lightrl.ops.batching import micro_batches
 from lightrl.parts.description import describe_defaults, own
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.environment import Environment
@@ -38,7 +37,8 @@ from lightrl.training.close_after_failure import CloseAfterFailure
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.evaluator import predictions, sample, score
 from lightrl.training.logged_numbers import log_numbers
-from lightrl.training.optimizer_step import Cut, LossOf, MicroBatchLoss, R, Step, StepMaker, Veto, never, one_optimizer
+from lightrl.training.micro_batch_cut import cut_rows
+from lightrl.training.optimizer_step import LossOf, MicroBatchLoss, R, Step, StepMaker, Veto, never, one_optimizer
 from lightrl.training.optimizer_trial import tried_schedule
 from lightrl.training.phases import PhaseTimer
 from lightrl.training.precision import check_precision, compute_dtype, tolerance
@@ -48,7 +48,7 @@ from lightrl.training.spelled_tokens import SpelledTokens
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.training.token_budget import MicroBatchTokens, TokenBudget
 from lightrl.training.trainer_options import refuse_trainer
-from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
+from lightrl.types import JSON, Prompt, Rollout, ScoredRollout, Sequences
 
 register_strategies()
 
@@ -85,7 +85,8 @@ class PolicyModule(LightningModule):
             rewards: the value of a completion, by name.
             engine: generates completions.
             environment: answers the policy.
-            micro_batch_tokens: padded tokens per forward and backward pass; auto: chosen for model and device; None: all at once.
+            micro_batch_tokens: tokens per forward and backward pass, what rows begin with alike counted once; auto: chosen for model and
+                device; None: all at once.
             optimizer: of all trainable parameters.
             lr_scheduler: stepped after every optimizer step; None: a constant rate.
             max_grad_norm: gradients are scaled down to this norm; None: never.
@@ -204,13 +205,15 @@ class PolicyModule(LightningModule):
         """The loss of a micro-batch: strategies that wrap the module have hooks around this call."""
         return loss_of(micro)
 
-    def step_on(
-        self, batch: R, lengths: Tensor, loss_of: LossOf[R], veto: Veto = never, sequences: int = 1, cut: Cut = micro_batches
-    ) -> Step:
+    def step_on(self, batch: R, loss_of: LossOf[R], veto: Veto = never) -> Step:
         """One optimizer step on a batch, whose gradient does not depend on how it is cut into micro-batches; see `StepMaker.make`."""
-        budget, limit = self.token_budget.tokens, self.max_grad_norm
-        maker = StepMaker(self.adapter, self.made_optimizer, self.lr_schedulers(), budget, limit, self.ledger)
-        return maker.make(batch, lengths, loss_of, veto, sequences, cut)
+        maker = StepMaker(self.adapter, self.made_optimizer, self.lr_schedulers(), self.max_grad_norm, self.ledger)
+        sequences = batch.sequences().to("cpu")
+        return maker.make(batch, sequences.longest(), self.cut(sequences), loss_of, veto)
+
+    def cut(self, sequences: Sequences) -> list[Tensor]:
+        """The rows of each micro-batch of this rank, within the budget."""
+        return cut_rows(sequences.to("cpu"), self.token_budget.tokens, self.policy.longest_packed)
 
     @property
     def made_optimizer(self) -> LightningOptimizer:

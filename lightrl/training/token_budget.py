@@ -15,7 +15,7 @@ from lightrl.strategies.rank_memory import kept_of_token
 from lightrl.training.precision import compute_dtype
 
 MicroBatchTokens = Count | Literal["auto"] | None
-"""Padded tokens; `auto`: chosen for model and device; None: all rows at once."""
+"""Tokens; `auto`: chosen for model and device; None: all rows at once."""
 SHARE = 0.25
 """Of the device's whole memory, the most that the activations of a micro-batch and a chunk of its logits may take."""
 MOST = {"cpu": 1024}
@@ -35,7 +35,7 @@ class TokenBudget:
         """
         self.stated = stated
         self.tokens = None if stated == "auto" else stated
-        """Padded tokens of a pass, None: all at once; where it is chosen, once the policy is there."""
+        """Tokens of a pass, None: all at once; where it is chosen, once the policy is there."""
 
     def choose(self, policy: nn.Module, device: torch.device, adapter: StrategyAdapter) -> None:
         """Choose it, unless the config states it: the least that any rank would choose for itself.

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightrl.ops.batching import micro_batches, minibatches, packed_batches, split_to
+from lightrl.ops.batching import filled_batches, micro_batches, minibatches, packed_batches, split_to
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -56,13 +56,41 @@ def test_split_to_gives_the_agreed_number_with_the_same_rows(sizes: list[int], m
 
 
 @given(st.lists(st.integers(1, 30), max_size=40), st.integers(1, 60))
-def test_packed_batches_cover_every_row_once_within_the_budget_and_waste_little(lengths: list[int], budget: int) -> None:
+def test_filled_batches_cover_every_row_once_within_the_budget_and_waste_little(lengths: list[int], budget: int) -> None:
     numbers = torch.tensor(lengths, dtype=torch.long)
-    batches = packed_batches(numbers, budget)
+    batches = filled_batches(numbers, budget)
     assert sorted(i for batch in batches for i in batch.tolist()) == list(range(len(lengths)))
     filled = [int(numbers[batch].sum()) for batch in batches]
     assert all(total <= budget or len(batch) == 1 for total, batch in zip(filled, batches, strict=True))
+    assert filled == sorted(filled, reverse=True)
     # two batches that would fit into one are never left apart
     smallest = sorted(filled)[:2]
     assert len(smallest) < 2 or sum(smallest) > budget
-    assert len(packed_batches(numbers, None)) == min(len(lengths), 1)
+    assert len(filled_batches(numbers, None)) == min(len(lengths), 1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40)), max_size=30), st.integers(20, 90))
+def test_packed_batches_cover_every_row_once_and_keep_to_the_budget(rows: list[tuple[int, int]], budget: int) -> None:
+    """Rows of a prompt of 9 tokens and of completions that differ in their first token."""
+    ids = torch.zeros(len(rows), 49, dtype=torch.long)
+    for i, (prompt, _) in enumerate(rows):
+        ids[i, :9], ids[i, 9:] = prompt, 10 + i
+    lengths = torch.tensor([9 + tokens for _, tokens in rows], dtype=torch.long)
+    batches = packed_batches(ids, lengths, budget)
+    assert sorted(i for batch in batches for i in batch.tolist()) == list(range(len(rows)))
+    for batch in batches:
+        prompts = {rows[i][0] for i in batch.tolist()}
+        assert len(batch) == 1 or 9 * len(prompts) + sum(rows[i][1] for i in batch.tolist()) <= budget
+    assert len(packed_batches(ids, lengths, None)) == min(len(rows), 1)
+
+
+def test_completions_of_one_prompt_stand_together() -> None:
+    ids = torch.tensor([[prompt] * 30 + [10 * row] * 10 for row in range(4) for prompt in (1, 2)])
+    batches = packed_batches(ids, torch.full((8,), 40), 70)
+    assert [sorted(batch.tolist()) for batch in batches] == [[0, 2, 4, 6], [1, 3, 5, 7]]
+
+
+def test_a_prompt_longer_than_the_budget_is_still_shared() -> None:
+    ids = torch.tensor([[1] * 300 + [row] * 10 for row in range(8)])
+    # half of the budget is for the prompt, so three completions are added to it at a time
+    assert [len(batch) for batch in packed_batches(ids, torch.full((8,), 310), 60)] == [3, 3, 2]

@@ -12,16 +12,14 @@ from lightrl.data.turn_weights import TURN_WEIGHTS
 from lightrl.policy.policy import Policy
 from lightrl.policy.turns import tokenize_turns
 from lightrl.training.offline.encoded_rows import padded, refuse_too_long
-from lightrl.training.offline.offline_rows import OfflineRows
+from lightrl.training.offline.offline_rows import SingleRows
 from lightrl.types import Prompt
 
 
 @dataclass(kw_only=True)
-class Examples(OfflineRows):
+class Examples(SingleRows):
     """Texts to be imitated."""
 
-    input_ids: Tensor
-    """`[N, L]` int64, prompt, answer and EOS, or a conversation, padded on the right."""
     token_weight: Tensor
     """`[N, L]` f32: the weight of a token in the loss; 0 on tokens that are not imitated, on padding and on the first token of a row."""
 

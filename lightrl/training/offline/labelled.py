@@ -10,21 +10,19 @@ from torch import Tensor
 
 from lightrl.policy.policy import Policy
 from lightrl.training.offline.encoded_rows import encode_rows
-from lightrl.training.offline.offline_rows import OfflineRows
+from lightrl.training.offline.offline_rows import SingleRows
 from lightrl.training.offline.preference_columns import labelled_text
 from lightrl.types import Prompt
 
 
 @dataclass(kw_only=True)
-class Labelled(OfflineRows):
+class Labelled(SingleRows):
     """One completion per prompt, and whether it is a good one."""
 
     prompts: list[Prompt]
     """N prompts, one per row."""
     completions: list[str]
     """N texts, without EOS."""
-    input_ids: Tensor
-    """`[N, L]` int64: prompt, completion and EOS, padded on the right."""
     mask: Tensor
     """`[N, L]` bool: the completion and its EOS."""
     good: Tensor

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
-from torch import Tensor
 
 from lightrl.data.loaders import PromptBatch
-from lightrl.ops.batching import micro_batches, split_to
+from lightrl.ops.batching import split_to
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.environment import Environment
 from lightrl.parts.reward import Reward
@@ -26,9 +25,6 @@ from lightrl.training.token_budget import MicroBatchTokens
 from lightrl.types import Prompt
 
 R = TypeVar("R", bound=OfflineRows)
-
-Cut = Callable[[Tensor, int | None], list[Tensor]]
-"""Gives the rows of each micro-batch, from the lengths of all rows and the budget of tokens."""
 
 ENDLESS_EPOCH = 1000
 """Steps in an epoch of a source without an end."""
@@ -57,7 +53,8 @@ class OfflineModule(PolicyModule):
             rewards: how sampled completions of the validation prompts are scored, by name; none: nothing is sampled.
             engine: who generates completions.
             environment: answers the policy.
-            micro_batch_tokens: padded tokens per forward and backward pass; auto: chosen for model and device; None: all at once.
+            micro_batch_tokens: tokens per forward and backward pass, what rows begin with alike counted once; auto: chosen for model and
+                device; None: all at once.
             optimizer: of all trainable parameters.
             lr_scheduler: stepped after every optimizer step; None: a constant rate.
             max_grad_norm: gradients are scaled down to this norm; None: never.
@@ -99,30 +96,27 @@ class OfflineModule(PolicyModule):
         self.numbers = self.derived(self.reduced_ledger())
         self.log_dict(self.numbers, on_step=True, on_epoch=False, batch_size=1)
 
-    def descend(self, rows: R, loss_of: Callable[[R], MicroBatchLoss], cut: Cut = micro_batches) -> None:
+    def descend(self, rows: R, loss_of: Callable[[R], MicroBatchLoss]) -> None:
         """Make one optimizer step on rows.
 
         Args:
             rows: of this rank.
             loss_of: the share of a micro-batch in the sum over the step and all ranks, logged as `loss`, with statistics.
-            cut: which rows make a micro-batch.
         """
         with self.phase("optimize"):
-            self.step_on(rows, rows.lengths, loss_of, sequences=rows.sequences, cut=cut)
+            self.step_on(rows, loss_of)
 
-    def passes(self, rows: R, dummy: R, cut: Cut = micro_batches) -> Iterator[tuple[list[int], R]]:
+    def passes(self, rows: R, dummy: R) -> Iterator[tuple[list[int], R]]:
         """Cut rows into micro-batches for an evaluation, as many on every rank, since all of them take part in each forward pass.
 
         Args:
             rows: of this rank; may be none.
             dummy: a row for a rank that has none left.
-            cut: which rows make a micro-batch.
 
         Returns:
             The numbers of the rows, none for a dummy, and the rows themselves on the device.
         """
-        budget = self.token_budget.tokens
-        cuts = cut(rows.lengths, None if budget is None else budget // rows.sequences)
+        cuts = self.cut(rows.sequences())
         for index in split_to(cuts, self.adapter.largest(len(cuts))):
             yield index.tolist(), (rows.select(index) if len(index) else dummy).to(self.device)
 

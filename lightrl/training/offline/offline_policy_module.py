@@ -50,8 +50,8 @@ class OfflinePolicyModule(OfflineModule):
             rewards: how sampled completions of the validation prompts are scored, by name; none: nothing is sampled.
             engine: who generates the completions of the evaluation.
             environment: answers the policy in the evaluation; by default nobody does.
-            micro_batch_tokens: tokens per forward and backward pass, padding included; no influence on the gradient. auto: chosen
-                for model and device; null: all at once.
+            micro_batch_tokens: tokens per forward and backward pass, what rows begin with alike counted once; no influence on the
+                gradient. auto: chosen for model and device; null: all at once.
             optimizer: of the policy.
             lr_scheduler: stepped after every optimizer step; null: a constant rate.
             max_grad_norm: gradients are scaled down to this norm; null: never.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
-from lightrl.types import Rows
+from lightrl.types import Rows, Sequences
 
 
 @dataclass(kw_only=True)
@@ -19,7 +20,14 @@ class OfflineRows(Rows):
     def __len__(self) -> int:
         return len(self.lengths)
 
-    @property
-    def sequences(self) -> int:
-        """Sequences of tokens in one row: a pair has two."""
-        return 1
+
+@dataclass(kw_only=True)
+class SingleRows(OfflineRows):
+    """Rows of one sequence each."""
+
+    input_ids: Tensor
+    """`[N, L]` int64, padded on the right."""
+
+    def sequences(self) -> Sequences:
+        """One for each row."""
+        return Sequences(self.input_ids, self.lengths, torch.arange(len(self)))

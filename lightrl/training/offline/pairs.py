@@ -12,7 +12,8 @@ from lightrl.policy.policy import Policy
 from lightrl.training.offline.encoded_rows import encode_rows
 from lightrl.training.offline.offline_rows import OfflineRows
 from lightrl.training.offline.preference_columns import paired_texts
-from lightrl.types import Prompt
+from lightrl.training.offline.sequence_logprobs import ends
+from lightrl.types import Prompt, Sequences
 
 
 @dataclass(kw_only=True)
@@ -34,10 +35,10 @@ class Pairs(OfflineRows):
     rejected_reference: Tensor | None = None
     """`[N]` log-probs of the worse completions under it."""
 
-    @property
-    def sequences(self) -> int:
-        """Two: the better completion and the worse one."""
-        return 2
+    def sequences(self) -> Sequences:
+        """Two for each row: the better completion and the worse one."""
+        ids, mask = self.stacked()
+        return Sequences(ids, ends(mask), torch.arange(len(self)).repeat(2))
 
     def stacked(self) -> tuple[Tensor, Tensor]:
         """Ids and masks `[2 N, L]`, all chosen rows before all rejected ones, so that one forward pass sees both."""

@@ -100,9 +100,7 @@ class PreferenceOptimization(OfflinePolicyModule):
             per_row, statistics = batch.losses(micro, self._policy_tokens)
             report = Report()
             report.add_all(statistics, micro.lengths)
-            return MicroBatchLoss(
-                per_row.sum() / self.batch_size, {"loss": float(per_row.detach().sum()) / self.batch_size}, report.entries
-            )
+            return MicroBatchLoss(per_row.sum() / self.batch_size, {"loss": per_row.detach().sum() / self.batch_size}, report.entries)
 
         self.descend(batch.rows, loss_of)
         self.ledger.add("tokens", float(batch.tokens()), reduce="sum")
@@ -184,7 +182,7 @@ class PreferenceOptimization(OfflinePolicyModule):
 
     def _summed(self, token_logprobs: TokenLogProbs, input_ids: Tensor, mask: Tensor) -> Tensor:
         """`[N]` log-probs of the completions, without gradient; every rank calls it."""
-        return sequence_logprobs(input_ids, mask, self.token_budget.tokens, self.device, token_logprobs, self.adapter.largest)
+        return sequence_logprobs(input_ids, mask, self.cut, self.device, token_logprobs, self.adapter.largest)
 
     def _write_cache(self) -> None:
         if self._cache is not None and self.trainer.is_global_zero:

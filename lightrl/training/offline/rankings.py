@@ -11,7 +11,7 @@ from torch import Tensor
 from lightrl.policy.reward_network import RewardNetwork
 from lightrl.training.offline.offline_rows import OfflineRows
 from lightrl.training.offline.ranking_columns import RankingColumns, read_ranking
-from lightrl.types import Prompt
+from lightrl.types import Prompt, Sequences
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,11 @@ class Rankings(OfflineRows):
     margin: Tensor
     """`[N]` f64, of every comparison of the prompt."""
 
-    @property
-    def sequences(self) -> int:
-        """The most completions of any prompt."""
-        return max(map(len, self.conversations), default=1)
+    def sequences(self) -> Sequences:
+        """The completions of each prompt."""
+        ids, last = self.rows()
+        counts = torch.tensor([len(conversations) for conversations in self.conversations], dtype=torch.long)
+        return Sequences(ids, last + 1, torch.arange(len(self)).repeat_interleave(counts))
 
     @property
     def zero_variance(self) -> int:

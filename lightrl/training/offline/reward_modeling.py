@@ -63,8 +63,8 @@ class RewardModeling(OfflineModule):
             batch_size: prompts per optimizer step over all ranks; a multiple of their number.
             columns: where completions, ranks and margins stand in the data.
             centring: coefficient of the squared sum of two compared scores, which keeps scores around 0; 0 or more (0.01 in the paper).
-            micro_batch_tokens: padded tokens per forward and backward pass, all completions of a prompt in one; no influence on the
-                gradient. auto: chosen for model and device; null: all at once.
+            micro_batch_tokens: tokens per forward and backward pass, all completions of a prompt in one and the prompt counted once; no
+                influence on the gradient. auto: chosen for model and device; null: all at once.
             optimizer: of trunk and head.
             lr_scheduler: stepped after every optimizer step; null: a constant rate.
             max_grad_norm: gradients are scaled down to this norm; null: never.
@@ -112,7 +112,7 @@ class RewardModeling(OfflineModule):
             report = Report()
             report_scores(report, scores)
             report_comparisons(report, scores, comparisons)
-            return MicroBatchLoss(loss, {"loss": float(loss.detach())}, report.entries)
+            return MicroBatchLoss(loss, {"loss": loss.detach()}, report.entries)
 
         self.descend(rankings, loss_of)
         self.ledger.add("prompts/zero_variance", 1 - compared / len(rankings))

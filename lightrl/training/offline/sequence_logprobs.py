@@ -7,7 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from lightrl.ops.batching import micro_batches, split_to
+from lightrl.ops.batching import split_to
+from lightrl.types import Sequences
 
 TokenLogProbs = Callable[[Tensor, Tensor], Tensor]
 """Gives the `[n, l]` log-probs of the tokens of `[n, l]` ids that an `[n, l]` mask chooses."""
@@ -21,21 +22,26 @@ def summed(logprobs: Tensor, mask: Tensor) -> Tensor:
 
 @torch.no_grad()
 def sequence_logprobs(
-    input_ids: Tensor, mask: Tensor, budget: int | None, device: torch.device, token_logprobs: TokenLogProbs, largest: Callable[[int], int]
+    input_ids: Tensor,
+    mask: Tensor,
+    cut: Callable[[Sequences], list[Tensor]],
+    device: torch.device,
+    token_logprobs: TokenLogProbs,
+    largest: Callable[[int], int],
 ) -> Tensor:
     """`[N]` float64: the log-prob of each row's chosen tokens.
 
     Args:
         input_ids: `[N, L]`; a row ends with the last chosen token. N may be 0.
         mask: `[N, L]` bool.
-        budget: padded tokens per forward pass; None: all at once.
+        cut: gives the rows of each forward pass.
         device: where the passes run; the results are where the rows are.
         token_logprobs: the policy or its reference.
         largest: the maximum over ranks: all run as many passes, since a strategy that shards weights gathers them in each.
     """
     found = torch.zeros(len(input_ids), dtype=torch.float64)
     lengths = ends(mask)
-    cuts = micro_batches(lengths, budget)
+    cuts = cut(Sequences(input_ids, lengths, torch.arange(len(lengths))))
     for rows in split_to(cuts, largest(len(cuts))):
         if not len(rows):
             # a rank without rows takes part with one of its own making

@@ -8,13 +8,11 @@ import torch
 from torch import Tensor
 
 from lightrl.data.prompt_data import PromptData
-from lightrl.ops.batching import micro_batches, packed_batches
 from lightrl.parts.aggregation import TokenMean
 from lightrl.policy.source import PolicySource
 from lightrl.training.denominators import local_denominators
 from lightrl.training.offline.examples import ExampleReader, Examples, asked
 from lightrl.training.offline.offline_policy_module import OfflinePolicyModule
-from lightrl.training.offline.packing import packed_logprobs, refuse_leaking
 from lightrl.training.optimizer_step import MicroBatchLoss
 from lightrl.types import Denominators, Prompt, ScoredRollout
 
@@ -30,31 +28,20 @@ class SupervisedFineTuning(OfflinePolicyModule):
     an answer unless it has `train: false` or a `weight` of its own.
     """
 
-    def __init__(
-        self, policy: PolicySource, learn_from: Literal["answers", "everything"] = "answers", packing: bool = False, **kwargs: Any
-    ) -> None:
+    def __init__(self, policy: PolicySource, learn_from: Literal["answers", "everything"] = "answers", **kwargs: Any) -> None:
         """
         Args:
             policy: which policy is trained.
             learn_from: the answers, or everything: then prompts and other roles weigh 1 too, and plain texts without an answer are rows.
-            packing: the examples of a micro-batch stand one behind the other in a row without padding, and none sees another; no
-                influence on the gradient.
             **kwargs: the arguments of `OfflinePolicyModule`.
         """
         super().__init__(policy, **kwargs)
-        self.learn_from, self.packing = learn_from, packing
-        self._cut = packed_batches if packing else micro_batches
+        self.learn_from = learn_from
 
     @property
     def reader(self) -> ExampleReader:
         """Makes rows of tokens, once the policy is there."""
         return ExampleReader(self.policy, self.learn_from == "everything", self.max_length)
-
-    def build_models(self) -> None:
-        """Build the policy, and find out whether the model can keep packed texts apart."""
-        super().build_models()
-        if self.packing:
-            refuse_leaking(self.policy)
 
     def measure_prompts(self, data: PromptData) -> None:
         """Read every row, and refuse training rows without an answer."""
@@ -77,15 +64,15 @@ class SupervisedFineTuning(OfflinePolicyModule):
             mask = micro.token_weight > 0
             weights = TokenMean().weights(micro.token_weight, group, counts)
             loss = -(torch.where(mask, self._logprobs(micro, mask), 0.0) * weights).sum()
-            return MicroBatchLoss(loss, {"loss": float(loss.detach())})
+            return MicroBatchLoss(loss, {"loss": loss.detach()})
 
-        self.descend(examples, loss_of, cut=self._cut)
+        self.descend(examples, loss_of)
         self.ledger.add("tokens", counts.tokens)
 
     def evaluate_rows(self, prompts: list[Prompt]) -> list[Prompt]:
         """Report the loss on the prompts that show an answer; all of them can be completed."""
         examples = self.reader.encode([prompt for prompt in prompts if self.reader.shows(prompt)])
-        for rows, micro in self.passes(examples, Examples.dummy(), self._cut):
+        for rows, micro in self.passes(examples, Examples.dummy()):
             mask = micro.token_weight > 0
             logprobs = self._logprobs(micro, mask)
             if rows:
@@ -105,7 +92,5 @@ class SupervisedFineTuning(OfflinePolicyModule):
         return numbers
 
     def _logprobs(self, micro: Examples, mask: Tensor) -> Tensor:
-        if self.packing:
-            return packed_logprobs(self.policy, micro.input_ids, mask, micro.lengths)
         logprobs: Tensor = self.policy(micro.input_ids, mask).logprobs
         return logprobs

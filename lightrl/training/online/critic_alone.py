@@ -36,7 +36,7 @@ class CriticAlone:
     """Of the strategy."""
     optimizer: LightningOptimizer
     """Of policy and critic."""
-    step_on: Callable[[TrainingBatch, Tensor, Callable[[TrainingBatch], MicroBatchLoss]], Step]
+    step_on: Callable[[TrainingBatch, Callable[[TrainingBatch], MicroBatchLoss]], Step]
     """Makes an optimizer step of micro-batches."""
 
     def update(self, minibatch: TrainingBatch) -> None:
@@ -52,7 +52,7 @@ class CriticAlone:
             return found._replace(loss=found.loss + self.adapter.zero_loss(unmoved))
 
         with self.adapter.frozen(self.optimizer, [POLICY_GROUP]):
-            self.step_on(rows, rows.lengths, loss_of)
+            self.step_on(rows, loss_of)
 
     def outputs(self, batch: TrainingBatch, mask: Tensor) -> PolicyOutput:
         """Values of the selected tokens; the policy has no part in the gradient."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from lightrl.ops.batching import micro_batches, split_to
+from lightrl.ops.batching import split_to
 from lightrl.training.online.dummy_batch import dummy_batch
 from lightrl.types import PolicyOutput, ScoredRollout
 
@@ -18,7 +18,7 @@ PerToken = Callable[[ScoredRollout, Callable[[ScoredRollout], dict[str, Tensor]]
 @torch.no_grad()
 def per_token(
     scored: ScoredRollout,
-    budget: int | None,
+    cuts: list[Tensor],
     device: torch.device,
     compute: Callable[[ScoredRollout], dict[str, Tensor]],
     largest: Callable[[int], int],
@@ -27,7 +27,7 @@ def per_token(
 
     Args:
         scored: N rows.
-        budget: padded tokens per forward pass; None: all at once.
+        cuts: the rows of each forward pass.
         device: where the passes run; the results are where the rollout is.
         compute: gives `[n, l]` values by name for a micro-batch of n rows, the same names each time.
         largest: the maximum over ranks: all run as many passes, since a strategy that shards weights gathers them in each.
@@ -36,9 +36,9 @@ def per_token(
         `[N, L]` in the type of the rollout's log-probs, 0 beyond a micro-batch's longest row.
     """
     found: dict[str, Tensor] = {}
-    cuts = micro_batches(scored.lengths.cpu(), budget)
+    lengths = scored.lengths.cpu()
     for rows in split_to(cuts, largest(len(cuts))):
-        micro = scored.select(rows).padded(int(scored.lengths[rows].max())) if len(rows) else dummy_batch(scored)
+        micro = scored.select(rows).padded(int(lengths[rows].max())) if len(rows) else dummy_batch(scored)
         for name, values in compute(micro.to(device)).items():
             whole = found.setdefault(name, torch.zeros_like(scored.rollout_logprobs))
             if len(rows):

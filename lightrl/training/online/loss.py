@@ -79,7 +79,7 @@ class StepLoss:
             losses[term.name], report = term.share(micro, output, denominators)
             statistics += report.entries
         loss = torch.stack(list(losses.values())).sum()
-        return MicroBatchLoss(loss, {name: float(value.detach()) for name, value in losses.items()}, statistics)
+        return MicroBatchLoss(loss, {name: value.detach() for name, value in losses.items()}, statistics)
 
 
 def trained_tokens(terms: Sequence[Term], batch: TrainingBatch) -> Tensor:

@@ -80,8 +80,8 @@ class PolicyOptimization(PolicyModule):
             prompts_per_rollout: prompts (groups) per rollout over all ranks; rows are this times the sampler's group size.
             rollouts_ahead: each rollout is made so many rollouts before it is learnt from, while the policy learns; needs `ProcessEngine`
                 or another engine with weights of its own.
-            micro_batch_tokens: padded tokens per forward and backward pass; no influence on the gradient. auto: chosen for model and
-                device; null: all at once.
+            micro_batch_tokens: tokens per forward and backward pass, a prompt counted once; no influence on the gradient. auto: chosen
+                for model and device; null: all at once.
             optimizer: of the policy and the critic.
             lr_scheduler: stepped after every optimizer step; null: a constant rate.
             max_grad_norm: gradients are scaled down to this norm; null: never.
@@ -159,7 +159,7 @@ class PolicyOptimization(PolicyModule):
         rows = loss.rows_of(minibatch)
         self.ledger.add_report(loss.left_out(minibatch))
         fresh = bool((rows.policy_version == self.trainer.global_step).all())
-        step = self.step_on(rows, rows.lengths, loss, EarlyStop(self.algorithm.stop_kl, self.adapter))
+        step = self.step_on(rows, loss, EarlyStop(self.algorithm.stop_kl, self.adapter))
         if not step.made:
             self.ledger.add("stopped_early", 1 / self.adapter.world_size, reduce="sum")
         comparable = self.algorithm.old_logprobs == "rollout" and self.engine.exact_logprobs
@@ -246,4 +246,4 @@ class PolicyOptimization(PolicyModule):
         self.rollouts.load_state_dict(state["rollouts"][rank % len(state["rollouts"])])
 
     def _per_token(self, scored: ScoredRollout, compute: Callable[[ScoredRollout], dict[str, Tensor]]) -> dict[str, Tensor]:
-        return per_token(scored, self.token_budget.tokens, self.device, compute, self.adapter.largest)
+        return per_token(scored, self.cut(scored.sequences()), self.device, compute, self.adapter.largest)

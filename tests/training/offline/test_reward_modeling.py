@@ -135,6 +135,7 @@ def test_the_step_is_the_mean_over_prompts_of_their_comparisons_whatever_the_mic
         assert float((before.detach() - before.grad - moved.detach()).abs().max()) <= 1e-10, name
 
 
+@pytest.mark.usefixtures("plain_rows")
 def test_every_completion_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[tuple[int, ...]] = []
     forward = RewardNetwork.forward

@@ -1,0 +1,110 @@
+"""Runs the trunk of a causal LM on rows that stand in one row without padding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lightrl.ops.packing import PackedRows, pack
+from lightrl.ops.shift import Selected, onto
+from lightrl.ops.tree_attention import tree_attention
+
+KEY = "packed_rows"
+"""Argument under which the layers hand the layout on to their attention."""
+IMPLEMENTATION = "sdpa"
+"""The attention of transformers that can be given packed rows."""
+
+
+class CannotPackError(Exception):
+    """A model's attention does more than packed rows have; says what."""
+
+
+@dataclass(frozen=True)
+class TrunkStates:
+    """Last hidden states of the tokens of n rows, wherever they stand."""
+
+    hidden: Tensor
+    """`[X, H]`."""
+    places: Tensor
+    """`[n, L]` int64, on the CPU: where the state of each token stands; any place for padding."""
+
+    def predictors(self, selected: Selected) -> Tensor:
+        """`[M, H]`: those that predict the selected tokens."""
+        return self.hidden.index_select(0, onto(self.places.flatten()[selected.places - 1], self.hidden.device))
+
+    def at(self, rows: Tensor, positions: Tensor) -> Tensor:
+        """`[R, H]`: those at positions of rows, both on the CPU."""
+        return self.hidden.index_select(0, onto(self.places[rows, positions], self.hidden.device))
+
+    def rows(self) -> Tensor:
+        """`[n, L, H]`, as a trunk gives them for padded rows."""
+        rows, width = self.places.shape
+        if len(self.hidden) == rows * width:
+            return self.hidden.view(rows, width, -1)
+        return self.hidden.index_select(0, onto(self.places.flatten(), self.hidden.device)).view(rows, width, -1)
+
+
+def trunk_states(trunk: Any, input_ids: Tensor, host_ids: Tensor, lengths: list[int], longest_packed: int) -> TrunkStates:
+    """Run a trunk on rows: packed where it can be, and padded otherwise.
+
+    Args:
+        trunk: of a causal LM of transformers.
+        input_ids: `[n, L]` int64, where the trunk is.
+        host_ids: the same, on the CPU.
+        lengths: of n rows; what follows is not looked at.
+        longest_packed: the longest row with which the trunk takes packed rows; 0: none.
+    """
+    longest = max(lengths, default=0)
+    if not len(lengths) or longest > longest_packed:
+        hidden = trunk(input_ids=input_ids, use_cache=False).last_hidden_state
+        return TrunkStates(hidden.flatten(0, 1), torch.arange(input_ids.numel()).view(input_ids.shape))
+    # without any token the weights would have no part in the result
+    rows = pack(host_ids, lengths if longest else [1, *lengths[1:]])
+    return TrunkStates(packed_hidden(trunk, rows.to(input_ids.device)), rows.places)
+
+
+def packed_hidden(trunk: Any, rows: PackedRows) -> Tensor:
+    """`[T, H]` last hidden states of packed rows.
+
+    Args:
+        trunk: of a causal LM of transformers, with the attention `IMPLEMENTATION`.
+        rows: where the trunk is.
+
+    Raises:
+        CannotPackError: the attention has something that packed rows have not.
+    """
+    _take_over()
+    # a prepared mask, so that none is made; without the attention of this file nothing would be seen through it
+    nothing = torch.zeros(1, 1, 1, 1, dtype=torch.bool, device=rows.input_ids.device)
+    places = {"input_ids": rows.input_ids, "position_ids": rows.position_ids, "attention_mask": nothing}
+    hidden: Tensor = trunk(**places, use_cache=False, **{KEY: rows}).last_hidden_state
+    return hidden[0]
+
+
+def _take_over() -> None:
+    """Let transformers' attention look for packed rows; without them it is what it was.
+
+    A layer that is computed again in the backward pass finds them too, since they are among its arguments.
+    """
+    from transformers import AttentionInterface
+
+    known = AttentionInterface()[IMPLEMENTATION]
+    if not isinstance(known, _Attention):
+        AttentionInterface.register(IMPLEMENTATION, _Attention(known))
+
+
+class _Attention:
+    def __init__(self, plain: Callable[..., Any]) -> None:
+        self.plain = plain
+
+    def __call__(self, module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **arguments: Any) -> Any:
+        rows: PackedRows | None = arguments.pop(KEY, None)
+        if rows is None:
+            return self.plain(module, query, key, value, attention_mask, **arguments)
+        if extra := [name for name in ("softcap", "position_bias", "s_aux") if arguments.get(name) is not None]:
+            raise CannotPackError(f"its attention has {extra[0]}")
+        return tree_attention(query, key, value, rows, arguments.get("scaling"), arguments.get("sliding_window")), None
