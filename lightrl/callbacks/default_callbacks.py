@@ -20,6 +20,7 @@ DEFAULT_CALLBACKS = [
     "lightrl.callbacks.resume_report.ResumeReport",
     "lightrl.callbacks.run_summary.RunSummary",
     "lightrl.callbacks.no_update.NoUpdate",
+    "lightrl.callbacks.standing_objects.StandingObjects",
 ]
 """Import paths of callback classes that take no argument."""
 SAVING = ["lightrl.callbacks.run_checkpoints.RunCheckpoints", "lightrl.callbacks.preemption.PreemptionCheckpoint"]
