@@ -36,6 +36,7 @@ from lightrl.training.canary import canary_deviation, mismatch
 from lightrl.training.close_after_failure import CloseAfterFailure
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.evaluator import predictions, sample, score
+from lightrl.training.fused_optimizer import fuse
 from lightrl.training.logged_numbers import log_numbers
 from lightrl.training.micro_batch_cut import cut_rows
 from lightrl.training.optimizer_step import LossOf, MicroBatchLoss, R, Step, StepMaker, Veto, never, one_optimizer
@@ -182,6 +183,8 @@ class PolicyModule(LightningModule):
         """One optimizer over the parameter groups, and its schedule, once both have been tried."""
         self.tried_schedule()
         optimizer = self._optimizer(self.parameter_groups())
+        if said := fuse(optimizer):
+            self.print(said)
         return optimizer if self._lr_scheduler is None else {"optimizer": optimizer, "lr_scheduler": self._lr_scheduler(optimizer)}
 
     def tried_schedule(self) -> Any:

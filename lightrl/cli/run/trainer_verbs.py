@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from importlib.metadata import version
 
+from lightrl.cli.run.accelerator_memory import let_segments_expand
 from lightrl.config.resolve import print_notes, resolve
 from lightrl.config.settings import Request, read_words
 
@@ -27,6 +30,7 @@ def carry_out(verb: str, words: list[str]) -> int:
 
         sys.stdout.write(config_yaml(resolved, TrainerSection(verb, resolved)))
         return 0
+    let_segments_expand(os.environ, version("torch"))
     from lightrl.config.run import Run
 
     if verb == "fit":
