@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections.abc import Callable, Sequence
 
+from lightrl.cli.kept_answers import answer, is_listing
 from lightrl.config.errors import ConfigError, closest, report
 from lightrl.run_end import RunEndedError
 from lightrl.strategies.disk import refusal_of_disk
@@ -39,6 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
+        if argv is None and is_listing(words):
+            return answer(words, lambda: _dispatch(words))
         return _dispatch(words)
     except ConfigError as error:
         return report(error)

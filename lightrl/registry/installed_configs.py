@@ -7,8 +7,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from lightrl.hookspecs import GROUP
 from lightrl.registry.classes import Registry, UnknownName, did_not_load
 from lightrl.registry.known_packages import CONFIGS, where_to_find
+from lightrl.registry.loader import chosen_entries, configs_of, distribution_of_entry
 
 _CLAUSE_END = re.compile(r":\s|(?<=\.)(?<!\bDr\.)\s+(?=[A-Z])")
 
@@ -38,6 +40,17 @@ class InstalledConfig:
 def installed_configs(registry: Registry) -> list[InstalledConfig]:
     """Every config of the plugins that loaded, sorted by name."""
     found = {(path.stem, r.distribution): path for r in registry.records if not r.error for path in r.configs}
+    return [InstalledConfig(name, distribution, path) for (name, distribution), path in sorted(found.items())]
+
+
+def packaged_configs() -> list[InstalledConfig]:
+    """Every config of the installed packages, sorted by name; nothing is imported, so those of a broken plugin are there, too."""
+    found = {
+        (path.stem, distribution_of_entry(entry)[0]): path
+        for entry in chosen_entries()
+        if entry.group == GROUP
+        for path in configs_of(entry)
+    }
     return [InstalledConfig(name, distribution, path) for (name, distribution), path in sorted(found.items())]
 
 

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -70,20 +71,36 @@ def load_plugins() -> list[PluginRecord]:
     The environment variable LIGHTRL_PLUGINS limits them to the entry points it names (separated by commas); empty loads
     none but the core's. A name that nothing installed has is a record with an error.
     """
-    found = sorted(_entry_points(), key=lambda e: (_distribution(e)[0] != CORE, e.name))
-    limit = os.environ.get(LIMIT)
-    if limit is None:
-        return [load_plugin(entry) for entry in found]
-    names = {name.strip() for name in limit.split(",")} - {""}
-    there = [entry.name for entry in found]
-    chosen = [load_plugin(e) for e in found if _distribution(e)[0] == CORE or e.name in names]
-    unknown = f"no installed plugin has this name, which {LIMIT} gives; there are: {', '.join(there)}"
-    return chosen + [PluginRecord(name, "not installed", "", error=unknown) for name in sorted(names.difference(there))]
+    loaded = [load_plugin(entry) for entry in chosen_entries()]
+    there = [entry.name for entry in _entry_points()]
+    unknown = f"no installed plugin has this name, which {LIMIT} gives; there are: {', '.join(sorted(there))}"
+    return loaded + [PluginRecord(name, "not installed", "", error=unknown) for name in sorted((_limit() or set()).difference(there))]
+
+
+def chosen_entries() -> list[EntryPoint]:
+    """The entry points of the plugins that are loaded, as `load_plugins` says; nothing is imported."""
+    names, found = _limit(), sorted(_entry_points(), key=lambda e: (distribution_of_entry(e)[0] != CORE, e.name))
+    return [entry for entry in found if names is None or distribution_of_entry(entry)[0] == CORE or entry.name in names]
+
+
+def configs_of(entry: EntryPoint) -> list[Path]:
+    """The YAML files in the folder `configs` of a plugin's package; nothing of the package is imported.
+
+    Args:
+        entry: of the plugin.
+    """
+    top, *inner = entry.module.split(".")
+    spec = find_spec(top)
+    folders = [Path(folder) for folder in (spec.submodule_search_locations if spec else None) or []]
+    for name in inner:
+        # a module has its configs beside it
+        folders = [folder / name if (folder / name).is_dir() else folder for folder in folders]
+    return sorted(file for folder in folders for file in (folder / CONFIGS).glob("*.yaml"))
 
 
 def load_plugin(entry: EntryPoint) -> PluginRecord:
     """Import one entry point and ask each of its hooks; a failure is kept in the record."""
-    distribution, version = _distribution(entry)
+    distribution, version = distribution_of_entry(entry)
     record = PluginRecord(entry.name, distribution, version, entry.group, entry.module)
     if entry.group != GROUP:
         record.error = _other_api(entry.group)
@@ -92,7 +109,7 @@ def load_plugin(entry: EntryPoint) -> PluginRecord:
         with time_limit(LOADING_S):
             plugin = entry.load()
             record.location = getattr(sys.modules[entry.module], "__file__", None) or ""
-            record.configs = _configs(entry.module)
+            record.configs = configs_of(entry)
             record.classes = registered_classes(plugin)
     except (Exception, SystemExit) as error:
         record.error = f"{type(error).__name__}: {error}"
@@ -132,10 +149,9 @@ def _checked(kind: Kind, answer: object) -> list[type[Any]]:
     return classes
 
 
-def _configs(module: str) -> list[Path]:
-    package = getattr(sys.modules[module].__spec__, "parent", "")
-    folders = getattr(sys.modules.get(package), "__path__", [])
-    return sorted(file for folder in folders for file in (Path(folder) / CONFIGS).glob("*.yaml"))
+def _limit() -> set[str] | None:
+    limit = os.environ.get(LIMIT)
+    return None if limit is None else {name.strip() for name in limit.split(",")} - {""}
 
 
 def _other_api(group: str) -> str:
@@ -151,13 +167,13 @@ def _api_version(group: str) -> int:
 def _entry_points() -> list[EntryPoint]:
     every = entry_points()
     mine = every.select(group=GROUP)
-    served = {(_distribution(e)[0], e.name) for e in mine}
+    served = {(distribution_of_entry(e)[0], e.name) for e in mine}
     # a package may serve several versions of the API, each in its own group
     others = [e for g in sorted(every.groups) if g != GROUP and _ANY_API.fullmatch(g) for e in every.select(group=g)]
-    found = [*mine, *(e for e in others if (_distribution(e)[0], e.name) not in served)]
+    found = [*mine, *(e for e in others if (distribution_of_entry(e)[0], e.name) not in served)]
     # an editable install can show the same entry point twice: from its build folder and from site-packages
-    return list({(_distribution(e)[0], e.name, e.value): e for e in found}.values())
+    return list({(distribution_of_entry(e)[0], e.name, e.value): e for e in found}.values())
 
 
-def _distribution(entry: EntryPoint) -> tuple[str, str]:
+def distribution_of_entry(entry: EntryPoint) -> tuple[str, str]:
     return (entry.dist.name, entry.dist.version) if entry.dist is not None else ("unknown", "unknown")

@@ -31,10 +31,9 @@ def configs(words: list[str]) -> int:
 
 
 def _list(as_json: bool) -> int:
-    from lightrl.registry.classes import registry
-    from lightrl.registry.installed_configs import installed_configs
+    from lightrl.registry.installed_configs import packaged_configs
 
-    found = installed_configs(registry())
+    found = packaged_configs()
     if as_json:
         rows = [{"name": r.name, "distribution": r.distribution, "summary": r.summary, "path": str(r.path)} for r in found]
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
