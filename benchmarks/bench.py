@@ -10,14 +10,17 @@ both sides alternate; a ratio is TRL's median divided by lightrl's, with the lea
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import platform
 import statistics
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench_cases import EXAMPLES, ROLLOUTS
+from bench_cases import EXAMPLES, EXPECTED_S, ROLLOUTS, ROUNDS
 from bench_meter import PHASES
 from bench_sides import CASES, SIDES, Bench
 from demo_run import write_summary
@@ -67,8 +70,10 @@ def figures(name: str, found: Found) -> dict[str, Any]:
     costs = {side: [cost(name, run) for run in found[side]] for side in SIDES}
     medians = {side: statistics.median(costs[side]) for side in SIDES}
     ratios = sorted(trl / own for trl, own in zip(costs["trl"], costs["lightrl"], strict=True))
+    # each round of sort6 has a seed of its own, and with it another way to go
+    ratio = statistics.median(ratios) if name == "sort6" else medians["trl"] / medians["lightrl"]
     said: dict[str, Any] = {
-        f"ratio_{name}": round(medians["trl"] / medians["lightrl"], 2),
+        f"ratio_{name}": round(ratio, 2),
         f"spread_{name}": [round(ratios[0], 2), round(ratios[-1], 2)],
         f"cost_{name}": {side: round(medians[side], 2) for side in SIDES},
     }
@@ -95,8 +100,9 @@ def table(summary: dict[str, Any], names: Sequence[str]) -> str:
     columns = ["case", "TRL", "lightrl", "times faster (least to largest)", "peak memory, GB: TRL, lightrl"]
     columns.append(f"a step, ms: {' / '.join(PHASES)} / own")
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    names = [name for name in names if f"cost_{name}" in summary]
     for name in names:
-        unit = " s" if name in ("sort6", "logprobs") else " us a token"
+        unit = " s" if name in ("sort6", "logprobs") else " us a pair" if name in EXAMPLES and EXAMPLES[name].in_pairs else " us a token"
         costs, (least, most) = summary[f"cost_{name}"], summary[f"spread_{name}"]
         peaks, spent = summary.get(f"peak_gb_{name}", {}), summary.get(f"phases_ms_{name}", {})
         steps = "; ".join(f"{side} " + " / ".join(f"{value:.0f}" for value in spent[side].values()) for side in spent)
@@ -104,6 +110,21 @@ def table(summary: dict[str, Any], names: Sequence[str]) -> str:
         memory = ", ".join(f"{peak:.2f}" for peak in peaks.values())
         lines.append(f"| {name} | {costs['trl']:g}{unit} | {costs['lightrl']:g}{unit} | {ratio} | {memory} | {steps} |")
     return "\n".join(lines) + "\n"
+
+
+def plan(bench: Bench, rounds: dict[str, int]) -> str:
+    """What will be measured, what has been, and how long the rest will take."""
+    left = {name: sum(not bench.measured(name, side, i) for side in SIDES for i in range(count)) for name, count in rounds.items()}
+    lines = [f"{name}: {count} rounds, {2 * count - left[name]} of {2 * count} runs there" for name, count in rounds.items()]
+    minutes = sum(EXPECTED_S[name] * runs / 2 for name, runs in left.items()) / 60
+    return "\n".join([*lines, f"about {minutes:.0f} minutes on an idle core; typed again, the command goes on where it was stopped"])
+
+
+def machine() -> str:
+    """The processor, its cores and the versions."""
+    model = next((line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line), "")
+    versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "lightning"))
+    return f"{model or platform.machine()}, {os.cpu_count()} cores, of which one is used; Python {platform.python_version()}, {versions}"
 
 
 def missed(summary: dict[str, Any]) -> list[str]:
@@ -128,17 +149,24 @@ def main() -> int:
     out.mkdir(parents=True, exist_ok=True)
     bench = Bench(out, (arguments.trl or out / "trl").absolute(), frozenset({arguments.core}))
     bench.install()
+    rounds = {name: min(arguments.rounds, ROUNDS.get(name, arguments.rounds)) for name in arguments.only}
+    print(plan(bench, rounds), flush=True)
     found: dict[str, Found] = {name: {side: [] for side in SIDES} for name in arguments.only}
     for number in range(arguments.rounds):
         for name in arguments.only:
+            if number >= rounds[name]:
+                continue
             for side in SIDES if number % 2 else reversed(SIDES):
                 found[name][side].append(bench.measure(name, side, number))
             trl, own = (cost(name, found[name][side][-1]) for side in SIDES)
             print(f"round {number + 1}: {name}: TRL {trl:.4g}, lightrl {own:.4g}: {trl / own:.2f} times", flush=True)
     summary = {key: value for name in arguments.only for key, value in figures(name, found[name]).items()}
-    write_summary(out, {"rounds": arguments.rounds} | summary)
-    (out / "table.md").write_text(table(summary, arguments.only))
-    print(table(summary, arguments.only))
+    written = out / "summary.json"
+    earlier = json.loads(written.read_text()) if written.exists() else {}
+    summary = earlier | summary | {"rounds": earlier.get("rounds", {}) | rounds, "machine": machine()}
+    write_summary(out, summary)
+    (out / "table.md").write_text(table(summary, CASES))
+    print(table(summary, CASES))
     print("\n".join(missed(summary)) or "every figure is as wanted")
     return int(bool(missed(summary)))
 

@@ -49,6 +49,11 @@ class Examples:
     prompt_tokens: int = 24
 
     @property
+    def in_pairs(self) -> bool:
+        """An example is a pair of completions, and what is counted are pairs: neither side is asked for its tokens."""
+        return not self.kind.startswith("sft")
+
+    @property
     def examples(self) -> int:
         """Of the data: each step has new ones."""
         return self.batch * (self.steps + 2)
@@ -71,3 +76,19 @@ LOGPROBS = {"size": "1M", "vocabulary": 152_000, "rows": 16, "tokens": 256}
 """Log-probs of completions under a large vocabulary, with their gradient; lengths are spread evenly up to `tokens`."""
 SORT6 = {"reward": 0.9, "over": 5, "steps": 150, "lr": 5e-4, "warmup": 10, "prompts": 32, "group": 8, "cap": 8}
 """GRPO from a policy that sorts a third of its digits, until the mean reward of this many rollouts is reached."""
+ROUNDS = {"sort6": 3, "prompts500": 3, "15m": 3}
+"""Of long cases: fewer rounds than of the others. Those of sort6 have a seed each."""
+EXPECTED_S = {
+    "skewed": 80,
+    "flat": 40,
+    "15m": 150,
+    "prompts500": 145,
+    "overhead": 45,
+    "sort6": 140,
+    "logprobs": 60,
+    "sft": 60,
+    "sft_packed": 45,
+    "dpo": 45,
+    "reward_model": 45,
+}
+"""Seconds of a round of both sides, on one core of the machine of docs/speed.md, for the plan that is printed first."""

@@ -13,6 +13,7 @@ from bench_cases import LR, SORT6, Examples, Rollouts
 
 HERE = Path(__file__).parent
 ADAMW = "torch.optim.AdamW"
+"""Fused, as TRL's trainers have it by default."""
 FOLDER_LOGGER = "lightning.pytorch.loggers.TensorBoardLogger"
 
 
@@ -25,13 +26,13 @@ def rollout_config(case: Rollouts, policy: Path, prompts: Path, out: Path) -> di
             "rewards": {"noise": "bench_reward.noise"},
             "engine": class_of("TransformersEngine", max_new_tokens=case.cap),
             "prompts_per_rollout": case.prompts,
-            "optimizer": class_of(ADAMW, lr=LR, weight_decay=0.0),
+            "optimizer": class_of(ADAMW, lr=LR, weight_decay=0.0, fused=True),
         },
         "data": {"train": class_of("JsonLines", path=str(prompts), answer=None, chat=False)},
     }
 
 
-def sort6_config(policy: Path, prompts: Path, out: Path, seed: int) -> dict[str, Any]:
+def sort6run_config(policy: Path, prompts: Path, out: Path, seed: int) -> dict[str, Any]:
     """GRPO until the digits are sorted."""
     warmup = class_of("torch.optim.lr_scheduler.LinearLR", start_factor=1 / SORT6["warmup"], total_iters=SORT6["warmup"])
     trainer = {"max_epochs": SORT6["steps"], "check_val_every_n_epoch": SORT6["steps"] + 1}
@@ -44,7 +45,7 @@ def sort6_config(policy: Path, prompts: Path, out: Path, seed: int) -> dict[str,
             "rewards": {"correct": "ExactMatch"},
             "engine": class_of("TransformersEngine", max_new_tokens=SORT6["cap"]),
             "prompts_per_rollout": SORT6["prompts"],
-            "optimizer": class_of(ADAMW, lr=SORT6["lr"], betas=[0.9, 0.95], weight_decay=0.0),
+            "optimizer": class_of(ADAMW, lr=SORT6["lr"], betas=[0.9, 0.95], weight_decay=0.0, fused=True),
             "lr_scheduler": warmup,
         },
         "data": {"train": class_of("JsonLines", path=str(prompts), chat=False), "seed": seed},
@@ -64,7 +65,7 @@ def examples_config(case: Examples, policy: Path, examples: Path, out: Path) -> 
     settings = {
         "policy": class_of("PretrainedPolicy", path=str(policy)),
         "batch_size": case.batch,
-        "optimizer": class_of(ADAMW, lr=LR, weight_decay=0.0),
+        "optimizer": class_of(ADAMW, lr=LR, weight_decay=0.0, fused=True),
     }
     config = run_config(out, "bench_watch.Watch", {"max_steps": case.steps, "check_val_every_n_epoch": 1000})
     return config | {"model": class_of(name, **settings, **arguments), "data": {"train": pairs}}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,14 @@ class Bench:
     """The environment of TRL."""
     cores: frozenset[int]
     """On which the measured process runs."""
+
+    @cached_property
+    def code(self) -> str:
+        """A hash of all that is measured: results of other code are not gone on with."""
+        digest = hashlib.sha256()
+        for file in sorted([*(ROOT / "lightrl").rglob("*.py"), *HERE.glob("bench_*.py"), HERE / "trl.txt"]):
+            digest.update(file.read_bytes())
+        return digest.hexdigest()
 
     def install(self) -> None:
         """Make TRL's environment, unless it is there."""
@@ -66,9 +76,12 @@ class Bench:
         Returns:
             What the meter wrote.
         """
-        policy, data = self.prepare(name, round_number)
         out = self.out / name / f"{side}-{round_number}"
+        if self.measured(name, side, round_number):
+            return self._found(out)
+        policy, data = self.prepare(name, round_number)
         out.mkdir(parents=True, exist_ok=True)
+        (out / "meter.json").unlink(missing_ok=True)
         cores, log = set(self.cores), out / "log.txt"
         if side == "trl":
             words = [HERE / "bench_trl.py", name, policy, data, out, "--seed", round_number]
@@ -81,6 +94,15 @@ class Bench:
             ours.run(ours.examples_config(EXAMPLES[name], policy, data, out), out, cores)
         else:
             ours.run(ours.rollout_config(ROLLOUTS[name], policy, data, out), out, cores)
+        (out / "code.txt").write_text(self.code)
+        return self._found(out)
+
+    def measured(self, name: str, side: str, round_number: int) -> bool:
+        """Whether this run has been made already, with the code of today."""
+        out = self.out / name / f"{side}-{round_number}"
+        return (out / "code.txt").exists() and (out / "code.txt").read_text() == self.code
+
+    def _found(self, out: Path) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((out / "meter.json").read_text())
         return found
 

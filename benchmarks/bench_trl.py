@@ -119,7 +119,7 @@ def run_examples(case: Examples, policy: Path, examples: Path, out: Path) -> Non
         trainer = RewardTrainer(str(policy), RewardConfig(**common, max_length=length), train_dataset=kept)
     trainer.add_callback(Steps(meter))
     _watch(meter, trainer)
-    _count_tokens(meter, trainer)
+    _count_tokens(meter, trainer, case)
     trainer.train()
     meter.write(out / "meter.json")
 
@@ -144,19 +144,23 @@ def _rows(file: Path) -> Any:
     return load_dataset("json", data_files=str(file), split="train")
 
 
-def _count_tokens(meter: Meter, trainer: Any) -> None:
+def _count_tokens(meter: Meter, trainer: Any, case: Examples) -> None:
     inner = trainer.compute_loss
 
     def counted(model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        packed = inputs.get("attention_mask") is None
-        meter.tokens += float(inputs["input_ids"].numel() if packed else inputs["attention_mask"].sum())
+        if case.in_pairs:
+            meter.tokens += case.batch
+        else:
+            packed = inputs.get("attention_mask") is None
+            meter.tokens += float(inputs["input_ids"].numel() if packed else inputs["attention_mask"].sum())
         return inner(model, inputs, *args, **kwargs)
 
     trainer.compute_loss = counted
 
 
 def _watch(meter: Meter, trainer: Any) -> None:
-    meter.watch(trainer.model, "generate", "generate")
+    if hasattr(trainer.model, "generate"):
+        meter.watch(trainer.model, "generate", "generate")
     meter.watch(trainer.model, "forward", "forward")
     meter.watch(trainer.accelerator, "backward", "backward")
     meter.watch(torch.optim.AdamW, "step", "optimizer")

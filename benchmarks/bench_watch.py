@@ -10,6 +10,8 @@ from bench_cases import SORT6
 from bench_meter import Meter, cpu_of_all
 from lightning.pytorch import Callback, Trainer
 
+from lightrl.training.offline.supervised import SupervisedFineTuning
+
 
 class Watch(Callback):
     """Meters each step of a run."""
@@ -28,8 +30,10 @@ class Watch(Callback):
             for name in ("submit", "results"):
                 self.meter.watch(pl_module.engine, name, "generate")
             self._note_first(pl_module)
-        else:
+        elif isinstance(pl_module, SupervisedFineTuning):
             self._count_tokens(pl_module)
+        else:
+            self._count_pairs(pl_module)
         self.meter.watch(pl_module.policy, "forward", "forward")
         self.meter.watch(pl_module, "manual_backward", "backward")
         self.meter.watch(torch.optim.AdamW, "step", "optimizer")
@@ -52,6 +56,15 @@ class Watch(Callback):
             return inner(rollout)
 
         pl_module.reward_phase = scored
+
+    def _count_pairs(self, pl_module: Any) -> None:
+        inner = pl_module.learn
+
+        def counted(prompts: list[Any]) -> Any:
+            self.meter.tokens += len(prompts)
+            return inner(prompts)
+
+        pl_module.learn = counted
 
     def _count_tokens(self, pl_module: Any) -> None:
         inner = pl_module.step_on
