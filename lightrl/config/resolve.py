@@ -67,7 +67,7 @@ def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
     for setting in request.settings:
         content = _content(setting)
         for key in content:
-            refuse_unknown_key(str(key), (*SECTIONS, "rollouts", "trainer", *verb_keys(verb)), setting.source)
+            refuse_unknown_key(str(key), content[key], (*SECTIONS, "rollouts", "trainer", *verb_keys(verb)), setting.source)
         for section, choice in choices.items():
             if section in content:
                 _lay(merger, choice, section, content[section], setting)

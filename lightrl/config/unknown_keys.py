@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from lightrl.config.errors import ConfigError, closest
+from lightrl.config.other_libraries import key_here
 from lightrl.registry.renamed import new_argument
 
 LISTED = 30
 """The most arguments that an error lists."""
 
 
-def refuse_unknown_key(key: str, known: Collection[str], source: str) -> None:
+def refuse_unknown_key(key: str, value: object, known: Collection[str], source: str) -> None:
     """Refuse a key at the top of a config that nothing reads.
 
     Args:
         key: as given.
+        value: what stands there.
         known: all keys that there are.
         source: the file, or `command line`.
 
@@ -23,7 +25,9 @@ def refuse_unknown_key(key: str, known: Collection[str], source: str) -> None:
         ConfigError: it is none of them.
     """
     if key not in known:
-        raise ConfigError(key, f"there is no such key.{closest(key, known)} Keys: {', '.join(known)}.", f"Given in: {source}")
+        raise ConfigError(
+            key, f"there is no such key.{key_here(key, value) or closest(key, known)} Keys: {', '.join(known)}.", f"Given in: {source}"
+        )
 
 
 def refuse_unknown_argument(owner: str, name: str, takes: Collection[str], key: str, source: str) -> None:
@@ -41,7 +45,7 @@ def refuse_unknown_argument(owner: str, name: str, takes: Collection[str], key: 
     """
     if name in takes:
         return
-    what = f"{owner} has no argument {name!r}.{new_argument(name, takes) or closest(name, takes)}"
+    what = f"{owner} has no argument {name!r}.{new_argument(name, takes) or key_here(f'{key}.{name}') or closest(name, takes)}"
     # the Trainer has some sixty
     listed = f" It takes: {', '.join(takes) or 'none'}." if len(takes) <= LISTED else ""
     raise ConfigError(f"{key}.{name}", f"{what}{listed}", f"Given in: {source}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 from lightrl.parts.reward import RowReward, RowScore
+from lightrl.parts.trl_reward import TRLReward, is_of_trl
 from lightrl.prompt import Prompt
 from lightrl.workers.calls import describe
 
@@ -19,7 +20,8 @@ class Function(RowReward):
     """A plain Python function as a reward.
 
     The function declares by name what it wants of `prompt`, `completion`, `answer` and the data set's columns, and
-    returns a number, a list with one number per response token, or None.
+    returns a number, a list with one number per response token, or None. One that takes `completions` has TRL's form: it is given lists of
+    one element, and returns a list of one.
     """
 
     def __init__(self, path: str, weight: float = 1.0, **kwargs: Any) -> None:
@@ -36,6 +38,17 @@ class Function(RowReward):
         self.path = path
         self._function = _imported(path)
         self.accepts = accepted_names(self._function)
+
+    def check(self, columns: Set[str]) -> None:
+        """See `Reward.check`; a function that takes any column may name some that it must have."""
+        taken = inspect.signature(self._function).parameters.values()
+        needed = {p.name for p in taken if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+        missing = sorted(needed - columns - {"prompt", "completion", "answer"}) if self.accepts is None else []
+        if missing:
+            raise ValueError(
+                f"the reward function {self.path!r} wants {', '.join(missing)}, which no column of every prompt is called. Columns: "
+                f"{', '.join(sorted(columns)) or 'none'}. Rename the argument, give it a default, or keep the column in the prompt source"
+            )
 
     def score(self, prompt: Prompt, completion: str, **columns: object) -> RowScore:
         given: dict[str, object] = {"prompt": prompt, "completion": completion, **columns}
@@ -75,4 +88,4 @@ def _imported(path: str) -> Callable[..., RowScore]:
         raise ValueError(f"module {module_name!r} has no function {name!r}; it has: {', '.join(known) or 'none'}")
     if inspect.iscoroutinefunction(function):
         raise ValueError(f"the reward function {path!r} is async: write a subclass of lightrl.AsyncReward with it as `score`")
-    return function
+    return TRLReward(function) if is_of_trl(function) else function

@@ -15,12 +15,16 @@ STATED = re.compile(r"^Packages beside the core: (.*)\.$", re.MULTILINE)
 
 
 def used(page: str) -> list[str]:
-    """The packages whose classes or configs stand in the code and commands of a page."""
+    """The packages whose classes stand in the code and commands of a page, and those that its configs need."""
     code = [*re.findall(r"```(?:bash|yaml|python|py)\n(.*?)```", page, re.DOTALL), *re.findall(r"<!-- \$ (.*?) -->", page)]
     words = set(re.findall(r"\w+", "\n".join(code)))
     configs = set(re.findall(r"(?:--config |configs/|configs copy )(\w+)", "\n".join(code)))
     named = [package for package, classes in CLASSES.items() if words & set(classes)]
-    return sorted({*named, *(package for package, names in CONFIGS.items() if configs & set(names))})
+    brought = {name for names in CONFIGS.values() for name in names}
+    for config in configs & brought:
+        stated = re.search(r"^# Needs: (.*)\.$", (ROOT / "configs" / f"{config}.yaml").read_text(), re.MULTILINE)
+        named += stated[1].split(", ") if stated else []
+    return sorted(set(named))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
