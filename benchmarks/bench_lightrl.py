@@ -32,7 +32,7 @@ def rollout_config(case: Rollouts, policy: Path, prompts: Path, out: Path) -> di
     }
 
 
-def sort6run_config(policy: Path, prompts: Path, out: Path, seed: int) -> dict[str, Any]:
+def sort6_config(policy: Path, prompts: Path, out: Path, seed: int) -> dict[str, Any]:
     """GRPO until the digits are sorted."""
     warmup = class_of("torch.optim.lr_scheduler.LinearLR", start_factor=1 / SORT6["warmup"], total_iters=SORT6["warmup"])
     trainer = {"max_epochs": SORT6["steps"], "check_val_every_n_epoch": SORT6["steps"] + 1}

@@ -71,6 +71,7 @@ _HOME = {
     "lightrl.policy.lora": ["AdapterSource", "LoraPolicy", "PeftPolicy", "SavedAdapters"],
     "lightrl.policy.conversation": ["ConversationTokenizer", "TooLongConversation"],
     "lightrl.policy.encoding": ["EncodedCompletion"],
+    "lightrl.policy.loaded": ["LoadedPolicy"],
     "lightrl.policy.policy": ["Policy"],
     "lightrl.policy.source": ["PretrainedPolicy", "TinyPolicy"],
     "lightrl.rollout.engine_host": ["EngineHost", "PublishedWeights"],

@@ -39,6 +39,25 @@ class Function(RowReward):
         self._function = _imported(path)
         self.accepts = accepted_names(self._function)
 
+    @classmethod
+    def of(cls, function: Callable[..., Any], weight: float = 1.0, **kwargs: Any) -> Function:
+        """A function itself, as a script has it; it is called in the training process, where nothing can stop it.
+
+        Args:
+            function: as if it were named by a path.
+            weight: the factor in the sum of rewards; 0 scores and logs without training on it.
+            **kwargs: the arguments of `Reward`.
+
+        Raises:
+            ValueError: it is async.
+        """
+        reward = cls.__new__(cls)
+        RowReward.__init__(reward, weight, runs="inline", **kwargs)
+        reward.path = f"{function.__module__}.{getattr(function, '__qualname__', type(function).__name__)}"
+        reward._function = _checked(function, reward.path)
+        reward.accepts = accepted_names(reward._function)
+        return reward
+
     def check(self, columns: Set[str]) -> None:
         """See `Reward.check`; a function that takes any column may name some that it must have."""
         taken = inspect.signature(self._function).parameters.values()
@@ -86,6 +105,10 @@ def _imported(path: str) -> Callable[..., RowScore]:
     if not callable(function):
         known = sorted(n for n, v in vars(module).items() if inspect.isfunction(v) and not n.startswith("_"))
         raise ValueError(f"module {module_name!r} has no function {name!r}; it has: {', '.join(known) or 'none'}")
+    return _checked(function, path)
+
+
+def _checked(function: Callable[..., Any], path: str) -> Callable[..., Any]:
     if inspect.iscoroutinefunction(function):
         raise ValueError(f"the reward function {path!r} is async: write a subclass of lightrl.AsyncReward with it as `score`")
     return TRLReward(function) if is_of_trl(function) else function

@@ -21,6 +21,8 @@ def quiet_trainer(*, callbacks: Sequence[Callback] = (), **settings: Any) -> Tra
     from lightning.pytorch import Trainer
     from lightning.pytorch.callbacks import Checkpoint, ProgressBar
 
+    from lightrl.training.watching import Unwatched
+
     quiet = {
         "accelerator": "cpu",
         "devices": 1,
@@ -29,4 +31,4 @@ def quiet_trainer(*, callbacks: Sequence[Callback] = (), **settings: Any) -> Tra
         "enable_progress_bar": any(isinstance(callback, ProgressBar) for callback in callbacks),
         "enable_model_summary": False,
     }
-    return Trainer(callbacks=list(callbacks), **{**quiet, **settings})
+    return Trainer(callbacks=[Unwatched(), *callbacks], **{**quiet, **settings})

@@ -45,7 +45,12 @@ def prompts_of(trainer: Trainer) -> PromptData:
     Raises:
         ValueError: there are none.
     """
-    data: PromptData | None = getattr(trainer, "datamodule", None)
+    data: object = getattr(trainer, "datamodule", None)
     if data is None:
         raise ValueError("there is no data: name a prompt source, for example data: {train: DigitSorting}")
+    if not isinstance(data, PromptData):
+        raise TypeError(
+            f"datamodule must be a PromptData or of a subclass, got {type(data).__name__}.\n"
+            "Type for example datamodule=PromptData(train=JsonLines(path)), or write a PromptSource that reads your data"
+        )
     return data

@@ -37,6 +37,7 @@ from lightrl.training.close_after_failure import CloseAfterFailure
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.evaluator import predictions, sample, score
 from lightrl.training.fused_optimizer import fuse
+from lightrl.training.given import as_engine, as_environment, as_policy, as_rewards
 from lightrl.training.logged_numbers import log_numbers
 from lightrl.training.micro_batch_cut import cut_rows
 from lightrl.training.optimizer_step import LossOf, MicroBatchLoss, R, Step, StepMaker, Veto, never, one_optimizer
@@ -49,6 +50,7 @@ from lightrl.training.spelled_tokens import SpelledTokens
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.training.token_budget import MicroBatchTokens, TokenBudget
 from lightrl.training.trainer_options import refuse_trainer
+from lightrl.training.watching import watching
 from lightrl.types import JSON, Prompt, Rollout, ScoredRollout, Sequences
 
 register_strategies()
@@ -95,10 +97,10 @@ class PolicyModule(LightningModule):
         """
         super().__init__()
         self.automatic_optimization = False
-        self.policy_source, self.engine, self.evaluation = policy, own(engine, "model.engine"), evaluation
-        self.environment = own(environment, "model.environment")
+        self.policy_source, self.engine, self.evaluation = as_policy(policy), as_engine(engine), evaluation
+        self.environment = as_environment(environment)
         self.rollouts = RolloutLoop(self.engine, self.environment)
-        every = with_environment(rewards, self.environment)
+        every = with_environment(as_rewards(rewards), self.environment)
         self.rewards = RewardSet(every) if every else None
         if self.rewards is not None:
             evaluation.correct_reward(self.rewards.rewards)
@@ -255,9 +257,12 @@ class PolicyModule(LightningModule):
             self.rewards.start()
 
     def configure_callbacks(self) -> list[Callback]:
-        """One that calls `teardown` after a failure; Lightning asks before it does anything else, so that refusals come first."""
+        """One that calls `teardown` after a failure, and those that watch a run, beside those of the Trainer.
+
+        Lightning asks before it does anything else, so that refusals come first.
+        """
         refuse_trainer(self.trainer, rollouts=hasattr(self, "algorithm"), cuts_weights=self.adapter.cuts_weights)
-        return [CloseAfterFailure()]
+        return [CloseAfterFailure(), *watching(self.trainer.callbacks)]  # type: ignore[attr-defined]
 
     def teardown(self, stage: str) -> None:
         """End the processes that engine, environment and rewards have started."""

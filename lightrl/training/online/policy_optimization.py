@@ -22,6 +22,7 @@ from lightrl.ranks import Ranks
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.transformers_engine import TransformersEngine
 from lightrl.training.evaluation import Evaluation
+from lightrl.training.given import as_algorithm
 from lightrl.training.online.collection import RunCollection
 from lightrl.training.online.critic_alone import CriticAlone, critic_groups
 from lightrl.training.online.early_stop import EarlyStop
@@ -73,8 +74,7 @@ class PolicyOptimization(PolicyModule):
         Args:
             policy: which policy is trained.
             algorithm: the parts that say how the policy learns.
-            rewards: the value of a completion, by name; a bare import path is shorthand for `Function`. null where the
-                environment gives the rewards.
+            rewards: the value of a completion, by name; a function or its import path is a `Function`. null: the environment gives them.
             engine: generates the completions.
             environment: answers the policy; by default nobody does.
             prompts_per_rollout: prompts (groups) per rollout over all ranks; rows are this times the sampler's group size.
@@ -94,7 +94,7 @@ class PolicyOptimization(PolicyModule):
         if not rewards and not environment.gives_rewards:
             raise ValueError("model.rewards is empty: name at least one reward, for example rewards: {correct: ExactMatch}")
         super().__init__(policy, rewards or {}, engine, environment, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation)
-        refuse_sizes(prompts_per_rollout, algorithm, self.engine)
+        refuse_sizes(prompts_per_rollout, algorithm := as_algorithm(algorithm), self.engine)
         check_ahead(rollouts_ahead, self.engine, algorithm)
         self.algorithm, self.prompts_per_rollout, self.seed = algorithm, prompts_per_rollout, seed
         refuse_outside(type(self), vars(self))
