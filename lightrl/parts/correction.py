@@ -30,28 +30,31 @@ class RolloutCorrection(Part):
 
 
 class TruncatedImportance(RolloutCorrection):
-    """Importance weights cut at a cap.
+    """Importance weights cut at a cap, and raised to a floor where one is given.
 
-    w = min(rho, cap), rho = exp(old - rollout) per token, or exp(sum_t (old - rollout)) per row.
+    w = max(low, min(rho, cap)), rho = exp(old - rollout) per token, or exp(sum_t (old - rollout)) per row.
 
     Source: Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training".
     """
 
-    def __init__(self, cap: Positive = 2.0, level: Literal["token", "sequence"] = "token") -> None:
+    def __init__(self, cap: Positive = 2.0, level: Literal["token", "sequence"] = "token", low: NonNegative = 0.0) -> None:
         """
         Args:
             cap: largest weight; > 0.
             level: one weight per token, or one per row (unbiased, high variance).
+            low: smallest weight; at least 0 and not above the cap. 0: no floor.
 
         Raises:
-            ValueError: cap is not positive.
+            ValueError: a bound outside its range, or low above cap.
         """
-        self.cap, self.level = cap, level
+        if low > cap:
+            raise ValueError(f"TruncatedImportance needs low <= cap, got low={low}, cap={cap}")
+        self.cap, self.level, self.low = cap, level, low
 
     def weights(self, old_logprobs: Tensor, rollout_logprobs: Tensor, mask: Tensor) -> WithStatistics:
         """As `RolloutCorrection.weights`; `correction/clipped` is the share of tokens whose weight was cut."""
         rho = _importance(old_logprobs, rollout_logprobs, mask, self.level)
-        return _reported(rho.clamp(max=self.cap), rho, "correction/clipped")
+        return _reported(rho.clamp(self.low, self.cap), rho, "correction/clipped")
 
 
 class MaskedImportance(RolloutCorrection):

@@ -19,6 +19,7 @@ DIFFERENCE = torch.tensor([[0.1, 0.9, -1.2]])
     [
         (TruncatedImportance(cap=1e9), [1.105171, 2.459603, 0.301194]),
         (TruncatedImportance(cap=2), [1.105171, 2, 0.301194]),
+        (TruncatedImportance(cap=2, low=0.5), [1.105171, 2, 0.5]),
         (MaskedImportance(0.5, 2), [1.105171, 0, 0]),
         (TruncatedImportance(cap=1e9, level="sequence"), [0.818731] * 3),
         (MaskedImportance(0.5, 2, level="sequence"), [0.818731] * 3),

@@ -1,19 +1,25 @@
-"""GSPO (Zheng et al. 2025, arXiv:2507.18071): one importance ratio per completion."""
+"""GSPO (Zheng et al. 2025, arXiv:2507.18071) and LUSPO: one importance ratio per completion."""
 
 from typing import Any
 
 from lightrl import hookimpl
-from lightrl_gspo.gspo import GSPO, GSPOToken
+from lightrl_gspo.gspo import GSPO, LUSPO, GSPOToken
+from lightrl_gspo.length_weighted import LengthWeightedMean
 from lightrl_gspo.ratio import SequenceTokenRatio
 
-__all__ = ["GSPO", "GSPOToken", "SequenceTokenRatio"]
+__all__ = ["GSPO", "LUSPO", "GSPOToken", "LengthWeightedMean", "SequenceTokenRatio"]
 
 
 @hookimpl
 def lightrl_algorithms() -> list[type[Any]]:
-    return [GSPO, GSPOToken]
+    return [GSPO, LUSPO, GSPOToken]
 
 
 @hookimpl
 def lightrl_ratios() -> list[type[Any]]:
     return [SequenceTokenRatio]
+
+
+@hookimpl
+def lightrl_aggregations() -> list[type[Any]]:
+    return [LengthWeightedMean]

@@ -1,6 +1,7 @@
-"""GSPO, and GSPO-token for advantages that differ within a completion."""
+"""GSPO, GSPO-token for advantages that differ within a completion, and LUSPO, whose loss grows with the length."""
 
 from lightrl import DecoupledClip, GroupRelative, SequenceRatio
+from lightrl_gspo.length_weighted import LengthWeightedMean
 from lightrl_gspo.ratio import SequenceTokenRatio
 
 
@@ -32,3 +33,19 @@ class GSPOToken(GSPO):
 
     ratio = SequenceTokenRatio()
     """New policy against old: the value of the completion with the gradient of the token."""
+
+
+class LUSPO(GSPO):
+    """Length-unbiased sequence policy optimisation: GSPO with the loss of each completion times its length.
+
+    J = 1/G sum_i |y_i| min(s_i A_i, clip(s_i, 1 - 2e-3, 1 + 2.5e-3) A_i), so that no token of a long completion weighs less.
+
+    Source: 2026, "Length-unbiased sequence policy optimization", arXiv:2602.05261, with the bounds of section 5.1.
+    """
+
+    best_for = "GSPO where answers grow shorter without getting better"
+
+    clip = DecoupledClip(low=2e-3, high=2.5e-3)
+    """How far one update may go; a completion's ratio moves far less than a token's."""
+    aggregation = LengthWeightedMean()
+    """How much a token weighs in the loss: all of them the same."""

@@ -4,9 +4,9 @@ import warnings
 
 import pytest
 import torch
-from lightrl_gspo import GSPO, GSPOToken, SequenceTokenRatio
+from lightrl_gspo import GSPO, LUSPO, GSPOToken, SequenceTokenRatio
 
-from lightrl import DecoupledClip, GroupNormalized, SequenceMean, SequenceRatio, TokenMean
+from lightrl import Aggregation, DecoupledClip, GroupNormalized, SequenceMean, SequenceRatio, TokenMean
 from lightrl.registry.classes import registry
 from lightrl.types import Denominators
 
@@ -101,3 +101,23 @@ def test_an_aggregation_that_weighs_rows_by_their_length_is_refused(algorithm: t
 @pytest.mark.parametrize(("kind", "cls"), [("algorithm", GSPO), ("algorithm", GSPOToken), ("importance ratio", SequenceTokenRatio)])
 def test_the_hooks_register_it(kind: str, cls: type) -> None:
     assert registry().resolve(kind, f"lightrl-gspo:{cls.__name__}") is cls
+
+
+def test_luspo_is_gspo_with_each_loss_times_its_length() -> None:
+    """Rows of 4 and 2 tokens: the mean of 4 * 1.5 * 1.01005 and 2 * -1.0050118."""
+    old = torch.tensor([[-1.0, -2.0, -0.5, -0.3], [-1.0, -2.0, 0.0, 0.0]], dtype=torch.float64)
+    mask = torch.tensor([[True] * 4, [True, True, False, False]])
+    advantages = torch.tensor([[1.5] * 4, [-1.0] * 4], dtype=torch.float64)
+
+    def value_and_gradient(aggregation: Aggregation) -> tuple[float, torch.Tensor]:
+        new = (old + torch.cat([DIFFERENCE, DIFFERENCE])).requires_grad_()
+        found = WIDE.surrogate(SequenceRatio().log_ratio(new, old, mask), advantages, old, mask)
+        weights = aggregation.weights(mask.double(), torch.zeros(2), Denominators(6, 2, 2, 1))
+        value = -torch.where(mask, found.loss * weights, 0.0).sum()
+        (gradient,) = torch.autograd.grad(value, new)
+        return value.item(), gradient
+
+    value, gradient = value_and_gradient(LUSPO().aggregation)
+    assert value == pytest.approx((4 * 1.5 * 1.010050 - 2 * 1.0050118) / 2, abs=1e-5)
+    assert torch.allclose(gradient, value_and_gradient(SequenceMean())[1] * torch.tensor([[4.0], [2.0]]))
+    assert (LUSPO().clip.low, LUSPO().clip.high, LUSPO().minibatches) == (2e-3, 2.5e-3, 4)

@@ -1,27 +1,46 @@
-"""Algorithms that differ from GRPO or PPO by one or two parts: CISPO, SAPO, GMPO, GPG, Lite PPO, VAPO."""
+"""Algorithms that differ from GRPO or PPO by one or two parts: CISPO, SAPO, GMPO, GPG, MaxRL, DPPO and others."""
 
 from typing import Any
 
 from lightrl import ActorCritic, DecoupledClip, GroupRelative, PolicyGradient, PositiveNLL, TokenMean, ValueModel, hookimpl
 from lightrl_zoo.capped_importance import CappedImportance
+from lightrl_zoo.dppo import DPPO, DivergenceMask, KLMask, TotalVariationMask
+from lightrl_zoo.gdpo import GDPO, BatchNormalized
 from lightrl_zoo.geometric_mean_clip import GeometricMeanClip
+from lightrl_zoo.geometric_rejection import GeometricRejection
 from lightrl_zoo.length_adaptive_gae import LengthAdaptiveGAE
+from lightrl_zoo.max_rl import MaxRL, MeanScaled
+from lightrl_zoo.off_policy_mask import MaskedREINFORCE, OffPolicyMask
+from lightrl_zoo.pass_at_k import PassAtK, PassAtKTraining
 from lightrl_zoo.scaled_centred import GroupCenteredScaled
 from lightrl_zoo.soft_gate import SoftGate
 from lightrl_zoo.valid_fraction import ValidFractionSampler
 
 __all__ = [
     "CISPO",
+    "DPPO",
+    "GDPO",
     "GMPO",
     "GPG",
     "SAPO",
     "VAPO",
+    "BatchNormalized",
     "CappedImportance",
+    "DivergenceMask",
     "GeometricMeanClip",
+    "GeometricRejection",
     "GroupCenteredScaled",
+    "KLMask",
     "LengthAdaptiveGAE",
     "LitePPO",
+    "MaskedREINFORCE",
+    "MaxRL",
+    "MeanScaled",
+    "OffPolicyMask",
+    "PassAtK",
+    "PassAtKTraining",
     "SoftGate",
+    "TotalVariationMask",
     "ValidFractionSampler",
 ]
 
@@ -122,7 +141,7 @@ class VAPO(ActorCritic):
 
 @hookimpl
 def lightrl_algorithms() -> list[type[Any]]:
-    return [CISPO, GMPO, GPG, SAPO, VAPO, LitePPO]
+    return [CISPO, DPPO, GDPO, GMPO, GPG, SAPO, VAPO, LitePPO, MaskedREINFORCE, MaxRL, PassAtKTraining]
 
 
 @hookimpl
@@ -132,9 +151,14 @@ def lightrl_samplers() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_advantages() -> list[type[Any]]:
-    return [GroupCenteredScaled, LengthAdaptiveGAE]
+    return [BatchNormalized, GroupCenteredScaled, LengthAdaptiveGAE, MeanScaled, PassAtK]
 
 
 @hookimpl
 def lightrl_clip_schemes() -> list[type[Any]]:
-    return [CappedImportance, GeometricMeanClip, SoftGate]
+    return [CappedImportance, GeometricMeanClip, KLMask, OffPolicyMask, SoftGate, TotalVariationMask]
+
+
+@hookimpl
+def lightrl_corrections() -> list[type[Any]]:
+    return [GeometricRejection]
