@@ -1,0 +1,85 @@
+"""Verdicts of `make claims`: from the numbers of seeds alone, by the rule that its page states."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def claims(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The module of the command."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import claims
+
+    yield claims
+    for name in {
+        name for name in set(sys.modules) - before if str(getattr(sys.modules[name], "__file__", "")).startswith(str(ROOT / "benchmarks"))
+    }:
+        del sys.modules[name]
+
+
+def claim(claims: Any, **changes: Any) -> Any:
+    described = {"name": "n", "effect": "e", "source": "s", "side": "grpo", "without": "centred", "measure": "late_entropy"}
+    return claims.Claim(**{**described, "expected": "higher", "threshold": 0.1, **changes})
+
+
+@pytest.mark.parametrize(
+    ("having", "word"),
+    [
+        ([1.2, 1.3, 1.25], "seen"),
+        ([0.8, 0.7, 0.75], "opposite"),
+        ([1.01, 1.02, 1.03], "not seen"),  # certain, and below the threshold
+        ([1.0, 1.9, 1.0], "not seen"),  # above the threshold, and not certain
+    ],
+)
+def test_an_effect_is_seen_if_it_is_certain_and_large_enough(having: list[float], word: str, claims: Any) -> None:
+    assert claims.compared(claim(claims), having, [1.0, 1.0, 1.0]).word == word
+    lower = {"seen": "opposite", "opposite": "seen"}.get(word, word)
+    assert claims.compared(claim(claims, expected="lower"), having, [1.0, 1.0, 1.0]).word == lower
+
+
+def test_the_interval_is_that_of_student(claims: Any) -> None:
+    # effects 0.2, 0.3 and 0.25: mean 0.25, deviation 0.05, t(0.975, 2) = 4.3027, half 4.3027 * 0.05 / sqrt(3) = 0.1242
+    assert claims.compared(claim(claims), [1.2, 1.3, 1.25], [1.0, 1.0, 1.0]).effect == "+25.0% (+12.6% to +37.4%)"
+
+
+def test_a_factor_must_hold_for_every_seed(claims: Any) -> None:
+    exact = claim(claims, expected="factor", threshold=1e-5, factor=2.0)
+    assert claims.compared(exact, [2.0, 4.0], [1.0, 2.0]).word == "seen"
+    assert claims.compared(exact, [2.0, 4.001], [1.0, 2.0]).word == "not seen"
+
+
+def test_every_claim_has_two_sides_and_a_measure(claims: Any) -> None:
+    for one in claims.CLAIMS:
+        assert {one.side, one.without} <= set(claims.SIDES)
+        assert one.measure in claims.MEASURES
+
+
+def test_a_measure_that_has_no_numbers_is_no_effect(claims: Any) -> None:
+    assert claims.compared(claim(claims), [float("nan")] * 3, [1.0] * 3).word == "not seen"
+    assert claims.compared(claim(claims), [0.0] * 3, [0.0] * 3).word == "not seen"
+
+
+def test_the_page_is_the_one_that_the_command_writes(claims: Any, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "claims.md").read_text()
+    assert [page.count(f"| {one.name}: {one.effect} ") for one in claims.CLAIMS] == [1] * len(claims.CLAIMS)
+    unrun = claims.page([(one, claims.verdict(one, tmp_path)) for one in claims.CLAIMS])
+    assert unrun.partition("opposite: 0")[0] == page.partition("opposite: ")[0]
+    assert "not run: 11." in unrun
+
+
+def test_the_plan_says_what_is_left(claims: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "grpo-0").mkdir()
+    (tmp_path / "grpo-0" / claims.DONE).write_text("{}")
+    missing = claims.plan([claims.CLAIMS[0]], tmp_path, 2)
+    assert ("grpo", 0) not in missing
+    assert len(missing) == 9
+    assert "1 runs are complete. The others take about 6 minutes on 2 idle cores." in capsys.readouterr().out
