@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from lightrl.data.loaders import PromptBatch
 from lightrl.data.prompt_data import PromptData
-from lightrl.parts.description import describe_defaults, own
+from lightrl.parts.description import describe_defaults
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.environment import Environment
 from lightrl.parts.reward import Reward

@@ -213,4 +213,5 @@ def test_explain_takes_a_kind_too(lightrl: Callable[..., Any], name: str) -> Non
 
 
 def test_the_list_of_algorithms_names_the_objectives(lightrl: Callable[..., Any]) -> None:
-    assert "Objectives on given answers (PreferenceOptimization): APODown, APOZero, ChosenLikelihood, DPO," in " ".join(lightrl("algorithms").out.split())
+    listed = " ".join(lightrl("algorithms").out.split())
+    assert "Objectives on given answers (PreferenceOptimization): APODown, APOZero, ChosenLikelihood, DPO," in listed
