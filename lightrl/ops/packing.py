@@ -6,8 +6,9 @@ path. So the result is that of plain rows, and the gradient of a shared token is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -15,6 +16,8 @@ from torch import Tensor
 
 from lightrl.ops.prefix_tree import LEAST_SHARED, PrefixTree, Segment, flat_ranges, prefix_tree
 from lightrl.ops.shift import onto
+
+T = TypeVar("T")
 
 SPARE_PAIRS = 4096
 """Pairs of query and key that may be computed for nothing to save one more call of the attention."""
@@ -64,17 +67,18 @@ class PackedRows:
     """All tokens are queries of one of them."""
     inverse: Tensor
     """`[T]` int64: where each token stands among the queries of all blocks."""
-    masks: dict[int | None, list[Tensor | None]] = field(default_factory=dict)
-    """Of the blocks, by window, once they were asked for."""
+    made: dict[tuple[str, int | None], Any] = field(default_factory=dict)
+    """Masks by kind and window, once they were asked for."""
 
     def __len__(self) -> int:
         return self.input_ids.shape[1]
 
-    def block_masks(self, window: int | None) -> list[Tensor | None]:
-        """The mask of each block; the same tensors for every layer."""
-        if window not in self.masks:
-            self.masks[window] = [block.mask(window) for block in self.blocks]
-        return self.masks[window]
+    def kept(self, name: str, window: int | None, make: Callable[[PackedRows, int | None], T]) -> T:
+        """What is made of a window, once for all layers."""
+        if (name, window) not in self.made:
+            self.made[name, window] = make(self, window)
+        found: T = self.made[name, window]
+        return found
 
     def to(self, device: torch.device) -> PackedRows:
         """The same on a device."""

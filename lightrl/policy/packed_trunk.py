@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._triton import has_triton
 
 from lightrl.ops.packing import PackedRows, pack
 from lightrl.ops.shift import Selected, onto
-from lightrl.ops.tree_attention import tree_attention
+from lightrl.ops.tree_attention import tree_attention, tree_blocks
 
 KEY = "packed_rows"
 """Argument under which the layers hand the layout on to their attention."""
@@ -107,4 +108,17 @@ class _Attention:
             return self.plain(module, query, key, value, attention_mask, **arguments)
         if extra := [name for name in ("softcap", "position_bias", "s_aux") if arguments.get(name) is not None]:
             raise CannotPackError(f"its attention has {extra[0]}")
-        return tree_attention(query, key, value, rows, arguments.get("scaling"), arguments.get("sliding_window")), None
+        scale, window = arguments.get("scaling"), arguments.get("sliding_window")
+        if not _has_kernel(query):
+            return tree_attention(query, key, value, rows, scale, window), None
+        from transformers.integrations.flex_attention import flex_attention_forward
+
+        return flex_attention_forward(module, query, key, value, rows.kept("flex", window, tree_blocks), scaling=scale)
+
+
+def _has_kernel(query: Tensor) -> bool:
+    """Flex attention has a compiled kernel for these numbers: a GPU with Triton, half precision, a width that is a power of two."""
+    width = query.shape[-1]
+    if not query.is_cuda or query.dtype not in (torch.float16, torch.bfloat16) or width < 16 or width & (width - 1):
+        return False
+    return has_triton()

@@ -63,7 +63,8 @@ def _tried(model: Any) -> int:
     difference = float((hidden[rows.places] - plain)[real].abs().max() / plain[real].abs().max())
     if not difference <= TOLERANCE.get(plain.dtype, COARSE):
         raise CannotPackError(f"its hidden states differ from those of plain rows by {difference:.2g}")
-    return min((bound for bound in _windows(config) if bound not in rows.masks), default=ANY_LENGTH)
+    known = {window for _, window in rows.made}
+    return min((bound for bound in _windows(config) if bound not in known), default=ANY_LENGTH)
 
 
 def _rows(vocabulary: int) -> tuple[Tensor, list[int]]:

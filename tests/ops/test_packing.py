@@ -85,3 +85,23 @@ def test_attention_is_that_of_each_row_alone(window: int | None) -> None:
         )
         assert torch.allclose(found[mine], alone[0].transpose(0, 1), rtol=0, atol=1e-12)
         assert torch.allclose(flex[0][:, mine], alone[0], rtol=0, atol=1e-12)
+
+
+@given(ROWS, st.integers(1, 4), st.sampled_from([None, 2]), st.integers(1, 4))
+def test_a_kernel_skips_only_blocks_in_which_nobody_sees_anybody(rows: Texts, least: int, window: int | None, size: int) -> None:
+    packed = pack(*padded(rows), least=least)
+    place = torch.arange(-(-len(packed) // size) * size)
+    inside = place < len(packed)
+    known = place.clamp(max=len(packed) - 1)
+    seen = (place <= place[:, None]) & (place[:, None] < packed.ends[known]) & inside & inside[:, None]
+    if window is not None:
+        positions = packed.position_ids[0][known]
+        seen &= positions[:, None] - positions < window
+    real = (inside & inside[:, None]).unflatten(0, (-1, size)).unflatten(2, (-1, size))
+    blocks = seen.unflatten(0, (-1, size)).unflatten(2, (-1, size))
+    mask = tree_blocks(packed, window, size)
+    full = torch.zeros(len(blocks), len(blocks), dtype=torch.bool)
+    for line in range(len(blocks)):
+        full[line, mask.full_kv_indices[0, 0, line, : int(mask.full_kv_num_blocks[0, 0, line])].long()] = True
+    assert not (blocks.any(1).any(2) & ~mask.to_dense()[0, 0].bool()).any()
+    assert (blocks | ~real).all(1).all(2)[full].all()
