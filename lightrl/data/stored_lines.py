@@ -10,6 +10,9 @@ from pathlib import Path
 
 from lightrl.strategies.disk import below
 
+AT_ONCE = 1024
+"""Lines that are written together."""
+
 
 class StoredLines:
     """Lines in a temporary file without a name, which the system removes when the process ends.
@@ -22,7 +25,7 @@ class StoredLines:
         with below(self._folder):
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
         weakref.finalize(self, self._file.close)
-        self._ends = array("Q", [0])
+        self._ends, self._waiting = array("Q", [0]), list[bytes]()
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -34,17 +37,24 @@ class StoredLines:
             line: of any bytes.
 
         Raises:
-            DiskError: the folder of temporary files (`TMPDIR`) has no room.
+            DiskError: the folder of temporary files (`TMPDIR`) has no room; also raised when a line is read.
         """
-        with below(self._folder):
-            self._file.write(line)
+        self._waiting.append(line)
         self._ends.append(self._ends[-1] + len(line))
+        if len(self._waiting) == AT_ONCE:
+            self._write()
 
     def __getitem__(self, index: int) -> bytes:
         if not 0 <= index < len(self):
             raise IndexError(index)
-        with below(self._folder):
-            self._file.flush()
+        if self._waiting:
+            self._write()
         start, end = self._ends[index], self._ends[index + 1]
         # does not move a position that processes may share
         return os.pread(self._file.fileno(), end - start, start)
+
+    def _write(self) -> None:
+        with below(self._folder):
+            self._file.write(b"".join(self._waiting))
+            self._file.flush()
+        self._waiting.clear()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lightrl.data.files import JsonLines
 from lightrl.data.repeats import repeats
-from lightrl.data.stored_lines import StoredLines
+from lightrl.data.stored_lines import AT_ONCE, StoredLines
 from lightrl.parts.content import content_hash
 from lightrl.strategies.disk import DiskError
 
@@ -30,8 +30,17 @@ def test_lines_come_back_in_any_order(lines: list[bytes], chance) -> None:
 
 def test_a_folder_without_room_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.TemporaryFile", lambda: Path("/dev/full").open("wb", buffering=0))  # noqa: SIM115
+    lines = StoredLines()
+    lines.append(b"1")
     with pytest.raises(DiskError, match=f"'{tempfile.gettempdir()}' cannot be written: No space left"):
-        StoredLines().append(b"1")
+        lines[0]
+
+
+def test_many_lines_come_back() -> None:
+    stored = StoredLines()
+    for number in range(3 * AT_ONCE + 1):
+        stored.append(str(number).encode())
+    assert all(stored[number] == str(number).encode() for number in reversed(range(len(stored))))
 
 
 @given(st.lists(st.integers(0, 5)))
