@@ -234,7 +234,7 @@ class Experience(ScoredRollout, WithNeeds):
     step_ends: Tensor = field(metadata={"pad": False})
     """`[N, L]` bool: a reward was given at this token (0 included): the ends of the steps of process supervision."""
     rewards: Tensor
-    """`[N]` f32: row sums of `token_rewards`."""
+    """`[N]` f32: row sums of `token_rewards`; of a row without response tokens its score, which no token holds and no shaping sees."""
     token_weight: Tensor
     """`[N, L]` f32: how much the token counts in the loss; 0 = no loss. Zero outside `response_mask` and on rows not scorable."""
     old_logprobs: Tensor

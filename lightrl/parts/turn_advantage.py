@@ -104,12 +104,16 @@ class TurnNormalized(GroupNormalized):
     def compute(self, experience: Experience) -> Advantages:
         rewards, mask = experience.token_rewards, experience.response_mask & experience.scorable[:, None]
         starts = turn_starts(mask)
-        returns = _at_starts(rewards, mask, self.gamma)[starts]
+        # a row without response tokens is compared with the first turns of the others
+        whole = experience.scorable & ~mask.any(1)
+        returns = torch.cat([_at_starts(rewards, mask, self.gamma)[starts], experience.rewards[whole]])
         # a group and a number of turns in one key
-        compared = experience.group[:, None] * mask.shape[1] + turn_numbers(mask)
+        key = experience.group[:, None] * mask.shape[1]
+        compared = torch.cat([(key + turn_numbers(mask))[starts], key[whole, 0]])
         advantages = torch.zeros_like(rewards)
         counted = torch.ones_like(returns, dtype=torch.bool)
-        advantages[starts] = self.normalised(returns, compared[starts], counted, experience.ranks).to(rewards.dtype)
+        normalised = self.normalised(returns, compared, counted, experience.ranks)
+        advantages[starts] = normalised[: int(starts.sum())].to(rewards.dtype)
         return Advantages(over_turns(advantages, mask))
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lightrl.ops.groups import group_statistics
 from lightrl.parts.reward import Reward
+from lightrl.rewards.gates import row_values
 from lightrl.rewards.reward_scores import on_last_token
 from lightrl.types import ScoredRollout
 
@@ -25,6 +26,21 @@ def on_tokens(name: str, reward: Reward, scored: ScoredRollout, normalized: bool
     Raises:
         ValueError: a reward of tokens is to be normalised.
     """
+    part = _component(name, reward, scored, normalized)
+    return on_last_token(part, scored.response_mask) if part.dim() == 1 else part
+
+
+def on_rows(name: str, reward: Reward, scored: ScoredRollout, normalized: bool) -> Tensor:
+    """`[N]`: a reward's score of each row, not yet weighted, steps added up; 0 where there is none, NaN on rows that are not scorable.
+
+    The arguments are those of `on_tokens`. A row without response tokens has its score too.
+    """
+    values = row_values(_component(name, reward, scored, normalized))
+    return torch.where(scored.scorable, values.nan_to_num(0.0), math.nan)
+
+
+def _component(name: str, reward: Reward, scored: ScoredRollout, normalized: bool) -> Tensor:
+    """`[N]` or `[N, L]`: what the reward gave, normalised if it says so; NaN on rows that are not scorable."""
     part = scored.reward_parts[name]
     if normalized and reward.normalize == "group":
         if part.dim() != 1:
@@ -33,8 +49,7 @@ def on_tokens(name: str, reward: Reward, scored: ScoredRollout, normalized: bool
                 "normalize out"
             )
         part = z_scores(part, scored.group, scored.scorable)
-    given = on_last_token(part, scored.response_mask) if part.dim() == 1 else part
-    return torch.where(scored.scorable[:, None], given, math.nan)
+    return torch.where(scored.scorable if part.dim() == 1 else scored.scorable[:, None], part, math.nan)
 
 
 def z_scores(values: Tensor, group: Tensor, valid: Tensor) -> Tensor:

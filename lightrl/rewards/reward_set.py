@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lightrl.ops.masked import row_sum
 from lightrl.parts.reward import BatchReward, Reward, RowReward
-from lightrl.rewards.components import on_tokens, shares
+from lightrl.rewards.components import on_rows, on_tokens, shares
 from lightrl.rewards.gates import row_values, stages
 from lightrl.rewards.guarded_reward import GuardedReward
 from lightrl.rewards.row_call import FACTS, RESERVED, named_arguments
@@ -202,10 +201,18 @@ class RewardSet:
         """
         brought: dict[str, Tensor] = {}
         for name, reward in self.rewards.items():
-            given = on_tokens(name, reward, scored, normalized)
-            weighted = _weight(reward, self.rollouts if rollouts is None else rollouts) * row_sum(given, ~given.isnan())
-            brought[name] = torch.where(scored.scorable, weighted, math.nan)
+            weight = _weight(reward, self.rollouts if rollouts is None else rollouts)
+            brought[name] = weight * on_rows(name, reward, scored, normalized)
         return brought
+
+    def row_rewards(self, scored: ScoredRollout, normalized: bool = True) -> Tensor:
+        """`[N]` the weighted sum of the rewards of each row, also of one without response tokens; NaN where the row is not scorable.
+
+        Args:
+            scored: whole groups.
+            normalized: as in `token_rewards`.
+        """
+        return torch.stack(list(self.contributions(scored, normalized).values())).sum(0)
 
     def state_dict(self, per_rank: bool = False) -> dict[str, JSON]:
         """The progress of the schedules, and the state of every reward that keeps one.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
-
 from lightrl.parts.engine import Sampling
 from lightrl.parts.environment import Environment
 from lightrl.rewards.gates import row_values
@@ -67,8 +65,7 @@ def score(
     scoring = rewards.submit(rollout)
     scored = scoring.result()
     # one completion per prompt has nothing to be normalised by
-    token_rewards, _ = rewards.token_rewards(scored, normalized=False)
-    ledger.add("reward", torch.where(scored.scorable, token_rewards.sum(1), torch.nan))
+    ledger.add("reward", rewards.row_rewards(scored, normalized=False))
     ledger.add_all({**rewards.statistics(scored, normalized=False), **scoring.statistics()}, scored.response_mask)
     correct = evaluation.correct_reward(rewards.rewards)
     report_samples(ledger, scored, evaluation, correct, rewards.rewards[correct])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -186,6 +186,36 @@ def test_a_log_ratio_that_overflows_is_bounded() -> None:
     assert gradient.isfinite().all()
 
 
+class Told(RowReward):
+    """The score that a completion stands for."""
+
+    runs = "inline"
+
+    def score(self, prompt: Any, completion: str, **columns: Any) -> float:
+        return float(completion)
+
+
+@pytest.mark.parametrize("normalize", [None, "group"])
+def test_an_empty_completion_keeps_its_score_from_the_reward_to_the_advantage(normalize: Literal["group"] | None) -> None:
+    """No token holds it, and it counts as much as that of a completion of one token."""
+    algorithm = GroupRelative(sampler=GroupSampler(3))
+
+    def advantages(last: int) -> list[float]:
+        rows = experience([0.0, 0.0, 0.0], lengths=[2, 3, last])
+        rollout = Rollout(**{name: getattr(rows, name) for name in Rollout.__dataclass_fields__})
+        rollout.completions = ["1.0", "0.0", "-4.0"]
+        rewards = RewardSet({"told": Told(weight=0.5, normalize=normalize)})
+        scored = rewards.score(rollout)
+        predictions = Predictions(rows.old_logprobs, values=None, ref_logprobs=None)
+        row_rewards = rewards.row_rewards(scored)
+        made = experience_of(scored, *rewards.token_rewards(scored), row_rewards, algorithm, predictions, StatisticsLedger())
+        assert made.rewards.tolist() == pytest.approx(row_rewards.tolist())
+        assert sum(part[2].item() for part in rewards.contributions(scored).values()) == pytest.approx(made.rewards[2].item())
+        return with_advantages(made, algorithm, ALONE, 0, StatisticsLedger()).advantages[:2, PROMPT].tolist()
+
+    assert advantages(0) == pytest.approx(advantages(1))
+
+
 @pytest.mark.parametrize("clip", [PolicyGradient(), NoClip()], ids=str)
 @pytest.mark.parametrize("nats", [-25.0, 25.0, 500.0])
 def test_beyond_20_nats_the_bound_on_the_ratio_leaves_the_gradient_of_a_token(clip: Any, nats: float) -> None:
@@ -288,7 +318,7 @@ def test_a_penalty_in_the_reward_is_inside_the_baseline() -> None:
     reference = rows.old_logprobs.clone()
     reference[0, PROMPT] -= 1.0
     predictions = Predictions(rows.old_logprobs, values=None, ref_logprobs=reference)
-    made = experience_of(rows, rows.token_rewards, rows.step_ends, algorithm, predictions, StatisticsLedger())
+    made = experience_of(rows, rows.token_rewards, rows.step_ends, rows.rewards, algorithm, predictions, StatisticsLedger())
     found = with_advantages(made, algorithm, ALONE, 0, StatisticsLedger())
     assert found.advantages[:, PROMPT].tolist() == pytest.approx([-0.5, 0.5])
 

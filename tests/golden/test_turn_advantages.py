@@ -154,3 +154,11 @@ def test_turns_of_one_token_are_tokens_and_gaps_do_not_matter(turns, gamma: floa
 def test_impossible_discounts_are_refused(part: type[Advantage]) -> None:
     with pytest.raises(ValueError, match=rf"{part.__name__} needs .*gamma.*1\.5"):
         part(gamma=1.5)
+
+
+def test_a_row_without_response_tokens_is_compared_with_the_first_turns() -> None:
+    def first_two(last: int) -> list[float]:
+        rows = experience([1.0, 0.0, 4.0], lengths=[2, 3, last])
+        return TurnNormalized().compute(rows).advantages[:2, PROMPT].tolist()
+
+    assert first_two(0) == pytest.approx(first_two(1))

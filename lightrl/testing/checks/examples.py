@@ -146,7 +146,9 @@ def _filled(rows: TrainingBatch, seed: int) -> TrainingBatch:
     def noise() -> Tensor:
         return torch.where(rows.response_mask, torch.randn(rows.response_mask.shape, generator=generator), 0.0)
 
-    rows.rewards = torch.where(rows.response_mask, rows.token_rewards, 0.0).sum(1)
+    on_tokens = torch.where(rows.response_mask, rows.token_rewards, 0.0).sum(1)
+    # a row without response tokens keeps its score
+    rows.rewards = torch.where(rows.response_mask.any(1), on_tokens, rows.rewards)
     rows.old_logprobs = -noise().abs()
     rows.rollout_logprobs = rows.old_logprobs.clone()
     rows.ref_logprobs = rows.old_logprobs + 0.2 * noise()

@@ -122,8 +122,7 @@ class RunCollection:
 
     def reward(self, scored: ScoredRollout) -> Tensor:
         """`[N]`: the weighted sum of each row's rewards, NaN where the row is not scorable."""
-        token_rewards, _ = self._rewards.token_rewards(scored)
-        return torch.where(scored.scorable, token_rewards.sum(1), torch.nan)
+        return self._rewards.row_rewards(scored)
 
     def report(self, name: str, value: Tensor | float, reduce: Reduction = "sum") -> None:
         """Log a number of this rank, or a tensor of them."""

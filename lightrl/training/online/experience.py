@@ -21,6 +21,7 @@ def experience_of(
     scored: ScoredRollout,
     token_rewards: Tensor,
     step_ends: Tensor,
+    row_rewards: Tensor,
     algorithm: Algorithm,
     predictions: Predictions,
     ledger: StatisticsLedger,
@@ -31,6 +32,7 @@ def experience_of(
         scored: rows of this rank.
         token_rewards: `[N, L]`, weighted, on the tokens that earned them.
         step_ends: `[N, L]` bool, where a reward was given.
+        row_rewards: `[N]`, weighted: the scores of rows without response tokens are read here, since no token holds them.
         algorithm: whose parts apply.
         predictions: for every sampled token.
         ledger: receives the statistics.
@@ -45,7 +47,7 @@ def experience_of(
         **vars(predictions),
         token_rewards=token_rewards,
         step_ends=step_ends,
-        rewards=row_sum(token_rewards, mask),
+        rewards=torch.where(mask.any(1) | ~scored.scorable, row_sum(token_rewards, mask), row_rewards.to(token_rewards.dtype)),
         token_weight=(mask & scored.scorable[:, None]).to(token_rewards.dtype) * _row_weight(scored),
     )
     if algorithm.token_weight is None:

@@ -131,7 +131,7 @@ class PolicyOptimization(PolicyModule):
         with self.phase("reward"):
             predictions = predict(scored, algorithm, self.policy, self.engine, self.outputs, self._per_token)
             token_rewards, step_ends = self.rewards.token_rewards(scored)
-            experience = experience_of(scored, token_rewards, step_ends, algorithm, predictions, ledger)
+            experience = experience_of(scored, token_rewards, step_ends, self.rewards.row_rewards(scored), algorithm, predictions, ledger)
             batch = with_advantages(experience, algorithm, self.adapter, self.trainer.global_rank, ledger)
             report_experience(ledger, batch, self.rewards, algorithm.correction)
         return batch

@@ -33,8 +33,10 @@ class StepNormalized(Advantage):
     def compute(self, experience: Experience) -> Advantages:
         mask = experience.response_mask & experience.scorable[:, None]
         ends = experience.step_ends & mask
-        rewards = experience.token_rewards[ends]
-        group = experience.group[:, None].expand_as(ends)[ends]
+        # a row without response tokens is one step, which no token ends
+        whole = experience.scorable & ~mask.any(1)
+        rewards = torch.cat([experience.token_rewards[ends], experience.rewards[whole]])
+        group = torch.cat([experience.group[:, None].expand_as(ends)[ends], experience.group[whole]])
         steps = group_statistics(rewards, group, torch.ones_like(group, dtype=torch.bool), self.ddof)
         scale = steps.std + self.eps
         normalised = torch.where(steps.zero_variance | (scale == 0), 0.0, (rewards.double() - steps.mean) / scale)

@@ -70,3 +70,9 @@ def test_groups_are_kept_apart_whatever_their_numbers() -> None:
 def test_impossible_settings_are_refused(settings: dict) -> None:
     with pytest.raises(ValueError, match=r"StepNormalized .*ddof .*eps"):
         StepNormalized(**settings)
+
+
+def test_a_row_without_response_tokens_is_one_step() -> None:
+    found = StepNormalized().compute(experience([1.0, 0.0, 4.0], lengths=[2, 3, 0])).advantages
+    expected = GroupNormalized().compute(experience([1.0, 0.0, 4.0], lengths=[2, 3, 1])).advantages
+    assert found[:2, PROMPT].tolist() == pytest.approx(expected[:2, PROMPT].tolist())

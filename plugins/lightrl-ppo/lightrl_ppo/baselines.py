@@ -29,7 +29,9 @@ class CentredReturn(DiscountedReturn):
     def compute(self, experience: Experience) -> Advantages:
         returns = self.returns(experience)
         mask = experience.response_mask & experience.scorable[:, None]
-        first = torch.where(mask.any(1), returns.gather(1, mask.int().argmax(1, keepdim=True))[:, 0].double(), torch.nan)
+        first = returns.gather(1, mask.int().argmax(1, keepdim=True))[:, 0]
+        # a row without response tokens has its reward and no token to return it from
+        first = torch.where(mask.any(1), first, experience.rewards).double().masked_fill(~experience.scorable, torch.nan)
         # in the precision of the returns, so that a return that equals its baseline gives exactly 0
         baseline = self.baseline_of(experience, first).to(returns.dtype)
         advantages = torch.where(mask, returns - baseline[:, None], 0.0)

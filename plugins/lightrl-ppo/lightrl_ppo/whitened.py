@@ -51,11 +51,14 @@ class WhitenedReturn(DiscountedReturn):
 
     def compute(self, experience: Experience) -> Advantages:
         mask = experience.response_mask & experience.scorable[:, None]
-        returns, first = self.returns(experience).double(), mask.int().argmax(1, keepdim=True)
+        returns, start = self.returns(experience).double(), mask.int().argmax(1, keepdim=True)
+        # a row without response tokens has its reward and no token to return it from
+        first = torch.where(mask.any(1), returns.gather(1, start)[:, 0], experience.rewards.double())
         if self.baseline == "group":
-            groups = group_statistics(returns.gather(1, first)[:, 0], experience.group, mask.any(1))
+            groups = group_statistics(first, experience.group, experience.scorable)
             returns = torch.where(groups.zero_variance[:, None], 0.0, returns - groups.mean[:, None])
-        values = returns.gather(1, first)[mask.any(1)] if self.over == "rows" else returns[mask]
+            first = torch.where(groups.zero_variance, 0.0, first - groups.mean)
+        values = first[experience.scorable] if self.over == "rows" else returns[mask]
         whitened = torch.where(mask, self._whitened(returns, moments(values, experience.ranks)), 0.0)
         return Advantages(whitened.to(experience.token_rewards.dtype))
 

@@ -102,3 +102,8 @@ def test_a_discount_above_1_is_refused(part: type[DiscountedReturn]) -> None:
 def test_a_decay_of_1_never_moves_and_is_refused() -> None:
     with pytest.raises(ValueError, match="decay"):
         MovingAverageCentered(decay=1.0)
+
+
+def test_a_row_without_response_tokens_keeps_its_score_in_the_mean_of_the_batch() -> None:
+    found = BatchCentered().compute(experience([1.0, 0.0, 5.0], lengths=[2, 3, 0])).advantages
+    assert found[:2, PROMPT].tolist() == [-1.0, -2.0]

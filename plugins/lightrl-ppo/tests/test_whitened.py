@@ -74,3 +74,9 @@ def test_equal_rewards_teach_nothing(part: WhitenedReturn, rewards: list[float])
 def test_impossible_settings_are_refused(arguments: dict) -> None:
     with pytest.raises(ValueError, match="WhitenedReturn"):
         WhitenedReturn(**arguments)
+
+
+def test_a_row_without_response_tokens_keeps_its_score_in_group_and_batch() -> None:
+    for part in (WhitenedReturn(), WhitenedReturn(baseline="group")):
+        empty, short = (part.compute(experience([1.0, 0.0, 4.0], lengths=[2, 3, last])).advantages[:2, PROMPT] for last in (0, 1))
+        assert empty.tolist() == pytest.approx(short.tolist())
