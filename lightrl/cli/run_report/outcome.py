@@ -39,7 +39,7 @@ def state(run: RunFolder, now: float | None = None) -> str:
     moment = datetime.fromtimestamp(run.log.last_entry, UTC).strftime("%Y-%m-%d %H:%M UTC")
     if (time.time() if now is None else now) - run.log.last_entry < RECENT_S:
         return f"Still going, or ended just now: {said}; last entry {moment}."
-    ended = "" if wanted is None else ", so the run was ended early, by a limit or by a kill"
+    ended = "" if wanted is None else ", so a limit of its config, early stopping or a kill has ended it"
     return f"Not going any more: {said}{ended}; last entry {moment}."
 
 

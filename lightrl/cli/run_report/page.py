@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lightrl import __version__
 from lightrl.callbacks.dashboard import LAYOUT
-from lightrl.cli.run_report.alarms_raised import alarms_raised
+from lightrl.cli.run_report.alarms_raised import alarms_of
 from lightrl.cli.run_report.drawing import chart, heat_map
 from lightrl.cli.run_report.line import Line, differences, lines_of
 from lightrl.cli.run_report.mark import GENERATOR
@@ -74,7 +74,7 @@ def page(runs: Sequence[RunFolder]) -> str:
         states={run.path: state(run) for run in runs},
         costs={run.path: cost(run) for run in runs},
         cost_names=list(dict.fromkeys(name for run in runs for name in cost(run))),
-        alarms=[(line, run, alarm) for line in lines for run in line.runs for alarm in alarms_raised(run.log)],
+        alarms=[(line, alarm) for line in lines for alarm in alarms_of(line)],
         headlines=[_chart(lines, name, unit, wide=True) for name in headlines(lines)],
         titles=[_title(line, [(key, values[i]) for key, values in differing.items()]) for i, line in enumerate(lines)],
         differences=differing,

@@ -87,6 +87,18 @@ def test_what_differs_stands_beside_each_other(made: Callable[..., Page], tmp_pa
     assert "at the end: A 0, B 0.5" in page.text
 
 
+def test_an_alarm_of_several_runs_gives_its_advice_once(made: Callable[..., Page], tmp_path: Path) -> None:
+    folders = [run(tmp_path / name, [0.0] * 4, seed_everything=seed) for seed, name in enumerate("ab")]
+    for folder, when in zip(folders, (1, 2), strict=True):
+        with SummaryWriter(str(folder), filename_suffix=".alarms") as log:
+            log.add_scalar("alarms/gradient", 1.0, when)
+            log.add_text("alarms/gradient", f"**Rollout {when + 1}:** it was {when}.\n\nIt matters.\n\n*To try:* `less`", when)
+    told = made(*folders).text.partition("what to try ")[2]
+    assert told.startswith(
+        f"A gradient {folders[0]} Rollout 2: it was 1. {folders[1]} Rollout 3: it was 2. It matters. To try: less Curves"
+    )
+
+
 def test_the_table_of_csv_logger_is_read_up_to_a_line_that_was_cut_off(made: Callable[..., Page], tmp_path: Path) -> None:
     folder = tmp_path / "csv"
     folder.mkdir()
@@ -103,7 +115,7 @@ def test_an_event_file_that_was_cut_off_is_read_as_far_as_it_goes(made: Callable
     folder = run(tmp_path / "killed", [0.0, 0.25, 0.5])
     [file] = folder.glob("events*")
     file.write_bytes(file.read_bytes()[:-7])
-    assert "of 4 rollouts, so the run was ended early, by a limit or by a kill" in made(folder).text
+    assert "of 4 rollouts, so a limit of its config, early stopping or a kill has ended it" in made(folder).text
 
 
 def test_a_run_that_has_logged_nothing_yet_is_told_of(made: Callable[..., Page], tmp_path: Path) -> None:
