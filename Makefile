@@ -16,7 +16,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn alarms claims preferences parity killtest ahead bytes memory vllmtest fuzz counts bench gpu clean
+.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn alarms troubleshooting claims preferences parity killtest ahead bytes memory vllmtest fuzz counts bench gpu clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -82,6 +82,9 @@ preferences: $(STAMP)  ## compare objectives on given answers with PPO and GRPO 
 
 alarms: $(STAMP)  ## test that ten runs with a fault raise their alarm, and ten healthy runs none
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/alarms.py
+
+troubleshooting: $(STAMP)  ## run the faults of docs/troubleshooting.md, and write its tables and its picture
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/troubleshooting.py
 
 claims: $(STAMP)  ## look for published effects on a small task, and write docs/claims.md (CLAIMS=--plan, CLAIMS="--only clip-higher")
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/claims.py $(CLAIMS)

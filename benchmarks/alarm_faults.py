@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from typing import Any
 
 from torch import Tensor
@@ -66,3 +67,14 @@ class SpikingClip(DecoupledClip):
         self._seen += 1
         factor = 100.0 if self._seen > self.calls else 1.0
         return super().surrogate(log_ratio, factor * advantages, old_logprobs, mask)
+
+
+def long(completion: str) -> float:
+    """Every letter counts, whatever it says."""
+    return 0.1 * len(completion)
+
+
+def slow(completion: str, answer: str) -> float:
+    """Takes a hundredth of a second for each completion."""
+    time.sleep(0.01)
+    return float(completion.strip() == answer)

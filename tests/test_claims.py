@@ -8,6 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+
+from lightrl.config.resolve import resolve
+from lightrl.config.settings import read_words
 
 ROOT = Path(__file__).parents[1]
 
@@ -61,6 +65,14 @@ def test_every_claim_has_two_sides_and_a_measure(claims: Any) -> None:
     for one in claims.CLAIMS:
         assert {one.side, one.without} <= set(claims.SIDES)
         assert one.measure in claims.MEASURES
+
+
+def test_every_side_is_a_config(claims: Any, tmp_path: Path) -> None:
+    for number, side in enumerate(claims.SIDES.values()):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(yaml.safe_dump(claims.changes_of(side, 3)))
+        found = resolve("fit", read_words(["--config", str(ROOT / "configs/grpo_sort.yaml"), "--config", str(file)]))
+        assert [found.model.value("seed"), found.data.value("seed")] == [3, 3]
 
 
 def test_a_measure_that_has_no_numbers_is_no_effect(claims: Any) -> None:
