@@ -12,6 +12,8 @@ PATTERN = "events.out.tfevents.*"
 TEXT = "/text_summary"
 """What TensorBoard puts behind the name of a text."""
 HISTOGRAMS = "histograms/"
+AROUND_RECORD = 16
+"""Bytes of a record's length and checksums."""
 EVERYTHING = {"scalars": 0, "tensors": 0, "histograms": 0}
 
 
@@ -26,6 +28,7 @@ def read_events(folder: Path) -> RunLog:
     log = RunLog(seconds=0.0)
     for file in sorted(folder.glob(PATTERN)):
         if file.stat().st_size:
+            _note_damage(log, file)
             _add_file(log, file)
     return log
 
@@ -54,6 +57,16 @@ def _add_file(log: RunLog, file: Path) -> None:
     if times:
         log.seconds = (log.seconds or 0.0) + max(times) - min(times)
         log.last_entry = max(log.last_entry or 0.0, *times)
+
+
+def _note_damage(log: RunLog, file: Path) -> None:
+    """TensorBoard's reader passes over the rest of a file in silence when a record is incomplete or does not match its checksum."""
+    from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
+
+    size = file.stat().st_size
+    whole = sum(len(record) + AROUND_RECORD for record in RawEventFileLoader(str(file)).Load())
+    if whole < size:
+        log.damaged.append(f"{file.name}: read up to byte {whole:,} of {size:,}; what follows is incomplete or damaged")
 
 
 def _of_training(name: str) -> bool:

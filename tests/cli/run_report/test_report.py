@@ -114,8 +114,31 @@ def test_the_table_of_csv_logger_is_read_up_to_a_line_that_was_cut_off(made: Cal
 def test_an_event_file_that_was_cut_off_is_read_as_far_as_it_goes(made: Callable[..., Page], tmp_path: Path) -> None:
     folder = run(tmp_path / "killed", [0.0, 0.25, 0.5])
     [file] = folder.glob("events*")
+    size = file.stat().st_size
     file.write_bytes(file.read_bytes()[:-7])
-    assert "of 4 rollouts, so a limit of its config, early stopping or a kill has ended it" in made(folder).text
+    page = made(folder)
+    assert "of 4 rollouts, so a limit of its config, early stopping or a kill has ended it" in page.text
+    assert re.search(rf"read up to byte [\d,]+ of {size - 7:,}; what follows is incomplete or damaged", page.text)
+
+
+def test_a_damaged_event_file_is_told_of(made: Callable[..., Page], tmp_path: Path) -> None:
+    folder = run(tmp_path / "whole", [0.0] * 4)
+    assert "incomplete or damaged" not in made(folder).text
+    (folder / "events.out.tfevents.9.noise").write_bytes(bytes(range(256)))
+    assert "events.out.tfevents.9.noise: read up to byte 0 of 256" in made(folder).text
+
+
+def test_runs_whose_logs_hold_different_costs_are_shown_together(made: Callable[..., Page], tmp_path: Path) -> None:
+    (tmp_path / "csv").mkdir()
+    (tmp_path / "csv" / "metrics.csv").write_text("reward,step\n0.5,0\n")
+    assert "sampled tokens" in made(run(tmp_path / "a", [0.0]), tmp_path / "csv").text
+
+
+def test_a_config_that_cannot_be_read_is_refused(lightrl: Callable[..., Any], tmp_path: Path) -> None:
+    (run(tmp_path / "a", [0.0]) / "config.yaml").write_text("a: [")
+    answer = lightrl("report", "a")
+    assert answer.status == 2
+    assert "'a/config.yaml' is not a config: " in answer.err
 
 
 def test_a_run_that_has_logged_nothing_yet_is_told_of(made: Callable[..., Page], tmp_path: Path) -> None:
