@@ -52,14 +52,15 @@ def processes(run: RunFolder) -> int | None:
 def cost(run: RunFolder) -> dict[str, str]:
     """What the run took, each amount under its name; what is not known is left out."""
     found = {}
-    if run.log.seconds:
-        found["time"] = duration(run.log.seconds)
+    seconds = run.log.seconds or run.log.last("progress/seconds")
+    if seconds:
+        found["time"] = duration(seconds)
         device = {"cpu": "CPU", "gpu": "GPU", "cuda": "GPU", "mps": "GPU"}.get(run.settings.get("trainer.accelerator", ""), "device")
         count = processes(run)
         if count is None:
-            found[f"{device} hours"] = f"{run.log.seconds / 3600:.3g} times the number of devices, which the config leaves to the machine"
+            found[f"{device} hours"] = f"{seconds / 3600:.3g} times the number of devices, which the config leaves to the machine"
         else:
-            found[f"{device} hours"] = f"{count * run.log.seconds / 3600:.3g}" + (f" ({count} processes)" if count > 1 else "")
+            found[f"{device} hours"] = f"{count * seconds / 3600:.3g}" + (f" ({count} processes)" if count > 1 else "")
     for name, tag in {"sampled tokens": "progress/tokens", "optimizer steps": "progress/optimizer_steps"}.items():
         value = run.log.last(tag)
         if value is not None:

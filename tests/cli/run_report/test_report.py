@@ -130,8 +130,10 @@ def test_a_damaged_event_file_is_told_of(made: Callable[..., Page], tmp_path: Pa
 
 def test_runs_whose_logs_hold_different_costs_are_shown_together(made: Callable[..., Page], tmp_path: Path) -> None:
     (tmp_path / "csv").mkdir()
-    (tmp_path / "csv" / "metrics.csv").write_text("reward,step\n0.5,0\n")
-    assert "sampled tokens" in made(run(tmp_path / "a", [0.0]), tmp_path / "csv").text
+    (tmp_path / "csv" / "metrics.csv").write_text("reward,step,progress/seconds\n0.5,0,61\n")
+    text = made(run(tmp_path / "a", [0.0]), tmp_path / "csv").text
+    assert "sampled tokens" in text
+    assert "1 min 1 s" in text
 
 
 def test_a_config_that_cannot_be_read_is_refused(lightrl: Callable[..., Any], tmp_path: Path) -> None:
