@@ -96,6 +96,7 @@ OBJECTIVES: list[Callable[[], Objective]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("rows")
 @pytest.mark.parametrize("make", OBJECTIVES, ids=lambda make: type(make()).__name__)
 def test_the_gradient_does_not_depend_on_the_micro_batches(make: Callable[[], Objective], tmp_path: Path) -> None:
     objective = make()

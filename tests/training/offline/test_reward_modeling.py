@@ -122,6 +122,7 @@ def by_hand() -> tuple[RewardNetwork, torch.Tensor]:
     return network, total
 
 
+@pytest.mark.usefixtures("rows")
 @pytest.mark.parametrize("budget", [None, 12, 40, 90], ids=str)
 def test_the_step_is_the_mean_over_prompts_of_their_comparisons_whatever_the_micro_batches(tmp_path: Path, budget: int | None) -> None:
     subject = module(micro_batch_tokens=budget)

@@ -153,6 +153,38 @@ def test_nor_does_it_where_others_wrote_between_the_turns(advantage: Callable[[]
     assert_same(whole, gradient(per_turn(), scribbled, "float64", 64), "float64")
 
 
+def with_long_prompts(rollout: Rollout) -> Rollout:
+    """The same rows behind 20 more tokens of the prompt, and the half of a group behind a first turn that its rows share."""
+    more = torch.randint(2, 24, (4, 20), generator=torch.Generator().manual_seed(5))[rollout.group]
+    turn = torch.randint(2, 24, (len(rollout), 20), generator=torch.Generator().manual_seed(6))
+    turn[2:4] = turn[2]
+    never = torch.zeros(len(rollout), 20, dtype=torch.bool)
+    spoken = torch.arange(20).expand(len(rollout), 20) % 5 < 3
+    front = {"input_ids": [more, turn], "attention_mask": [~never, ~never], "response_mask": [never, spoken]}
+    wide = {name: torch.cat([*parts, getattr(rollout, name)], 1) for name, parts in front.items()}
+    old = torch.cat([torch.zeros(len(rollout), 20), torch.where(spoken, -3.0, 0.0), rollout.rollout_logprobs], 1)
+    return replace(rollout, **wide, rollout_logprobs=old.to(rollout.rollout_logprobs))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("critic", [False, True], ids=["every term", "a critic"])
+def test_rows_that_share_their_prompt_have_the_gradient_of_plain_ones(request: pytest.FixtureRequest, dtype: str, critic: bool) -> None:
+    rollout = with_long_prompts(rollout_of(dtype))
+
+    def algorithm() -> Algorithm:
+        torch.manual_seed(3)
+        if critic:
+            return ActorCritic(sampler=GroupSampler(group_size=4), advantage=GAE(), clip=SymmetricClip(), aggregation=SequenceMean())
+        return everything(TokenMean())
+
+    packed = gradient(algorithm(), rollout, dtype, 150)
+    request.getfixturevalue("plain_rows")
+    plain = gradient(algorithm(), rollout, dtype, 150)
+    assert plain.abs().max() > 1e-4
+    # the norms of these layers are computed in float32, whatever the weights are
+    assert (packed - plain).abs().max() <= (1e-5 if dtype == "float32" else 1e-7) * plain.abs().max()
+
+
 def test_the_gradient_is_the_one_written_down_by_hand() -> None:
     """GRPO on one step against a loss typed from the paper: mean over rows of the mean over tokens of the clipped surrogate."""
     rollout = rollout_of("float64")
