@@ -7,6 +7,8 @@ from torch import Tensor
 
 BLOCK = 1024
 """Weights that are summed up one by one; a larger vocabulary is first searched block by block."""
+AT_ONCE = {"cpu": 1 << 20}
+"""Logits, by type of device, of which so many at a time stay in its caches and in memory that need not be asked for anew."""
 
 
 def sample(
@@ -27,15 +29,25 @@ def sample(
     Returns:
         `[n]` int64 tokens and `[n]` log-probs in float32 or the logits' own type if that is wider. NaN logits give NaN log-probs.
     """
+    at_once = AT_ONCE.get(logits.device.type, logits.numel())
+    if logits.numel() > at_once and len(logits) > 1:
+        rows = max(1, at_once // logits.shape[-1])
+        parts = zip(logits.split(rows), uniform.split(rows), strict=True)
+        drawn = [sample(*part, temperature, top_k, top_p, min_p) for part in parts]
+        return torch.cat([chosen for chosen, _ in drawn]), torch.cat([logprobs for _, logprobs in drawn])
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     if temperature not in (0.0, 1.0):
         logits = logits / temperature
     highest = logits.amax(-1, keepdim=True)
     weights = (logits - highest).exp_()
-    total = weights.sum(-1)
-    tokens = logits.argmax(-1) if temperature == 0 else inverse_cdf(truncate(weights, top_k, top_p, min_p), uniform)
+    sums = _block_sums(weights)
+    if temperature == 0:
+        tokens = logits.argmax(-1)
+    else:
+        kept = truncate(weights, top_k, top_p, min_p)
+        tokens = _drawn(kept, sums if kept is weights else _block_sums(kept), uniform)
     chosen = logits.gather(1, tokens[:, None])
-    return tokens, (chosen - highest)[:, 0] - total.log()
+    return tokens, (chosen - highest)[:, 0] - sums.sum(-1).log().to(logits.dtype)
 
 
 def truncate(weights: Tensor, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0) -> Tensor:
@@ -91,12 +103,23 @@ def inverse_cdf(weights: Tensor, uniform: Tensor) -> Tensor:
     Returns:
         `[n]` int64. A row of NaN gives some index.
     """
+    return _drawn(weights, _block_sums(weights), uniform)
+
+
+def _block_sums(weights: Tensor) -> Tensor:
+    """`[n, ceil(V / BLOCK)]` sums of neighbours, in float64 where there are several."""
+    if weights.shape[-1] <= BLOCK:
+        return weights.sum(-1, keepdim=True)
+    whole = weights.shape[-1] // BLOCK * BLOCK
+    blocks, rest = weights[:, :whole].view(len(weights), -1, BLOCK), weights[:, whole:]
+    return torch.cat([part.sum(-1) for part in (blocks, rest[:, None]) if part.numel()], 1).double()
+
+
+def _drawn(weights: Tensor, sums: Tensor, uniform: Tensor) -> Tensor:
     vocabulary = weights.shape[-1]
     if vocabulary <= BLOCK:
         return _search(weights.double(), uniform)[0][:, 0]
-    whole = vocabulary // BLOCK * BLOCK
-    sums = torch.cat([weights[:, :whole].view(len(weights), -1, BLOCK).sum(-1), weights[:, whole:].sum(-1, keepdim=True)], 1)
-    block, within = _search_within(sums.double(), uniform)
+    block, within = _search_within(sums, uniform)
     indices = block[:, None] * BLOCK + torch.arange(BLOCK, device=weights.device)
     inside = weights.gather(1, indices.clamp(max=vocabulary - 1)).double()
     index, _, _ = _search(torch.where(indices < vocabulary, inside, 0.0), within)

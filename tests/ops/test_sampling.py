@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import MinPLogitsWarper, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from lightrl.ops.random import uniforms
-from lightrl.ops.sampling import BLOCK, inverse_cdf, sample, truncate
+from lightrl.ops.sampling import AT_ONCE, BLOCK, inverse_cdf, sample, truncate
 
 TRUNCATIONS = [
     {"temperature": t, "top_k": k, "top_p": p, "min_p": m}
@@ -175,3 +175,14 @@ def test_nan_logits_show_in_the_log_probs() -> None:
         tokens, logprobs = sample(logits, torch.tensor([0.5, 0.5], dtype=torch.float64), top_p=top_p)
         assert logprobs.isnan().tolist() == [False, True]
         assert ((tokens >= 0) & (tokens < vocabulary)).all()
+
+
+def test_many_logits_are_sampled_in_parts_with_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    logits = torch.randn(7, 3 * BLOCK + 5, generator=torch.Generator().manual_seed(3)) * 3
+    uniform = evenly(7)
+    whole = sample(logits, uniform, temperature=0.7, top_k=50)
+    for at_once in (1, 2 * logits.shape[1], 3 * logits.shape[1] + 1):
+        monkeypatch.setitem(AT_ONCE, "cpu", at_once)
+        tokens, logprobs = sample(logits, uniform, temperature=0.7, top_k=50)
+        assert torch.equal(tokens, whole[0])
+        assert torch.equal(logprobs, whole[1])
