@@ -22,12 +22,14 @@ def turn_weights(place: str, turns: Sequence[Mapping[str, Any]]) -> dict[str, JS
     Raises:
         ValueError: a weight is no finite number of 0 or more, or a message of somebody else than the assistant is to be learnt.
     """
+    # a table has every key in every row, null where a message does not have it
+    if all(turn.get("train") is None and turn.get("weight") is None for turn in turns):
+        return {}
     found = [_weight(f"{place}: message {number}", turn) for number, turn in enumerate(turns, 1)]
-    return {TURN_WEIGHTS: found} if any(weight is not None for weight in found) else {}
+    return {TURN_WEIGHTS: found}
 
 
 def _weight(message: str, turn: Mapping[str, Any]) -> float | None:
-    # a table has every key in every row, null where a message does not have it
     train, weight = turn.get("train"), turn.get("weight")
     if train is None and weight is None:
         return None
