@@ -16,7 +16,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn alarms troubleshooting claims preferences parity killtest ahead bytes memory vllmtest fuzz counts bench gpu clean
+.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn alarms troubleshooting claims preferences parity killtest ahead bytes memory vllmtest fuzz counts bench gpu growth speed clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -100,6 +100,12 @@ bench: $(STAMP)  ## measure time and memory beside TRL on the same work (BENCH="
 
 gpu: $(STAMP)  ## the same on a GPU, with half a billion parameters, TRL without and with vLLM (GPU="--rounds 3")
 	$(BIN)/python benchmarks/gpu.py $(GPU)
+
+growth: $(STAMP)  ## measure how cost grows with rows, lengths, prompts, groups, vocabulary and data, beside the work
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/growth.py
+
+speed: $(STAMP)  ## put what make bench and make growth measured last into docs/speed.md
+	$(BIN)/python benchmarks/speed_page.py
 
 bytes: $(STAMP)  ## count what ranks send each other for the advantages of a rollout
 	$(BIN)/python benchmarks/rank_bytes.py
