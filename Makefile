@@ -16,7 +16,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn alarms troubleshooting claims preferences parity killtest ahead bytes memory vllmtest fuzz counts bench gpu growth speed clean
+.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn alarms troubleshooting claims preferences parity killtest ahead bytes memory vllmtest fuzz counts bench gpu growth speed loggers clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -123,7 +123,13 @@ vllmtest: $(STAMP)  ## test lightrl-vllm against a real `vllm serve`, if there i
 	@command -v vllm >/dev/null || { echo "no vllm on the path, so that nothing was tested: install it in an environment of its own, and type PATH=\$$PATH:/there/bin make vllmtest"; }
 	@! command -v vllm >/dev/null || LIGHTRL_REAL_VLLM=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n0 -rs -m '' plugins/lightrl-vllm/tests/test_vllm_contract.py plugins/lightrl-vllm/tests/test_vllm_engine.py
 
+loggers: $(STAMP)  ## test Weights & Biases and MLflow, offline, in an environment of their own (.venv-loggers)
+	test -x .venv-loggers/bin/python || $(PYTHON) -m venv .venv-loggers
+	echo "import site; site.addsitedir('$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_paths()['purelib'])")')" > $$(.venv-loggers/bin/python -c "import sysconfig; print(sysconfig.get_paths()['purelib'])")/lightrl.pth
+	.venv-loggers/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt wandb mlflow-skinny sqlalchemy alembic
+	HF_HUB_OFFLINE=1 .venv-loggers/bin/python -m pytest -n0 -rs tests/loggers
+
 clean:  ## remove the environment and the files of all tools
-	rm -rf $(VENV) build dist site runs lightning_logs .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-loggers build dist site runs lightning_logs .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 	find . -name '*.egg-info' -prune -exec rm -rf {} +

@@ -22,7 +22,7 @@ from lightrl.alarms.truncation import Truncation
 from lightrl.alarms.unscored import Unscored
 from lightrl.alarms.validation_falls import ValidationFalls
 from lightrl.alarms.zero_variance import ZeroVariance
-from lightrl.callbacks.completions_log import add_text
+from lightrl.callbacks.logged_texts import add_text
 
 QUIET = 50
 """Rollouts (or steps, in a run without any) without the sign after which an alarm is over, so that one that flickers is told once."""
@@ -31,7 +31,7 @@ QUIET = 50
 class Alarms(Callback):
     """Warns once when something starts to go wrong, and again when it comes back after fifty rollouts (or steps) without.
 
-    Each warning says what was seen, why it matters and what to try; in TensorBoard it is a text, and `alarms/{name}` turns 1 in every log.
+    Each warning says what was seen, why it matters and what to try; in the log it is a text, and `alarms/{name}` turns 1 in every log.
     """
 
     def __init__(

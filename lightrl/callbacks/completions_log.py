@@ -9,11 +9,13 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 from torch import Tensor
 
+from lightrl.callbacks.completion_rows import completion_rows, counts, prompt_text, score_of
 from lightrl.callbacks.conversation_text import has_turns, lines, markdown
+from lightrl.callbacks.logged_texts import add_table
 from lightrl.callbacks.shown_text import code, quoted
 from lightrl.parts.environment import Environment
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.types import Outcome, Prompt, Rollout, ScoredRollout, TrainingBatch
+from lightrl.types import Outcome, Rollout, ScoredRollout, TrainingBatch
 
 
 class CompletionsLog(Callback):
@@ -42,7 +44,8 @@ class CompletionsLog(Callback):
         # schedules have already gone on to the next rollout
         brought = rewards.contributions(experience, rollouts=rewards.rollouts - 1)
         author = _author_of(pl_module)
-        add_text(trainer, "completions", completions_table(experience, self.rows, brought, author), trainer.current_epoch + 1)
+        table = completions_table(experience, self.rows, brought, author)
+        add_table(trainer, "completions", completion_rows(experience, self.rows, brought, author), table, trainer.current_epoch + 1)
         if self.print_first and trainer.current_epoch == 0:
             Console(stderr=True).print(terminal_lines(experience, 4, brought, author), markup=False, highlight=False)
 
@@ -53,7 +56,8 @@ class CompletionsLog(Callback):
             rewards = _rewards_of(pl_module)
             brought = rewards.contributions(samples, normalized=False)
             table = completions_table(samples, self.rows, brought, _author_of(pl_module))
-            add_text(trainer, "val/completions", table, trainer.current_epoch + 1)
+            rows = completion_rows(samples, self.rows, brought, _author_of(pl_module))
+            add_table(trainer, "val/completions", rows, table, trainer.current_epoch + 1)
 
 
 def _rewards_of(module: Any) -> RewardSet:
@@ -81,7 +85,7 @@ def completions_table(rollout: Rollout, rows: int, brought: Mapping[str, Tensor]
         *(["conversation"] if talks else ["prompt", "completion"]),
         "finish",
         "tokens",
-        *names,
+        *(names if brought is None else [f"{name}: score → brings" for name in names]),
         *(["reward", "advantage"] if learnt else []),
     ]
     table = [" | ".join(heads), " | ".join("---" for _ in heads)]
@@ -129,9 +133,9 @@ def scores(rollout: Rollout, row: int, brought: Mapping[str, Tensor] | None = No
 
 def score_text(rollout: ScoredRollout, name: str, row: int, brought: Mapping[str, Tensor] | None = None) -> str:
     """The score of one reward for a row, its steps added up, or the reason why there is none; and what it brings into the row's reward."""
-    outcome = Outcome(int(rollout.outcomes[name][row]))
-    said = f"{float(rollout.reward_parts[name][row].nansum()):.3g}" if outcome is Outcome.VALUE else outcome.name.lower()
-    if brought is None or outcome in (Outcome.ABSTAINED, Outcome.ERROR, Outcome.TIMEOUT) or not rollout.scorable[row]:
+    score = score_of(rollout, name, row)
+    said = Outcome(int(rollout.outcomes[name][row])).name.lower() if score is None else f"{score:.3g}"
+    if brought is None or not counts(rollout, name, row):
         return said
     return f"{said} → {float(brought[name][row]):+.3g}"
 
@@ -145,16 +149,3 @@ def advantage_text(rollout: TrainingBatch, row: int) -> str:
     """The mean advantage over the row's tokens; nothing without any."""
     tokens = rollout.response_mask[row]
     return f"{float(rollout.advantages[row][tokens].mean()):+.3f}" if tokens.any() else ""
-
-
-def prompt_text(prompt: Prompt) -> str:
-    """The prompt as it was asked, the last message of a conversation."""
-    return prompt.text if prompt.text is not None else (prompt.messages or ({"content": ""},))[-1]["content"]
-
-
-def add_text(trainer: Trainer, tag: str, text: str, step: int) -> None:
-    """Write text to every TensorBoard logger of the trainer."""
-    for logger in trainer.loggers:
-        experiment: Any = getattr(logger, "experiment", None)
-        if hasattr(experiment, "add_text"):
-            experiment.add_text(tag, text, step)

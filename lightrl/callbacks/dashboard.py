@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -16,13 +16,17 @@ LAYOUT: dict[str, Charts] = {
     "Reward": {
         "reward, training and validation": ["reward", "val/reward"],
         "validation: right answers": [r"val/(avg|pass|maj)@\d+"],
-        "validation: by category": [r"val/categories/.*/avg@\d+"],
-        "scores of each reward": [r"rewards/[^/]+/mean"],
-        "what each reward brings": [r"rewards/[^/]+/contribution"],
         "differences within groups": ["reward_std"],
         "groups without a difference": ["frac_reward_zero_std"],
-        "completions without a score": ["unscorable_ratio", r"rewards/[^/]+/(failed|timeout|abstained)"],
+        "completions without a score": ["unscorable_ratio"],
     },
+    "Each reward": {
+        "{}: score": [r"rewards/([^/]+)/mean"],
+        "{}: what it brings": [r"rewards/([^/]+)/contribution"],
+        "{}: without a score": [r"rewards/([^/]+)/(?:failed|timeout|abstained)"],
+        "{}: seconds waited": [r"rewards/([^/]+)/seconds"],
+    },
+    "Validation by category": {"{}: right answers": [r"val/categories/(.*)/avg@\d+"]},
     "Pairs": {
         "accuracy": ["(val/)?accuracy"],
         "margin": ["(val/)?margin"],
@@ -40,8 +44,8 @@ LAYOUT: dict[str, Charts] = {
         "ends": ["episodes/ended_.*"],
         "failures of the environment": ["environment/failed", "environment/timeout"],
         "seconds in the environment": ["environment/seconds"],
-        "tools: calls": ["environment/tools/.*/calls"],
-        "tools: errors": ["environment/tools/.*/errors"],
+        "{}: calls": ["environment/tools/(.*)/calls"],
+        "{}: errors": ["environment/tools/(.*)/errors"],
         "turns opened for somebody else": ["episodes/opened_turns"],
     },
     "Policy": {
@@ -67,11 +71,14 @@ LAYOUT: dict[str, Charts] = {
     "Time": {
         "seconds per phase": [r"perf/(?!completion).*_s"],
         "tokens per second": ["perf/tokens_per_second"],
-        "seconds waited for each reward": [r"rewards/[^/]+/seconds"],
     },
     "Alarms": {"1 = on": ["alarms/.*"]},
 }
-"""Charts by category; a chart shows the tags that one of its patterns matches as a whole."""
+"""Charts by category; a chart shows the tags that one of its patterns matches as a whole.
+
+TensorBoard draws all curves of a run in one colour, and says which is which only to those who ask. So what belongs to one reward or tool
+has a chart of its own: a title with `{}` stands for a chart per text that the group of its patterns matches.
+"""
 
 
 class Dashboard(Callback):
@@ -110,7 +117,14 @@ def layout_of(tags: Collection[str]) -> dict[str, dict[str, list[Any]]]:
     return {category: charts for category, charts in categories.items() if charts}
 
 
-def _shown(charts: Charts, tags: Iterable[str]) -> dict[str, list[Any]]:
-    found = {title: [p for p in patterns if any(re.fullmatch(p, tag) for tag in tags)] for title, patterns in charts.items()}
-    # TensorBoard matches from the beginning only
-    return {title: ["Multiline", [f"^({pattern})$" for pattern in patterns]] for title, patterns in found.items() if patterns}
+def _shown(charts: Charts, tags: Collection[str]) -> dict[str, list[Any]]:
+    return {title: chart for name, patterns in charts.items() for title, chart in _charts(name, patterns, tags)}
+
+
+def _charts(title: str, patterns: Iterable[str], tags: Collection[str]) -> Iterator[tuple[str, list[Any]]]:
+    """The charts of a title: one, or one for each text that a group matches; none without a tag."""
+    found = [(match, pattern) for pattern in patterns for tag in sorted(tags) if (match := re.fullmatch(pattern, tag))]
+    for name in dict.fromkeys(match[1] if "{}" in title else "" for match, _ in found):
+        of_name = [re.sub(r"\((?!\?).*?\)", re.escape(name).replace("\\", r"\\"), pattern) if name else pattern for _, pattern in found]
+        # TensorBoard matches from the beginning only
+        yield title.format(name), ["Multiline", [f"^({pattern})$" for pattern in dict.fromkeys(of_name)]]

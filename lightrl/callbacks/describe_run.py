@@ -7,14 +7,18 @@ from typing import Any
 
 import yaml
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.loggers import MLFlowLogger, WandbLogger
 
-from lightrl.callbacks.completions_log import add_text
+from lightrl.callbacks.logged_texts import TensorBoardTexts, add_text, texts_of
 from lightrl.config.algorithm_table import rows
 from lightrl.config.choice import Choice
 
 
 class DescribeRun(Callback):
-    """Writes the resolved config and the table of `lightrl explain` as text; a logger without text gets the config as hyper-parameters."""
+    """Writes the resolved config and the table of `lightrl explain` as text, and the config as hyper-parameters.
+
+    TensorBoard gets no hyper-parameters, since they would make a second run of every run.
+    """
 
     def __init__(self, text: str, algorithm: Choice | None) -> None:
         """
@@ -30,10 +34,20 @@ class DescribeRun(Callback):
             return
         add_text(trainer, "run/config", f"```yaml\n{self.text}\n```", 0)
         if self.algorithm is not None:
+            name_algorithm(trainer, self.algorithm.cls.__name__)
             add_text(trainer, "run/algorithm", table_of(self.algorithm), 0)
         for logger in trainer.loggers:
-            if trainer.enable_autolog_hparams and not hasattr(getattr(logger, "experiment", None), "add_text"):
+            if trainer.enable_autolog_hparams and not isinstance(texts_of(logger), TensorBoardTexts):
                 logger.log_hyperparams(dict(flat(yaml.safe_load(self.text))))
+
+
+def name_algorithm(trainer: Trainer, name: str) -> None:
+    """Tag the run with its algorithm where a logger can be searched for tags."""
+    for logger in trainer.loggers:
+        if isinstance(logger, WandbLogger):
+            logger.experiment.tags = (*(logger.experiment.tags or ()), name)
+        elif isinstance(logger, MLFlowLogger):
+            logger.experiment.set_tag(logger.run_id, "algorithm", name)
 
 
 def table_of(chosen: Choice) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from lightrl.callbacks.run_folder import run_folder
 from lightrl.policy.policy import Policy
 from lightrl.policy.weights import TrainerWeights
 from lightrl.strategies.atomic import beside, partial, publish
@@ -30,7 +31,7 @@ class ExportPolicy(Callback):
         """Write the folder on the first rank and say where it is."""
         module: Any = pl_module
         # on every rank, since log_dir broadcasts
-        folder = Path(self.folder or Path(trainer.log_dir or ".") / "policy")
+        folder = Path(self.folder or (run_folder(trainer) or Path()) / "policy")
         weights, place = TrainerWeights(module.policy, module.adapter), beside(folder, "partial")
         weights.on_first_rank(lambda: _make_room(folder))
         weights.save(place)

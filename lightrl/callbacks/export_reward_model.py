@@ -7,6 +7,7 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from lightrl.callbacks.run_folder import run_folder
 from lightrl.strategies.atomic import partial, publish
 
 
@@ -38,7 +39,7 @@ class ExportRewardModel(Callback):
         self._write(trainer, pl_module, self._folder(trainer))
 
     def _folder(self, trainer: Trainer) -> Path:
-        return Path(self.folder or Path(trainer.log_dir or ".") / "reward_model").expanduser()
+        return Path(self.folder or (run_folder(trainer) or Path()) / "reward_model").expanduser()
 
     def _write(self, trainer: Trainer, pl_module: LightningModule, folder: Path) -> None:
         module: Any = pl_module

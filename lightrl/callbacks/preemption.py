@@ -13,6 +13,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
 
+from lightrl.callbacks.run_checkpoints import folder_of
 from lightrl.callbacks.stop_all_ranks import started_by_rank_0
 from lightrl.training.online.rollouts_ahead import RolloutsAhead
 
@@ -138,4 +139,4 @@ class PreemptionCheckpoint(Preemption, Checkpoint):
 
     def _path(self, trainer: Trainer) -> Path:
         folders = [c.dirpath for c in trainer.checkpoint_callbacks if isinstance(c, ModelCheckpoint) and c.dirpath]
-        return Path(folders[0] if folders else Path(trainer.log_dir or trainer.default_root_dir) / "checkpoints") / self.NAME
+        return Path(folders[0] if folders else folder_of(trainer)) / self.NAME

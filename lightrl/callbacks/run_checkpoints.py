@@ -10,6 +10,8 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.trainer.states import TrainerFn
 
+from lightrl.callbacks.run_folder import run_folder
+
 SCORES = {"val/reward": 1.0, "val/accuracy": 1.0, "val/loss": -1.0}
 """What tells the best checkpoint, the first of them that is logged; 1 where more is better, -1 where less is."""
 
@@ -109,7 +111,7 @@ class RunCheckpoints(Checkpoint):
 
 def folder_of(trainer: Trainer) -> Path:
     """Where the checkpoints of a run are; asked on every rank, since the first one's answer is broadcast."""
-    return Path(trainer.log_dir or trainer.default_root_dir) / "checkpoints"
+    return (run_folder(trainer) or Path(trainer.default_root_dir)) / "checkpoints"
 
 
 def _is_trial(trainer: Trainer) -> bool:

@@ -11,6 +11,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from rich.console import Console
 from rich.table import Table
 
+from lightrl.callbacks.log_place import log_places
 from lightrl.callbacks.run_checkpoints import RunCheckpoints
 
 SHOWN = [
@@ -47,17 +48,15 @@ class RunSummary(Callback):
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print on the first rank."""
-        folder = trainer.log_dir  # on every rank: it broadcasts
         if trainer.is_global_zero:
-            Console(stderr=True, soft_wrap=True).print(self.table(trainer, pl_module, folder))
+            Console(stderr=True, soft_wrap=True).print(self.table(trainer, pl_module))
 
-    def table(self, trainer: Trainer, module: LightningModule, folder: str | None) -> Table:
+    def table(self, trainer: Trainer, module: LightningModule) -> Table:
         """The table that is printed.
 
         Args:
             trainer: at the end of its run.
             module: that it has trained.
-            folder: of the log; None: there is none.
         """
         done, seconds = f"{trainer.global_step:,} optimizer steps", f"{time.monotonic() - self._started:.0f} s"
         unit = "step"
@@ -72,8 +71,7 @@ class RunSummary(Callback):
         for name in self._evaluations[shown[-1]] if shown else ():
             numbers = [self._evaluations[when].get(name) for when in shown]
             table.add_row(name.removeprefix("val/"), *("-" if number is None else f"{number:.3f}" for number in numbers))
-        lines = [] if folder is None else [f"Log: {folder}   Watch: tensorboard --logdir {folder}"]
-        table.caption, table.caption_justify = "\n".join([*lines, f"Checkpoint: {checkpoint_of(trainer)}"]), "left"
+        table.caption, table.caption_justify = "\n".join([*log_places(trainer), f"Checkpoint: {checkpoint_of(trainer)}"]), "left"
         return table
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from lightrl.callbacks.run_folder import run_folder
+
 NAME = "config.yaml"
 """Of the file; `config-2.yaml`, ... for the runs that go on in the folder with other settings."""
 
@@ -38,10 +40,9 @@ class SaveResolvedConfig(Callback):
         self._save(trainer, re.sub(r"(?m)^( *micro_batch_tokens:) auto$", rf"\1 {tokens}", self.text))
 
     def _save(self, trainer: Trainer, text: str) -> None:
-        log_dir = trainer.log_dir  # on every rank: it broadcasts
-        if self._saved or log_dir is None or not trainer.is_global_zero:
+        folder = run_folder(trainer)  # on every rank: it broadcasts
+        if self._saved or folder is None or not trainer.is_global_zero:
             return
-        folder = Path(log_dir)
         folder.mkdir(parents=True, exist_ok=True)
         _free_name(folder, text).write_text(text)
         self._saved = True

@@ -8,6 +8,8 @@ from typing import IO
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from lightrl.callbacks.run_folder import run_folder
+
 
 class WriteCompletions(Callback):
     """Writes what `predict_step` returns, one JSON value per line, and says where; every rank a file of its own."""
@@ -17,7 +19,7 @@ class WriteCompletions(Callback):
         self._rows = 0
 
     def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        folder = Path(trainer.log_dir or trainer.default_root_dir)
+        folder = run_folder(trainer) or Path(trainer.default_root_dir)
         folder.mkdir(parents=True, exist_ok=True)
         rank = f"-rank{trainer.global_rank}" if trainer.world_size > 1 else ""
         self._file, self._rows = (folder / f"completions{rank}.jsonl").open("w"), 0

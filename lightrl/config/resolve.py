@@ -82,7 +82,13 @@ def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
     if complete:
         refuse_missing(model, data, rollouts if verb == "fit" else None)
     notes = [*merger.notes, *carried(model, "model"), *carried(data, "data"), *unusual(model, "model"), *unusual(data, "data")]
-    return Resolved(request.name, request.folder, model, data, rollouts, trainer_words, notes)
+    return Resolved(_name(request, model), request.folder, model, data, rollouts, trainer_words, notes)
+
+
+def _name(request: Request, model: Choice) -> str:
+    """The config's name; with the algorithm's where the command line has chosen another one, so that logs can be told apart."""
+    chosen = request.last("model", "algorithm") if any(s.path == ("model", "algorithm") for s in request.settings) else None
+    return request.name if chosen is None else f"{request.name}_{model.value('algorithm').cls.__name__}"
 
 
 def print_notes(notes: list[str]) -> None:

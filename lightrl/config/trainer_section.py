@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -15,6 +17,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightrl.config.errors import ConfigError
 from lightrl.config.parser_errors import cause_of, reduced
 from lightrl.config.resolve import Resolved
+from lightrl.config.settings import FOLDER
 from lightrl.config.trainer_keys import GIVEN_BY_US, verb_keys
 
 
@@ -30,6 +33,7 @@ class TrainerSection:
         Raises:
             ConfigError: an argument is refused.
         """
+        self._name = resolved.name
         self.verb, self._parser = verb, trainer_parser(verb, resolved.folder, resolved.name)
         try:
             self._values = self._parser.parse_args([*resolved.trainer_words, *resolved.rollouts.words])
@@ -57,6 +61,7 @@ class TrainerSection:
             ConfigError: the Trainer refuses an argument.
         """
         try:
+            self._complete_mlflow()
             arguments = dict(vars(self._parser.instantiate(self._values)["trainer"]))
             given = arguments["callbacks"] or []
             arguments["callbacks"] = given if isinstance(given, list) else [given]
@@ -64,6 +69,22 @@ class TrainerSection:
             return Trainer(**arguments)
         except (ValueError, TypeError, OverflowError, ImportError, MisconfigurationException) as error:
             raise ConfigError("trainer", cause_of(str(error))) from error
+
+    def _complete_mlflow(self) -> None:
+        """Give MLflow's logger what the other loggers have by default: the config's name, and a place beside other runs.
+
+        Lightning's default is a folder of files, which MLflow refuses since its version 3.
+        """
+        given = self._values["trainer"]["logger"]
+        for logger in given if isinstance(given, list) else [given]:
+            arguments = getattr(logger, "init_args", None)
+            if arguments is not None and "tracking_uri" in arguments:
+                folder = Path(arguments["save_dir"] or FOLDER).resolve()
+                arguments["run_name"] = arguments["run_name"] or self._name
+                if arguments["tracking_uri"] is None and "MLFLOW_TRACKING_URI" not in os.environ:
+                    folder.mkdir(parents=True, exist_ok=True)
+                    arguments["tracking_uri"] = f"sqlite:///{folder / 'mlflow.db'}"
+                    arguments["artifact_location"] = arguments["artifact_location"] or str(folder / "mlflow")
 
     @property
     def verb_arguments(self) -> dict[str, Any]:

@@ -111,7 +111,7 @@ SAVING_BY_STEPS = Refusal(
     "it counts optimizer steps, and saves only where the last one of a rollout happens to be a multiple",
     "ModelCheckpoint with every_n_epochs, which counts rollouts",
 )
-AVERAGING_PIECES = Refusal("it copies whole weights, and this strategy gives each rank a piece of them", "--trainer.strategy ddp")
+AVERAGING_PIECES = Refusal("it copies gathered weights, and this strategy gives each rank a piece of them", "--trainer.strategy ddp")
 TRIAL = Refusal("a trial is one epoch, which is one rollout", "--trainer.fast_dev_run true, or --rollouts VALUE")
 VALIDATING = Refusal(
     "one epoch is one rollout, and a rollout has one batch", "--trainer.check_val_every_n_epoch VALUE, which counts rollouts"

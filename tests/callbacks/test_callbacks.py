@@ -105,7 +105,7 @@ def test_completions_stand_in_tensorboard_with_their_rewards(tmp_path: Path) -> 
     logged = events.Tensors("completions/text_summary")
     assert [event.step for event in logged] == [1, 3]
     text = logged[0].tensor_proto.string_val[0].decode()
-    assert text.splitlines()[0] == "prompt | completion | finish | tokens | short | reward | advantage"
+    assert text.splitlines()[0] == "prompt | completion | finish | tokens | short: score → brings | reward | advantage"
     assert len(text.splitlines()) == 2 + 8
 
 
@@ -155,7 +155,7 @@ def test_a_table_says_what_each_reward_brought_into_the_sum() -> None:
     # style's group has 1, 3, 5: z = -1, 0, 1; the weight of `right` began at 2 and stands at 1.5 after one rollout
     rewards.after_rollout()
     cells = [line.split(" | ")[4:] for line in completions_table(rows, 5, rewards.contributions(rows, rollouts=0)).splitlines()]
-    assert cells[0] == ["right", "style", "extra", "reward", "advantage"]
+    assert cells[0] == ["right: score → brings", "style: score → brings", "extra: score → brings", "reward", "advantage"]
     assert cells[2] == ["1 → +2", "1 → -0.5", "0.25 → +0.25", "+1.75", "+0.500"]
     assert cells[3] == ["0 → +0", "3 → +0", "gated → +0", "+0", "+0.500"]
     assert cells[4] == ["1 → +2", "5 → +0.5", "abstained", "+2.5", "+0.500"]
