@@ -11,6 +11,7 @@ from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.trainer.states import TrainerFn
 
 from lightrl.callbacks.run_folder import run_folder
+from lightrl.workers.waiting import waiting
 
 SCORES = {"val/reward": 1.0, "val/accuracy": 1.0, "val/loss": -1.0}
 """What tells the best checkpoint, the first of them that is logged; 1 where more is better, -1 where less is."""
@@ -95,7 +96,8 @@ class RunCheckpoints(Checkpoint):
         old = [other for other in self.last if other != path]
         self.last = [*old, path][-self.keep :]
         self._saved_at, self._saved_epoch, self._saved_step = time.monotonic(), trainer.current_epoch + 1, trainer.global_step
-        trainer.save_checkpoint(path, weights_only=False)
+        with waiting("writing a checkpoint"):
+            trainer.save_checkpoint(path, weights_only=False)
         for other in old[: len(old) + 1 - self.keep]:
             self._drop(trainer, other)
 

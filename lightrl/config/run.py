@@ -25,6 +25,7 @@ from lightrl.config.trainer_section import TrainerSection
 from lightrl.strategies.checkpoint_weights import refuse_shapes
 from lightrl.strategies.disk import below, refuse_closed
 from lightrl.strategies.parent_watchdog import end_with_parent
+from lightrl.workers.waiting import waiting
 
 EVALUATED = {"validate": ("validation",), "test": ("test",), "predict": ("test", "validation")}
 """The prompts that a verb goes through; there must be some."""
@@ -50,7 +51,8 @@ class Run:
         self.text = config_yaml(resolved, self._section)
         """The config with every default, as YAML."""
         self.model = self._builder.build(resolved.model, "model")
-        self.data = self._builder.build(resolved.data, "data")
+        with waiting("reading the data"):
+            self.data = self._builder.build(resolved.data, "data")
         with self.refusals():
             self.trainer = self._section.build(self._callbacks)
 
@@ -82,7 +84,8 @@ class Run:
         trainer.strategy.connect(self.model)
         trainer._data_connector.attach_data(self.model, datamodule=self.data)
         self.model.configure_callbacks()
-        self.model.take(self.model.policy_source.build_unread())
+        with waiting("measuring the prompts"):
+            self.model.take(self.model.policy_source.build_unread())
         if (checkpoint := self._section.verb_arguments["ckpt_path"]) is not None and Path(checkpoint).is_file():
             # what belongs to the policy, such as a critic, is not built here
             refuse_shapes(Path(checkpoint), self.model, among="policy.")

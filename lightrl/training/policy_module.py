@@ -52,6 +52,7 @@ from lightrl.training.token_budget import MicroBatchTokens, TokenBudget
 from lightrl.training.trainer_options import refuse_trainer
 from lightrl.training.watching import watching
 from lightrl.types import JSON, Prompt, Rollout, ScoredRollout, Sequences
+from lightrl.workers.waiting import waiting
 
 register_strategies()
 
@@ -136,7 +137,8 @@ class PolicyModule(LightningModule):
         # an evaluation has no use for a critic's weights
         self.strict_loading = self.trainer.state.fn == "fit"
         if not hasattr(self, "policy"):
-            self.build_models()
+            with waiting("building the policy and measuring the prompts"):
+                self.build_models()
             self.token_budget.choose(self.policy, self.device, self.adapter)
             self.adapter.shard(*self.children())
 
@@ -252,9 +254,10 @@ class PolicyModule(LightningModule):
 
     def on_fit_start(self) -> None:
         """Let engine, environment and rewards start the processes that they need."""
-        self.rollouts.start()
-        if self.rewards is not None:
-            self.rewards.start()
+        with waiting("starting engine, environment and rewards"):
+            self.rollouts.start()
+            if self.rewards is not None:
+                self.rewards.start()
 
     def configure_callbacks(self) -> list[Callback]:
         """One that calls `teardown` after a failure, and those that watch a run, beside those of the Trainer.

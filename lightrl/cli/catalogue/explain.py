@@ -1,4 +1,4 @@
-"""`lightrl explain NAME`: an algorithm slot by slot, with the formula and source of each part; one part; or a kind of part."""
+"""`lightrl explain NAME`: an algorithm, slot by slot with formula and source; a part; a kind of part; or any public name."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ def explain(words: list[str]) -> int:
     from rich.console import Console
     from rich.table import Table
 
+    from lightrl.cli.catalogue.public_name import print_public, public_named
     from lightrl.config.algorithm_choice import algorithm_named, distribution_of, kind_named, part_named
     from lightrl.config.algorithm_table import rows
     from lightrl.config.class_description import print_class
     from lightrl.config.docstrings import documentation
+    from lightrl.config.errors import ConfigError
 
     console = Console(markup=False, highlight=False)
     alone = part_named(options.name)
@@ -40,7 +42,15 @@ def explain(words: list[str]) -> int:
     if kind is not None:
         _print_kind(console, kind)
         return 0
-    chosen = algorithm_named(options.name)
+    try:
+        chosen = algorithm_named(options.name)
+    except ConfigError:
+        # looked for last, since it loads every callback
+        public = public_named(options.name)
+        if public is None:
+            raise
+        print_public(console, public)
+        return 0
     about = documentation(chosen.cls)
     table = Table("slot", "part", "arguments", "formula", "source", show_lines=True)
     if console.width < WIDE:

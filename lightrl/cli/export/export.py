@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lightrl.config.errors import ConfigError
+from lightrl.workers.waiting import waiting
 
 if TYPE_CHECKING:
     from lightrl.config.resolve import Resolved
@@ -40,8 +41,9 @@ def export(words: list[str]) -> int:
     from lightrl.config.trained_policy import trained_policy
     from lightrl.strategies.trained_weights import notes_in, trained_weights
 
-    weights = trained_weights(path)
-    policy, adapters = trained_policy(resolved, weights, path), False
+    with waiting("reading the checkpoint"):
+        weights = trained_weights(path)
+        policy, adapters = trained_policy(resolved, weights, path), False
     if options.adapter_only:
         if resolved.model.cls.product == "reward model":
             raise ConfigError("--adapter_only", "a reward model is its base, its adapters and a head, written as one.", "Leave it out.")
@@ -55,7 +57,8 @@ def export(words: list[str]) -> int:
     from lightrl.callbacks.export_policy import write_policy
 
     dtype = None if options.dtype is None else getattr(torch, options.dtype)
-    write_policy(policy, out, dtype, model_card(resolved, notes_in(path), out.name, adapters))
+    with waiting("writing the policy"):
+        write_policy(policy, out, dtype, model_card(resolved, notes_in(path), out.name, adapters))
     others = sum(w.numel() for name, w in weights.items() if not name.startswith("policy."))
     left = f"; left out: {others:,} parameters that are not the policy's (a critic)" if others else ""
     sys.stdout.write(f"{resolved.model.cls.product.capitalize()} written to {out}{left}\n")

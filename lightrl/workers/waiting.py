@@ -1,0 +1,40 @@
+"""A wait of more than two seconds says what it waits for."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+PATIENCE_S = 2.0
+"""Seconds that may pass in silence."""
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Within, something may take long: after two seconds a line says so, and at the end another one how long it took.
+
+    Args:
+        what: what is done, as `reading the data`.
+    """
+    started, told = time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        told.set()
+        sys.stderr.write(f"{what} ...\n")
+        sys.stderr.flush()
+
+    timer = threading.Timer(PATIENCE_S, tell)
+    timer.daemon = True
+    # one process of a run speaks for all
+    if os.environ.get("LOCAL_RANK", "0") == "0":
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if told.is_set():
+            sys.stderr.write(f"{what}: {time.monotonic() - started:.0f} s\n")
