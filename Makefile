@@ -8,7 +8,9 @@ SEED ?= 0
 BIN := $(abspath $(VENV))/bin
 STAMP := $(VENV)/.installed
 PROJECTS := $(wildcard pyproject.toml plugins/*/pyproject.toml)
-PLUGINS := $(patsubst %/pyproject.toml,-e ./%,$(wildcard plugins/*/pyproject.toml))
+# a plugin whose needs are large has them in the extra `full`
+FULL := $(shell grep -l '^full = ' plugins/*/pyproject.toml)
+PLUGINS := $(foreach project,$(wildcard plugins/*/pyproject.toml),-e './$(patsubst %/pyproject.toml,%,$(project))$(if $(filter $(project),$(FULL)),[full])')
 
 # DeepSpeed looks for ninja on the path when it builds its CPU operator
 export PATH := $(BIN):$(PATH)
@@ -26,8 +28,10 @@ install: $(STAMP)  ## make a virtual environment in .venv with the core and ever
 
 $(STAMP): constraints.txt $(PROJECTS)
 	@test -n "$(PYTHON)" || { echo "no python3.11 and no python3 on the path: make install PYTHON=/path/to/python3.11"; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "lightrl needs Python 3.11, got " + sys.version)'
+	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info[:2] == (3, 11) else "lightrl needs Python 3.11, got " + sys.version)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	# another package on PyPI is called lightrl, and so was this one
+	$(BIN)/python -m pip uninstall --yes --quiet --quiet lightrl
 	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]' $(PLUGINS)
 	touch $@
 

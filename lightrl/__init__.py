@@ -83,6 +83,7 @@ _HOME = {
     "lightrl.rollout.worker_link": ["FallenWorkerError", "WorkerLink"],
     "lightrl.strategies.rank_memory": ["ModelSize", "RankMemory", "rank_memory"],
     "lightrl.workers.api_key": ["ApiKey"],
+    "lightrl.workers.required_package": ["required_package"],
     "lightrl.workers.server_address": ["server_address"],
     "lightrl.data.comparisons": ["SortedPairs"],
     "lightrl.data.files": ["DatasetPrompts", "JsonLines", "Parquet"],

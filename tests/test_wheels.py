@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from lightrl.cli import main
+from lightrl.registry.distribution import CORE
 
 ROOT = Path(__file__).parents[1]
 LEFT_OUT = shutil.ignore_patterns(".*", "build", "dist", "runs", "*.egg-info", "__pycache__", "venv", "lightning_logs")
@@ -63,7 +64,7 @@ def test_what_is_installed_is_found_outside_the_checkout(empty: Any) -> None:
     done = empty.lightrl("plugins", "list", "--json")
     records = {record["distribution"]: record for record in json.loads(done.stdout)}
     projects = [tomllib.loads(file.read_text())["project"]["name"] for file in ROOT.glob("plugins/*/pyproject.toml")]
-    assert set(records) == {"lightrl", "others-idea", *projects}
+    assert set(records) == {CORE, "others-idea", *projects}
     assert {record["error"] for record in records.values()} == {None}
     assert all(str(empty.folder) in record["location"] for record in records.values())
 

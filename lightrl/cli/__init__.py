@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from lightrl.cli.kept_answers import answer, is_listing
 from lightrl.config.errors import ConfigError, closest, report
+from lightrl.registry.distribution import other_distribution
 from lightrl.run_end import RunEndedError
 from lightrl.strategies.disk import refusal_of_disk
 
@@ -59,6 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
+    if (complaint := other_distribution()) is not None:
+        raise ConfigError("", complaint)
     verb, rest = (words[0], words[1:]) if words else ("--help", [])
     if verb in ("--version", "-V", "--help", "-h", "help"):
         from lightrl.cli.overview import overview, version

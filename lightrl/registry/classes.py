@@ -8,8 +8,9 @@ import importlib
 from typing import Any
 
 from lightrl.kinds import KINDS, Kind
+from lightrl.registry.distribution import CORE
 from lightrl.registry.known_packages import CLASSES, where_to_find
-from lightrl.registry.loader import CORE, PluginRecord, load_plugins
+from lightrl.registry.loader import PluginRecord, load_plugins
 from lightrl.registry.renamed import new_place
 from lightrl.workers.calls import describe
 

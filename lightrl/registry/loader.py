@@ -19,10 +19,9 @@ import pluggy
 from lightrl import hookspecs
 from lightrl.hookspecs import GROUP
 from lightrl.kinds import KINDS, Kind
+from lightrl.registry.distribution import CORE
 from lightrl.registry.time_limit import time_limit
 
-CORE = "lightrl"
-"""The distribution whose names are reserved."""
 CONFIGS = "configs"
 """The folder of a plugin's package whose YAML files `--config NAME` finds."""
 LOADING_S = 60.0

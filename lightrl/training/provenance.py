@@ -7,9 +7,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from lightrl.registry.classes import registry
+from lightrl.registry.distribution import CORE
 from lightrl.types import JSON
 
-PACKAGES = ("lightrl", "torch", "transformers", "lightning", "deepspeed", "peft")
+PACKAGES = (CORE, "torch", "transformers", "lightning", "deepspeed", "peft")
 """Packages whose versions may change the numbers of a run."""
 OF_THE_START = ("ckpt_path", "weights_only")
 """Keys of the config about the beginning of a run, which change nothing else of it."""
@@ -27,7 +28,7 @@ def provenance_of(config: Mapping[str, Any] | None, ranks: int, order: Mapping[s
     """
     found: dict[str, JSON] = {"ranks": ranks}
     found |= {f"version of {name}": _version(name) for name in PACKAGES}
-    found |= {f"plugin {r.distribution}": r.version for r in registry().records if not r.error and r.distribution != "lightrl"}
+    found |= {f"plugin {r.distribution}": r.version for r in registry().records if not r.error and r.distribution != CORE}
     found |= {f"data ({name})": value for name, value in (order or {}).items()}
     return found | {key: value for key, value in flat(config or {}).items() if key.split(".")[0] not in OF_THE_START}
 

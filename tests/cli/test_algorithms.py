@@ -23,6 +23,7 @@ from lightrl.parts.clip import DecoupledClip
 from lightrl.parts.kl import KLPenalty
 from lightrl.parts.sampler import GroupSampler
 from lightrl.registry.classes import registry
+from lightrl.registry.distribution import CORE
 from lightrl.testing.experience import experience
 
 ALGORITHMS = [cls for _, cls in registered()]
@@ -177,7 +178,7 @@ def test_the_formula_is_the_defining_sentence_of_the_docstring() -> None:
 
 
 def test_every_part_of_the_core_opens_with_a_sentence() -> None:
-    classes = [cls for r in registry().records if r.distribution == "lightrl" for found in r.classes.values() for cls in found]
+    classes = [cls for r in registry().records if r.distribution == CORE for found in r.classes.values() for cls in found]
     assert not [cls.__name__ for cls in classes if issubclass(cls, Part) and not documentation(cls).summary.endswith(".")]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lightrl.registry.classes import registry
+from lightrl.registry.distribution import CORE
 from lightrl.registry.installed_configs import config_named
 
 
@@ -14,7 +15,7 @@ def test_the_list_says_name_package_and_what_it_does(lightrl: Callable[..., obje
     assert "dapo_sort" in lightrl("configs").out
     listed = {row["name"]: row for row in json.loads(lightrl("configs", "--json").out)}
     assert listed["dapo"]["distribution"] == "lightrl-dapo"
-    assert listed["sft_sort"]["distribution"] == "lightrl"
+    assert listed["sft_sort"]["distribution"] == CORE
     assert listed["dapo"]["summary"].startswith("DAPO with the values of its paper")
 
 

@@ -14,6 +14,7 @@ from lightrl import __version__
 from lightrl.cli import main
 from lightrl.hookspecs import GROUP
 from lightrl.registry.classes import registry
+from lightrl.registry.distribution import CORE
 from lightrl.registry.loader import load_plugin
 
 IMPORTED = "import sys; from lightrl.cli import main; status = main({words}); sys.stderr.write(' '.join(sys.modules)); sys.exit(status)"
@@ -46,7 +47,7 @@ def test_plugins_list_imports_no_lightning() -> None:
     out, modules = fresh("plugins", "list", "--json")
     listed = {record["distribution"]: record for record in json.loads(out)}
     assert not modules & {"lightning", "transformers", "datasets", "deepspeed"}
-    assert "DecoupledClip" in listed["lightrl"]["registers"]["clip scheme"]
+    assert "DecoupledClip" in listed[CORE]["registers"]["clip scheme"]
     assert "GRPO" in listed["lightrl-grpo"]["registers"]["algorithm"]
     assert {record["api"] for record in listed.values()} == {GROUP}
 

@@ -16,7 +16,7 @@ STATED = re.compile(r"^Packages beside the core: (.*)\.$", re.MULTILINE)
 
 def used(page: str) -> list[str]:
     """The packages whose classes stand in the code and commands of a page, and those that its configs need."""
-    code = [*re.findall(r"```(?:bash|yaml|python|py)\n(.*?)```", page, re.DOTALL), *re.findall(r"<!-- \$ (.*?) -->", page)]
+    code = [*re.findall(r"```(?:bash|yaml|python|py)(?: title=\S+)?\n(.*?)```", page, re.DOTALL), *re.findall(r"<!-- \$ (.*?) -->", page)]
     words = set(re.findall(r"\w+", "\n".join(code)))
     configs = set(re.findall(r"(?:--config |configs/|configs copy )(\w+)", "\n".join(code)))
     named = [package for package, classes in CLASSES.items() if words & set(classes)]

@@ -6,6 +6,7 @@ import pytest
 from lightrl import DecoupledClip, Function, NoClip
 from lightrl.kinds import KINDS
 from lightrl.registry.classes import Registry, UnknownName, first_line, registry
+from lightrl.registry.distribution import CORE
 from lightrl.registry.loader import PluginRecord
 
 
@@ -21,7 +22,7 @@ def record(distribution: str, error: str | None = None, **classes) -> PluginReco
 def names() -> Registry:
     return Registry(
         [
-            record("lightrl", **{"clip scheme": [DecoupledClip, NoClip], "reward": [Function]}),
+            record(CORE, **{"clip scheme": [DecoupledClip, NoClip], "reward": [Function]}),
             record("lightrl-gentle", **{"clip scheme": [Gentle]}),
             record("lightrl-broken", error="ModuleNotFoundError: No module named 'foo'\nmore"),
         ]
@@ -45,7 +46,7 @@ def test_a_class_is_found_by_name_distribution_and_path(names: Registry, name: s
 def test_an_unknown_name_says_what_exists_and_what_failed(names: Registry) -> None:
     assert refusal(names, "clip scheme", "DecoupledClipp", "model.algorithm.clip") == (
         "model.algorithm.clip: no clip scheme is named 'DecoupledClipp'. Did you mean 'DecoupledClip'? "
-        "Known: DecoupledClip, NoClip (lightrl), Gentle (lightrl-gentle).\n"
+        "Known: DecoupledClip, NoClip (lightrl-core), Gentle (lightrl-gentle).\n"
         "Plugin 'broken' (lightrl-broken 0.1.0) did not load: ModuleNotFoundError: No module named 'foo'. See: lightrl plugins show broken"
     )
 
@@ -79,7 +80,7 @@ def test_a_class_that_no_plugin_registered_has_no_short_name(names: Registry) ->
 
 def test_a_plugin_cannot_take_a_name_of_the_core() -> None:
     taken = type("NoClip", (NoClip,), {})
-    names = Registry([record("lightrl-thief", **{"clip scheme": [taken, Gentle]}), record("lightrl", **{"clip scheme": [NoClip]})])
+    names = Registry([record("lightrl-thief", **{"clip scheme": [taken, Gentle]}), record(CORE, **{"clip scheme": [NoClip]})])
     assert names.resolve("clip scheme", "NoClip") is NoClip
     assert names.records[0].error == "it registers NoClip (clip scheme), and names of the core are reserved: rename the class"
     assert "Plugin 'thief'" in refusal(names, "clip scheme", "Gentle")
@@ -87,7 +88,7 @@ def test_a_plugin_cannot_take_a_name_of_the_core() -> None:
 
 def test_the_same_name_in_two_kinds_is_no_collision() -> None:
     reward = type("NoClip", (Function,), {})
-    names = Registry([record("lightrl", **{"clip scheme": [NoClip]}), record("lightrl-other", reward=[reward])])
+    names = Registry([record(CORE, **{"clip scheme": [NoClip]}), record("lightrl-other", reward=[reward])])
     assert names.resolve("reward", "NoClip") is reward
 
 
@@ -97,7 +98,7 @@ def test_every_registered_class_derives_from_that_of_its_kind(kind: str) -> None
 
 
 def test_the_core_itself_loads() -> None:
-    assert [r.error for r in registry().records if r.distribution == "lightrl"] == [None]
+    assert [r.error for r in registry().records if r.distribution == CORE] == [None]
 
 
 def test_the_first_line_of_a_message() -> None:

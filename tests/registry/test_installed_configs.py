@@ -13,8 +13,9 @@ from lightrl.config.algorithm_choice import parts_in
 from lightrl.config.resolve import resolve
 from lightrl.config.settings import read_words
 from lightrl.registry.classes import Registry, UnknownName, registry
+from lightrl.registry.distribution import CORE
 from lightrl.registry.installed_configs import config_named, installed_configs
-from lightrl.registry.loader import CORE, PluginRecord
+from lightrl.registry.loader import PluginRecord
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))

@@ -10,9 +10,9 @@ import pytest
 
 from lightrl.registry import known_packages
 from lightrl.registry.classes import Registry, UnknownName, registry
+from lightrl.registry.distribution import CORE
 from lightrl.registry.installed_configs import config_named
 from lightrl.registry.known_packages import CLASSES, CONFIGS
-from lightrl.registry.loader import CORE
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
-from lightrl import Environment, Prompt, Reply
+from lightrl import Environment, Prompt, Reply, required_package
 from lightrl_gym.arena_games import refuse
 from lightrl_gym.opening import Opening, first_text
 
@@ -52,8 +52,9 @@ class TextArena(Environment):
             **kwargs: the arguments of `Environment`.
 
         Raises:
-            ValueError: the game cannot be played here, or an argument that it does not have.
+            ValueError: the game cannot be played here, an argument that it does not have, or TextArena is not installed.
         """
+        required_package("textarena", "lightrl-gym[full]", "TextArena")
         self.game, self.opening, self.chat, self.action = game, opening, chat, action
         self.arguments = dict(arguments or {})
         if action.count(SLOT) != 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lightrl import EngineHost, HostedEngine, RolloutEngine
+from lightrl import EngineHost, HostedEngine, RolloutEngine, required_package
 from lightrl_ray.cluster import Cluster
 
 
@@ -39,8 +39,9 @@ class RayEngine(HostedEngine):
             threads: of each actor on the CPU; null: as many as the trainer has, so that numbers are rounded as there.
 
         Raises:
-            ValueError: an argument outside its range, or one that leaves actors without work.
+            ValueError: an argument outside its range, or one that leaves actors without work; or Ray is not installed.
         """
+        required_package("ray", "lightrl-ray[full]", "RayEngine")
         self.actors, self.address = actors, address
         self.resources = {"CPU": 1.0, **(resources or {})}
         if wrong := {name: amount for name, amount in self.resources.items() if amount < 0}:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lightrl import Prompt, PromptSource
+from lightrl import Prompt, PromptSource, required_package
 from lightrl_reasoning_gym.plain import to_json
 from lightrl_reasoning_gym.tasks import dataset
 
@@ -45,6 +45,7 @@ class ReasoningGym(PromptSource):
             ValueError: an argument outside its range, when the source is made; a task, level or setting that does not exist, before the
                 first question.
         """
+        required_package("reasoning_gym", "lightrl-reasoning-gym[full]", "ReasoningGym")
         if size < 1 or seed < 0:
             raise ValueError(f"ReasoningGym needs size >= 1 and seed >= 0, got {size} and {seed}")
         self.task, self.seed, self.level, self.config = task, seed, level, dict(config or {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from lightrl import Prompt, RowReward
+from lightrl import Prompt, RowReward, required_package
 from lightrl_reasoning_gym.plain import from_json
 from lightrl_reasoning_gym.tasks import dataset
 
@@ -28,7 +28,11 @@ class ReasoningGymScore(RowReward):
             unreadable: the score of an answer for which the task's own scorer raises, as some do if it is not of the form that they
                 expect; null: the row has failed.
             **kwargs: the arguments of `RowReward`.
+
+        Raises:
+            ValueError: an argument outside its range, or reasoning-gym is not installed.
         """
+        required_package("reasoning_gym", "lightrl-reasoning-gym[full]", "ReasoningGymScore")
         super().__init__(**kwargs)
         self.tag, self.unreadable = tag, unreadable
         self._scorers: dict[str, ProceduralDataset] = {}
