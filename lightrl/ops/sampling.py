@@ -32,7 +32,7 @@ def sample(
     at_once = AT_ONCE.get(logits.device.type, logits.numel())
     if logits.numel() > at_once and len(logits) > 1:
         rows = max(1, at_once // logits.shape[-1])
-        parts = zip(logits.split(rows), uniform.split(rows), strict=True)
+        parts = zip(torch.split(logits, rows), torch.split(uniform, rows), strict=True)
         drawn = [sample(*part, temperature, top_k, top_p, min_p) for part in parts]
         return torch.cat([chosen for chosen, _ in drawn]), torch.cat([logprobs for _, logprobs in drawn])
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
