@@ -112,7 +112,7 @@ REFUSED = {
     "a name of Python's": (["random"], "a module named 'random' is already installed", ""),
     "a name of a plugin": (["lightrl-grpo"], "a module named 'lightrl_grpo' is already installed", ""),
     "no name for a class": (["my-idea", "--class", "my_idea"], "--class: 'my_idea' is no name for a class", "such as MyIdea"),
-    "a class that is registered": (["no-clip", "--kind", "clip scheme"], "lightrl registers a clip scheme named 'NoClip'", ""),
+    "a class that is registered": (["no-clip", "--kind", "clip scheme"], "lightrl-core registers a clip scheme named 'NoClip'", ""),
 }
 
 
