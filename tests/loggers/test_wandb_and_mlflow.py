@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,12 +67,23 @@ def records(file: Path) -> Iterator[Any]:
             whole = b""
 
 
+def complete(file: Path) -> list[Any]:
+    """All records, once the process of W&B that writes them has written the last one."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        found = list(records(file))
+        if any(record.WhichOneof("record_type") == "exit" for record in found):
+            return found
+        time.sleep(0.1)
+    raise AssertionError("the file has no end")
+
+
 def test_wandb_has_tables_texts_config_and_the_algorithm(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--trainer.logger", "WandbLogger", "--trainer.logger.offline", "true"]
     assert main(["fit", "--config", "small.yaml", *words]) == 0
     wandb.finish()
     [file] = folder.glob("runs/wandb/offline-run-*/*.wandb")
-    written = list(records(file))
+    written = complete(file)
     assert {record.run.display_name for record in written if record.WhichOneof("record_type") == "run"} == {"small"}
     assert "GRPO" in {tag for record in written for tag in record.run.tags}
     assert "model.algorithm.class_path" in {item.key or item.nested_key[0] for record in written for item in record.config.update}
