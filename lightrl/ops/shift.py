@@ -60,8 +60,6 @@ class Selected:
 
 def on_host(input_ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """`[n, L]` ids and mask on the CPU, in one copy."""
-    if input_ids.device.type == "cpu":
-        return input_ids, mask
     both = torch.stack((input_ids, mask.to(input_ids))).cpu()
     return both[0], both[1].bool()
 

@@ -53,7 +53,7 @@ def waits(tmp_path_factory: pytest.TempPathFactory) -> DeviceWaits:
         rewards={"start": InPlace()},
         engine=TransformersEngine(max_new_tokens=40),
         prompts_per_rollout=4,
-        micro_batch_tokens=192,
+        micro_batch_tokens=96,
         optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3),
     )
     with pytest.MonkeyPatch.context() as patch, found.counting():
@@ -113,11 +113,10 @@ def test_once_in_16_decoded_tokens(waits: DeviceWaits) -> None:
     assert waits.counts[DECODE] <= waits.counts[f"{STEP} calls"] / decoding.LOOKED_AT_ONCE + 2 * batches, waits.causes
 
 
-@pytest.mark.xfail(strict=False, reason="selecting the predictors of tokens, and the loss in numbers, wait several times")
 def test_once_in_a_micro_batch(waits: DeviceWaits) -> None:
     micro_batches = waits.counts[f"{MICRO_BATCH} calls"] / 2
     assert micro_batches >= 3 * (ROLLOUTS - 1)
-    assert waits.counts[MICRO_BATCH] <= micro_batches, waits.causes
+    assert waits.counts[MICRO_BATCH] <= micro_batches, [c for c in waits.causes.items() if c[0][0] == MICRO_BATCH]
 
 
 def test_ten_times_in_a_rollout(waits: DeviceWaits) -> None:
