@@ -31,6 +31,7 @@ $(STAMP): constraints.txt $(PROJECTS)
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info[:2] == (3, 11) else "lightrl needs Python 3.11, got " + sys.version)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	# another package on PyPI is called lightrl, and so was this one
+	rm -rf lightrl.egg-info
 	$(BIN)/python -m pip uninstall --yes --quiet --quiet lightrl
 	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]' $(PLUGINS)
 	touch $@
