@@ -75,7 +75,7 @@ class Answer:
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
     """Write YAML files into an empty working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -86,7 +86,11 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path
         return path
 
     write("run.yaml", CONFIG)
-    return write
+    yield write
+    # a later test has files of its own under the same names
+    own = [name for name, module in sys.modules.items() if str(getattr(module, "__file__", None) or "").startswith(str(tmp_path))]
+    for name in own:
+        del sys.modules[name]
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import os
 import tempfile
 import weakref
 from array import array
+from collections.abc import Callable
 from pathlib import Path
 
 from lightrl.strategies.disk import below
@@ -53,8 +54,19 @@ class StoredLines:
         # does not move a position that processes may share
         return os.pread(self._file.fileno(), end - start, start)
 
+    def __reduce__(self) -> tuple[Callable[[list[bytes]], StoredLines], tuple[list[bytes]]]:
+        """A copy, in this process or another, has a file of its own."""
+        return _stored, ([self[i] for i in range(len(self))],)
+
     def _write(self) -> None:
         with below(self._folder):
             self._file.write(b"".join(self._waiting))
             self._file.flush()
         self._waiting.clear()
+
+
+def _stored(lines: list[bytes]) -> StoredLines:
+    found = StoredLines()
+    for line in lines:
+        found.append(line)
+    return found

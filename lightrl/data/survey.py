@@ -39,30 +39,20 @@ class Survey:
         """The id of the first one that is too long; None if all fit."""
         self.columns: set[str] | None = None
         """Those that every prompt has; None without a prompt."""
-        self._order, self._answers = blake2b(digest_size=16), blake2b(digest_size=16)
+        self.contents = ""
+        """A hash of ids and contents in their order, once it is known."""
+        self.answers = ""
+        """A hash of answers and columns in their order, once it is known."""
 
-    @property
-    def contents(self) -> str:
-        """A hash of ids and contents in their order."""
-        return self._order.hexdigest()
-
-    @property
-    def answers(self) -> str:
-        """A hash of answers and columns in their order."""
-        return self._answers.hexdigest()
-
-    def take(self, index: int, prompt: Prompt, content: str) -> None:
+    def take(self, index: int, prompt: Prompt) -> None:
         """Count a prompt that is short enough.
 
         Args:
             index: in its source.
             prompt: the prompt.
-            content: hash of its content.
         """
         self.fitting.append(index)
         self.columns = set(prompt.columns) if self.columns is None else self.columns.intersection(prompt.columns)
-        self._order.update(f"{prompt.id}\n{content}\n".encode())
-        self._answers.update(_WRITTEN([prompt.answer, dict(prompt.columns)]).encode())
 
     def leave(self, prompt: Prompt, tokens: int) -> None:
         """Count a prompt that is too long.
@@ -79,16 +69,33 @@ class Survey:
         return f"{self.too_long} have more than {self.bound} tokens (the longest {self.longest}), for example {self.example!r}"
 
 
+class _Hashes:
+    """Hashes of prompts in their order; apart from the survey, which is copied and sent as what it is made of."""
+
+    def __init__(self) -> None:
+        self._order, self._answers = blake2b(digest_size=16), blake2b(digest_size=16)
+
+    def take(self, prompt: Prompt, content: str) -> None:
+        self._order.update(f"{prompt.id}\n{content}\n".encode())
+        self._answers.update(_WRITTEN([prompt.answer, dict(prompt.columns)]).encode())
+
+    def written_to(self, found: Survey) -> Survey:
+        found.contents, found.answers = self._order.hexdigest(), self._answers.hexdigest()
+        return found
+
+
 def survey(source: PromptSource) -> Survey:
     """Go through a source, whatever the lengths of its prompts; of an endless one, through its first prompts.
 
     Args:
         source: any.
     """
-    found = Survey()
+    found, hashes = Survey(), _Hashes()
     for index in shown(range(ENDLESS_SAMPLE if source.size is None else source.size), "reading prompts"):
-        found.take(index, source.prompt(index), source.content(index))
-    return found
+        prompt = source.prompt(index)
+        found.take(index, prompt)
+        hashes.take(prompt, source.content(index))
+    return hashes.written_to(found)
 
 
 def measure(source: PromptSource, encode: Encode, at_most: AtMost, bound: int | None, watch: Callable[[Prompt], None] | None) -> Survey:
@@ -104,17 +111,18 @@ def measure(source: PromptSource, encode: Encode, at_most: AtMost, bound: int | 
     Raises:
         ValueError: a prompt cannot be encoded; the message names it.
     """
-    found = Survey(bound)
+    found, hashes = Survey(bound), _Hashes()
     for index in shown(range(source.size or 0), "measuring prompts"):
         prompt = source.prompt(index)
         tokens = _length(prompt, encode, at_most, bound)
         if bound is not None and tokens > bound:
             found.leave(prompt, tokens)
             continue
-        found.take(index, prompt, source.content(index))
+        found.take(index, prompt)
+        hashes.take(prompt, source.content(index))
         if watch is not None:
             watch(prompt)
-    return found
+    return hashes.written_to(found)
 
 
 def refuse_too_long(prompts: Sequence[Prompt], encode: Encode, bound: int) -> None:

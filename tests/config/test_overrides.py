@@ -17,7 +17,7 @@ CLIP = "lightrl.parts.clip.DecoupledClip"
         (["--model.algorithm.clip.epsilon=1e-1"], "model.algorithm.clip.epsilon", 0.1),
         (["--model.algorithm.init_args.clip.init_args.epsilon", "0.3"], "model.algorithm.clip.epsilon", 0.3),
         (["--model.algorithm.clip", "DecoupledClip"], "model.algorithm.clip.class_path", CLIP),
-        (["--model.algorithm.clip", "lightrl:DecoupledClip"], "model.algorithm.clip.class_path", CLIP),
+        (["--model.algorithm.clip", "lightrl-core:DecoupledClip"], "model.algorithm.clip.class_path", CLIP),
         (["--model.algorithm.clip", CLIP], "model.algorithm.clip.class_path", CLIP),
         (["--model.algorithm.clip", "{class_path: DecoupledClip, init_args: {high: 0.4}}"], "model.algorithm.clip.high", 0.4),
         (["--model.algorithm.clip", "DecoupledClip", "--model.algorithm.clip.high", "0.3"], "model.algorithm.clip.high", 0.3),

@@ -1,6 +1,9 @@
+import copy
 import json
+import pickle
 import tempfile
 from array import array
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +78,13 @@ def test_a_known_content_is_that_of_the_prompt(tmp_path: Path, arguments: dict[s
     )
     source = JsonLines(str(path), **arguments)
     assert [source.content(i) for i in range(5)] == [content_hash(source.prompt(i)) for i in range(5)]
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda lines: pickle.loads(pickle.dumps(lines))], ids=["copy", "another process"])
+def test_a_copy_has_lines_of_its_own(copied: Callable[[StoredLines], StoredLines]) -> None:
+    lines = StoredLines()
+    lines.append(b"one")
+    other = copied(lines)
+    other.append(b"two")
+    lines.append(b"three")
+    assert [list(found) for found in (lines, other)] == [[b"one", b"three"], [b"one", b"two"]]

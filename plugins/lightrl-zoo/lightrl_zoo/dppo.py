@@ -46,7 +46,7 @@ class DivergenceMask(ClipScheme):
         low = (divergence > self.threshold) & (advantages < 0) & (moved < 0)
         high = (divergence > self.threshold) & (advantages > 0) & (moved > 0)
         loss = -moved.exp().clamp(max=self.cap) * advantages * (log_ratio + old_logprobs)
-        return Surrogate(torch.where(low | high, 0.0, loss), low, high, {"dppo/divergence": divergence})
+        return Surrogate(torch.where(low | high, 0.0, loss), low, high, statistics={"dppo/divergence": divergence})
 
 
 class TotalVariationMask(DivergenceMask):

@@ -40,6 +40,7 @@ class OffPolicyMask(ClipScheme):
             loss=torch.where(dropped, 0.0, inner.loss),
             clipped_low=dropped | inner.clipped_low,
             clipped_high=inner.clipped_high & ~dropped,
+            shares=inner.shares,
             statistics={**inner.statistics, "off_policy_mask/rows": torch.where(mask.any(1), (dropped & mask).any(1).double(), torch.nan)},
         )
 
