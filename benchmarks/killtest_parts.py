@@ -104,7 +104,9 @@ class Fate(Callback):
             return made
 
         pl_module.on_phase, pl_module.step_on = on_phase, then
-        pl_module.policy.model.register_forward_pre_hook(lambda *_: self._happened("token") if self.phase.startswith("rollout") else None)
+        # every decode step looks its tokens up through this module, also one that leaves the model's own forward out
+        embedding = pl_module.policy.model.get_input_embeddings()
+        embedding.register_forward_pre_hook(lambda *_: self._happened("token") if self.phase.startswith("rollout") else None)
         if not pl_module.engine.in_process:
             pl_module.engine.results = self._counted(pl_module.engine.results)
 

@@ -45,6 +45,7 @@ def test_failures_beyond_the_budget_on_one_rank_stop_all(write: Callable[..., Pa
     assert status not in (0, 124), said
     complaint = r"reward 'luck' failed on \d+ of the last \d+ completions \(more than 6 are not allowed\):\n.*prompt 'sort6:\d+': Arithm"
     # what the first process says is what one sees of a run
-    assert re.search(r"\[rank0\]: RuntimeError: on another rank, " + complaint, said), said
+    assert re.search(r"rank 0, rollout 1, phase reward failed: RunEndedError: on another rank, " + complaint, said), said
+    assert "Traceback" not in said, "a run that had to end says why, in few lines"
     assert first
     assert time.monotonic() - first < 20, "every process has ended soon after the first failures"

@@ -37,6 +37,7 @@ from lightrl.registry.classes import registry
 from lightrl.testing import quiet_trainer
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
+    "AdvantageSum": {"advantages": {"outcome": GroupNormalized()}},
     "AtLeast": {"threshold": 0.0},
     "ConstantLength": {"length": 4},
     "GreedyBaselineSampler": {"group_size": 2},
