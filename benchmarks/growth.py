@@ -84,7 +84,7 @@ def step(case: Rollouts, folder: Path) -> float:
     if status:
         sys.exit(f"{folder / 'log.txt'} says what failed")
     steps = json.loads((folder / "meter.json").read_text())["steps"][case.warm :]
-    return statistics.median(one["cpu_s"] for one in steps)
+    return statistics.median(one["seconds"] for one in steps)
 
 
 def exponent(points: Sequence[Point]) -> float:
