@@ -137,6 +137,11 @@ class IncrementalModel:
         if self._mask is not None and self._positions is not None:
             self._mask, self._positions = self._mask[rows], self._positions[rows]
 
+    def release(self) -> None:
+        """Let go of the batch: its keys and values."""
+        del self._cache
+        self._mask = self._positions = None
+
     def _check_cache(self, length: int) -> None:
         attention = [layer for layer in self._cache.layers if isinstance(layer, DynamicLayer)]
         if attention and attention[0].get_seq_length() != length:

@@ -161,15 +161,21 @@ class TransformersEngine(RolloutEngine):
         decoding = Decoding(model, batch.sampling, batch.ends, stops)
         seeds = torch.tensor([request.seed for request in requests], device=device)
         limits = torch.tensor([request.limit for request in requests])
+        decoded = decoding.run(logits, seeds, limits)
+        del logits
         ended: list[Result] = []
-        for rows in decoding.run(logits, seeds, limits):
+        left = len(requests)
+        for rows in decoded:
+            left -= len(rows)
             wanted = [row for row in rows if requests[row.row].episode not in batch.forgotten]
             self._keep(model, [(requests[row.row], row) for row in wanted if requests[row.row].open])
             ended += [self._result(requests[row.row], row, read[row.row]) for row in wanted]
             # whoever goes on is answered while the others are decoded
-            if any(requests[row.row].open for row in wanted):
+            if left and any(requests[row.row].open for row in wanted):
                 yield ended
                 ended = []
+        # nobody may ask again before the update, which wants this memory
+        model.release()
         if ended:
             yield ended
 

@@ -1,13 +1,15 @@
 """The growing cache holds what transformers' own cache holds."""
 
+import gc
 from collections.abc import Callable
 
 import pytest
 import torch
 from transformers.cache_utils import DynamicCache, DynamicSlidingWindowLayer
 
-from lightrl import Policy
+from lightrl import Policy, Prompt, TransformersEngine
 from lightrl.rollout.cache import ROOM, GrowingLayer, growing_cache, takes_padding
+from lightrl.testing import rollouts_with
 
 
 @pytest.mark.parametrize("lengths", [[5, 1, 1], [70, 1, 40, 1], [1] * (2 * ROOM + 3)])
@@ -41,3 +43,12 @@ def test_only_full_attention_layers_are_replaced(policy_of: Callable[..., Policy
     assert [type(layer) for layer in cache.layers] == [DynamicSlidingWindowLayer, GrowingLayer]
     assert takes_padding(cache)
     assert not takes_padding(growing_cache(policy_of("lfm2").model.config))
+
+
+@pytest.mark.parametrize("limits", [[3, 3], [2, 5]])
+def test_keys_and_values_are_not_kept_beyond_the_rollout(policy: Policy, uneven: list[Prompt], limits: list[int]) -> None:
+    loops = [rollouts_with(policy, TransformersEngine(limit, max_rows=3)) for limit in limits]
+    for loop in loops:
+        loop.rollout(uneven, 2)
+    gc.collect()
+    assert not [found for found in gc.get_objects() if type(found) is GrowingLayer and found.is_initialized]
