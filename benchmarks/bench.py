@@ -1,8 +1,9 @@
 """Compares lightrl with TRL on the same work: `python benchmarks/bench.py`, or `make bench`, on an idle core.
 
-TRL is installed in an environment of its own. Both sides have the same weights, prompts, lengths, optimizer, type and number of threads
-(one); all else is their default, with logging, checkpoints and progress on. Counted is the processor time of the training process. Runs of
-both sides alternate; a ratio is TRL's median divided by lightrl's, with the least and the largest ratio of a round beside it.
+Each side is installed in an environment of its own. Both sides have the same weights, prompts, lengths, optimizer, type and number of
+threads (one); all else is their default, with logging, checkpoints and progress on. Counted is the processor time of the training
+process. Runs of both sides alternate; a ratio is TRL's median divided by lightrl's, with the least and the largest ratio of a round
+beside it.
 """
 
 # ruff: noqa: T201
@@ -143,11 +144,13 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=CASES, default=CASES, metavar="CASE", help=f"of {', '.join(CASES)}")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="on which everything runs")
     parser.add_argument("--out", type=Path, default=Path("runs/bench"), help="folder for everything that is written")
-    parser.add_argument("--trl", type=Path, help="environment of TRL; made if it is not there [OUT/trl]")
+    for side, title in (("trl", "TRL"), ("lightrl", "lightrl")):
+        parser.add_argument(f"--{side}", type=Path, help=f"environment of {title}; made if it is not there [OUT/{side}]")
     arguments = parser.parse_args()
     out = arguments.out.absolute()
     out.mkdir(parents=True, exist_ok=True)
-    bench = Bench(out, (arguments.trl or out / "trl").absolute(), frozenset({arguments.core}))
+    environments = [(getattr(arguments, side) or out / side).absolute() for side in SIDES]
+    bench = Bench(out, *environments, frozenset({arguments.core}))
     bench.install()
     rounds = {name: min(arguments.rounds, ROUNDS.get(name, arguments.rounds)) for name in arguments.only}
     print(plan(bench, rounds), flush=True)

@@ -71,11 +71,11 @@ def examples_config(case: Examples, policy: Path, examples: Path, out: Path) -> 
     return config | {"model": class_of(name, **settings, **arguments), "data": {"train": pairs}}
 
 
-def run(config: dict[str, Any], out: Path, cores: set[int]) -> None:
+def run(python: Path, config: dict[str, Any], out: Path, cores: set[int]) -> None:
     """Run `lightrl fit` with a config; end everything, with the last lines of its output, if it fails."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "config.json").write_text(json.dumps(config, indent=1))
-    launch([sys.executable, "-m", "lightrl", "fit", "--config", str(out / "config.json")], out / "log.txt", cores)
+    launch([str(python), "-m", "lightrl", "fit", "--config", str(out / "config.json")], out / "log.txt", cores)
 
 
 def launch(command: list[str], log: Path, cores: set[int]) -> None:

@@ -30,6 +30,8 @@ class Bench:
     out: Path
     trl: Path
     """The environment of TRL."""
+    own: Path
+    """The environment of lightrl."""
     cores: frozenset[int]
     """On which the measured process runs."""
 
@@ -37,13 +39,14 @@ class Bench:
     def code(self) -> str:
         """A hash of all that is measured: results of other code are not gone on with."""
         digest = hashlib.sha256()
-        for file in sorted([*(ROOT / "lightrl").rglob("*.py"), *HERE.glob("bench_*.py"), HERE / "trl.txt"]):
+        for file in sorted([*(ROOT / "lightrl").rglob("*.py"), *HERE.glob("bench_*.py"), HERE / "trl.txt", HERE / "lightrl.txt"]):
             digest.update(file.read_bytes())
         return digest.hexdigest()
 
     def install(self) -> None:
-        """Make TRL's environment, unless it is there."""
+        """Make both environments, unless they are there."""
         make_environment(self.trl, HERE / "trl.txt")
+        make_environment(self.own, HERE / "lightrl.txt")
 
     def prepare(self, name: str, seed: int) -> tuple[Path, Path]:
         """Policy and data of a case, written if they are not there."""
@@ -82,18 +85,18 @@ class Bench:
         policy, data = self.prepare(name, round_number)
         out.mkdir(parents=True, exist_ok=True)
         (out / "meter.json").unlink(missing_ok=True)
-        cores, log = set(self.cores), out / "log.txt"
+        cores, log, own = set(self.cores), out / "log.txt", self.own / "bin" / "python"
         if side == "trl":
             words = [HERE / "bench_trl.py", name, policy, data, out, "--seed", round_number]
             ours.launch([str(self.trl / "bin" / "python"), *map(str, words)], log, cores)
         elif name == "logprobs":
-            ours.launch([sys.executable, str(HERE / "bench_lightrl.py"), str(policy), str(out)], log, cores)
+            ours.launch([str(own), str(HERE / "bench_lightrl.py"), str(policy), str(out)], log, cores)
         elif name == "sort6":
-            ours.run(ours.sort6_config(policy, data, out, round_number), out, cores)
+            ours.run(own, ours.sort6_config(policy, data, out, round_number), out, cores)
         elif name in EXAMPLES:
-            ours.run(ours.examples_config(EXAMPLES[name], policy, data, out), out, cores)
+            ours.run(own, ours.examples_config(EXAMPLES[name], policy, data, out), out, cores)
         else:
-            ours.run(ours.rollout_config(ROLLOUTS[name], policy, data, out), out, cores)
+            ours.run(own, ours.rollout_config(ROLLOUTS[name], policy, data, out), out, cores)
         (out / "code.txt").write_text(self.code)
         return self._found(out)
 

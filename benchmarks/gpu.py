@@ -52,7 +52,7 @@ def measure(side: str, name: str, policy: Path, prompts: Path, out: Path) -> dic
     out.mkdir(parents=True, exist_ok=True)
     cores = os.sched_getaffinity(0)
     if side == "lightrl":
-        ours.run(config_of(SHAPES[name], policy, prompts, out), out, cores)
+        ours.run(Path(sys.executable), config_of(SHAPES[name], policy, prompts, out), out, cores)
     else:
         python = out.parent / f"{side}_environment" / "bin" / "python"
         words = [python, HERE / "gpu_trl.py", name, policy, prompts, out, *(["--vllm"] if side == "trl_vllm" else [])]

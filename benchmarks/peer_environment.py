@@ -1,4 +1,4 @@
-"""Installs a peer in an environment of its own."""
+"""Installs one side of a comparison in an environment of its own, with what it requires and nothing else."""
 
 from __future__ import annotations
 
@@ -19,5 +19,7 @@ def make_environment(folder: Path, requirements: Path) -> None:
         return
     print(f"installing {requirements.stem} in {folder}, which takes some minutes", flush=True)  # noqa: T201
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    subprocess.run([folder / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements], check=True)
+    install = [folder / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements]
+    # folders in the file are named from where it stands
+    subprocess.run(install, check=True, cwd=requirements.parent)
     done.write_text(wanted)

@@ -18,8 +18,8 @@ MicroBatchTokens = Count | Literal["auto"] | None
 """Tokens; `auto`: chosen for model and device; None: all rows at once."""
 SHARE = 0.25
 """Of the device's whole memory, the most that the activations of a micro-batch and a chunk of its logits may take."""
-MOST = {"cpu": 1024}
-"""Tokens beyond which a pass gains nothing; a CPU's caches hold no more."""
+MOST = {"cpu": 512}
+"""Tokens beyond which a pass gains nothing."""
 MOST_ELSEWHERE = 16_384
 LEAST = 256
 """Tokens; where even these are more than the share, only a smaller model or gradient checkpointing helps."""
