@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -38,6 +39,13 @@ class MixedObjective(PairObjective):
             if not isinstance(objective, PairObjective):
                 raise ValueError(f"MixedObjective.objectives.{name} is {type(objective).__name__}, which does not learn from pairs")
 
+        self.needs_step = any(self.objectives[name].needs_step for name in self._learning)
+
+    @property
+    def _learning(self) -> list[str]:
+        """Those that have a weight."""
+        return [name for name in self.objectives if self.weights[name]]
+
     @property
     def needs(self) -> frozenset[str]:
         first = next(iter(self.objectives))
@@ -46,13 +54,17 @@ class MixedObjective(PairObjective):
     def reward(self, completions: Likelihood) -> Tensor:
         return next(iter(self.objectives.values())).reward(completions)
 
+    def from_step(self, chosen: Likelihood, rejected: Likelihood) -> dict[str, Tensor]:
+        """What each objective prepares, behind its name and a slash."""
+        asking = {name: self.objectives[name] for name in self._learning if self.objectives[name].needs_step}
+        return {f"{name}/{key}": value for name, part in asking.items() for key, value in part.from_step(chosen, rejected).items()}
+
     def loss(self, chosen: Likelihood, rejected: Likelihood) -> WithStatistics:
         parts: dict[str, Tensor] = {}
         statistics: dict[str, Tensor | Statistic] = {}
-        for name, objective in self.objectives.items():
-            if self.weights[name]:
-                parts[name], of_part = unpack(objective.loss(chosen, rejected))
-                statistics |= {**of_part, f"loss/{name}": parts[name].detach()}
+        for name in self._learning:
+            parts[name], of_part = unpack(self.objectives[name].loss(_prepared_for(name, chosen), _prepared_for(name, rejected)))
+            statistics |= {**of_part, f"loss/{name}": parts[name].detach()}
         total = torch.stack([self.weights[name] * part for name, part in parts.items()]).sum(0)
         return WithStatistics(total, statistics)
 
@@ -63,3 +75,9 @@ class MixedObjective(PairObjective):
     def load_state_dict(self, state: dict[str, JSON]) -> None:
         for name, part in self.objectives.items():
             part.load_state_dict(state.get(name, {}))
+
+
+def _prepared_for(name: str, completions: Likelihood) -> Likelihood:
+    """The completions as one objective of the mixture sees them."""
+    own = {key.removeprefix(f"{name}/"): value for key, value in completions.prepared.items() if key.startswith(f"{name}/")}
+    return replace(completions, prepared=own)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -22,6 +22,8 @@ class Likelihood:
     """`[n]` how many tokens that are, of the same dtype; at least 1."""
     reference: Tensor | None = None
     """`[n]` log pi_ref(y | x), summed alike, no gradient; None unless the objective needs `ref_logprobs`."""
+    prepared: Mapping[str, Tensor] = field(default_factory=dict)
+    """What the objective computed for the step of these rows, by its names: `[n]` each, no gradient."""
 
     @property
     def mean_logprob(self) -> Tensor:
@@ -42,11 +44,15 @@ class Likelihood:
     def select(self, rows: Tensor) -> Likelihood:
         """These rows, in this order."""
         reference = None if self.reference is None else self.reference[rows]
-        return Likelihood(self.logprob[rows], self.tokens[rows], reference)
+        prepared = {name: value[rows] for name, value in self.prepared.items()}
+        return Likelihood(self.logprob[rows], self.tokens[rows], reference, prepared)
 
 
 class Objective(Part):
     """Turns what the policy says of given completions into a loss per row, which the core averages over the step and all ranks."""
+
+    needs_step: bool = False
+    """`from_step` is called before each step, which costs another forward pass of its rows."""
 
     @abstractmethod
     def reward(self, completions: Likelihood) -> Tensor:
@@ -56,9 +62,21 @@ class Objective(Part):
 class PairObjective(Objective):
     """Learns from a better and a worse completion of each prompt."""
 
+    def from_step(self, chosen: Likelihood, rejected: Likelihood) -> dict[str, Tensor]:
+        """Numbers of one optimizer step for `loss`, computed once, without gradient.
+
+        Args:
+            chosen: the better completions of all pairs of the step, of all ranks.
+            rejected: the worse ones.
+
+        Returns:
+            By a name, under which `loss` finds them in `chosen.prepared`: a number for each pair, or one for all.
+        """
+        raise NotImplementedError(f"{type(self).__name__} says needs_step and has no from_step()")
+
     @abstractmethod
     def loss(self, chosen: Likelihood, rejected: Likelihood) -> Tensor | WithStatistics:
-        """`[n]` to be minimised, one value per pair, which depends on no other pair.
+        """`[n]` to be minimised, one value per pair, which depends on no other pair but through `chosen.prepared`.
 
         Args:
             chosen: the better completions of n prompts.
@@ -70,24 +88,35 @@ class LabelledObjective(Objective):
     """Learns from completions that are good or bad, each on its own."""
 
     needs_mismatched: bool = False
-    """`prepare` is called before each step."""
+    """`from_mismatched` is called before each step, which costs a forward pass of as many rows."""
 
-    def prepare(self, mismatched: Likelihood) -> dict[str, Tensor]:
-        """The numbers that all losses of one optimizer step share, computed once without gradient.
+    def from_step(self, completions: Likelihood, good: Tensor) -> dict[str, Tensor]:
+        """Numbers of one optimizer step for `loss`, computed once, without gradient.
+
+        Args:
+            completions: of all prompts of the step, of all ranks.
+            good: `[N]` bool.
+
+        Returns:
+            By a name, under which `loss` finds them in `completions.prepared`: a number for each completion, or one for all.
+        """
+        raise NotImplementedError(f"{type(self).__name__} says needs_step and has no from_step()")
+
+    def from_mismatched(self, mismatched: Likelihood) -> dict[str, Tensor]:
+        """The same from completions that were written for other prompts: one number for all.
 
         Args:
             mismatched: of every prompt of the step and of all ranks, with the completion of the next prompt.
         """
-        raise NotImplementedError(f"{type(self).__name__} says needs_mismatched and has no prepare()")
+        raise NotImplementedError(f"{type(self).__name__} says needs_mismatched and has no from_mismatched()")
 
     @abstractmethod
-    def loss(self, completions: Likelihood, good: Tensor, prepared: Mapping[str, Tensor]) -> Tensor | WithStatistics:
-        """`[n]` to be minimised, one value per completion, which depends on no other row but through `prepared`.
+    def loss(self, completions: Likelihood, good: Tensor) -> Tensor | WithStatistics:
+        """`[n]` to be minimised, one value per completion, which depends on no other row but through `completions.prepared`.
 
         Args:
             completions: of n prompts.
             good: `[n]` bool.
-            prepared: from `prepare`; empty unless `needs_mismatched`.
         """
 
 

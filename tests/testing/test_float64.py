@@ -67,9 +67,9 @@ def of_objective(part: Objective, rows: objective.ObjectiveRows) -> None:
     asked = objective.asked(part, objective.ObjectiveRows(*sides))
     asked.chosen.logprob.requires_grad_()
     with OnlyFloat64():
+        asked = objective.prepared(part, asked)
         if isinstance(part, LabelledObjective):
-            prepared = part.prepare(asked.rejected) if part.needs_mismatched else {}
-            found, _ = unpack(part.loss(asked.chosen, asked.good, prepared))
+            found, _ = unpack(part.loss(asked.chosen, asked.good))
         elif isinstance(part, PairObjective):
             found, _ = unpack(part.loss(asked.chosen, asked.rejected))
         found.sum().backward()

@@ -60,13 +60,13 @@ def asked(part: Objective, rows: ObjectiveRows) -> ObjectiveRows:
     return ObjectiveRows(replace(rows.chosen, reference=None), replace(rows.rejected, reference=None))
 
 
-def losses(part: Objective, rows: ObjectiveRows, prepared: dict[str, Tensor]) -> tuple[Tensor, Statistics, Tensor, Tensor]:
+def losses(part: Objective, rows: ObjectiveRows) -> tuple[Tensor, Statistics, Tensor, Tensor]:
     """The loss and the statistics per row, and the gradients with respect to the log-probs of both completions."""
     one, other = (replace(side, logprob=side.logprob.clone().requires_grad_()) for side in (rows.chosen, rows.rejected))
     if isinstance(part, PairObjective):
         found, statistics = unpack(part.loss(one, other))
     elif isinstance(part, LabelledObjective):
-        found, statistics = unpack(part.loss(one, rows.good, prepared))
+        found, statistics = unpack(part.loss(one, rows.good))
     else:
         raise BrokenContract("it must be a PairObjective or a LabelledObjective")
     expect_shape(found, [len(rows)], "the loss", example=rows)
@@ -75,9 +75,17 @@ def losses(part: Objective, rows: ObjectiveRows, prepared: dict[str, Tensor]) ->
     return found.detach(), statistics, first, second
 
 
-def prepared_by(part: Objective, rows: ObjectiveRows) -> dict[str, Tensor]:
-    """The numbers that the part computes before a step, if any."""
-    return part.prepare(rows.rejected) if isinstance(part, LabelledObjective) and part.needs_mismatched else {}
+def prepared(part: Objective, rows: ObjectiveRows) -> ObjectiveRows:
+    """The rows with the numbers that the part computes before a step, if any."""
+    found: dict[str, Tensor] = {}
+    if isinstance(part, PairObjective) and part.needs_step:
+        found = part.from_step(rows.chosen, rows.rejected)
+    if isinstance(part, LabelledObjective) and part.needs_step:
+        found = part.from_step(rows.chosen, rows.good)
+    if isinstance(part, LabelledObjective) and part.needs_mismatched:
+        found |= part.from_mismatched(rows.rejected)
+    each = {name: value.expand(len(rows)) for name, value in found.items()}
+    return ObjectiveRows(replace(rows.chosen, prepared=each), replace(rows.rejected, prepared=each))
 
 
 @contract_check(KIND, "each row gets a finite loss and a reward, computed from what it needs")
@@ -87,7 +95,7 @@ def shapes(make: Make[Objective]) -> None:
         part = make()
         rows = asked(part, whole)
         try:
-            found, statistics, first, second = losses(part, rows, prepared_by(part, rows))
+            found, statistics, first, second = losses(part, prepared(part, rows))
             reward = part.reward(rows.chosen)
         except (RuntimeError, TypeError, AttributeError) as error:
             raise BrokenContract(f"with only {sorted(part.needs)} there, as its `needs` says, it raises {error!r}", example=rows) from error
@@ -103,11 +111,11 @@ def rows_apart(make: Make[Objective]) -> None:
     for whole in examples():
         part = make()
         rows = asked(part, whole)
-        prepared = prepared_by(part, rows)
-        found, _, first, second = losses(part, rows, prepared)
+        ready = prepared(part, rows)
+        found, _, first, second = losses(part, ready)
         order = shuffled(len(rows))
         for chosen in (order, *([i] for i in range(len(rows)))):
-            own, _, one, other = losses(make(), rows.select(chosen), prepared)
+            own, _, one, other = losses(make(), ready.select(chosen))
             expect_same(found[chosen], own, f"rows {chosen} by themselves get another loss", example=rows)
             expect_same(first[chosen], one, f"rows {chosen} by themselves get another gradient", example=rows)
             expect_same(second[chosen], other, f"rows {chosen} by themselves get another gradient", example=rows)
@@ -120,7 +128,7 @@ def sign(make: Make[Objective]) -> None:
     for whole in examples():
         part = make()
         rows = ObjectiveRows(*(replace(side, reference=side.logprob.clone()) for side in (whole.chosen, whole.rejected)))
-        _, _, first, second = losses(part, asked(part, rows), prepared_by(part, rows))
+        _, _, first, second = losses(part, prepared(part, asked(part, rows)))
         if isinstance(part, LabelledObjective):
             first, second = first[rows.good], first[~rows.good]
         expect(first <= 0, "descent makes a good completion less likely", gradient=first, example=rows)
@@ -134,8 +142,9 @@ def preparation(make: Make[Objective]) -> None:
     """Nor has it a gradient."""
     for rows in examples():
         part = make()
-        before, after = prepared_by(part, rows), prepared_by(make(), rows.select(shuffled(len(rows))))
+        order = shuffled(len(rows))
+        before, after = prepared(part, rows).chosen.prepared, prepared(make(), rows.select(order)).chosen.prepared
         expect(before.keys() == after.keys(), "rows in another order prepare something else", before=before, after=after)
         for name, value in before.items():
-            expect_same(value, after[name], f"rows in another order prepare another {name!r}", example=rows)
+            expect_same(value[order], after[name], f"rows in another order prepare another {name!r}", example=rows)
             expect(not value.requires_grad, f"what is prepared has no gradient, but {name!r} has")

@@ -27,6 +27,8 @@ class Labelled(SingleRows):
     """`[N, L]` bool: the completion and its EOS."""
     good: Tensor
     """`[N]` bool."""
+    place: Tensor
+    """`[N]` int64: the number of each row among those that its rank has in the step."""
     reference: Tensor | None = None
     """`[N]` log-probs of the completions under the reference, if the objective needs them."""
 
@@ -50,4 +52,12 @@ def encode_labelled(
     texts, labels = [text for text, _ in read], [good for _, good in read]
     rows = encode_rows(policy, prompts, texts, max_length)
     good = torch.tensor(labels, dtype=torch.bool)
-    return Labelled(prompts=list(prompts), completions=texts, input_ids=rows.ids, mask=rows.mask, good=good, lengths=rows.lengths)
+    return Labelled(
+        prompts=list(prompts),
+        completions=texts,
+        input_ids=rows.ids,
+        mask=rows.mask,
+        good=good,
+        lengths=rows.lengths,
+        place=torch.arange(len(texts)),
+    )

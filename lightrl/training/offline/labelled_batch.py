@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from lightrl.parts.base import unpack
-from lightrl.parts.objective import LabelledObjective
+from lightrl.parts.objective import LabelledObjective, Likelihood
 from lightrl.policy.policy import Policy
 from lightrl.statistic import Statistics
+from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.training.offline.labelled import Labelled, encode_labelled
 from lightrl.training.offline.mismatched import mismatched_rows
-from lightrl.training.offline.objective_batch import ObjectiveBatch, PolicyLogProbs, ReferenceLogProbs, likelihood
+from lightrl.training.offline.objective_batch import ObjectiveBatch, PolicyLogProbs, ReferenceLogProbs, likelihood, of_all_ranks
 from lightrl.training.offline.preference_columns import PreferenceColumns, labelled_text
 from lightrl.training.offline.sequence_logprobs import TokenLogProbs, summed
 from lightrl.types import Prompt
@@ -38,23 +36,24 @@ class LabelledBatch(ObjectiveBatch[Labelled, LabelledObjective]):
     def tokens(self) -> int:
         return int(self.rows.mask.sum())
 
-    def prepare(self, policy: PolicyLogProbs, reference: ReferenceLogProbs | None, gather: Callable[[Any], list[Any]]) -> None:
+    def prepare(self, policy: PolicyLogProbs, reference: ReferenceLogProbs | None, adapter: StrategyAdapter) -> None:
+        rows, counts = self.rows, adapter.gather(len(self.rows))
         if reference is not None:
-            self.rows.reference = reference(self.rows.input_ids, self.rows.mask)
-        self._prepared = self._baseline(policy, reference, gather) if self.objective.needs_mismatched else {}
+            rows.reference = reference(rows.input_ids, rows.mask)
+        if self.objective.needs_step:
+            own = likelihood(policy(rows.input_ids, rows.mask), rows.mask.sum(1), rows.reference)
+            everyone, _ = of_all_ranks(own, adapter)
+            self.keep(self.objective.from_step(everyone, torch.cat(adapter.gather(rows.good))), counts, adapter.rank)
+        if self.objective.needs_mismatched:
+            self.keep(self.objective.from_mismatched(self._mismatched(policy, reference, adapter)), counts, adapter.rank)
 
-    def _baseline(
-        self, policy: PolicyLogProbs, reference: ReferenceLogProbs | None, gather: Callable[[Any], list[Any]]
-    ) -> dict[str, Tensor]:
-        """The objective's view of all prompts of the step, of all ranks, with completions that were written for others."""
-        rows = mismatched_rows(self.policy, self.rows.prompts, self.rows.completions, gather, self.max_length)
-        logprobs = policy(rows.ids, rows.mask)
+    def _mismatched(self, policy: PolicyLogProbs, reference: ReferenceLogProbs | None, adapter: StrategyAdapter) -> Likelihood:
+        """All prompts of the step, of all ranks, with completions that were written for others."""
+        rows = mismatched_rows(self.policy, self.rows.prompts, self.rows.completions, adapter.gather, self.max_length)
         # partners change from step to step, so these are not kept
         anchored = reference(rows.ids, rows.mask, keep=False) if reference is not None else None
-        shares = gather((logprobs, rows.mask.sum(1), anchored))
-        totals, tokens, references = zip(*shares, strict=True)
-        everyone = None if anchored is None else torch.cat(references)
-        return self.objective.prepare(likelihood(torch.cat(totals), torch.cat(tokens), everyone))
+        everyone, _ = of_all_ranks(likelihood(policy(rows.ids, rows.mask), rows.mask.sum(1), anchored), adapter)
+        return everyone
 
     def losses(self, micro: Labelled, token_logprobs: TokenLogProbs) -> tuple[Tensor, Statistics]:
         return self._of(micro, summed(token_logprobs(micro.input_ids, micro.mask), micro.mask))
@@ -63,9 +62,8 @@ class LabelledBatch(ObjectiveBatch[Labelled, LabelledObjective]):
         return self._of(self.rows, policy(self.rows.input_ids, self.rows.mask))
 
     def _of(self, rows: Labelled, logprobs: Tensor) -> tuple[Tensor, Statistics]:
-        completions = likelihood(logprobs, rows.mask.sum(1), rows.reference)
-        prepared = {name: value.to(logprobs) for name, value in self._prepared.items()}
-        per_row, statistics = unpack(self.objective.loss(completions, rows.good, prepared))
+        completions = likelihood(logprobs, rows.mask.sum(1), rows.reference, self.prepared(rows.place, logprobs))
+        per_row, statistics = unpack(self.objective.loss(completions, rows.good))
         reward, total = self.objective.reward(completions).detach(), completions.logprob.detach()
         ours = {
             "rewards/chosen": torch.where(rows.good, reward, torch.nan),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Generic, Protocol, TypeVar
 
+import torch
 from torch import Tensor
 
 from lightrl.parts.objective import Likelihood, Objective
 from lightrl.policy.policy import Policy
 from lightrl.statistic import Statistics
+from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.training.offline.offline_rows import OfflineRows
 from lightrl.training.offline.preference_columns import PreferenceColumns
 from lightrl.training.offline.sequence_logprobs import TokenLogProbs
@@ -48,6 +50,7 @@ class ObjectiveBatch(ABC, Generic[R, O]):
         """
         self.policy, self.objective, self.max_length = policy, objective, max_length
         self.rows = self.encode(prompts, columns)
+        self._prepared: dict[str, Tensor] = {}
 
     @staticmethod
     @abstractmethod
@@ -68,13 +71,13 @@ class ObjectiveBatch(ABC, Generic[R, O]):
         """Tokens of all completions."""
 
     @abstractmethod
-    def prepare(self, policy: PolicyLogProbs, reference: ReferenceLogProbs | None, gather: Callable[[Any], list[Any]]) -> None:
+    def prepare(self, policy: PolicyLogProbs, reference: ReferenceLogProbs | None, adapter: StrategyAdapter) -> None:
         """Compute what has no gradient; every rank calls it.
 
         Args:
             policy: log-probs under the policy as it is.
             reference: log-probs under the reference; None: nothing needs them.
-            gather: gives what every rank passed to it.
+            adapter: knows the other ranks.
         """
 
     @abstractmethod
@@ -90,7 +93,36 @@ class ObjectiveBatch(ABC, Generic[R, O]):
         """The reduced numbers, with those added that are differences of means."""
         return numbers
 
+    def keep(self, found: Mapping[str, Tensor], rows: Sequence[int], rank: int) -> None:
+        """Keep what the objective computed from the rows of all ranks.
 
-def likelihood(logprobs: Tensor, tokens: Tensor, reference: Tensor | None) -> Likelihood:
+        Args:
+            found: numbers for each row of all ranks, or one for all.
+            rows: how many each rank has.
+            rank: of these rows.
+        """
+        first = sum(rows[:rank])
+        for name, value in found.items():
+            self._prepared[name] = value.expand(sum(rows))[first : first + rows[rank]]
+
+    def prepared(self, place: Tensor, like: Tensor) -> dict[str, Tensor]:
+        """What was kept, of some rows.
+
+        Args:
+            place: `[n]` their numbers.
+            like: of the type and on the device that they are to have.
+        """
+        return {name: value.to(like)[place] for name, value in self._prepared.items()}
+
+
+def likelihood(logprobs: Tensor, tokens: Tensor, reference: Tensor | None, prepared: Mapping[str, Tensor] | None = None) -> Likelihood:
     """Of n completions, in the type of the policy's log-probs."""
-    return Likelihood(logprobs, tokens.to(logprobs), None if reference is None else reference.to(logprobs))
+    return Likelihood(logprobs, tokens.to(logprobs), None if reference is None else reference.to(logprobs), prepared or {})
+
+
+def of_all_ranks(own: Likelihood, adapter: StrategyAdapter) -> tuple[Likelihood, list[int]]:
+    """The completions of all ranks, in the order of ranks, and how many each has; every rank calls it."""
+    shares = adapter.gather((own.logprob, own.tokens, own.reference))
+    logprobs, tokens, references = zip(*shares, strict=True)
+    everyone = None if own.reference is None else torch.cat(references)
+    return Likelihood(torch.cat(logprobs), torch.cat(tokens), everyone), [len(share) for share in logprobs]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from torch import Tensor
 
 from lightrl.parts.base import unpack
-from lightrl.parts.objective import PairObjective
+from lightrl.parts.objective import Likelihood, PairObjective
 from lightrl.policy.policy import Policy
 from lightrl.statistic import Statistics
-from lightrl.training.offline.objective_batch import ObjectiveBatch, PolicyLogProbs, ReferenceLogProbs, likelihood
+from lightrl.strategies.adapter import StrategyAdapter
+from lightrl.training.offline.objective_batch import ObjectiveBatch, PolicyLogProbs, ReferenceLogProbs, likelihood, of_all_ranks
 from lightrl.training.offline.pairs import Pairs, encode_pairs
 from lightrl.training.offline.preference_columns import PreferenceColumns, paired_texts
 from lightrl.training.offline.sequence_logprobs import TokenLogProbs, summed
@@ -36,9 +34,14 @@ class PairBatch(ObjectiveBatch[Pairs, PairObjective]):
     def tokens(self) -> int:
         return int(self.rows.stacked()[1].sum())
 
-    def prepare(self, policy: PolicyLogProbs, reference: ReferenceLogProbs | None, gather: Callable[[Any], list[Any]]) -> None:
+    def prepare(self, policy: PolicyLogProbs, reference: ReferenceLogProbs | None, adapter: StrategyAdapter) -> None:
+        ids, mask = self.rows.stacked()
         if reference is not None:
-            self.rows.chosen_reference, self.rows.rejected_reference = reference(*self.rows.stacked()).chunk(2)
+            self.rows.chosen_reference, self.rows.rejected_reference = reference(ids, mask).chunk(2)
+        if self.objective.needs_step:
+            both = [of_all_ranks(side, adapter) for side in self._sides(self.rows, policy(ids, mask), mask)]
+            (chosen, counts), (rejected, _) = both
+            self.keep(self.objective.from_step(chosen, rejected), counts, adapter.rank)
 
     def losses(self, micro: Pairs, token_logprobs: TokenLogProbs) -> tuple[Tensor, Statistics]:
         ids, mask = micro.stacked()
@@ -48,10 +51,14 @@ class PairBatch(ObjectiveBatch[Pairs, PairObjective]):
         ids, mask = self.rows.stacked()
         return self._of(self.rows, policy(ids, mask), mask)
 
+    def _sides(self, rows: Pairs, logprobs: Tensor, mask: Tensor) -> tuple[Likelihood, Likelihood]:
+        """The better completions and the worse ones."""
+        totals, tokens, prepared = logprobs.chunk(2), mask.sum(1).chunk(2), self.prepared(rows.place, logprobs)
+        chosen = likelihood(totals[0], tokens[0], rows.chosen_reference, prepared)
+        return chosen, likelihood(totals[1], tokens[1], rows.rejected_reference, prepared)
+
     def _of(self, rows: Pairs, logprobs: Tensor, mask: Tensor) -> tuple[Tensor, Statistics]:
-        references = (rows.chosen_reference, rows.rejected_reference)
-        totals, tokens = logprobs.chunk(2), mask.sum(1).chunk(2)
-        chosen, rejected = (likelihood(*one) for one in zip(totals, tokens, references, strict=True))
+        chosen, rejected = self._sides(rows, logprobs, mask)
         per_pair, statistics = unpack(self.objective.loss(chosen, rejected))
         better, worse = (self.objective.reward(each).detach() for each in (chosen, rejected))
         ours = {

@@ -30,6 +30,8 @@ class Pairs(OfflineRows):
     """`[N, L]` int64: prompt, worse completion and EOS, padded on the right."""
     rejected_mask: Tensor
     """`[N, L]` bool: the completion and its EOS."""
+    place: Tensor
+    """`[N]` int64: the number of each pair among those that its rank has in the step."""
     chosen_reference: Tensor | None = None
     """`[N]` log-probs of the better completions under a reference, where one is needed."""
     rejected_reference: Tensor | None = None
@@ -70,4 +72,5 @@ def encode_pairs(
         rejected_ids=rows.ids[1::2],
         rejected_mask=rows.mask[1::2],
         lengths=rows.lengths.view(-1, 2).amax(1),
+        place=torch.arange(len(asked)),
     )

@@ -156,7 +156,7 @@ class PreferenceOptimization(OfflinePolicyModule):
         batch = self._batches(self.policy, self.objective, prompts, self.columns, self.max_length)
         with self.phase("reference"):
             reference = partial(self._reference_logprobs, ledger) if self._uses_reference else None
-            batch.prepare(self._policy_logprobs, reference, self.adapter.gather)
+            batch.prepare(self._policy_logprobs, reference, self.adapter)
         return batch
 
     def _policy_tokens(self, input_ids: Tensor, mask: Tensor) -> Tensor:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from lightrl import hookimpl
+from lightrl_preference.aot import AOT, AOTUnpaired
 from lightrl_preference.apo import APODown, APOZero
+from lightrl_preference.bco import BCO
 from lightrl_preference.discopop import DiscoPOP
 from lightrl_preference.dpo import DPO, ReferenceFreeDPO, RobustDPO
 from lightrl_preference.exo import EXO
@@ -20,6 +22,8 @@ from lightrl_preference.simpo import SimPO
 from lightrl_preference.sppo import SPPO
 
 __all__ = [
+    "AOT",
+    "BCO",
     "DPO",
     "EXO",
     "IPO",
@@ -27,6 +31,7 @@ __all__ = [
     "NCA",
     "ORPO",
     "SPPO",
+    "AOTUnpaired",
     "APODown",
     "APOZero",
     "DiscoPOP",
@@ -44,4 +49,4 @@ __all__ = [
 @hookimpl
 def lightrl_objectives() -> list[type[Any]]:
     dpo = [DPO, RobustDPO, ReferenceFreeDPO, LengthNormalizedDPO, ForwardKLDPO, JensenShannonDPO]
-    return [*dpo, IPO, KTO, ORPO, SimPO, Hinge, ReferenceFreeHinge, APOZero, APODown, DiscoPOP, EXO, NCA, SPPO]
+    return [*dpo, IPO, KTO, ORPO, SimPO, Hinge, ReferenceFreeHinge, APOZero, APODown, DiscoPOP, EXO, NCA, SPPO, BCO, AOT, AOTUnpaired]

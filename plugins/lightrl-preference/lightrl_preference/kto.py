@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
 
@@ -44,15 +42,15 @@ class KTO(LabelledObjective):
     def reward(self, completions: Likelihood) -> Tensor:
         return self.beta * completions.log_ratio
 
-    def prepare(self, mismatched: Likelihood) -> dict[str, Tensor]:
+    def from_mismatched(self, mismatched: Likelihood) -> dict[str, Tensor]:
         """z0 of the step; 0 where all of its prompts are the same."""
         if not len(mismatched.logprob):
             return {"kl": torch.zeros((), dtype=mismatched.logprob.dtype)}
         return {"kl": mismatched.log_ratio.detach().mean().clamp(min=0)}
 
-    def loss(self, completions: Likelihood, good: Tensor, prepared: Mapping[str, Tensor]) -> Tensor:
-        gain = self.beta * (completions.log_ratio - prepared["kl"])
+    def loss(self, completions: Likelihood, good: Tensor) -> Tensor:
+        kl = completions.prepared["kl"]
+        gain = self.beta * (completions.log_ratio - kl)
         desirable = self.desirable_weight * torch.sigmoid(-gain)
         undesirable = self.undesirable_weight * torch.sigmoid(gain)
-        statistics = {"kl": prepared["kl"].detach().expand(len(gain))}
-        return WithStatistics(torch.where(good, desirable, undesirable), statistics)  # type: ignore[return-value]
+        return WithStatistics(torch.where(good, desirable, undesirable), {"kl": kl})  # type: ignore[return-value]

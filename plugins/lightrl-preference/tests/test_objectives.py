@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from lightrl_preference import (
+    AOT,
+    BCO,
     DPO,
     EXO,
     IPO,
@@ -17,6 +20,7 @@ from lightrl_preference import (
     NCA,
     ORPO,
     SPPO,
+    AOTUnpaired,
     APODown,
     APOZero,
     DiscoPOP,
@@ -103,7 +107,8 @@ def test_orpo_by_hand() -> None:
 def test_kto_by_hand(good: bool, loss: float, gradient: float) -> None:
     """Log-ratios 1 and -.5, and a reference point of .3."""
     subject = completion(-10.0, 5, -11.0) if good else completion(-12.0, 6, -11.5)
-    found = value(KTO(beta=0.1).loss(subject, torch.tensor([good]), {"kl": torch.tensor(0.3, dtype=torch.float64)}))
+    ready = replace(subject, prepared={"kl": torch.tensor([0.3], dtype=torch.float64)})
+    found = value(KTO(beta=0.1).loss(ready, torch.tensor([good])))
     found.sum().backward()
     assert found.item() == pytest.approx(loss, abs=1e-6)
     assert subject.logprob.grad is not None
@@ -114,13 +119,53 @@ def test_ktos_reference_point_is_a_mean_that_is_never_negative_and_its_weights_a
     def rows(*ratios: float) -> Likelihood:
         return Likelihood(torch.tensor(ratios), torch.ones(len(ratios)), torch.zeros(len(ratios)))
 
-    assert KTO().prepare(rows(1.0, 0.5, -0.6))["kl"] == pytest.approx(0.3)
-    assert KTO().prepare(rows(1.0, -3.0))["kl"] == 0
-    assert KTO().prepare(rows())["kl"] == 0
+    assert KTO().from_mismatched(rows(1.0, 0.5, -0.6))["kl"] == pytest.approx(0.3)
+    assert KTO().from_mismatched(rows(1.0, -3.0))["kl"] == 0
+    assert KTO().from_mismatched(rows())["kl"] == 0
     for good, name in ((True, "desirable_weight"), (False, "undesirable_weight")):
-        subject, labels, prepared = rows(0.7), torch.tensor([good]), {"kl": torch.tensor(0.2)}
-        weighted = value(KTO(**{name: 1.5}).loss(subject, labels, prepared))
-        assert weighted.item() == pytest.approx(1.5 * value(KTO().loss(subject, labels, prepared)).item())
+        subject, labels = replace(rows(0.7), prepared={"kl": torch.tensor([0.2])}), torch.tensor([good])
+        weighted = value(KTO(**{name: 1.5}).loss(subject, labels))
+        assert weighted.item() == pytest.approx(1.5 * value(KTO().loss(subject, labels)).item())
+
+
+def test_bco_by_hand() -> None:
+    """Rewards .2 and .4 of good completions and -.3 of a bad one: the middle of .3 and -.3 is 0."""
+    subject = Likelihood(torch.tensor([2.0, 4.0, -3.0]), torch.ones(3), torch.zeros(3))
+    good = torch.tensor([True, True, False])
+    assert BCO().from_step(subject, good)["reward_shift"].item() == pytest.approx(0, abs=1e-7)
+    assert BCO().from_step(subject.select(torch.tensor([0, 2])), good[1:])["reward_shift"].item() == pytest.approx(-0.05)
+    assert BCO().from_step(subject.select(torch.tensor([0, 1])), good[:2])["reward_shift"].item() == pytest.approx(0.3)
+    found = value(BCO().loss(replace(subject, prepared={"reward_shift": torch.full((3,), 0.1)}), good))
+    # -ln sigmoid of .1, .3 and .4
+    assert found.tolist() == pytest.approx([0.644397, 0.554355, 0.513015], abs=1e-6)
+
+
+def test_aot_by_hand() -> None:
+    """Margins 3, 1 and 2 beside the reference's 1, 0 and 5: the largest is compared with 5, the least with 0."""
+    chosen = Likelihood(torch.tensor([-1.0, -2.0, -3.0]), torch.ones(3), torch.tensor([-1.0, -2.0, -1.0]))
+    rejected = Likelihood(torch.tensor([-4.0, -3.0, -5.0]), torch.ones(3), torch.tensor([-2.0, -2.0, -6.0]))
+    prepared = AOT().from_step(chosen, rejected)
+    assert prepared["anchor"].tolist() == [5, 0, 1]
+    found: Any = AOT(beta=1.0).loss(replace(chosen, prepared=prepared), rejected)
+    # -ln sigmoid of -2, 1 and 1
+    assert found.tolist() == pytest.approx([2.126928, 0.313262, 0.313262], abs=1e-6)
+
+
+def test_aot_unpaired_by_hand() -> None:
+    """Log-ratios 1 and 3 of better completions beside 2 and -1 of worse ones: 3 with 2 and 1 with -1, whoever stands beside whom."""
+    u, v = (torch.tensor(numbers, requires_grad=True) for numbers in ([1.0, 3.0], [2.0, -1.0]))
+    chosen, rejected = (Likelihood(side, torch.ones(2), torch.zeros(2)) for side in (u, v))
+    prepared = AOTUnpaired().from_step(chosen, rejected)
+    assert (prepared["worse"].tolist(), prepared["better"].tolist()) == ([-1, 2], [3, 1])
+    found: Any = AOTUnpaired(beta=1.0).loss(replace(chosen, prepared=prepared), rejected)
+    found.sum().backward()
+    sorted_pairs = -torch.nn.functional.logsigmoid(torch.tensor([2.0, 1.0]))
+    assert found.sum().item() == pytest.approx(sorted_pairs.sum().item())
+    assert u.grad is not None
+    assert v.grad is not None
+    # minus sigmoid of -2 and of -1, and the same with the other sign for the partner
+    assert u.grad.tolist() == pytest.approx([-0.119203, -0.268941], abs=1e-6)
+    assert v.grad.tolist() == pytest.approx([0.268941, 0.119203], abs=1e-6)
 
 
 @pytest.mark.parametrize("objective", [DPO(), DPO(label_smoothing=0.3), RobustDPO()], ids=str)

@@ -17,13 +17,13 @@ class First(LabelledObjective):
 
     needs_mismatched = True
 
-    def prepare(self, mismatched: Any) -> dict[str, Any]:
+    def from_mismatched(self, mismatched: Any) -> dict[str, Any]:
         return {"first": mismatched.logprob[0]}
 
     def reward(self, completions: Any) -> Any:
         return completions.logprob
 
-    def loss(self, completions: Any, good: Any, prepared: Any) -> Any:
+    def loss(self, completions: Any, good: Any) -> Any:
         return torch.where(good, -1, 1) * completions.logprob
 
 

@@ -15,10 +15,12 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback, Trainer
-from lightrl_preference import DPO, KTO
+from lightrl_preference import AOT, BCO, DPO, KTO, AOTUnpaired
 
 from lightrl import (
     DigitSorting,
+    MixedObjective,
+    Objective,
     PreferenceOptimization,
     Prompt,
     PromptData,
@@ -33,7 +35,7 @@ from lightrl.callbacks.export_policy import ExportPolicy
 from lightrl.callbacks.export_reward_model import ExportRewardModel
 from lightrl.testing import quiet_trainer
 
-RUNS = ("sft", "dpo", "kto", "reward_model")
+RUNS = ("sft", "dpo", "aot", "kto", "bco", "reward_model")
 
 
 class Ranked(PromptSource):
@@ -80,9 +82,14 @@ def module(name: str, folder: Path) -> Any:
         return SupervisedFineTuning(**settings)
     if name == "reward_model":
         return RewardModeling(**{**settings, "batch_size": 10}, centring=0.1)
-    # every step of KTO looks at the rows of all ranks
-    objective = DPO(beta=0.5) if name == "dpo" else KTO(beta=0.5)
-    return PreferenceOptimization(**settings, objective=objective, cache=str(folder / f"{name}-cache"))
+    return PreferenceOptimization(**settings, objective=objective(name), cache=str(folder / f"{name}-cache"))
+
+
+def objective(name: str) -> Objective:
+    """All but DPO look at the rows of all ranks in every step."""
+    if name == "aot":
+        return MixedObjective({"pairs": AOT(beta=0.5), "sides": AOTUnpaired(beta=0.5)})
+    return {"dpo": DPO(beta=0.5), "kto": KTO(beta=0.5), "bco": BCO(beta=0.5)}[name]
 
 
 def data(name: str) -> PromptData:
@@ -91,7 +98,7 @@ def data(name: str) -> PromptData:
         return PromptData(train=Ranked(), validation_size=7)
     task = DigitSorting if name == "sft" else SortedPairs
     train, held = (task(length=4, examples=count, seed=seed) for count, seed in ((20, 0), (5, 1)))
-    return PromptData(*(Unpaired(source) if name == "kto" else source for source in (train, held)))
+    return PromptData(*(Unpaired(source) if name in ("kto", "bco") else source for source in (train, held)))
 
 
 def train(name: str, strategy: str, folder: Path) -> None:

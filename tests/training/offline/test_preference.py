@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 import torch
 from lightning.pytorch import Callback, Trainer
-from lightrl_preference import DPO, IPO, KTO, ORPO, Hinge, SimPO
+from lightrl_preference import AOT, BCO, DPO, IPO, KTO, ORPO, AOTUnpaired, Hinge, SimPO
 from torch import Tensor
 
 from lightrl import (
     ChosenLikelihood,
+    LabelledObjective,
     MixedObjective,
     Objective,
     PeriodicReference,
@@ -92,7 +93,7 @@ def moved(subject: PreferenceOptimization) -> Tensor:
 
 
 OBJECTIVES: list[Callable[[], Objective]] = [
-    DPO, IPO, SimPO, ORPO, Hinge, KTO, lambda: MixedObjective({"dpo": DPO(), "likelihood": ChosenLikelihood()}),
+    DPO, IPO, SimPO, ORPO, Hinge, KTO, BCO, AOT, AOTUnpaired, lambda: MixedObjective({"dpo": DPO(), "likelihood": ChosenLikelihood()}),
 ]  # fmt: skip
 
 
@@ -100,7 +101,7 @@ OBJECTIVES: list[Callable[[], Objective]] = [
 @pytest.mark.parametrize("make", OBJECTIVES, ids=lambda make: type(make()).__name__)
 def test_the_gradient_does_not_depend_on_the_micro_batches(make: Callable[[], Objective], tmp_path: Path) -> None:
     objective = make()
-    source = Unpaired(PAIRS) if isinstance(objective, KTO) else PAIRS
+    source = Unpaired(PAIRS) if isinstance(objective, LabelledObjective) else PAIRS
     gradients = []
     for budget in (None, 64, 24, 1):
         subject = module(make(), micro_batch_tokens=budget)
