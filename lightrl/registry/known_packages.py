@@ -63,8 +63,11 @@ CLASSES: Mapping[str, tuple[str, ...]] = {
         "WhitenedReturn",
     ),
     "lightrl-preference": (
+        "AOT",
+        "AOTUnpaired",
         "APODown",
         "APOZero",
+        "BCO",
         "DPO",
         "DiscoPOP",
         "EXO",
@@ -175,7 +178,9 @@ CONFIGS: Mapping[str, tuple[str, ...]] = {
         "rloo_sort",
     ),
     "lightrl-preference": (
+        "aot_sort",
         "apo_zero_sort",
+        "bco_sort",
         "discopop_sort",
         "dpo_sort",
         "exo_sort",
