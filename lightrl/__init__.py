@@ -54,6 +54,7 @@ _HOME = {
     "lightrl.parts.loss_term": ["EntropyBonus", "PositiveNLL"],
     "lightrl.parts.mixed_objective": ["MixedObjective"],
     "lightrl.parts.objective": ["ChosenLikelihood", "LabelledObjective", "Likelihood", "PairObjective"],
+    "lightrl.parts.output": ["Entropy"],
     "lightrl.parts.ratio": ["SequenceRatio", "TokenRatio"],
     "lightrl.parts.reference": ["BaseReference", "FrozenReference", "MovingAverageReference", "PeriodicReference"],
     "lightrl.parts.async_reward": ["AsyncReward"],

@@ -26,6 +26,7 @@ from lightrl.parts.kl import AdaptiveKL, KLPenalty
 from lightrl.parts.loss_term import EntropyBonus, PositiveNLL
 from lightrl.parts.mixed_objective import MixedObjective
 from lightrl.parts.objective import ChosenLikelihood
+from lightrl.parts.output import Entropy
 from lightrl.parts.ratio import SequenceRatio, TokenRatio
 from lightrl.parts.reference import BaseReference, FrozenReference, MovingAverageReference, PeriodicReference
 from lightrl.parts.sampler import GroupSampler
@@ -97,6 +98,11 @@ def lightrl_critics() -> list[type[Any]]:
 @hookimpl
 def lightrl_loss_terms() -> list[type[Any]]:
     return [EntropyBonus, PositiveNLL]
+
+
+@hookimpl
+def lightrl_outputs() -> list[type[Any]]:
+    return [Entropy]
 
 
 @hookimpl

@@ -96,6 +96,12 @@ def lightrl_loss_terms() -> list[type[Any]]:
 
 
 @hookspec
+def lightrl_outputs() -> list[type[Any]]:
+    """Which number of the policy's distribution may parts see? Subclasses of `lightrl.Output`."""
+    return []
+
+
+@hookspec
 def lightrl_references() -> list[type[Any]]:
     """Which policy is the anchor? Subclasses of `lightrl.Reference`."""
     return []

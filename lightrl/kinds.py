@@ -147,6 +147,13 @@ KINDS = {
             ("model.algorithm.entropy", "model.algorithm.positive_nll"),
         ),
         Kind(
+            "output",
+            "lightrl_outputs",
+            "lightrl.parts.output:Output",
+            "Which number of the policy's distribution may parts see?",
+            ("model.algorithm.watched",),
+        ),
+        Kind(
             "reference",
             "lightrl_references",
             "lightrl.parts.reference:Reference",

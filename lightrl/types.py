@@ -189,7 +189,20 @@ class ScoredRollout(Rollout):
     row_weight: Tensor | None = None
     """`[N]` f32, at least 0: how much the sampler lets a row count in the loss; None: 1 each."""
     extras: dict[str, Tensor] = field(default_factory=dict)
-    """`[N]` f32 each, by name: further numbers of a row from its sampler, for the advantage that belongs to it."""
+    """`[N]` or `[N, L]` each, by name: what parts learnt of a row or a token, for the parts after them. Read one with `extra`."""
+
+    def extra(self, name: str) -> Tensor:
+        """What a part has left under a name.
+
+        Args:
+            name: such as `old_entropy`, for a part with `Entropy()` among its `old_outputs`.
+
+        Raises:
+            RuntimeError: nobody left it.
+        """
+        if name not in self.extras:
+            raise RuntimeError(f"there is no extra {name!r} here, but {', '.join(self.extras) or 'none'}: no part has left it")
+        return self.extras[name]
 
     @classmethod
     def concat(cls, batches: Sequence[Self]) -> Self:
@@ -259,15 +272,33 @@ class TrainingBatch(Experience):
 
 @dataclass
 class PolicyOutput(WithNeeds):
-    """Log-probs, entropies and values of a micro-batch of n rows."""
+    """Log-probs, outputs of the policy and values of a micro-batch of n rows."""
 
     logprobs: Tensor
     """`[n, L]` of the given tokens at the rollout's temperature; 0 outside the response; carries the gradient."""
-    entropy: Tensor | None = None
-    """`[n, L]` nats, of the whole vocabulary at the rollout's temperature, if a part needs it; 0 outside the response. Read it as
+    outputs: dict[str, Tensor] = field(default_factory=dict)
+    """`[n, L]` each, by the names of the outputs that parts read, with gradient; 0 outside the response. Read one as
     `output.needed("entropy")`."""
     values: Tensor | None = None
     """`[n, L]` from the critic, if a part needs it."""
+
+    def needed(self, name: str) -> Tensor:
+        """The values, or an output of the policy, for a part that says that it needs them.
+
+        Args:
+            name: `values`, or of an output among the part's `outputs`, such as `entropy`.
+
+        Raises:
+            RuntimeError: it is not there, because no part says that it needs it.
+        """
+        if name == "values":
+            return super().needed(name)
+        if name not in self.outputs:
+            raise RuntimeError(
+                f"there is no output {name!r} of the policy here, but {', '.join(self.outputs) or 'none'}: a part that reads one has it "
+                "among its outputs"
+            )
+        return self.outputs[name]
 
 
 @dataclass(frozen=True)
@@ -296,7 +327,8 @@ def _select(value: object, index: Tensor, rows: int) -> Any:
 
 def _pad(value: object, length: int, pad: float) -> Any:
     if isinstance(value, dict):
-        return {key: _pad(part, length, math.nan) for key, part in value.items()}
+        # what is not known is NaN, and of whole numbers and choices 0
+        return {key: _pad(part, length, math.nan if part.is_floating_point() else 0) for key, part in value.items()}
     if not isinstance(value, Tensor) or value.dim() < 2 or value.shape[1] == length:
         return value
     if value.shape[1] > length:

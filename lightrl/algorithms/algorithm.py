@@ -15,6 +15,7 @@ from lightrl.parts.correction import RolloutCorrection
 from lightrl.parts.critic import Critic
 from lightrl.parts.kl import KL
 from lightrl.parts.loss_term import LossTerm
+from lightrl.parts.output import Output, by_name
 from lightrl.parts.ratio import ImportanceRatio, TokenRatio
 from lightrl.parts.reference import FrozenReference, Reference
 from lightrl.parts.sampler import Sampler
@@ -55,6 +56,9 @@ class Algorithm(Declared):
     """The anchor of the KL; built only if a part needs it."""
     correction: RolloutCorrection | None = None
     """Weights the loss where engine and trainer disagree; wants `old_logprobs: recompute`."""
+    watched: Output | None = None
+    """A number of the policy that sampled, such as `Entropy`, logged as `watched/NAME`; it costs a forward pass unless `old_logprobs` is
+    `recompute`. null: none."""
     epochs: Passes = 1
     """Passes over each rollout; at least 1."""
     minibatches: Count = 1
@@ -79,6 +83,16 @@ class Algorithm(Declared):
     def needs(self) -> frozenset[str]:
         """The numbers that the parts together want the core to compute."""
         return frozenset().union(*(part.needs for part in self.parts.values()))
+
+    @property
+    def outputs(self) -> dict[str, Output]:
+        """The outputs of the current policy that the parts read, by name."""
+        return by_name(output for part in self.parts.values() for output in part.outputs)
+
+    @property
+    def old_outputs(self) -> dict[str, Output]:
+        """The outputs of the policy before the first step that the parts read, by name."""
+        return by_name(output for part in self.parts.values() for output in part.old_outputs)
 
     @property
     def steps_per_rollout(self) -> int:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from lightrl.parts.base import NEEDS, Part
-from lightrl.parts.loss_term import LossTerm
+from lightrl.parts.base import NEEDS, Part, unread_outputs
 from lightrl.parts.ratio import TokenRatio
 
 if TYPE_CHECKING:
@@ -40,12 +39,11 @@ def _refuse_needs(algorithm: Algorithm) -> None:
     if unknown:
         name = type(algorithm).__name__
         raise ValueError(f"{name} has a part that needs {sorted(unknown)}; a part may need: {', '.join(sorted(NEEDS))}")
-    blind = [part for part in algorithm.parts.values() if "entropy" in part.needs and not isinstance(part, LossTerm)]
-    if blind:
-        raise ValueError(
-            f"{type(blind[0]).__name__} needs the policy's entropy, which is there while a step is computed and given to loss terms "
-            "alone: make it a LossTerm, or use the log-probs of the sampled tokens, experience.old_logprobs"
-        )
+    # refuses two outputs of one name
+    _ = algorithm.outputs, algorithm.old_outputs
+    for part in algorithm.parts.values():
+        if complaint := unread_outputs(part):
+            raise ValueError(f"{type(part).__name__} {complaint}")
 
 
 def _refuse_row_constant(algorithm: Algorithm) -> None:

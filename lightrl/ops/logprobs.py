@@ -1,10 +1,10 @@
-"""Log-probs and entropy of chosen tokens without ever holding `[rows, vocabulary]` for all rows.
+"""Log-probs of chosen tokens, and other numbers of their logits, without ever holding `[rows, vocabulary]` for all rows.
 
 The head is applied to a chunk of positions at a time, in the forward and again in the backward pass, so that memory is
 chunk x vocabulary instead of positions x vocabulary.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -14,6 +14,8 @@ CHUNK_ELEMENTS = 4_194_304
 """Logits held at a time: 16 MiB in float32."""
 LEAST_ROWS = 128
 """Positions in a chunk at least, however large the vocabulary: with fewer, reading the head takes longer than multiplying with it."""
+Compute = Callable[[Tensor, Tensor], Tensor]
+"""A number of each position, `[m]`: from its logits `[m, V]`, which stay as they are, and the ids of the chosen tokens, `[m]`."""
 
 
 def chosen_logprobs(
@@ -22,11 +24,11 @@ def chosen_logprobs(
     bias: Tensor | None,
     targets: Tensor,
     temperature: float = 1.0,
-    entropy: bool = False,
+    outputs: Sequence[Compute] = (),
     softcap: float | None = None,
     scale: float = 1.0,
-) -> tuple[Tensor, Tensor | None]:
-    """Log-probs of the targets under softmax(logits / temperature) over the whole vocabulary.
+) -> tuple[Tensor, ...]:
+    """Log-probs of the targets under softmax(logits / temperature) over the whole vocabulary, and other numbers of the same logits.
 
     logits = scale * (hidden weight^T + bias), then softcap * tanh(logits / softcap) if there is a softcap.
 
@@ -36,16 +38,15 @@ def chosen_logprobs(
         bias: `[V]` or None.
         targets: `[M]` int64, the tokens.
         temperature: > 0.
-        entropy: also return the entropy, with its gradient.
+        outputs: further numbers of each position, from its logits after cap and temperature; with their gradient, where somebody uses it.
         softcap: of the final logits (Gemma 2), or None.
         scale: multiplies the logits (Cohere; the inverse of Granite's).
 
     Returns:
-        `[M]` log-probs and `[M]` entropies in nats (or None), in float32 or the hidden states' own type if that is wider.
+        `[M]` log-probs, then `[M]` of each output, in float32 or the hidden states' own type if that is wider.
     """
-    apply: Callable[..., tuple[Tensor, Tensor]] = _ChosenLogProbs.apply
-    logprobs, entropies = apply(hidden, weight, bias, targets, temperature, entropy, softcap, scale)
-    return logprobs, entropies if entropy else None
+    apply: Callable[..., tuple[Tensor, ...]] = _ChosenLogProbs.apply
+    return apply(hidden, weight, bias, targets, temperature, tuple(outputs), softcap, scale)
 
 
 def _logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature: float, softcap: float | None, scale: float) -> Tensor:
@@ -67,31 +68,18 @@ def _logsumexp_(logits: Tensor) -> Tensor:
     return logits.sub_(highest).exp_().sum(-1).log_() + highest[:, 0]
 
 
-def _of_chunk(logits: Tensor, targets: Tensor, entropy: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Normaliser, log-probs and entropies (or the normaliser once more) of a chunk; writes over its logits."""
-    chosen = logits.gather(1, targets[:, None])[:, 0]
-    if not entropy:
-        normaliser = _logsumexp_(logits)
-        return normaliser, chosen - normaliser, normaliser
-    normaliser = logits.logsumexp(-1)
-    probabilities = (logits - normaliser[:, None]).exp_()
-    # without -inf logits, whose probability is 0 and whose product would be NaN
-    expected = probabilities.mul_(logits.masked_fill_(logits == -torch.inf, 0.0)).sum(-1)
-    return normaliser, chosen - normaliser, normaliser - expected
-
-
 class _Context(Protocol):
     """Autograd's context, with the values that the forward pass leaves in it for the backward pass."""
 
-    settings: tuple[float, bool, float | None, float, int]
-    """Temperature, entropy, softcap, scale and positions per chunk."""
+    settings: tuple[float, tuple[Compute, ...], float | None, float, int]
+    """Temperature, outputs, softcap, scale and positions per chunk."""
     precision: dict[str, Any]
     """Arguments of `torch.autocast`."""
-    saved_tensors: tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor]
+    saved_tensors: tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor]
     needs_input_grad: tuple[bool, ...]
 
     def save_for_backward(self, *tensors: Tensor | None) -> None: ...
-    def mark_non_differentiable(self, *tensors: Tensor) -> None: ...
+    def set_materialize_grads(self, value: bool) -> None: ...
 
 
 class _ChosenLogProbs(torch.autograd.Function):
@@ -103,37 +91,46 @@ class _ChosenLogProbs(torch.autograd.Function):
         bias: Tensor | None,
         targets: Tensor,
         temperature: float,
-        entropy: bool,
+        outputs: tuple[Compute, ...],
         softcap: float | None,
         scale: float,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, ...]:
         chunk = max(LEAST_ROWS, CHUNK_ELEMENTS // weight.shape[0])
         dtype = torch.promote_types(hidden.dtype, torch.float32)
-        logprobs, normaliser, entropies = (torch.empty(len(hidden), dtype=dtype, device=hidden.device) for _ in range(3))
+        logprobs, normaliser, *found = (torch.empty(len(hidden), dtype=dtype, device=hidden.device) for _ in range(2 + len(outputs)))
         for start in range(0, len(hidden), chunk):
             rows = slice(start, start + chunk)
             logits = _logits(hidden[rows], weight, bias, temperature, softcap, scale)
-            normaliser[rows], logprobs[rows], entropies[rows] = _of_chunk(logits, targets[rows], entropy)
+            chosen = logits.gather(1, targets[rows, None])[:, 0]
+            for values, compute in zip(found, outputs, strict=True):
+                values[rows] = compute(logits, targets[rows])
+            normaliser[rows] = _logsumexp_(logits)
+            logprobs[rows] = chosen - normaliser[rows]
             # before the next chunk is there
             del logits
-        ctx.save_for_backward(hidden, weight, bias, targets, normaliser, entropies)
-        ctx.settings = (temperature, entropy, softcap, scale, chunk)
+        ctx.save_for_backward(hidden, weight, bias, targets, normaliser)
+        ctx.settings = (temperature, outputs, softcap, scale, chunk)
+        # an output that is only looked at is not computed again
+        ctx.set_materialize_grads(False)
         kind = hidden.device.type
         ctx.precision = {"device_type": kind, "dtype": torch.get_autocast_dtype(kind), "enabled": torch.is_autocast_enabled(kind)}
-        if not entropy:
-            ctx.mark_non_differentiable(entropies)
-        return logprobs, entropies
+        return logprobs, *found
 
     @staticmethod
-    def backward(ctx: _Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: _Context, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         # the logits must come out as they did in the forward pass, whatever precision surrounds the backward pass
         with torch.autocast(**ctx.precision):
             return (*_gradients(ctx, *grads), None, None, None, None, None)
 
 
-def _gradients(ctx: _Context, grad_logprobs: Tensor, grad_entropies: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    hidden, weight, bias, targets, normaliser, entropies = ctx.saved_tensors
-    temperature, entropy, softcap, scale, chunk = ctx.settings
+def _gradients(
+    ctx: _Context, grad_logprobs: Tensor | None, *grad_outputs: Tensor | None
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    hidden, weight, bias, targets, normaliser = ctx.saved_tensors
+    temperature, outputs, softcap, scale, chunk = ctx.settings
+    if grad_logprobs is None:
+        grad_logprobs = torch.zeros_like(normaliser)
+    used = [(compute, grad) for compute, grad in zip(outputs, grad_outputs, strict=True) if grad is not None]
     wants_hidden, wants_weight, wants_bias = ctx.needs_input_grad[:3]
     # the sum over chunks is kept in the accumulating type, so that bf16 weights do not round at every chunk
     wide = torch.promote_types(weight.dtype, torch.float32)
@@ -143,8 +140,8 @@ def _gradients(ctx: _Context, grad_logprobs: Tensor, grad_entropies: Tensor) -> 
     for start in range(0, len(hidden), chunk):
         rows = slice(start, start + chunk)
         logits = _logits(hidden[rows], weight, bias, temperature, softcap, scale)
-        of_entropy = (entropies[rows], grad_entropies[rows]) if entropy else None
-        g = _through_softmax(logits, targets[rows], normaliser[rows], grad_logprobs[rows], of_entropy, softcap, temperature)
+        further = _through_outputs(logits, targets[rows], [(compute, grad[rows]) for compute, grad in used])
+        g = _through_softmax(logits, targets[rows], normaliser[rows], grad_logprobs[rows], further, softcap, temperature)
         g = g.mul_(scale / temperature).to(hidden.dtype)
         if d_hidden is not None:
             d_hidden[rows] = g @ weight
@@ -153,7 +150,7 @@ def _gradients(ctx: _Context, grad_logprobs: Tensor, grad_entropies: Tensor) -> 
         if d_bias is not None:
             d_bias += g.sum(0)
         # before the next chunk is there
-        del logits, g
+        del logits, further, g
     return (
         d_hidden,
         None if d_weight is None else d_weight.to(weight.dtype),
@@ -161,36 +158,47 @@ def _gradients(ctx: _Context, grad_logprobs: Tensor, grad_entropies: Tensor) -> 
     )
 
 
+def _through_outputs(logits: Tensor, targets: Tensor, used: list[tuple[Compute, Tensor]]) -> Tensor | None:
+    """The gradient of the outputs with respect to the logits after cap and temperature; None where none is used.
+
+    Args:
+        logits: `[m, V]` after cap and temperature.
+        targets: `[m]`.
+        used: each output, and the gradient with respect to it, `[m]`.
+    """
+    if not used:
+        return None
+    with torch.enable_grad():
+        read = logits.detach().requires_grad_()
+        total = torch.stack([(compute(read, targets) * grad).sum() for compute, grad in used]).sum()
+        return torch.autograd.grad(total, read)[0]
+
+
 def _through_softmax(
     logits: Tensor,
     targets: Tensor,
     normaliser: Tensor,
     grad_logprobs: Tensor,
-    entropies: tuple[Tensor, Tensor] | None,
+    further: Tensor | None,
     softcap: float | None,
     temperature: float,
 ) -> Tensor:
-    """The gradient with respect to the logits before cap and temperature; written over the logits where there is no entropy.
+    """The gradient with respect to the logits before cap and temperature; written over the logits.
 
     Args:
         logits: `[m, V]` after cap and temperature; lost.
         targets: `[m]`.
         normaliser: `[m]`, their logsumexp.
         grad_logprobs: `[m]`, the gradient with respect to the log-probs.
-        entropies: `[m]` entropies and the gradient with respect to them; None: they have none.
+        further: `[m, V]`, a gradient with respect to the logits to be added.
         softcap: as in `chosen_logprobs`.
         temperature: as in `chosen_logprobs`; the gradient is still to be divided by it.
     """
     slope = None if softcap is None else (logits * (temperature / softcap)).square_().neg_().add_(1.0)
-    logq = logits.sub_(normaliser[:, None])
-    if entropies is None:
-        g = logq.exp_().mul_(-grad_logprobs[:, None])
-    else:
-        values, grads = entropies
-        q = logq.exp()
-        weighed = logq.masked_fill_(q == 0, 0.0).add_(values[:, None]).mul_(grads[:, None])
-        g = weighed.add_(grad_logprobs[:, None]).mul_(q).neg_()
+    g = logits.sub_(normaliser[:, None]).exp_().mul_(-grad_logprobs[:, None])
     g.scatter_add_(1, targets[:, None], grad_logprobs[:, None])
+    if further is not None:
+        g.add_(further)
     return g if slope is None else g.mul_(slope)
 
 

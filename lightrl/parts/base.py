@@ -13,10 +13,13 @@ from lightrl.prompt import JSON
 from lightrl.ranges import ranges_of, refuse_outside
 from lightrl.statistic import Statistics, WithStatistics
 
+if TYPE_CHECKING:
+    from lightrl.parts.output import Output
+
 T = TypeVar("T")
 
-NEEDS = frozenset({"ref_logprobs", "values", "entropy", "all_tokens"})
-"""A part may ask the core for a reference model's log-probs, a critic's values and the policy's entropy."""
+NEEDS = frozenset({"ref_logprobs", "values", "all_tokens"})
+"""A part may ask the core for a reference model's log-probs, a critic's values and the rows of all ranks."""
 
 
 class Part(ABC):  # noqa: B024 - each kind says what is abstract
@@ -25,6 +28,8 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
     A part returns a value per token, row or pair; only the core reduces them. A part never calls `torch.distributed`.
     """
 
+    sees_steps: ClassVar[bool] = False
+    """Parts of this kind are asked while a step is computed, and may read `outputs` of the current policy."""
     state_per_rank: bool = False
     """The state differs from rank to rank, so a checkpoint holds one for each."""
     exceptions: ClassVar[Mapping[str, str]] = MappingProxyType({})
@@ -55,6 +60,16 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
     def needs(self) -> frozenset[str]:
         """The numbers that the core must compute for this part, of `NEEDS`; a part whose coefficient is 0 needs nothing."""
         return frozenset()
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """The outputs of the current policy that the part reads while a step is computed; none of a part whose coefficient is 0."""
+        return ()
+
+    @property
+    def old_outputs(self) -> tuple[Output, ...]:
+        """Those of the policy before the first step on a rollout; they cost a forward pass, unless the old log-probs need one too."""
+        return ()
 
     def state_dict(self) -> dict[str, JSON]:
         """The state that must survive a restart: tensors and JSON values only."""
@@ -102,6 +117,17 @@ def _anew(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return type(value)(_anew(member) for member in value)
     return copy.deepcopy(value)
+
+
+def unread_outputs(part: Part) -> str | None:
+    """A complaint, if a part has outputs of the current policy and is never given them."""
+    if part.sees_steps or not part.outputs:
+        return None
+    named = ", ".join(output.name for output in part.outputs)
+    return (
+        f"has {named} among its outputs, which are there while a step is computed, for loss terms, clip schemes and ratios alone: have "
+        "them among old_outputs, those of the policy that sampled"
+    )
 
 
 def unpack(result: T | WithStatistics) -> tuple[T, Statistics]:

@@ -35,6 +35,7 @@ class Surrogate:
 class ClipScheme(Part):
     """Turns a log-ratio and an advantage into a per-token loss."""
 
+    sees_steps = True
     row_constant: bool = False
     """The loss is one number per row: wants an aggregation that divides by the row's own length."""
     token_ratio_only: bool = False

@@ -9,12 +9,15 @@ from torch import Tensor
 
 from lightrl.parts.aggregation import Aggregation, TokenMean
 from lightrl.parts.base import Part
+from lightrl.parts.output import Entropy, Output
 from lightrl.ranges import Weight
 from lightrl.types import Experience, PolicyOutput, TrainingBatch
 
 
 class LossTerm(Part):
     """One more term of the loss, added with a coefficient."""
+
+    sees_steps = True
 
     def __init__(self, coefficient: Weight, aggregation: Aggregation | None = None) -> None:
         """
@@ -51,8 +54,8 @@ class EntropyBonus(LossTerm):
         super().__init__(coefficient, aggregation)
 
     @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"entropy"} if self.coefficient else ())
+    def outputs(self) -> tuple[Output, ...]:
+        return (Entropy(),) if self.coefficient else ()
 
     def weights(self, experience: Experience) -> Tensor:
         return experience.token_weight

@@ -13,6 +13,7 @@ from lightrl.parts.base import Part
 class ImportanceRatio(Part):
     """Turns log-probs into the log-ratio that a clip scheme bounds."""
 
+    sees_steps = True
     row_constant: bool = False
     """All tokens of a row share one ratio: wants an aggregation that divides by the row's own length."""
 

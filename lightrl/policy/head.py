@@ -32,7 +32,7 @@ class ScoringHead(nn.Linear):
         Args:
             hidden: `[..., H]`, or `[M, H]` with targets.
             targets: `[M]` int64, the token that each position predicts.
-            **scoring: temperature, entropy, softcap and scale of `chosen_logprobs`.
+            **scoring: temperature, outputs, softcap and scale of `chosen_logprobs`.
         """
         if targets is None:
             return super().forward(hidden)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from lightrl.ops.dropout import without_dropout
+from lightrl.ops.logprobs import Compute
 from lightrl.ops.shift import Selected, on_host
 from lightrl.ops.unread import CannotStayUnreadError, unread_in
 from lightrl.policy.encoding import EncodedCompletion, encode_prompt, encode_sampled
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 PROBE_TOLERANCE = 1e-3
 """Largest difference between our head and the model's own logits at which they are called the same."""
+NO_OUTPUTS: Mapping[str, Compute] = MappingProxyType({})
+"""Nothing beside the log-probs."""
 
 
 class Policy(nn.Module):
@@ -97,29 +101,34 @@ class Policy(nn.Module):
         return self.tokenizer.decode(list(ids), skip_special_tokens=True)
 
     def forward(
-        self, input_ids: Tensor, mask: Tensor, temperature: float = 1.0, entropy: bool = False, critic: nn.Module | None = None
+        self,
+        input_ids: Tensor,
+        mask: Tensor,
+        temperature: float = 1.0,
+        outputs: Mapping[str, Compute] = NO_OUTPUTS,
+        critic: nn.Module | None = None,
     ) -> PolicyOutput:
-        """Log-probs of the selected tokens, and entropy and values if they are asked for.
+        """Log-probs of the selected tokens, and further numbers of their logits and values if they are asked for.
 
         Args:
             input_ids: `[n, L]`, rows from position 0, padded on the right with any id: a causal model never reads there.
             mask: `[n, L]` bool, tokens whose log-prob is wanted; not the first of a row.
             temperature: divides the logits; > 0.
-            entropy: also give the entropy.
+            outputs: further numbers of each token, by name, from its logits divided by the temperature.
             critic: also give its values; called with the ids and the last hidden states.
         """
         host_ids, host_mask = on_host(input_ids, mask)
         selected = Selected.of(host_mask, input_ids.device)
         if not self._chunked:
-            return self._from_full_logits(input_ids, selected, temperature, entropy, critic)
+            return self._from_full_logits(input_ids, selected, temperature, outputs, critic)
         states = trunk_states(self.model.base_model, input_ids, host_ids, selected.lengths(), self.longest_packed)
         head = self.model.get_output_embeddings()
         targets = selected.tokens(input_ids)
-        scoring = {"temperature": temperature, "entropy": entropy, "softcap": self._softcap, "scale": self._scale}
-        chosen, entropies = head(states.predictors(selected), targets, **scoring)
+        scoring = {"temperature": temperature, "softcap": self._softcap, "scale": self._scale}
+        chosen, *further = head(states.predictors(selected), targets, outputs=tuple(outputs.values()), **scoring)
         return PolicyOutput(
             logprobs=selected.at_tokens(chosen),
-            entropy=None if entropies is None else selected.at_tokens(entropies),
+            outputs={name: selected.at_tokens(found) for name, found in zip(outputs, further, strict=True)},
             values=None if critic is None else _values(critic, input_ids, _read_by(critic, states), selected),
         )
 
@@ -162,17 +171,16 @@ class Policy(nn.Module):
         yield from ((name, buffer) for name, buffer in self.model.named_buffers() if name in self._persistent)
 
     def _from_full_logits(
-        self, input_ids: Tensor, selected: Selected, temperature: float, entropy: bool, critic: nn.Module | None
+        self, input_ids: Tensor, selected: Selected, temperature: float, outputs: Mapping[str, Compute], critic: nn.Module | None
     ) -> PolicyOutput:
         out = self.model(input_ids=input_ids, use_cache=False, output_hidden_states=critic is not None)
         logits = selected.predictors(out.logits)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
-        logq = logits.log_softmax(-1)
-        chosen = logq.gather(1, selected.tokens(input_ids)[:, None])[:, 0]
-        entropies = -(logq.exp() * torch.where(logq.isinf(), 0.0, logq)).sum(-1) if entropy else None
+        targets = selected.tokens(input_ids)
+        chosen = logits.log_softmax(-1).gather(1, targets[:, None])[:, 0]
         return PolicyOutput(
             logprobs=selected.at_tokens(chosen),
-            entropy=None if entropies is None else selected.at_tokens(entropies),
+            outputs={name: selected.at_tokens(compute(logits, targets)) for name, compute in outputs.items()},
             values=None if critic is None else _values(critic, input_ids, out.hidden_states[-1], selected),
         )
 
@@ -191,7 +199,7 @@ class Policy(nn.Module):
             mask = torch.ones_like(ids, dtype=torch.bool)
             mask[:, 0] = False
             selected = Selected.of(mask.cpu(), ids.device)
-            ours, theirs = self(ids, mask).logprobs, self._from_full_logits(ids, selected, 1.0, False, None).logprobs
+            ours, theirs = self(ids, mask).logprobs, self._from_full_logits(ids, selected, 1.0, NO_OUTPUTS, None).logprobs
         self.model.train(training)
         difference = (ours - theirs).abs().max().item()
         if unread and math.isnan(difference):

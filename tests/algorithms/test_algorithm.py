@@ -9,6 +9,7 @@ from lightrl import (
     AdaptiveKL,
     Algorithm,
     DecoupledClip,
+    Entropy,
     EntropyBonus,
     GroupRelative,
     KLPenalty,
@@ -92,8 +93,15 @@ def test_every_slot_is_there_and_the_required_ones_are_known() -> None:
     # not repr: the order of a set differs between processes, and test workers must agree on names
     ids=["nothing", "kl 0", "kl", "entropy", "entropy 0", "kl and entropy", "critic and entropy"],
 )
-def test_needs_are_the_union_over_parts(slots: dict, needs: set[str]) -> None:
-    assert GroupRelative(**slots).needs == needs
+def test_what_is_computed_is_the_union_over_parts(slots: dict, needs: set[str]) -> None:
+    algorithm = GroupRelative(**slots)
+    assert algorithm.needs | algorithm.outputs.keys() == needs
+    assert algorithm.old_outputs == {}
+
+
+def test_a_watched_output_is_of_the_policy_that_sampled() -> None:
+    algorithm = GroupRelative(watched=Entropy(), entropy=EntropyBonus())
+    assert (list(algorithm.outputs), list(algorithm.old_outputs)) == (["entropy"], ["entropy"])
 
 
 def test_only_terms_with_a_coefficient_are_in_the_loss() -> None:
@@ -111,7 +119,7 @@ class WithTwoTerms(GroupRelative):
 def test_an_algorithm_may_add_a_slot() -> None:
     algorithm = WithTwoTerms(positive_nll=PositiveNLL(0.1))
     assert list(algorithm.loss_terms) == ["positive_nll", "undecided"]
-    assert algorithm.needs == {"entropy"}
+    assert list(algorithm.outputs) == ["entropy"]
     assert list(slots_of(WithTwoTerms)) == [*slots_of(Algorithm), "undecided"]
     assert algorithm.undecided is not WithTwoTerms().undecided
     assert list(WithTwoTerms(undecided=None).loss_terms) == []

@@ -8,6 +8,8 @@ from lightrl import (
     GAE,
     ConstantLength,
     DecoupledClip,
+    Entropy,
+    EntropyBonus,
     GroupCentered,
     GroupRelative,
     GroupSampler,
@@ -37,9 +39,16 @@ class Greedy(GroupCentered):
 
 
 class Curious(GroupCentered):
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"entropy"})
+    outputs = (Entropy(),)
+
+
+class Other(Entropy):
+    def __init__(self, count: int = 2) -> None:
+        self.count = count
+
+
+class Doubtful(EntropyBonus):
+    outputs = (Other(3),)
 
 
 REFUSED = [
@@ -62,8 +71,9 @@ REFUSED = [
     ({"kl": ValueHead()}, "GroupRelative.kl wants a KL, got ValueHead"),
     ({"sampler": None}, "GroupRelative.sampler cannot be null"),
     ({"reference": None}, "GroupRelative.reference cannot be null"),
-    ({"advantage": Curious()}, "Curious needs the policy's entropy, .* given to loss terms alone"),
-    ({"advantage": Greedy()}, r"needs \['thoughts'\]; a part may need: all_tokens, entropy, ref_logprobs, values"),
+    ({"advantage": Curious()}, "Curious has entropy among its outputs, .* old_outputs"),
+    ({"entropy": EntropyBonus(), "positive_nll": Doubtful()}, r"two parts read an output 'entropy' .*, Entropy\(\) and Other\(count=3\)"),
+    ({"advantage": Greedy()}, r"needs \['thoughts'\]; a part may need: all_tokens, ref_logprobs, values"),
 ]
 
 

@@ -7,6 +7,7 @@ from torch import nn
 from lightrl.ops.logprobs import chosen_logprobs
 from lightrl.parts.correction import MaskedImportance, RolloutCorrection, TruncatedImportance
 from lightrl.parts.loss_term import EntropyBonus
+from lightrl.parts.output import Entropy
 from lightrl.parts.reference import MovingAverageReference
 from lightrl.testing.experience import experience
 from lightrl.types import PolicyOutput
@@ -53,8 +54,8 @@ def test_moving_average(mixture: float, expected: float) -> None:
 
 def test_entropy_and_its_gradient() -> None:
     logits = torch.tensor([[0.5, 0.0, -0.5]], dtype=torch.float64, requires_grad=True)
-    _, entropy = chosen_logprobs(logits, torch.eye(3, dtype=torch.float64), None, torch.tensor([0]), entropy=True)
+    _, entropy = chosen_logprobs(logits, torch.eye(3, dtype=torch.float64), None, torch.tensor([0]), outputs=[Entropy().compute])
     assert entropy.item() == pytest.approx(1.020191, abs=1e-5)
-    loss = EntropyBonus().loss(experience([0.0]), PolicyOutput(logprobs=torch.zeros(1, 1), entropy=entropy[None]))
+    loss = EntropyBonus().loss(experience([0.0]), PolicyOutput(torch.zeros(1, 1), {"entropy": entropy[None]}))
     loss.sum().backward()
     assert (-logits.grad[0]).tolist() == pytest.approx([-0.172164, 0.049175, 0.122988], abs=1e-5)

@@ -2,9 +2,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from lightrl import Entropy
 from lightrl.ops import logprobs
 from lightrl.ops.logprobs import chosen_logprobs
 
+ENTROPY = [Entropy().compute]
 OPTIONS = [
     {},
     {"temperature": 0.7},
@@ -42,7 +44,7 @@ def _chunks(request, monkeypatch) -> None:
 def test_values_and_gradients_are_those_of_log_softmax(options: dict, bias: bool) -> None:
     hidden, weight, offset, targets = inputs(bias=bias)
     wanted = [t for t in (hidden, weight, offset) if t is not None]
-    ours = chosen_logprobs(hidden, weight, offset, targets, entropy=True, **options)
+    ours = chosen_logprobs(hidden, weight, offset, targets, outputs=ENTROPY, **options)
     theirs = naive(hidden, weight, offset, targets, **options)
     upstream = [torch.randn(7, dtype=torch.float64) for _ in range(2)]
     for mine, other in zip(ours, theirs, strict=True):
@@ -52,14 +54,19 @@ def test_values_and_gradients_are_those_of_log_softmax(options: dict, bias: bool
         assert torch.allclose(mine, other, atol=1e-10)
 
 
-@pytest.mark.parametrize("entropy", [True, False])
+def paired(logits: Tensor, ids: Tensor) -> Tensor:
+    """A number that the sampled token has a part in."""
+    q = logits.softmax(-1)
+    return (q * q).sum(-1) * q.gather(1, ids[:, None])[:, 0]
+
+
+@pytest.mark.parametrize("read", [[], ENTROPY, [paired, *ENTROPY]], ids=["nothing", "entropy", "two"])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_gradcheck(options: dict, entropy: bool) -> None:
+def test_gradcheck(options: dict, read: list) -> None:
     hidden, weight, offset, targets = inputs(rows=3, width=2, vocabulary=4)
 
     def function(*tensors: Tensor):
-        values, entropies = chosen_logprobs(*tensors, targets, entropy=entropy, **options)
-        return (values, entropies) if entropy else values
+        return chosen_logprobs(*tensors, targets, outputs=read, **options)
 
     assert torch.autograd.gradcheck(function, (hidden, weight, offset))
 
@@ -72,8 +79,26 @@ def test_what_needs_no_gradient_gets_none(frozen: int) -> None:
     assert [t.grad is None for t in tensors] == [i == frozen for i in range(3)]
 
 
-def test_without_entropy_there_is_none() -> None:
-    assert chosen_logprobs(*inputs()[:3], inputs()[3])[1] is None
+def test_what_is_only_looked_at_is_not_computed_again_and_costs_no_gradient() -> None:
+    asked = []
+
+    def counted(logits: Tensor, ids: Tensor) -> Tensor:
+        asked.append(len(ids))
+        return paired(logits, ids)
+
+    hidden, weight, offset, targets = inputs()
+    values, _ = chosen_logprobs(hidden, weight, offset, targets, outputs=[counted])
+    (plain,) = torch.autograd.grad(chosen_logprobs(hidden, weight, offset, targets)[0].sum(), hidden)
+    assert torch.equal(torch.autograd.grad(values.sum(), hidden)[0], plain)
+    assert asked == [7]
+
+
+def test_an_output_alone_has_its_gradient() -> None:
+    hidden, weight, offset, targets = inputs()
+    _, found = chosen_logprobs(hidden, weight, offset, targets, outputs=ENTROPY)
+    _, expected = naive(hidden, weight, offset, targets)
+    ours, theirs = (torch.autograd.grad(one.sum(), weight)[0] for one in (found, expected))
+    assert torch.allclose(ours, theirs, atol=1e-12)
 
 
 def test_a_forbidden_token_has_probability_zero_and_poisons_nothing() -> None:
@@ -81,7 +106,7 @@ def test_a_forbidden_token_has_probability_zero_and_poisons_nothing() -> None:
     with torch.no_grad():
         offset[4] = -torch.inf
     targets[targets == 4] = 5
-    values, entropies = chosen_logprobs(hidden, weight, offset, targets, entropy=True)
+    values, entropies = chosen_logprobs(hidden, weight, offset, targets, outputs=ENTROPY)
     expected, expected_entropies = naive(hidden, weight, offset, targets)
     assert torch.allclose(values, expected)
     assert torch.allclose(entropies, expected_entropies)
@@ -92,7 +117,7 @@ def test_a_forbidden_token_has_probability_zero_and_poisons_nothing() -> None:
 
 def test_log_probs_of_bf16_weights_are_float32_and_close() -> None:
     hidden, weight, _, targets = inputs(rows=40, width=16, bias=False, dtype=torch.bfloat16)
-    values, entropies = chosen_logprobs(hidden, weight, None, targets, entropy=True)
+    values, entropies = chosen_logprobs(hidden, weight, None, targets, outputs=ENTROPY)
     assert values.dtype == entropies.dtype == torch.float32
     (values.sum() + entropies.sum()).backward()
     exact = [t.detach().double().requires_grad_() for t in (hidden, weight)]
@@ -108,7 +133,7 @@ def test_log_probs_of_bf16_weights_are_float32_and_close() -> None:
 def test_under_autocast_the_backward_pass_sees_the_same_logits() -> None:
     hidden, weight, offset, targets = inputs(rows=9, dtype=torch.float32)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        values, _ = chosen_logprobs(hidden, weight, offset, targets)
+        (values,) = chosen_logprobs(hidden, weight, offset, targets)
     values.sum().backward()
     # softmax sums to 1 only if forward and backward agree: then every row's gradient of the bias sums to 0
     assert offset.grad.sum().item() == pytest.approx(0, abs=0.02)
@@ -120,7 +145,7 @@ def test_under_autocast_the_backward_pass_sees_the_same_logits() -> None:
 
 def test_no_rows() -> None:
     hidden, weight, offset, _ = inputs(rows=0)
-    values, entropies = chosen_logprobs(hidden, weight, offset, torch.empty(0, dtype=torch.long), entropy=True)
+    values, entropies = chosen_logprobs(hidden, weight, offset, torch.empty(0, dtype=torch.long), outputs=ENTROPY)
     assert values.shape == entropies.shape == (0,)
     values.sum().backward()
     assert (weight.grad == 0).all()

@@ -7,8 +7,8 @@ from lightrl.types import PolicyOutput
 
 
 def test_a_coefficient_of_zero_needs_nothing() -> None:
-    assert EntropyBonus().needs == {"entropy"}
-    assert EntropyBonus(coefficient=0).needs == frozenset()
+    assert [output.name for output in EntropyBonus().outputs] == ["entropy"]
+    assert EntropyBonus(coefficient=0).outputs == ()
     assert PositiveNLL().needs == frozenset()
 
 
@@ -16,7 +16,7 @@ def test_entropy_is_maximised_on_the_tokens_that_carry_a_loss() -> None:
     rows = experience([1.0, 1.0], lengths=[2, 1])
     rows.token_weight[0, 2] = 0
     entropy = torch.rand(2, 4)
-    assert torch.equal(EntropyBonus().loss(rows, PolicyOutput(torch.zeros(2, 4), entropy=entropy)), -entropy)
+    assert torch.equal(EntropyBonus().loss(rows, PolicyOutput(torch.zeros(2, 4), {"entropy": entropy})), -entropy)
     assert EntropyBonus().weights(rows).tolist() == [[0, 0, 0, 1], [0, 0, 1, 0]]
 
 

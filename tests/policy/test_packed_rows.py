@@ -32,7 +32,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from lightrl import Policy, PolicyOutput, TinyPolicy
+from lightrl import Entropy, Policy, PolicyOutput, TinyPolicy
 from lightrl.policy import packed_trunk
 from lightrl.policy.adapted import AdaptedPolicy
 from lightrl.policy.characters import ALPHABET, character_tokenizer
@@ -97,8 +97,8 @@ def both(subject: Policy, critic: nn.Module | None = None) -> tuple[list[Tensor]
         one = copy.deepcopy(subject)
         head = copy.deepcopy(critic)
         one.longest_packed = longest
-        out: PolicyOutput = one(ids, mask, temperature=0.7, entropy=True, critic=head)
-        outputs = [value for value in (out.logprobs, out.entropy, out.values) if value is not None]
+        out: PolicyOutput = one(ids, mask, temperature=0.7, outputs={"entropy": Entropy().compute}, critic=head)
+        outputs = [value for value in (out.logprobs, out.outputs["entropy"], out.values) if value is not None]
         weights = torch.linspace(0.1, 1.0, mask.numel(), dtype=out.logprobs.dtype).view(mask.shape)
         torch.stack([(value * weights).sum() for value in outputs]).sum().backward()
         learnt = [*one.parameters(), *(head.parameters() if head else [])]

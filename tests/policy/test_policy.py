@@ -21,7 +21,7 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from lightrl import Policy, PretrainedPolicy, Prompt, TinyPolicy
+from lightrl import Entropy, Policy, PretrainedPolicy, Prompt, TinyPolicy
 from lightrl.policy.characters import ALPHABET, character_tokenizer
 
 SMALL: dict[str, Any] = {
@@ -54,7 +54,7 @@ def test_log_probs_entropy_and_gradients_are_those_of_the_models_own_logits(name
     ids = torch.randint(2, 24, (3, 9), generator=torch.Generator().manual_seed(1))
     mask = torch.zeros(3, 9, dtype=torch.bool)
     mask[0, 2:5], mask[1, 1:], mask[2, 8] = True, True, True
-    output = policy(ids, mask, temperature, entropy=True)
+    output = policy(ids, mask, temperature, {"entropy": Entropy().compute})
     logq = (policy.model(ids).logits / temperature).log_softmax(-1)
     expected = torch.zeros(3, 9).index_put(
         (mask.nonzero()[:, 0], mask.nonzero()[:, 1]),
@@ -62,15 +62,14 @@ def test_log_probs_entropy_and_gradients_are_those_of_the_models_own_logits(name
     )
     assert torch.allclose(output.logprobs, expected, atol=1e-5)
     entropies = torch.stack([-(logq[i, t - 1].exp() * logq[i, t - 1]).sum() for i, t in mask.nonzero().tolist()])
-    assert output.entropy is not None
-    assert torch.allclose(output.entropy[mask], entropies, atol=1e-5)
+    assert torch.allclose(output.outputs["entropy"][mask], entropies, atol=1e-5)
 
     def gradients(value: torch.Tensor) -> list[torch.Tensor]:
         policy.zero_grad()
         value.backward(retain_graph=True)
         return [p.grad.clone() for p in policy.parameters() if p.grad is not None]
 
-    ours = gradients(output.logprobs.sum() + output.entropy.square().sum())
+    ours = gradients(output.logprobs.sum() + output.outputs["entropy"].square().sum())
     theirs = gradients(expected.sum() + entropies.square().sum())
     assert len(ours) == len(theirs) > 0
     for a, b in zip(ours, theirs, strict=True):

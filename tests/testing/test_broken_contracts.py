@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lightrl import KL, ChosenLikelihood, EntropyBonus, GroupRelative, KLPenalty, MaskTruncated, TokenMean
+from lightrl import KL, ChosenLikelihood, Entropy, EntropyBonus, GroupRelative, KLPenalty, MaskTruncated, TokenMean
 from lightrl.kinds import KINDS
 from lightrl.testing import BrokenContract, class_cases, contracts
 from lightrl.testing.checks.check import CHECKS, EVERY
@@ -54,9 +54,9 @@ def test_the_message_shows_the_smallest_example(tmp_path: Path) -> None:
 
 
 class Certain(MaskTruncated):
-    """Broken on purpose: it asks for what only loss terms are given."""
+    """Broken on purpose: it asks for what is there in a step alone."""
 
-    needs = frozenset({"entropy"})
+    outputs = (Entropy(),)
 
     def weights(self, experience: Any) -> Any:
         return (experience.entropy < 1).float()
@@ -74,7 +74,7 @@ def test_what_parts_of_another_kind_are_given_is_refused_first_and_as_the_algori
         first.run(tmp_path)
     with pytest.raises(ValueError, match=r"Certain .*entropy") as refused:
         GroupRelative(token_weight=Certain())
-    assert str(found.value).splitlines()[1].partition(" needs ")[2] == str(refused.value).partition(" needs ")[2]
+    assert str(found.value).splitlines()[1].partition(" has ")[2] == str(refused.value).partition(" has ")[2]
     class_cases("loss term", EntropyBonus)[0].run(tmp_path)
     class_cases("algorithm", Undecided)[0].run(tmp_path)
     with pytest.raises(BrokenContract, match=r"\['values'\], .*objective"):

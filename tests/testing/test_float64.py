@@ -26,7 +26,7 @@ from lightrl import (
 from lightrl.parts.base import unpack
 from lightrl.registry.classes import registry
 from lightrl.testing.checks.examples import Micro, experiences, micros
-from lightrl.testing.contracts import aggregation, clip, correction, critic, kl, loss_term, objective, ratio, shaping, token_weight
+from lightrl.testing.contracts import aggregation, clip, correction, critic, kl, loss_term, objective, output, ratio, shaping, token_weight
 from lightrl.types import PolicyOutput, TrainingBatch
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -77,8 +77,8 @@ def of_objective(part: Objective, rows: objective.ObjectiveRows) -> None:
 
 
 def of_loss_term(part: Any, rows: TrainingBatch) -> None:
-    output = loss_term.outputs(rows, part.needs)
-    exact = PolicyOutput(output.logprobs.detach().double().requires_grad_(), doubled(output.entropy), doubled(output.values))
+    output = loss_term.outputs(rows, part)
+    exact = PolicyOutput(output.logprobs.detach().double().requires_grad_(), doubled(output.outputs), doubled(output.values))
     with OnlyFloat64():
         part.weights(rows)
         loss_term.loss(part, rows, exact).sum()
@@ -98,7 +98,7 @@ WHOLE_BATCH: dict[str, Callable[[Any, TrainingBatch], Any]] = {
     "reward shaping": shaping.rewards,
     "token weight": token_weight.weights,
 }
-KINDS = {*PER_TOKEN, *WHOLE_BATCH, "objective", "loss term"}
+KINDS = {*PER_TOKEN, *WHOLE_BATCH, "objective", "loss term", "output"}
 
 
 def parts() -> list[Any]:
@@ -116,6 +116,9 @@ def check(kind: str, part: Any) -> None:
         of_objective(part, rows)
     for rows in exact_experiences() if kind == "loss term" else ():
         of_loss_term(part, rows)
+    for logits, ids in output.positions() if kind == "output" else ():
+        with OnlyFloat64():
+            part.compute(logits.double(), ids)
 
 
 @pytest.mark.parametrize(("kind", "cls"), parts())

@@ -27,12 +27,12 @@ def weights(part: LossTerm, rows: TrainingBatch) -> Numbers:
 whole_batch_checks(KIND, weights, of="its weights: ")
 
 
-def outputs(rows: TrainingBatch, needs: frozenset[str]) -> PolicyOutput:
-    """A forward pass over the rows; entropy and values only if they are needed."""
+def outputs(rows: TrainingBatch, part: LossTerm) -> PolicyOutput:
+    """A forward pass over the rows; outputs of the policy and values only if the part reads them."""
     generator = torch.Generator().manual_seed(len(rows))
-    noise = [torch.rand(rows.old_logprobs.shape, generator=generator) for _ in range(3)]
-    entropy, values = (noise[1] if "entropy" in needs else None), (noise[2] if "values" in needs else None)
-    return PolicyOutput((rows.old_logprobs - 0.3 * noise[0]).requires_grad_(), entropy, values)
+    noise = [torch.rand(rows.old_logprobs.shape, generator=generator).to(rows.old_logprobs) for _ in range(3)]
+    read = {output.name: noise[1].clone().requires_grad_() for output in part.outputs}
+    return PolicyOutput((rows.old_logprobs - 0.3 * noise[0]).requires_grad_(), read, noise[2] if "values" in part.needs else None)
 
 
 def loss(part: LossTerm, rows: TrainingBatch, output: PolicyOutput) -> Tensor:
@@ -45,15 +45,16 @@ def loss(part: LossTerm, rows: TrainingBatch, output: PolicyOutput) -> Tensor:
 
 @contract_check(KIND, "each of its tokens gets a finite loss, computed from what it needs")
 def shapes(make: Make[LossTerm]) -> None:
-    """Entropy and values are there only if declared."""
+    """Outputs of the policy and values are there only if declared."""
     for rows in experiences():
         part = make()
         try:
-            found = loss(part, rows, outputs(rows, part.needs))
-        except (AssertionError, TypeError, AttributeError) as error:
+            found = loss(part, rows, outputs(rows, part))
+        except (AssertionError, TypeError, AttributeError, RuntimeError) as error:
             if isinstance(error, BrokenContract):
                 raise
-            raise BrokenContract(f"with only {sorted(part.needs)} there, as its `needs` says, it raises {error!r}") from error
+            given = sorted({*part.needs, *(read.name for read in part.outputs)})
+            raise BrokenContract(f"with only {given} there, as its `needs` and `outputs` say, it raises {error!r}") from error
         chosen = unpack(part.weights(rows))[0] * rows.response_mask > 0
         expect(found[chosen].isfinite(), "the loss must be finite on the tokens of its mask", loss=found, **brief(rows))
 
@@ -63,14 +64,15 @@ def rows_apart(make: Make[LossTerm]) -> None:
     """In another order and with NaN at masked positions the loss is the same."""
     for rows in experiences():
         part = make()
-        output = outputs(rows, part.needs)
+        output = outputs(rows, part)
         chosen = unpack(part.weights(rows))[0] * rows.token_weight > 0
         whole = loss(part, rows, output)
         bad = loss(make(), replace(poisoned(rows), token_weight=rows.token_weight), output)
         expect_same(whole[chosen], bad[chosen], "NaN at masked positions leaks out", **brief(rows))
         order = shuffled(len(rows))
-        entropy, values = (None if x is None else x[order] for x in (output.entropy, output.values))
-        own = loss(make(), rows.select(order), PolicyOutput(output.logprobs[order], entropy, values))
+        values = None if output.values is None else output.values[order]
+        read = {name: found[order] for name, found in output.outputs.items()}
+        own = loss(make(), rows.select(order), PolicyOutput(output.logprobs[order], read, values))
         expect_same(whole[order][chosen[order]], own[chosen[order]], "rows in another order get another loss", **brief(rows))
 
 
@@ -80,4 +82,5 @@ def honest_needs(make: Make[LossTerm]) -> None:
     part = make()
     expect(isinstance(part.aggregation, Aggregation), f"aggregation must be an Aggregation, got {part.aggregation!r}")
     part.coefficient = 0.0
-    expect(not part.needs, f"with coefficient 0 it still needs {sorted(part.needs)}")
+    needed = sorted({*part.needs, *(read.name for read in (*part.outputs, *part.old_outputs))})
+    expect(not needed, f"with coefficient 0 it still needs {needed}")

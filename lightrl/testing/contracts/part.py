@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from lightrl.algorithms.algorithm import Algorithm
-from lightrl.parts.base import NEEDS
-from lightrl.parts.loss_term import LossTerm
+from lightrl.parts.base import NEEDS, Part, unread_outputs
 from lightrl.parts.objective import Objective
 from lightrl.testing.checks.check import EVERY, Make, contract_check, expect
 from lightrl.testing.checks.documentation import check_documentation
@@ -19,13 +17,9 @@ def known_needs(make: Make[Registered]) -> None:
     part = make()
     needs = frozenset(part.needs)
     expect(needs <= NEEDS, f"it needs {sorted(needs - NEEDS)}, and a part may need: {', '.join(sorted(NEEDS))}")
-    # as `Algorithm` refuses it when it is built, whose own needs are those of its parts
-    blind = "entropy" in needs and not isinstance(part, (LossTerm, Algorithm))
-    expect(
-        not blind,
-        "it needs the policy's entropy, which is there while a step is computed and given to loss terms alone: make it a LossTerm, or use "
-        "the log-probs of the sampled tokens, experience.old_logprobs",
-    )
+    # as `Algorithm` refuses it when it is built, whose own outputs are those of its parts
+    complaint = unread_outputs(part) if isinstance(part, Part) else None
+    expect(complaint is None, f"it {complaint}")
     offline = sorted(needs - {"ref_logprobs"}) if isinstance(part, Objective) else []
     expect(not offline, f"it needs {offline}, and an objective is given log-probs of policy and reference alone: it may need ref_logprobs")
 

@@ -42,9 +42,9 @@ def experience_of(
         token_rewards, statistics = unpack(algorithm.shaping.rewards(scored, token_rewards))
         ledger.add_all(statistics, mask, algorithm.shaping)
     token_rewards = with_kl(token_rewards, mask, algorithm, predictions, ledger)
+    found = {f.name: getattr(scored, f.name) for f in fields(ScoredRollout)} | vars(predictions)
     experience = Experience(
-        **{f.name: getattr(scored, f.name) for f in fields(ScoredRollout)},
-        **vars(predictions),
+        **found | {"extras": scored.extras | predictions.extras},
         token_rewards=token_rewards,
         step_ends=step_ends,
         rewards=torch.where(mask.any(1) | ~scored.scorable, row_sum(token_rewards, mask), row_rewards.to(token_rewards.dtype)),

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lightrl.ops.batching import split_to
+from lightrl.parts.output import Output
+from lightrl.policy.policy import Policy
 from lightrl.training.online.dummy_batch import dummy_batch
 from lightrl.types import PolicyOutput, ScoredRollout
 
 PerToken = Callable[[ScoredRollout, Callable[[ScoredRollout], dict[str, Tensor]]], dict[str, Tensor]]
 """Computes `[N, L]` tensors by name, without gradient and in micro-batches."""
+Outputs = Mapping[str, Output]
+"""Outputs of the policy by name."""
+NO_OUTPUTS: Outputs = MappingProxyType({})
+"""None of them."""
+
+
+def policy_outputs(policy: Policy, critic: nn.Module | None, batch: ScoredRollout, mask: Tensor, read: Outputs) -> PolicyOutput:
+    """One forward pass: log-probs of the selected tokens, and what is read of their logits and of the critic.
+
+    Args:
+        policy: whose log-probs these are.
+        critic: its network; None: there is none.
+        batch: n rows.
+        mask: `[n, L]` bool, the selected tokens.
+        read: outputs of the policy.
+    """
+    of_logits = {name: output.compute for name, output in read.items()}
+    found: PolicyOutput = policy(batch.input_ids, mask, batch.temperature, of_logits, critic)
+    return found
 
 
 @torch.no_grad()

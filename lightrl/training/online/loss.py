@@ -46,7 +46,7 @@ class StepLoss:
             terms: at least one; their sum is the loss.
             minibatch: all rows of this rank in the step.
             total: sums numbers over ranks.
-            outputs: log-probs, entropies and values of the selected tokens of a micro-batch.
+            outputs: log-probs, outputs of the policy and values of the selected tokens of a micro-batch.
         """
         self.terms, self._outputs = terms, outputs
         shares = torch.stack([local_denominators(term.token_weight(minibatch), minibatch.group) for term in terms])

@@ -28,7 +28,7 @@ from lightrl.training.online.critic_alone import CriticAlone, critic_groups
 from lightrl.training.online.early_stop import EarlyStop
 from lightrl.training.online.experience import experience_of, with_advantages
 from lightrl.training.online.first_pass import FirstPassCheck
-from lightrl.training.online.forwards import logprobs_now, per_token
+from lightrl.training.online.forwards import NO_OUTPUTS, Outputs, logprobs_now, per_token, policy_outputs
 from lightrl.training.online.kl_observation import observe_kl
 from lightrl.training.online.loss import StepLoss, terms_of
 from lightrl.training.online.part_state import load_learner_state, state_of_parts
@@ -133,7 +133,7 @@ class PolicyOptimization(PolicyModule):
             token_rewards, step_ends = self.rewards.token_rewards(scored)
             experience = experience_of(scored, token_rewards, step_ends, self.rewards.row_rewards(scored), algorithm, predictions, ledger)
             batch = with_advantages(experience, algorithm, self.adapter, self.trainer.global_rank, ledger)
-            report_experience(ledger, batch, self.rewards, algorithm.correction)
+            report_experience(ledger, batch, self.rewards, algorithm.correction, algorithm.watched)
         return batch
 
     def optimization_phase(self, batch: TrainingBatch) -> None:
@@ -152,7 +152,7 @@ class PolicyOptimization(PolicyModule):
 
     def update(self, minibatch: TrainingBatch) -> bool:
         """One optimizer step; False if the policy has moved far enough and the rest of the rollout is to be left."""
-        loss = StepLoss(terms_of(self.algorithm), minibatch, self.adapter.total, self.outputs)
+        loss = StepLoss(terms_of(self.algorithm), minibatch, self.adapter.total, partial(self.outputs, read=self.algorithm.outputs))
         if loss.empty:
             self.ledger.add("skipped_steps", 1 / self.adapter.world_size, reduce="sum")
             return True
@@ -176,10 +176,9 @@ class PolicyOptimization(PolicyModule):
             return None
         return CriticAlone(self.algorithm.critic, self.critic, self.policy, self.adapter, self.made_optimizer, self.step_on)
 
-    def outputs(self, batch: ScoredRollout, mask: Tensor) -> PolicyOutput:
-        """Log-probs of the selected tokens, entropies if a part needs them, and values if there is a critic."""
-        output: PolicyOutput = self.policy(batch.input_ids, mask, batch.temperature, "entropy" in self.algorithm.needs, self.critic)
-        return output
+    def outputs(self, batch: ScoredRollout, mask: Tensor, read: Outputs = NO_OUTPUTS) -> PolicyOutput:
+        """Log-probs of the selected tokens, the outputs of the policy that parts read, and values if there is a critic."""
+        return policy_outputs(self.policy, self.critic, batch, mask, read)
 
     def finish(self, batch: TrainingBatch, seconds: float) -> None:
         """After the last step of a rollout: controllers, throughput, and everything logged."""

@@ -48,8 +48,8 @@ class PolicyTerm(Term):
         self._report_clipped(report, surrogate, batch.advantages, mask)
         report.add_all(_of_rows(surrogate.statistics, learning), learning, self.clip)
         report.add("approx_kl", k3(old, output.logprobs.detach()), learning)
-        if output.entropy is not None:
-            report.add("entropy", output.entropy, mask)
+        for name, values in output.outputs.items():
+            report.add(name, values, mask)
         if self.correction is None:
             return surrogate.loss, report
         weights, _ = unpack(self.correction.weights(old, batch.rollout_logprobs, mask))

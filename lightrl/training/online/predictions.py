@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from torch import Tensor
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.parts.engine import RolloutEngine
 from lightrl.policy.policy import Policy
-from lightrl.training.online.forwards import PerToken
+from lightrl.training.online.forwards import Outputs, PerToken
 from lightrl.types import PolicyOutput, ScoredRollout, WithNeeds
 
 
@@ -25,6 +25,8 @@ class Predictions(WithNeeds):
     """The critic's."""
     ref_logprobs: Tensor | None
     """Under the reference policy."""
+    extras: dict[str, Tensor] = field(default_factory=dict)
+    """The outputs of the policy before the first step, by `old_` and their names."""
 
 
 def predict(
@@ -32,7 +34,7 @@ def predict(
     algorithm: Algorithm,
     policy: Policy,
     engine: RolloutEngine,
-    outputs: Callable[[ScoredRollout, Tensor], PolicyOutput],
+    outputs: Callable[[ScoredRollout, Tensor, Outputs], PolicyOutput],
     per_token: PerToken,
 ) -> Predictions:
     """Compute what the algorithm's parts need, and nothing else.
@@ -42,7 +44,7 @@ def predict(
         algorithm: whose parts say what they need.
         policy: that sampled, on which the reference may rest.
         engine: that sampled; it says what its log-probs are worth.
-        outputs: log-probs and values of the selected tokens of a micro-batch.
+        outputs: log-probs, values and outputs of the selected tokens of a micro-batch.
         per_token: runs the forward passes.
 
     Raises:
@@ -54,24 +56,26 @@ def predict(
             "else than the trainer's: their ratio would correct nothing. Set algorithm.correction to null, or have the engine give "
             "log-softmax(logits / temperature) over the whole vocabulary"
         )
-    needs, nothing = algorithm.needs, torch.zeros_like(scored.rollout_logprobs)
+    needs, read, nothing = algorithm.needs, algorithm.old_outputs, torch.zeros_like(scored.rollout_logprobs)
     recompute = algorithm.old_logprobs == "recompute" or not engine.exact_logprobs or not engine.comparable_logprobs
 
     def compute(micro: ScoredRollout) -> dict[str, Tensor]:
         found = {}
-        if recompute or "values" in needs:
-            output = outputs(micro, micro.response_mask)
+        if recompute or "values" in needs or read:
+            output = outputs(micro, micro.response_mask, read)
             found = {"old": output.logprobs, **({} if output.values is None else {"values": output.values})}
+            found |= {f"old_{name}": values for name, values in output.outputs.items()}
         if "ref_logprobs" in needs:
             with algorithm.reference.anchor(policy) as anchor:
                 found["reference"] = anchor(micro.input_ids, micro.response_mask, micro.temperature).logprobs
         return found
 
-    found = per_token(scored, compute) if recompute or needs & {"values", "ref_logprobs"} else {}
+    found = per_token(scored, compute) if recompute or read or needs & {"values", "ref_logprobs"} else {}
     if not engine.comparable_logprobs:
         scored.rollout_logprobs = torch.where(scored.response_mask, found.get("old", nothing), 0.0)
     return Predictions(
         old_logprobs=found.get("old", nothing) if recompute else scored.rollout_logprobs,
         values=found.get("values", nothing) if "values" in needs else None,
         ref_logprobs=found.get("reference", nothing) if "ref_logprobs" in needs else None,
+        extras={f"old_{name}": found.get(f"old_{name}", nothing) for name in read},
     )

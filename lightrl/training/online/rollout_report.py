@@ -9,6 +9,7 @@ from lightrl.ops.groups import group_statistics
 from lightrl.ops.kl import k3
 from lightrl.parts.base import unpack
 from lightrl.parts.correction import RolloutCorrection
+from lightrl.parts.output import Output
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.training.rollout_lengths import report_lengths
 from lightrl.training.statistics import StatisticsLedger
@@ -16,7 +17,7 @@ from lightrl.types import Experience, TrainingBatch
 
 
 def report_experience(
-    ledger: StatisticsLedger, experience: TrainingBatch, rewards: RewardSet, correction: RolloutCorrection | None
+    ledger: StatisticsLedger, experience: TrainingBatch, rewards: RewardSet, correction: RolloutCorrection | None, watched: Output | None
 ) -> None:
     """Rewards in total and by component, groups without signal, advantages, lengths, and the entropy of the samples.
 
@@ -25,6 +26,7 @@ def report_experience(
         experience: rows of this rank, advantages included.
         rewards: that scored them.
         correction: of the distance between engine and trainer; None: there is none.
+        watched: a number of the policy that sampled; None: there is none.
     """
     scored = experience.scorable
     groups = group_statistics(experience.rewards, compared(experience.group), scored)
@@ -43,6 +45,8 @@ def report_experience(
     ledger.add("completions/length_reward_correlation", length_reward_correlation(experience))
     # an unbiased estimate where every token can be sampled; a part that needs the exact entropy reports it as `entropy`
     ledger.add("entropy_estimate", -experience.rollout_logprobs, experience.response_mask)
+    if watched is not None:
+        ledger.add(f"watched/{watched.name}", experience.extra(f"old_{watched.name}"), experience.response_mask)
     if experience.ref_logprobs is not None:
         difference = experience.old_logprobs - experience.ref_logprobs
         ledger.add("kl_sequence", torch.where(experience.response_mask, difference, 0.0).sum(1))

@@ -24,7 +24,7 @@ def algorithm() -> ActorCritic:
 
 
 def outputs(batch: TrainingBatch, mask: torch.Tensor) -> PolicyOutput:
-    return PolicyOutput(batch.old_logprobs - 0.1, entropy=batch.values + 1, values=batch.values * 0.5)
+    return PolicyOutput(batch.old_logprobs - 0.1, {"entropy": batch.values + 1}, values=batch.values * 0.5)
 
 
 def loss_of(batch: TrainingBatch) -> StepLoss:

@@ -52,7 +52,7 @@ def figures(ratios: list[float], advantages: list[float], **more: object) -> dic
     rows.rewards = torch.tensor(ratios).log()
 
     def outputs(batch: TrainingBatch, mask: torch.Tensor) -> PolicyOutput:
-        return PolicyOutput(batch.old_logprobs + batch.rewards[:, None], entropy=torch.ones(mask.shape))
+        return PolicyOutput(batch.old_logprobs + batch.rewards[:, None], {"entropy": torch.ones(mask.shape)})
 
     loss = StepLoss(terms_of(algorithm(clip=Reporting(low=0.2, high=0.2), **more)), rows, lambda x: x, outputs)
     ledger = StatisticsLedger()

@@ -1,0 +1,71 @@
+"""Outputs: which number of the policy's distribution may parts see?"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from lightrl.parts.base import Part
+
+
+class Output(Part):
+    """A number of the policy at each sampled token, made of all logits there.
+
+    A part has it among its `outputs` and reads it with `output.needed(name)`: that of the current policy, with gradient. Among its
+    `old_outputs` it is that of the policy before the first step on a rollout, and stands in `experience.extra("old_" + name)`.
+    """
+
+    name: str
+    """Under which parts read it, and it is logged."""
+
+    @property
+    def old_outputs(self) -> tuple[Output, ...]:
+        return (self,)
+
+    @abstractmethod
+    def compute(self, logits: Tensor, ids: Tensor) -> Tensor:
+        """`[k]`: a number of each position; a gradient flows through what autograd sees.
+
+        Positions come in chunks, and each chunk is computed again for the gradient, so that the logits of all positions are never there
+        at once. A row of the logits may not look at another.
+
+        Args:
+            logits: `[k, V]` in float32 or wider, divided by the rollout's temperature; stays as it is. -inf: a token that is never
+                sampled.
+            ids: `[k]` int64, the sampled tokens.
+        """
+
+
+class Entropy(Output):
+    """The entropy of the next token.
+
+    H_t = -sum_v p_v log p_v over the whole vocabulary at the rollout's temperature, in nats.
+
+    Source: Shannon 1948, A mathematical theory of communication.
+    """
+
+    name = "entropy"
+
+    def compute(self, logits: Tensor, ids: Tensor) -> Tensor:
+        logq = logits.log_softmax(-1)
+        # a token of probability 0 adds nothing, and 0 times -inf would be NaN
+        return -(logq.exp() * torch.where(logq == -torch.inf, 0.0, logq)).sum(-1)
+
+
+def by_name(outputs: Iterable[Output]) -> dict[str, Output]:
+    """Outputs by their names, in a fixed order, each once.
+
+    Raises:
+        ValueError: two different outputs have one name.
+    """
+    found: dict[str, Output] = {}
+    for output in sorted(outputs, key=repr):
+        if repr(found.setdefault(output.name, output)) != repr(output):
+            raise ValueError(
+                f"two parts read an output {output.name!r} of the policy, {found[output.name]!r} and {output!r}: let them read the same, "
+                "or rename one in a subclass"
+            )
+    return found
