@@ -142,6 +142,9 @@ class Rollout(Rows):
     """`[N]` int64: the number of optimizer steps behind the weights that sampled the row."""
     temperature: float
     """The temperature that the logits were divided by; 0 < temperature."""
+    seeds: Tensor | None = None
+    """`[N]` int64: of the random numbers of each row, different for equal rows; None of rows that no loop has made. Read
+    by `token_uniforms`."""
     episodes: list[Episode] = field(default_factory=list)
     """N records of conversations, turns and environments; or none, of rows that no loop has made."""
 

@@ -81,7 +81,7 @@ def _arguments(cls: type[Any]) -> set[str]:
 
 
 def test_every_broken_rule_is_named_with_what_was_given() -> None:
-    with pytest.raises(ValueError, match=r"^DecoupledClip needs 0 <= low < 1 and high > 0, got low=nan, high=0$"):
+    with pytest.raises(ValueError, match=r"^DecoupledClip needs 0 <= low <= 1 and high > 0, got low=nan, high=0$"):
         DecoupledClip(low=math.nan, high=0)
     with pytest.raises(ValueError, match=r"^GroupSampler needs group_size >= 1, got group_size=0$"):
         GroupSampler(0)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lightrl.parts.base import NEEDS, Part, unread_outputs
 from lightrl.parts.ratio import TokenRatio
+from lightrl.parts.step_part import StepPart
 
 if TYPE_CHECKING:
     from lightrl.algorithms.algorithm import Algorithm
@@ -23,6 +24,7 @@ def refuse_unsuitable(algorithm: Algorithm) -> None:
     """
     _refuse_wrong_values(algorithm)
     _refuse_needs(algorithm)
+    _refuse_extras(algorithm)
     _refuse_row_constant(algorithm)
     _refuse_baseline(algorithm)
     _refuse_critic(algorithm)
@@ -46,6 +48,29 @@ def _refuse_needs(algorithm: Algorithm) -> None:
             raise ValueError(f"{type(part).__name__} {complaint}")
 
 
+def _refuse_extras(algorithm: Algorithm) -> None:
+    """Each extra has one part that leaves it, and it is left before it is read."""
+    sampler, advantage = algorithm.sampler, algorithm.advantage
+    steps = [part for part in algorithm.parts.values() if isinstance(part, StepPart)]
+    givers: dict[str, Part] = {}
+    leaving = [(sampler, sampler.gives_extras), (advantage, advantage.gives_extras), *((part, part.prepares) for part in steps)]
+    for part, names in leaving:
+        for name in sorted(names):
+            if givers.setdefault(name, part) is not part:
+                both = f"{type(givers[name]).__name__} and {type(part).__name__}"
+                raise ValueError(f"{both} both leave the extra {name!r}: rename one of them")
+    old = {f"old_{name}" for name in algorithm.old_outputs}
+    for part in algorithm.parts.values():
+        late = isinstance(part, StepPart) and part is not algorithm.token_weight
+        missing = sorted(part.needs_extras - old - (givers.keys() if late else sampler.gives_extras))
+        if missing:
+            others = ", and no other part does" if late else ""
+            raise ValueError(
+                f"{type(part).__name__} needs {', '.join(missing)} for each row, and the sampler {type(sampler).__name__} does not leave "
+                f"that{others}: use the part that it was written for"
+            )
+
+
 def _refuse_row_constant(algorithm: Algorithm) -> None:
     for part in (algorithm.ratio, algorithm.clip):
         if part.row_constant and not algorithm.aggregation.divides_by_row_length:
@@ -66,12 +91,6 @@ def _refuse_baseline(algorithm: Algorithm) -> None:
         raise ValueError(
             f"{type(comparing[-1]).__name__} compares completions of one prompt, so the sampler's group_size must be "
             f"2 or more; got {type(algorithm.sampler).__name__} with {algorithm.sampler.group_size}"
-        )
-    missing = sorted(algorithm.advantage.needs_extras - algorithm.sampler.gives_extras)
-    if missing:
-        raise ValueError(
-            f"{type(algorithm.advantage).__name__} needs {', '.join(missing)} for each row, and the sampler "
-            f"{type(algorithm.sampler).__name__} does not leave that: use the sampler that the advantage was written for"
         )
     if algorithm.advantage.imitates and algorithm.token_weight is None:
         raise ValueError(

@@ -7,6 +7,8 @@ import hashlib
 import torch
 from torch import Tensor
 
+from lightrl.types import Rollout
+
 
 def _signed(value: int) -> int:
     """The int64 with the bits of an unsigned 64-bit number."""
@@ -49,6 +51,27 @@ def uniforms(seeds: Tensor, start: int, count: int) -> Tensor:
     counters = torch.arange(start + 1, start + count + 1, device=seeds.device)
     bits = _mix(seeds[:, None] + counters * _INCREMENT)
     return _shift_right(bits, 11).double() * 2.0**-53
+
+
+def token_uniforms(rows: Rollout, name: str) -> Tensor:
+    """A uniform random number for each token; the first of a row serves where one for each row is wanted.
+
+    It depends on the run's seed, on the draw of the prompt that the row answers, and on the name: on every rank, in every order and
+    after a resume it is the same, and that of an equal row is another.
+
+    Args:
+        rows: N rows with seeds.
+        name: other names give other numbers.
+
+    Returns:
+        `[N, L]` float64 in [0, 1).
+
+    Raises:
+        RuntimeError: the rows have no seeds.
+    """
+    if rows.seeds is None:
+        raise RuntimeError("these rows have no seeds, since no loop has made them: set `seeds`, an int64 for each row")
+    return uniforms(rows.seeds ^ row_seed(name), 0, rows.input_ids.shape[1])
 
 
 def _mix(bits: Tensor) -> Tensor:

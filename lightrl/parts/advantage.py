@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -30,6 +31,8 @@ class Advantages:
     """`[N, L]`, what the critic is fitted to; None if the part has no critic."""
     statistics: Statistics = field(default_factory=dict)
     """Named numbers per row or token."""
+    extras: Mapping[str, Tensor] = field(default_factory=dict)
+    """`[N]` or `[N, L]` by name: what it learnt of the rows; see `Advantage.gives_extras`."""
 
 
 class Advantage(Part):
@@ -37,8 +40,8 @@ class Advantage(Part):
 
     baseline: Literal["group", "batch", "values", "none"] = "none"
     """The reward is compared with this; `group` wants groups of two and more, `values` a critic."""
-    needs_extras: frozenset[str] = frozenset()
-    """Names of what it reads in `experience.extras`, for a sampler to leave there."""
+    gives_extras: frozenset[str] = frozenset()
+    """Names of what it leaves in `Advantages.extras`, for the parts of an optimizer step."""
     against: str = ""
     """The baseline in words, where `baseline` does not say it; for tables that compare algorithms."""
     compares: bool = False

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lightrl.parts.advantage import Advantage, Advantages
 from lightrl.parts.mixture_weights import mixture_weights
+from lightrl.parts.output import Output
 from lightrl.prompt import JSON
 from lightrl.ranks import Ranks
 from lightrl.types import Experience, Statistic
@@ -53,13 +54,19 @@ class AdvantageSum(Advantage):
         self.imitates = all(part.imitates for part in parts)
         self.against = "; ".join(part.against for part in parts if part.against)
         self.needs_extras = frozenset[str]().union(*(part.needs_extras for part in parts))
+        self.gives_extras = frozenset[str]().union(*(part.gives_extras for part in parts))
 
     @property
     def needs(self) -> frozenset[str]:
         return frozenset[str]().union(*(part.needs for part in self.advantages.values()))
 
+    @property
+    def old_outputs(self) -> tuple[Output, ...]:
+        return tuple(output for part in self.advantages.values() for output in part.old_outputs)
+
     def compute(self, experience: Experience) -> Advantages:
         total, returns = torch.zeros_like(experience.token_rewards), None
+        extras: dict[str, Tensor] = {}
         statistics: dict[str, Tensor | Statistic] = {}
         mask = experience.response_mask & experience.scorable[:, None]
         for name, part in self.advantages.items():
@@ -68,8 +75,9 @@ class AdvantageSum(Advantage):
             weight = self.weights[name] / (size if self.scale == "batch" and size else 1.0)
             total = total + weight * found.advantages
             returns = found.returns if returns is None else returns
+            extras |= found.extras
             statistics |= {**found.statistics, f"advantages/{name}/rms": torch.full_like(experience.rewards, size)}
-        return Advantages(total, returns, statistics)
+        return Advantages(total, returns, statistics, extras)
 
     def commit(self) -> None:
         """See `Advantage.commit`."""

@@ -28,8 +28,8 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
     A part returns a value per token, row or pair; only the core reduces them. A part never calls `torch.distributed`.
     """
 
-    sees_steps: ClassVar[bool] = False
-    """Parts of this kind are asked while a step is computed, and may read `outputs` of the current policy."""
+    needs_extras: frozenset[str] = frozenset()
+    """Names of the extras that it reads: what a part before it learnt of a row or a token."""
     state_per_rank: bool = False
     """The state differs from rank to rank, so a checkpoint holds one for each."""
     exceptions: ClassVar[Mapping[str, str]] = MappingProxyType({})
@@ -60,6 +60,11 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
     def needs(self) -> frozenset[str]:
         """The numbers that the core must compute for this part, of `NEEDS`; a part whose coefficient is 0 needs nothing."""
         return frozenset()
+
+    @property
+    def sees_steps(self) -> bool:
+        """The part is asked while an optimizer step is computed, and may have `outputs`."""
+        return False
 
     @property
     def outputs(self) -> tuple[Output, ...]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 import torch
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt, Le, Lt
 from torch import Tensor
 
-from lightrl.parts.base import Part
+from lightrl.parts.step_part import StepPart
 from lightrl.ranges import Positive
 from lightrl.types import Statistics
 
@@ -32,10 +32,9 @@ class Surrogate:
     """Named numbers per row or token, reduced over the rows that have an advantage."""
 
 
-class ClipScheme(Part):
+class ClipScheme(StepPart):
     """Turns a log-ratio and an advantage into a per-token loss."""
 
-    sees_steps = True
     row_constant: bool = False
     """The loss is one number per row: wants an aggregation that divides by the row's own length."""
     token_ratio_only: bool = False
@@ -68,10 +67,10 @@ class DecoupledClip(ClipScheme):
 
     silent_without_advantage = True
 
-    def __init__(self, low: Annotated[float, Ge(0), Lt(1)] = 0.2, high: Positive = 0.28) -> None:
+    def __init__(self, low: Annotated[float, Ge(0), Le(1)] = 0.2, high: Positive = 0.28) -> None:
         """
         Args:
-            low: how far the ratio may fall below 1 while the advantage is negative; in [0, 1).
+            low: how far the ratio may fall below 1 while the advantage is negative; in [0, 1], and with 1 as far as it may.
             high: how far it may rise above 1 while the advantage is positive; > 0.
 
         Raises:

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from lightrl.ops.kl import LIMIT
 from lightrl.ops.masked import row_sum
-from lightrl.parts.base import Part
+from lightrl.parts.step_part import StepPart
 from lightrl.ranges import NonNegative, Positive
 from lightrl.types import Statistic, WithStatistics
 
 
-class RolloutCorrection(Part):
+class RolloutCorrection(StepPart):
     """Weights the policy loss by how likely the trainer would have sampled what the engine sampled."""
 
     @abstractmethod

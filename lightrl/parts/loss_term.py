@@ -8,16 +8,14 @@ import torch
 from torch import Tensor
 
 from lightrl.parts.aggregation import Aggregation, TokenMean
-from lightrl.parts.base import Part
 from lightrl.parts.output import Entropy, Output
+from lightrl.parts.step_part import StepPart
 from lightrl.ranges import Weight
 from lightrl.types import Experience, PolicyOutput, TrainingBatch
 
 
-class LossTerm(Part):
+class LossTerm(StepPart):
     """One more term of the loss, added with a coefficient."""
-
-    sees_steps = True
 
     def __init__(self, coefficient: Weight, aggregation: Aggregation | None = None) -> None:
         """

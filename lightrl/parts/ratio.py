@@ -7,13 +7,12 @@ from abc import abstractmethod
 from torch import Tensor
 
 from lightrl.ops.masked import row_mean
-from lightrl.parts.base import Part
+from lightrl.parts.step_part import StepPart
 
 
-class ImportanceRatio(Part):
+class ImportanceRatio(StepPart):
     """Turns log-probs into the log-ratio that a clip scheme bounds."""
 
-    sees_steps = True
     row_constant: bool = False
     """All tokens of a row share one ratio: wants an aggregation that divides by the row's own length."""
 

@@ -64,7 +64,7 @@ class Sampler(Part):
     zero_variance: str = "keep"
     """The treatment of a zero-variance group, in a word: `keep`, or another verb."""
     gives_extras: frozenset[str] = frozenset()
-    """Names of what it leaves in `ScoredRollout.extras`."""
+    """Names of what it leaves in `ScoredRollout.extras`, for all parts after it."""
 
     def check(self, rewards: Sequence[str]) -> None:
         """Refuse settings that cannot work; called once before training.

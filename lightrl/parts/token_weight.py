@@ -7,26 +7,39 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from lightrl.parts.base import Part
-from lightrl.types import Experience
+from lightrl.parts.step_part import StepPart
+from lightrl.types import Experience, TrainingBatch
 
 
-class TokenWeight(Part):
+class TokenWeight(StepPart):
     """Decides what each token counts in the loss; weighted counts enter the denominators."""
 
     compares: bool = False
     """It chooses among the completions of one prompt, and wants groups of two and more."""
+
+    @property
+    def sees_steps(self) -> bool:
+        return bool(self.prepares)
 
     @abstractmethod
     def weights(self, experience: Experience) -> Tensor:
         """`[N, L]` at least 0; 0 masks. The core multiplies by the response mask and drops rows that are not scorable.
 
         A threshold over the batch is not possible here: other ranks have the rest of it. Completions of one prompt can be compared. What
-        must see the whole batch belongs into an advantage, or into a sampler, which has `Collection.total`.
+        must see the whole batch belongs into an advantage, into a sampler, which has `Collection.total`, or into `prepare` and
+        `step_weights`, which see an optimizer step.
 
         Args:
             experience: the rows of this rank, in whole groups; no advantages yet.
         """
+
+    def step_weights(self, rows: TrainingBatch) -> Tensor:
+        """`[N, L]` at least 0, by which the weights are multiplied in one optimizer step; asked if `prepares` names anything.
+
+        Args:
+            rows: of this rank in the step, with the extras of `prepare`.
+        """
+        return torch.ones_like(rows.token_weight)
 
     def in_statistics(self, experience: Experience) -> Tensor:
         """`[N]` bool: rows whose reward enters the statistics of the advantage; the others get the advantage 0.
@@ -55,6 +68,14 @@ class MaskTruncated(TokenWeight):
 
     def weights(self, experience: Experience) -> Tensor:
         return torch.ones_like(experience.token_rewards) * self._whole(experience)[:, None]
+
+    def step_weights(self, rows: TrainingBatch) -> Tensor:
+        """`[N, L]` at least 0, by which the weights are multiplied in one optimizer step; asked if `prepares` names anything.
+
+        Args:
+            rows: of this rank in the step, with the extras of `prepare`.
+        """
+        return torch.ones_like(rows.token_weight)
 
     def in_statistics(self, experience: Experience) -> Tensor:
         return self._whole(experience) if self.drop_from_statistics else super().in_statistics(experience)

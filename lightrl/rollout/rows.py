@@ -8,6 +8,7 @@ from itertools import chain
 import torch
 from torch import Tensor
 
+from lightrl.ops.random import row_seed
 from lightrl.rollout.open_episode import OpenEpisode
 from lightrl.types import Rollout
 
@@ -42,6 +43,7 @@ def rollout_of(episodes: Sequence[OpenEpisode], temperature: float, version: int
         finish_reason=[episode.finish_reason or "stop" for episode in episodes],
         policy_version=torch.tensor([min(e.versions, default=version) for e in episodes], dtype=torch.long),
         temperature=temperature,
+        seeds=torch.tensor([row_seed(*episode.key) for episode in episodes], dtype=torch.long),
         episodes=[episode.record() for episode in episodes],
     )
 

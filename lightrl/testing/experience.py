@@ -73,6 +73,7 @@ def experience(
         finish_reason=["stop"] * n if finish_reason is None else list(finish_reason),
         policy_version=torch.zeros(n, dtype=torch.long),
         temperature=1.0,
+        seeds=1000003 * torch.arange(1, n + 1),
         reward_parts={"score": given.clone()},
         outcomes={"score": torch.full((n,), int(Outcome.VALUE))},
         scorable=kept,

@@ -51,4 +51,5 @@ def random_rollout(
         finish_reason=["length" if len(answer) == longest else "stop" for answer in answered],
         policy_version=torch.zeros(len(asked), dtype=torch.long),
         temperature=1.0,
+        seeds=torch.arange(len(asked)) * 7919 + seed,
     )

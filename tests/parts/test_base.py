@@ -36,7 +36,7 @@ def test_but_changes_the_arguments_given_and_keeps_the_others() -> None:
     assert made_with(variant.but(low=0.3)) == {"low": 0.3, "high": 0.5}
     with pytest.raises(TypeError, match="hihg"):
         parent.but(hihg=1.0)
-    with pytest.raises(ValueError, match="DecoupledClip needs 0 <= low < 1"):
+    with pytest.raises(ValueError, match="DecoupledClip needs 0 <= low <= 1"):
         parent.but(low=2.0)
 
 

@@ -71,7 +71,7 @@ def test_what_is_masked_reaches_no_other_token(part: ClipScheme) -> None:
 @pytest.mark.parametrize(
     ("build", "got"),
     [
-        (lambda: DecoupledClip(low=1.0), "low=1.0"),
+        (lambda: DecoupledClip(low=1.1), "low=1.1"),
         (lambda: DecoupledClip(low=-0.1), "low=-0.1"),
         (lambda: DecoupledClip(high=0), "high=0"),
         (lambda: SymmetricClip(1.5), "epsilon=1.5"),

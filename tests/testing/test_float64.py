@@ -20,12 +20,14 @@ from lightrl import (
     Likelihood,
     Objective,
     PairObjective,
+    StepPart,
     Surrogate,
     TurnReturn,
 )
 from lightrl.parts.base import unpack
 from lightrl.registry.classes import registry
 from lightrl.testing.checks.examples import Micro, experiences, micros
+from lightrl.testing.checks.steps import experiences_for, micros_for, minibatch
 from lightrl.testing.contracts import aggregation, clip, correction, critic, kl, loss_term, objective, output, ratio, shaping, token_weight
 from lightrl.types import PolicyOutput, TrainingBatch
 
@@ -54,12 +56,15 @@ def doubled(value: Any) -> Any:
     return value.double() if isinstance(value, Tensor) and value.is_floating_point() else value
 
 
-def exact_micros() -> list[Micro]:
-    return [Micro(**{f.name: doubled(getattr(micro, f.name)) for f in fields(micro)}) for micro in micros()]
+def exact_micros(part: Any) -> list[Micro]:
+    found = micros_for(part) if isinstance(part, StepPart) else micros()
+    return [Micro(**{f.name: doubled(getattr(micro, f.name)) for f in fields(micro)}) for micro in found]
 
 
-def exact_experiences(extras: frozenset[str] = frozenset()) -> list[TrainingBatch]:
-    return [replace(rows, **{f.name: doubled(getattr(rows, f.name)) for f in fields(rows)}) for rows in experiences(extras)]
+def exact_experiences(part: Any) -> list[TrainingBatch]:
+    extras = getattr(part, "needs_extras", frozenset())
+    found = experiences_for(part) if isinstance(part, StepPart) else experiences(extras)
+    return [replace(rows, **{f.name: doubled(getattr(rows, f.name)) for f in fields(rows)}) for rows in found]
 
 
 def of_objective(part: Objective, rows: objective.ObjectiveRows) -> None:
@@ -106,15 +111,18 @@ def parts() -> list[Any]:
 
 
 def check(kind: str, part: Any) -> None:
-    for micro in exact_micros() if kind in PER_TOKEN else ():
+    for rows in exact_experiences(part) if isinstance(part, StepPart) and part.prepares else ():
+        with OnlyFloat64():
+            part.prepare(minibatch(part, rows))
+    for micro in exact_micros(part) if kind in PER_TOKEN else ():
         with OnlyFloat64():
             PER_TOKEN[kind](part, micro)
-    for rows in exact_experiences(getattr(part, "needs_extras", frozenset())) if kind in WHOLE_BATCH else ():
+    for rows in exact_experiences(part) if kind in WHOLE_BATCH else ():
         with OnlyFloat64():
             WHOLE_BATCH[kind](part, rows)
     for rows in objective.examples() if kind == "objective" else ():
         of_objective(part, rows)
-    for rows in exact_experiences() if kind == "loss term" else ():
+    for rows in exact_experiences(part) if kind == "loss term" else ():
         of_loss_term(part, rows)
     for logits, ids in output.positions() if kind == "output" else ():
         with OnlyFloat64():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
@@ -39,21 +39,29 @@ class Micro:
     """Bool: `token_weight > 0`."""
     group: Tensor
     """`[n]`."""
+    extras: dict[str, Tensor] = field(default_factory=dict)
+    """`[n]` or `[n, L]` by name."""
 
     def select(self, rows: list[int]) -> Micro:
         """These rows, in this order."""
-        return Micro(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+        return Micro(**{name: value[rows] for name, value in self.tensors().items()}, extras={k: v[rows] for k, v in self.extras.items()})
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every field but the extras."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "extras"}
 
     def padded(self, more: int) -> Micro:
         """Further positions on the right that are masked."""
-        wide = {f.name: torch.nn.functional.pad(getattr(self, f.name), (0, more)) for f in fields(self) if f.name != "group"}
-        return replace(self, **wide)
+        wide = {name: torch.nn.functional.pad(value, (0, more)) for name, value in self.tensors().items() if name != "group"}
+        extras = {k: torch.nn.functional.pad(v, (0, more)) if v.dim() > 1 else v for k, v in self.extras.items()}
+        return replace(self, **wide, extras=extras)
 
     def poisoned(self) -> Micro:
         """NaN wherever the mask is False, the token weights excepted."""
         kept = ("mask", "group", "token_weight")
-        nan = {f.name: torch.where(self.mask, getattr(self, f.name), torch.nan) for f in fields(self) if f.name not in kept}
-        return replace(self, **nan)
+        nan: dict[str, Any] = {k: torch.where(self.mask, v, torch.nan) for k, v in self.tensors().items() if k not in kept}
+        extras = {k: torch.where(self.mask, v, torch.nan) if v.is_floating_point() and v.dim() > 1 else v for k, v in self.extras.items()}
+        return replace(self, **nan, extras=extras)
 
     def __len__(self) -> int:
         return len(self.group)

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from lightrl.parts.base import unpack
 from lightrl.testing.checks.check import Make, contract_check, expect, expect_same, expect_shape, expect_statistics
-from lightrl.testing.checks.examples import brief, experiences, poisoned, shuffled
+from lightrl.testing.checks.examples import brief, poisoned, shuffled
 from lightrl.testing.checks.per_token import Numbers
+from lightrl.testing.checks.steps import experiences_for
 from lightrl.types import TrainingBatch
 
 T = TypeVar("T")
@@ -36,27 +37,27 @@ def whole_batch_checks(kind: str, ask: Callable[[T, TrainingBatch], Numbers], si
 
     @contract_check(kind, f"{of}every number is finite{'' if signed else ' and at least 0'}")
     def shapes(make: Make[T]) -> None:
-        for rows in experiences():
+        for rows in experiences_for(make()):
             found = value(make, rows)
             expect(found.isfinite(), "its numbers must be finite", found=found, **brief(rows))
             expect(found >= (-torch.inf if signed else 0.0), "weights must be at least 0", weights=found, **brief(rows))
 
     @contract_check(kind, f"{of}masked positions and failed rows have no influence")
     def masked(make: Make[T]) -> None:
-        for rows in experiences():
+        for rows in experiences_for(make()):
             found = value(make, replace(poisoned(rows), token_weight=rows.token_weight))
             expect_same(value(make, rows), found, "NaN at masked positions or failed rows leaks out", **brief(rows))
 
     @contract_check(kind, f"{of}another order of rows gives the same results in that order")
     def permutation(make: Make[T]) -> None:
-        for rows in experiences():
+        for rows in experiences_for(make()):
             order = shuffled(len(rows))
             found = value(make, rows.select(order))
             expect_same(value(make, rows)[order], found, f"rows in the order {order} get other numbers", **brief(rows))
 
     @contract_check(kind, f"{of}splitting a batch over ranks changes nothing")
     def ranks(make: Make[T]) -> None:
-        for rows in experiences():
+        for rows in experiences_for(make()):
             whole = value(make, rows)
             for group in torch.unique(rows.group):
                 share = (rows.group == group).nonzero()[:, 0].tolist()
@@ -65,6 +66,6 @@ def whole_batch_checks(kind: str, ask: Callable[[T, TrainingBatch], Numbers], si
 
     @contract_check(kind, f"{of}padding changes nothing")
     def padding(make: Make[T]) -> None:
-        for rows in experiences():
+        for rows in experiences_for(make()):
             found = value(make, rows.padded(rows.input_ids.shape[1] + 3))[:, : rows.input_ids.shape[1]]
             expect_same(value(make, rows), found, "three padded positions change its numbers", **brief(rows))

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from lightrl.parts.clip import ClipScheme, Surrogate
 from lightrl.testing.checks.check import Make, contract_check, expect, expect_same, expect_shape, expect_statistics
-from lightrl.testing.checks.examples import Micro, brief, micros, shuffled
+from lightrl.testing.checks.examples import Micro, brief, shuffled
+from lightrl.testing.checks.steps import micros_for
 
 KIND = "clip scheme"
 
@@ -17,7 +18,7 @@ KIND = "clip scheme"
 def surrogate(part: ClipScheme, micro: Micro) -> tuple[Surrogate, Tensor]:
     """The surrogate of a micro-batch, and the gradient of its summed loss with respect to the log-ratio."""
     log_ratio = micro.log_ratio.clone().requires_grad_()
-    found = part.surrogate(log_ratio, micro.advantages, micro.old_logprobs, micro.mask)
+    found = part.given(micro.extras).surrogate(log_ratio, micro.advantages, micro.old_logprobs, micro.mask)
     expect(isinstance(found, Surrogate), f"surrogate() must return a Surrogate, got {type(found).__name__}")
     chosen = torch.where(micro.mask, found.loss, torch.zeros_like(found.loss)).sum()
     if not chosen.requires_grad:
@@ -29,7 +30,7 @@ def surrogate(part: ClipScheme, micro: Micro) -> tuple[Surrogate, Tensor]:
 @contract_check(KIND, "it returns a loss and two masks per token")
 def shapes(make: Make[ClipScheme]) -> None:
     """`[n, L]` each; finite where there is a loss."""
-    for micro in micros():
+    for micro in micros_for(make()):
         found, gradient = surrogate(make(), micro)
         size = list(micro.mask.shape)
         masks = {"clipped_low": found.clipped_low, "clipped_high": found.clipped_high, **found.shares}
@@ -46,14 +47,14 @@ def shapes(make: Make[ClipScheme]) -> None:
 @contract_check(KIND, "masked positions have no influence")
 def masked(make: Make[ClipScheme]) -> None:
     """NaN there changes neither loss nor gradient elsewhere."""
-    for micro in micros():
+    for micro in micros_for(make()):
         _expect_equal(make(), micro, micro.poisoned(), "NaN at masked positions leaks out")
 
 
 @contract_check(KIND, "rows have no influence on each other")
 def rows(make: Make[ClipScheme]) -> None:
     """In another order, and in micro-batches of one row, each gets the same."""
-    for micro in micros():
+    for micro in micros_for(make()):
         order = shuffled(len(micro))
         _expect_equal(make(), micro.select(order), micro.select(order), "the same rows twice")
         whole, gradient = surrogate(make(), micro)
@@ -67,7 +68,7 @@ def rows(make: Make[ClipScheme]) -> None:
 @contract_check(KIND, "padding changes nothing")
 def padding(make: Make[ClipScheme]) -> None:
     """Three more masked positions on the right."""
-    for micro in micros():
+    for micro in micros_for(make()):
         wide, narrow = surrogate(make(), micro.padded(3)), surrogate(make(), micro)
         length = micro.mask.shape[1]
         expect_same(narrow[0].loss[micro.mask], wide[0].loss[:, :length][micro.mask], "padding changes the loss", **brief(micro))
@@ -76,13 +77,14 @@ def padding(make: Make[ClipScheme]) -> None:
 
 @contract_check(KIND, "a positive advantage raises a token's probability and a negative one lowers it")
 def sign(make: Make[ClipScheme]) -> None:
-    """On-policy always; off-policy never the other way."""
-    for micro in micros():
+    """On-policy always, but for tokens that `prepare` has left out; off-policy never the other way."""
+    for micro in micros_for(make()):
         for on_policy in (True, False):
             example = replace(micro, log_ratio=torch.zeros_like(micro.log_ratio)) if on_policy else micro
             push = (-surrogate(make(), example)[1] * example.advantages)[example.mask]
             if on_policy:
-                expect(push > 0, "at ratio 1 the gradient must go the way of the advantage", push=push, **brief(example))
+                upwards = (push > 0) | ((push == 0) & bool(make().prepares))
+                expect(upwards, "at ratio 1 the gradient must go the way of the advantage", push=push, **brief(example))
             else:
                 expect(push >= 0, "the gradient goes against the advantage", push=push, **brief(example))
 
@@ -90,7 +92,7 @@ def sign(make: Make[ClipScheme]) -> None:
 @contract_check(KIND, "tokens reported as clipped have no gradient")
 def clipped(make: Make[ClipScheme]) -> None:
     """And nothing is clipped on both sides."""
-    for micro in micros():
+    for micro in micros_for(make()):
         found, gradient = surrogate(make(), micro)
         where = (found.clipped_low | found.clipped_high) & micro.mask
         expect(gradient[where] == 0, "a token reported as clipped has a gradient", gradient=gradient, clipped=where, **brief(micro))
@@ -100,7 +102,7 @@ def clipped(make: Make[ClipScheme]) -> None:
 @contract_check(KIND, "silent_without_advantage is declared only if rows without an advantage have no gradient")
 def silent(make: Make[ClipScheme]) -> None:
     """The core leaves such rows out."""
-    for micro in micros():
+    for micro in micros_for(make()):
         if make().silent_without_advantage:
             example = replace(micro, advantages=torch.zeros_like(micro.advantages))
             gradient = surrogate(make(), example)[1]
@@ -112,7 +114,7 @@ def silent(make: Make[ClipScheme]) -> None:
 def row_constant(make: Make[ClipScheme]) -> None:
     """On every example."""
     constant = True
-    for micro in micros():
+    for micro in micros_for(make()):
         loss = surrogate(make(), micro)[0].loss
         for i in range(len(micro)):
             values = loss[i][micro.mask[i]]

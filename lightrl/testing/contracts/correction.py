@@ -5,15 +5,16 @@ from __future__ import annotations
 from lightrl.parts.base import unpack
 from lightrl.parts.correction import RolloutCorrection
 from lightrl.testing.checks.check import Make, contract_check, expect
-from lightrl.testing.checks.examples import Micro, micros
+from lightrl.testing.checks.examples import Micro
 from lightrl.testing.checks.per_token import Numbers, per_token_checks
+from lightrl.testing.checks.steps import micros_for
 
 KIND = "rollout correction"
 
 
 def weights(part: RolloutCorrection, micro: Micro) -> Numbers:
     """The weights of a micro-batch."""
-    return part.weights(micro.old_logprobs, micro.other_logprobs, micro.mask)
+    return part.given(micro.extras).weights(micro.old_logprobs, micro.other_logprobs, micro.mask)
 
 
 per_token_checks(KIND, weights, ("old_logprobs", "other_logprobs"))
@@ -22,17 +23,17 @@ per_token_checks(KIND, weights, ("old_logprobs", "other_logprobs"))
 @contract_check(KIND, "where engine and trainer agree it changes nothing")
 def neutral(make: Make[RolloutCorrection]) -> None:
     """Weight 1 at equal log-probs, and never below 0."""
-    for micro in micros():
-        found, _ = unpack(make().weights(micro.old_logprobs, micro.old_logprobs, micro.mask))
+    for micro in micros_for(make()):
+        found, _ = unpack(make().given(micro.extras).weights(micro.old_logprobs, micro.old_logprobs, micro.mask))
         expect((found[micro.mask] - 1).abs() < 1e-6, "weights must be 1 where the log-probs agree", weights=found, mask=micro.mask)
-        off, _ = unpack(make().weights(micro.old_logprobs, micro.other_logprobs, micro.mask))
+        off, _ = unpack(make().given(micro.extras).weights(micro.old_logprobs, micro.other_logprobs, micro.mask))
         expect(off[micro.mask] >= 0, "a weight is negative", weights=off, mask=micro.mask)
 
 
 @contract_check(KIND, "its weights carry no gradient")
 def detached(make: Make[RolloutCorrection]) -> None:
     """They scale a loss and are not optimised."""
-    for micro in micros():
+    for micro in micros_for(make()):
         old = micro.old_logprobs.clone().requires_grad_()
-        found, _ = unpack(make().weights(old, micro.other_logprobs, micro.mask))
+        found, _ = unpack(make().given(micro.extras).weights(old, micro.other_logprobs, micro.mask))
         expect(not found.requires_grad, "the weights must be detached")

@@ -11,8 +11,9 @@ from lightrl.parts.aggregation import Aggregation
 from lightrl.parts.base import unpack
 from lightrl.parts.loss_term import LossTerm
 from lightrl.testing.checks.check import BrokenContract, Make, contract_check, expect, expect_same, expect_shape
-from lightrl.testing.checks.examples import brief, experiences, poisoned, shuffled
+from lightrl.testing.checks.examples import brief, poisoned, shuffled
 from lightrl.testing.checks.per_token import Numbers
+from lightrl.testing.checks.steps import experiences_for
 from lightrl.testing.checks.whole_batch import whole_batch_checks
 from lightrl.types import PolicyOutput, TrainingBatch
 
@@ -46,7 +47,7 @@ def loss(part: LossTerm, rows: TrainingBatch, output: PolicyOutput) -> Tensor:
 @contract_check(KIND, "each of its tokens gets a finite loss, computed from what it needs")
 def shapes(make: Make[LossTerm]) -> None:
     """Outputs of the policy and values are there only if declared."""
-    for rows in experiences():
+    for rows in experiences_for(make()):
         part = make()
         try:
             found = loss(part, rows, outputs(rows, part))
@@ -62,7 +63,7 @@ def shapes(make: Make[LossTerm]) -> None:
 @contract_check(KIND, "rows and masked positions have no influence on each other")
 def rows_apart(make: Make[LossTerm]) -> None:
     """In another order and with NaN at masked positions the loss is the same."""
-    for rows in experiences():
+    for rows in experiences_for(make()):
         part = make()
         output = outputs(rows, part)
         chosen = unpack(part.weights(rows))[0] * rows.token_weight > 0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from lightrl.parts.base import NEEDS, Part, unread_outputs
 from lightrl.parts.objective import Objective
+from lightrl.parts.step_part import StepPart
 from lightrl.testing.checks.check import EVERY, Make, contract_check, expect
 from lightrl.testing.checks.documentation import check_documentation
+from lightrl.testing.checks.preparation import check_preparation
 from lightrl.testing.checks.state import Registered, round_trip
 
 KIND = EVERY
@@ -34,6 +36,14 @@ def documented(make: Make[Registered]) -> None:
 def state_survives(make: Make[Registered]) -> None:
     """Saved, loaded without executing code, and taken back by a new instance."""
     round_trip(make(), make())
+
+
+@contract_check(KIND, "what it prepares for a step depends on neither order, padding nor ranks")
+def preparation(make: Make[Registered]) -> None:
+    """And on nothing at masked positions; it is what the part says."""
+    part = make()
+    if isinstance(part, StepPart) and part.prepares:
+        check_preparation(part)
 
 
 @contract_check(KIND, "repr() names the class")

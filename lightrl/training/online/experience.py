@@ -101,7 +101,8 @@ def with_advantages(experience: Experience, algorithm: Algorithm, ranks: Ranks, 
     first = sum(len(other) for other in everyone[:rank])
     rows, length = slice(first, first + len(experience)), experience.input_ids.shape[1]
     returns = None if result.returns is None else result.returns[rows, :length]
-    found = {f.name: getattr(experience, f.name) for f in fields(Experience)}
+    learnt = {name: values[rows, :length] if values.dim() > 1 else values[rows] for name, values in result.extras.items()}
+    found = {f.name: getattr(experience, f.name) for f in fields(Experience)} | {"extras": experience.extras | learnt}
     return TrainingBatch(**found, advantages=result.advantages[rows, :length], returns=returns)
 
 

@@ -34,6 +34,7 @@ from lightrl.training.online.loss import StepLoss, terms_of
 from lightrl.training.online.part_state import load_learner_state, state_of_parts
 from lightrl.training.online.passes import critic_passes, critic_warms_up, joint_passes, minibatches_of
 from lightrl.training.online.predictions import predict
+from lightrl.training.online.preparation import prepared
 from lightrl.training.online.progress import Progress
 from lightrl.training.online.rollout_report import report_experience
 from lightrl.training.online.rollout_sizes import refuse_sizes, refuse_unfit
@@ -152,6 +153,7 @@ class PolicyOptimization(PolicyModule):
 
     def update(self, minibatch: TrainingBatch) -> bool:
         """One optimizer step; False if the policy has moved far enough and the rest of the rollout is to be left."""
+        minibatch = prepared(minibatch, self.algorithm, self.outputs, self._per_token, self.adapter, self.trainer.global_step)
         loss = StepLoss(terms_of(self.algorithm), minibatch, self.adapter.total, partial(self.outputs, read=self.algorithm.outputs))
         if loss.empty:
             self.ledger.add("skipped_steps", 1 / self.adapter.world_size, reduce="sum")

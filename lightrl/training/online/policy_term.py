@@ -39,11 +39,12 @@ class PolicyTerm(Term):
         # other terms may have rows forwarded that have no part in the update: figures about it are the same with and without them
         learning = mask & (batch.advantages != 0).any(1, keepdim=True)
         old = old_logprobs(batch, output, mask)
-        log_ratio, statistics = unpack(self.ratio.log_ratio(output.logprobs, old, mask))
+        extras = batch.extras | output.outputs
+        log_ratio, statistics = unpack(self.ratio.given(extras).log_ratio(output.logprobs, old, mask))
         report.add_all(_of_rows(statistics, learning), learning, self.ratio)
         report.add("ratio/overflow", (log_ratio.abs() > LIMIT).double(), learning, "sum")
         log_ratio = within_limit(log_ratio)
-        surrogate = self.clip.surrogate(log_ratio, batch.advantages, old, mask)
+        surrogate = self.clip.given(extras).surrogate(log_ratio, batch.advantages, old, mask)
         _report_ratio(report, log_ratio.detach().exp(), learning)
         self._report_clipped(report, surrogate, batch.advantages, mask)
         report.add_all(_of_rows(surrogate.statistics, learning), learning, self.clip)
@@ -52,14 +53,15 @@ class PolicyTerm(Term):
             report.add(name, values, mask)
         if self.correction is None:
             return surrogate.loss, report
-        weights, _ = unpack(self.correction.weights(old, batch.rollout_logprobs, mask))
+        weights, _ = unpack(self.correction.given(extras).weights(old, batch.rollout_logprobs, mask))
         return surrogate.loss * weights.detach(), report
 
     def left_out(self, batch: TrainingBatch) -> Report:
         """Of rows without advantage no token is clipped."""
         report, nothing = Report(), torch.zeros_like(batch.advantages)
         mask = self.tokens(batch)
-        self._report_clipped(report, self.clip.surrogate(nothing, nothing, batch.old_logprobs, mask), nothing, mask)
+        clip = self.clip.given(batch.extras | {read.name: nothing for read in self.clip.outputs})
+        self._report_clipped(report, clip.surrogate(nothing, nothing, batch.old_logprobs, mask), nothing, mask)
         return report
 
     def _report_clipped(self, report: Report, surrogate: Surrogate, advantages: Tensor, mask: Tensor) -> None:

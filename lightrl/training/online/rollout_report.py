@@ -96,7 +96,7 @@ def _report_correction(ledger: StatisticsLedger, correction: RolloutCorrection, 
     """
     mask = experience.token_weight > 0
     old, rollout = experience.old_logprobs, experience.rollout_logprobs
-    weights, statistics = unpack(correction.weights(old, rollout, mask))
+    weights, statistics = unpack(correction.given(experience.extras).weights(old, rollout, mask))
     ledger.add_all({"correction/mean": weights, "correction/kl": k3(rollout, old)}, mask)
     ledger.add_all(statistics, mask, correction)
     w = weights[mask].double()

@@ -1,13 +1,16 @@
-"""Algorithms that differ from GRPO or PPO by one or two parts: CISPO, SAPO, GMPO, GPG, MaxRL, DPPO and others."""
+"""Algorithms that differ from GRPO or PPO by one or two parts: CISPO, SAPO, GMPO, GPG, MaxRL, DPPO, Clip-Cov and others."""
 
 from typing import Any
 
 from lightrl import ActorCritic, DecoupledClip, GroupRelative, PolicyGradient, PositiveNLL, TokenMean, ValueModel, hookimpl
 from lightrl_zoo.capped_importance import CappedImportance
+from lightrl_zoo.clip_cov import ClipCov, CovarianceClip
 from lightrl_zoo.dppo import DPPO, DivergenceMask, KLMask, TotalVariationMask
 from lightrl_zoo.gdpo import GDPO, BatchNormalized
 from lightrl_zoo.geometric_mean_clip import GeometricMeanClip
 from lightrl_zoo.geometric_rejection import GeometricRejection
+from lightrl_zoo.high_entropy import ForkingTokens, TopEntropy
+from lightrl_zoo.kl_cov import CovarianceKL, KLCov
 from lightrl_zoo.length_adaptive_gae import LengthAdaptiveGAE
 from lightrl_zoo.max_rl import MaxRL, MeanScaled
 from lightrl_zoo.off_policy_mask import MaskedREINFORCE, OffPolicyMask
@@ -26,10 +29,15 @@ __all__ = [
     "VAPO",
     "BatchNormalized",
     "CappedImportance",
+    "ClipCov",
+    "CovarianceClip",
+    "CovarianceKL",
     "DivergenceMask",
+    "ForkingTokens",
     "GeometricMeanClip",
     "GeometricRejection",
     "GroupCenteredScaled",
+    "KLCov",
     "KLMask",
     "LengthAdaptiveGAE",
     "LitePPO",
@@ -40,6 +48,7 @@ __all__ = [
     "PassAtK",
     "PassAtKTraining",
     "SoftGate",
+    "TopEntropy",
     "TotalVariationMask",
     "ValidFractionSampler",
 ]
@@ -141,7 +150,7 @@ class VAPO(ActorCritic):
 
 @hookimpl
 def lightrl_algorithms() -> list[type[Any]]:
-    return [CISPO, DPPO, GDPO, GMPO, GPG, SAPO, VAPO, LitePPO, MaskedREINFORCE, MaxRL, PassAtKTraining]
+    return [CISPO, DPPO, GDPO, GMPO, GPG, SAPO, VAPO, ClipCov, ForkingTokens, KLCov, LitePPO, MaskedREINFORCE, MaxRL, PassAtKTraining]
 
 
 @hookimpl
@@ -156,7 +165,12 @@ def lightrl_advantages() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_clip_schemes() -> list[type[Any]]:
-    return [CappedImportance, GeometricMeanClip, KLMask, OffPolicyMask, SoftGate, TotalVariationMask]
+    return [CappedImportance, CovarianceClip, GeometricMeanClip, KLMask, OffPolicyMask, SoftGate, TopEntropy, TotalVariationMask]
+
+
+@hookimpl
+def lightrl_loss_terms() -> list[type[Any]]:
+    return [CovarianceKL]
 
 
 @hookimpl

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
-from lightrl import ClipScheme, GroupCentered, GroupRelative, PolicyGradient, Surrogate
+from lightrl import ClipScheme, GroupCentered, GroupRelative, Minibatch, Output, PolicyGradient, Surrogate
 
 
 class OffPolicyMask(ClipScheme):
@@ -31,9 +33,17 @@ class OffPolicyMask(ClipScheme):
         self.clip, self.threshold = clip, threshold
         self.token_ratio_only, self.row_constant = clip.token_ratio_only, clip.row_constant
         self.silent_without_advantage = clip.silent_without_advantage
+        self.needs_extras, self.prepares = clip.needs_extras, clip.prepares
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        return self.clip.outputs
+
+    def prepare(self, minibatch: Minibatch) -> Mapping[str, Tensor]:
+        return self.clip.prepare(minibatch)
 
     def surrogate(self, log_ratio: Tensor, advantages: Tensor, old_logprobs: Tensor, mask: Tensor) -> Surrogate:
-        inner = self.clip.surrogate(log_ratio, advantages, old_logprobs, mask)
+        inner = self.clip.given(self.extras).surrogate(log_ratio, advantages, old_logprobs, mask)
         left = torch.where(mask, -log_ratio.detach(), 0.0).sum(1) / mask.sum(1).clamp(min=1)
         dropped = (left > self.threshold)[:, None] & (advantages < 0)
         return Surrogate(

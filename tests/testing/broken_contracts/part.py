@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from broken_contracts.wrong import wrong
 
 from lightrl import NoClip
@@ -24,5 +25,8 @@ BROKEN = {
     "it needs only what the core gives to parts of its kind": wrong(NoClip, needs=frozenset({"gold"})),
     "the class and each of its arguments is documented and typed": wrong(NoClip, __init__=undescribed),
     "its state survives a restart": wrong(NoClip, state_dict=stateful({1, 2})),
+    "what it prepares for a step depends on neither order, padding nor ranks": wrong(
+        NoClip, prepares=frozenset({"place"}), prepare=lambda self, step: {"place": torch.arange(len(step.rows))}
+    ),
     "repr() names the class": wrong(NoClip, __repr__=lambda self: "?"),
 }

@@ -1,0 +1,68 @@
+"""What parts prepare for an optimizer step: they look at all of its rows under the current policy, before the first backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from lightrl.algorithms.algorithm import Algorithm
+from lightrl.parts.minibatch import Minibatch
+from lightrl.parts.step_part import Extras, StepPart
+from lightrl.ranks import Ranks
+from lightrl.training.online.forwards import Outputs, PerToken
+from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
+
+LOGPROBS = "log-probs"
+"""Their name beside outputs, whose names have no hyphen."""
+
+
+def prepared(
+    rows: TrainingBatch,
+    algorithm: Algorithm,
+    outputs: Callable[[ScoredRollout, Tensor, Outputs], PolicyOutput],
+    per_token: PerToken,
+    ranks: Ranks,
+    step: int,
+) -> TrainingBatch:
+    """The rows of a step with the extras that parts prepare for it, at the cost of a forward pass; as they are if none does. Collective.
+
+    Args:
+        rows: of this rank.
+        algorithm: whose parts prepare.
+        outputs: log-probs and outputs of the selected tokens of a micro-batch.
+        per_token: runs the forward passes.
+        ranks: that share the step.
+        step: optimizer steps of the run so far.
+    """
+    preparing = [part for part in algorithm.parts.values() if isinstance(part, StepPart) and part.prepares]
+    if not preparing:
+        return rows
+
+    def compute(micro: ScoredRollout) -> dict[str, Tensor]:
+        output = outputs(micro, micro.response_mask, algorithm.outputs)
+        return {LOGPROBS: output.logprobs, **output.outputs}
+
+    nothing = torch.zeros_like(rows.rollout_logprobs)
+    found = dict.fromkeys((LOGPROBS, *algorithm.outputs), nothing) | per_token(rows, compute)
+    minibatch = Minibatch(rows, PolicyOutput(found.pop(LOGPROBS), found), step, ranks)
+    learnt: dict[str, Tensor] = {}
+    for part in preparing:
+        learnt |= expected(part, part.prepare(minibatch))
+    rows = replace(rows, extras=rows.extras | learnt)
+    if algorithm.token_weight in preparing:
+        rows = replace(rows, token_weight=torch.where(minibatch.mask, rows.token_weight * algorithm.token_weight.step_weights(rows), 0.0))
+    return rows
+
+
+def expected(part: StepPart, extras: Extras) -> Extras:
+    """What a part has prepared.
+
+    Raises:
+        ValueError: it is something else than it says.
+    """
+    if extras.keys() != part.prepares:
+        raise ValueError(f"{type(part).__name__} says that it prepares {sorted(part.prepares)}, and has prepared {sorted(extras)}")
+    return extras
