@@ -68,7 +68,7 @@ class RunCheckpoints(Checkpoint):
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Save if it is time, or if this was the last epoch."""
         rollouts = trainer.current_epoch + 1 - self._saved_epoch if hasattr(pl_module, "algorithm") else 0
-        if _is_last(trainer) or rollouts >= self.every_rollouts or self._time_is_up(trainer):
+        if is_last(trainer) or rollouts >= self.every_rollouts or self._time_is_up(trainer):
             self._save(trainer, pl_module)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -120,7 +120,8 @@ def _is_trial(trainer: Trainer) -> bool:
     return bool(getattr(trainer, "fast_dev_run", False))
 
 
-def _is_last(trainer: Trainer) -> bool:
+def is_last(trainer: Trainer) -> bool:
+    """No epoch follows this one."""
     epochs, steps = trainer.max_epochs, trainer.max_steps
     over = epochs is not None and epochs != -1 and trainer.current_epoch + 1 >= epochs
     return trainer.should_stop or over or (steps != -1 and trainer.global_step >= steps)

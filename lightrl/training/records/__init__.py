@@ -1,0 +1,1 @@
+"""Recorded rollouts: what one is, how it is packed into files, and where the files are."""
