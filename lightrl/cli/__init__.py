@@ -20,6 +20,7 @@ VERBS = {
     "sample": "lightrl.cli.data_tools.sample.sample",
     "export": "lightrl.cli.export.export.export",
     "report": "lightrl.cli.run_report.report.report",
+    "replay": "lightrl.cli.replay.replay.replay",
     "algorithms": "lightrl.cli.catalogue.algorithms.algorithms",
     "explain": "lightrl.cli.catalogue.explain.explain",
     "diff": "lightrl.cli.catalogue.diff.diff",

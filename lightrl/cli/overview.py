@@ -20,6 +20,7 @@ lightrl trains language models with reinforcement learning; every algorithm is a
   lightrl sample   --config dapo.yaml --keep best --out best.jsonl         draw and score completions, keep the best, or pairs
   lightrl export   --ckpt_path FILE --out FOLDER                           write a checkpoint's policy as a Hugging Face folder
   lightrl report RUN [RUN ...]                                             curves, samples, alarms and cost of runs in one HTML page
+  lightrl replay RUN [--algorithm GSPO]                                    learn again from a recorded rollout; two algorithms side by side
   lightrl reward test --config dapo.yaml --data completions.jsonl          score completions of a file with the config's rewards
   lightrl reward pairs --config judge.yaml --data completions.jsonl        ask a judge which of two completions is better, for DPO
   lightrl algorithms [--compare]                                           a list or a table of all installed algorithms

@@ -54,6 +54,7 @@ class PolicyOptimization(PolicyModule):
     """
 
     rewards: RewardSet
+    cut_minibatches = staticmethod(minibatches_of)
 
     def __init__(
         self,
@@ -140,7 +141,7 @@ class PolicyOptimization(PolicyModule):
     def optimization_phase(self, batch: TrainingBatch) -> None:
         """Epochs x minibatches x micro-batches; one optimizer step per minibatch of whole groups. Then the critic's own passes."""
         before, rollout = self.trainer.global_step, self.trainer.current_epoch
-        cut = partial(minibatches_of, batch, count=self.algorithm.minibatches, seed=self.seed, rollout=rollout)
+        cut = partial(self.cut_minibatches, batch, count=self.algorithm.minibatches, seed=self.seed, rollout=rollout)
         with self.phase("optimize"):
             for minibatch in cut(joint_passes(self.algorithm, rollout)):
                 if not self.update(minibatch):

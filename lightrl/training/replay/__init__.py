@@ -1,0 +1,1 @@
+"""A recorded rollout that is learnt from once more, with its weights or without any."""
