@@ -7,6 +7,8 @@ SEED ?= 0
 
 BIN := $(abspath $(VENV))/bin
 STAMP := $(VENV)/.installed
+# the demo needs less, and `make install` completes its environment
+DEMO := $(VENV)/.installed-for-demo
 PROJECTS := $(wildcard pyproject.toml plugins/*/pyproject.toml)
 # a plugin whose needs are large has them in the extra `full`
 FULL := $(shell grep -l '^full = ' plugins/*/pyproject.toml)
@@ -27,14 +29,22 @@ help:  ## this list
 install: $(STAMP)  ## make a virtual environment in .venv with the core and every plugin, editable
 
 $(STAMP): constraints.txt $(PROJECTS)
+	$(call installed,-e '.[dev]' $(PLUGINS))
+	touch $(DEMO) $@
+
+$(DEMO): constraints.txt pyproject.toml plugins/lightrl-grpo/pyproject.toml
+	$(call installed,-e . -e plugins/lightrl-grpo)
+	touch $@
+
+# a virtual environment that has these packages; another package on PyPI is called lightrl, and so was this one
+define installed
 	@test -n "$(PYTHON)" || { echo "no python3.11 and no python3 on the path: make install PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info[:2] == (3, 11) else "lightrl needs Python 3.11, got " + sys.version)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	# another package on PyPI is called lightrl, and so was this one
 	rm -rf lightrl.egg-info
 	$(BIN)/python -m pip uninstall --yes --quiet --quiet lightrl
-	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]' $(PLUGINS)
-	touch $@
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt $(1)
+endef
 
 test: $(STAMP)  ## run the tests of the core and of every plugin
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
@@ -67,7 +77,7 @@ docs: $(STAMP)  ## compute the numbers and tables in docs/ again
 site: $(STAMP)  ## build the documentation as a site in site/
 	$(BIN)/mkdocs build --strict
 
-demo: $(STAMP)  ## train a small policy to sort digits (SEED=0)
+demo: $(DEMO)  ## train a small policy to sort digits, in an environment with what that needs (SEED=0)
 	$(BIN)/python examples/sort_demo.py --seed $(SEED)
 
 calculator: $(STAMP)  ## train a small policy that cannot add to call a calculator (SEED=0)
