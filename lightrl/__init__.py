@@ -94,6 +94,7 @@ _HOME = {
     "lightrl.data.seeds": ["EpisodeSeeds"],
     "lightrl.data.tasks": ["Addition", "DigitSorting", "Reversal"],
     "lightrl.data.unpaired": ["Unpaired"],
+    "lightrl.data.mixture": ["LinearShare", "Mixture"],
     "lightrl.data.prompt_data": ["PromptData"],
     "lightrl.training.online.policy_optimization": ["PolicyOptimization"],
     "lightrl.training.offline.preference": ["PreferenceOptimization"],

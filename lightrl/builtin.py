@@ -6,6 +6,7 @@ from typing import Any
 
 from lightrl.data.comparisons import SortedPairs
 from lightrl.data.files import DatasetPrompts, JsonLines, Parquet
+from lightrl.data.mixture import Mixture
 from lightrl.data.seeds import EpisodeSeeds
 from lightrl.data.tasks import Addition, DigitSorting, Reversal
 from lightrl.data.unpaired import Unpaired
@@ -132,7 +133,7 @@ def lightrl_environments() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_prompt_sources() -> list[type[Any]]:
-    return [Addition, DatasetPrompts, DigitSorting, EpisodeSeeds, JsonLines, Parquet, Reversal, SortedPairs, Unpaired]
+    return [Addition, DatasetPrompts, DigitSorting, EpisodeSeeds, JsonLines, Mixture, Parquet, Reversal, SortedPairs, Unpaired]
 
 
 @hookimpl

@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lightrl.data.survey import Survey
+from lightrl.parts.prompts import PromptSource
 from lightrl.types import JSON
 
 REPORTED = ("answers",)
 """Entries that may change without a position meaning another prompt."""
 
 
-def order_of(survey: Survey, size: int | None, shuffle: bool, seed: int) -> dict[str, JSON]:
-    """Number of prompts, hashes of their ids and contents in order and of their answers and columns, and how they are shuffled."""
-    return {"prompts": size, "contents": survey.contents, "answers": survey.answers, "shuffle": shuffle, "seed": seed}
+def order_of(survey: Survey, source: PromptSource, shuffle: bool, seed: int) -> dict[str, JSON]:
+    """Number of prompts, hashes of their ids and contents in order and of their answers and columns, and how they are mixed and shuffled.
+
+    Args:
+        survey: of the source.
+        source: of the training prompts.
+        shuffle: whether they are shuffled.
+        seed: of the order.
+    """
+    hashes = {"contents": survey.contents, "answers": survey.answers}
+    return {"prompts": source.size, **hashes, "parts_by_weight": sorted(source.shares(0)), "shuffle": shuffle, "seed": seed}
 
 
 def must_be_the_same(ours: Mapping[str, JSON], theirs: Mapping[str, JSON]) -> None:

@@ -12,8 +12,10 @@ from lightning.pytorch.utilities import rank_zero_warn
 
 from lightrl.data.identity import Identities
 from lightrl.data.loaders import PromptBatch, PromptBatches, StepNumbers
+from lightrl.data.mixed_stream import MixedStream
 from lightrl.data.order import must_be_the_same, order_of
 from lightrl.data.progress import shown
+from lightrl.data.prompts_by_id import PromptsById
 from lightrl.data.selection import Selection, hold_out, without
 from lightrl.data.stream import PromptStream
 from lightrl.data.survey import AtMost, Encode, Survey, measure, refuse_too_long, survey
@@ -69,7 +71,8 @@ class PromptData(LightningDataModule):
         """Is given every training prompt that `measure` keeps."""
         self._bound: tuple[Encode, int] | None = None
         self._measured = False
-        self._stream: PromptStream | None = None
+        self._stream: PromptStream | MixedStream | None = None
+        self._by_id: PromptsById | None = None
         self._restored: dict[str, JSON] | None = None
         self._order: dict[str, JSON] = {}
 
@@ -85,7 +88,7 @@ class PromptData(LightningDataModule):
             ValueError: a prompt cannot be encoded, is too long where that is refused, or none is left.
         """
         bound = min((b for b in (self.max_prompt_tokens, limit) if b is not None), default=None)
-        self._dropped["too_long"], self._stream = 0, None
+        self._dropped["too_long"], self._stream, self._by_id = 0, None, None
         self._bound = None if bound is None else (encode, bound)
         for name, source in self._all.items():
             if source.size is not None:
@@ -106,6 +109,26 @@ class PromptData(LightningDataModule):
         if train.size is None and self._bound is not None:
             refuse_too_long(prompts, *self._bound)
         return prompts
+
+    @property
+    def rank(self) -> int:
+        """The number of this process among those that draw, from 0."""
+        return self._place()[0]
+
+    @property
+    def size(self) -> int | None:
+        """How many training prompts there are; None if there is no end."""
+        return self._sources["train"].size
+
+    def prompt(self, name: str) -> Prompt:
+        """The training prompt with this id, as in the first data epoch.
+
+        Raises:
+            ValueError: there is none, or the source is endless.
+        """
+        if self._by_id is None:
+            self._by_id = PromptsById(self._sources["train"])
+        return self._by_id.prompt(name)
 
     def training_prompts(self) -> Iterator[Prompt]:
         """Every training prompt of a sized source once, in its order; none of an endless one."""
@@ -169,14 +192,15 @@ class PromptData(LightningDataModule):
         if self._measured:
             self._open_stream()
 
-    def _open_stream(self) -> PromptStream:
-        train = self._sources["train"]
-        stream = PromptStream(train.size, self.shuffle, self.seed, *self._place())
-        order = order_of(self._survey("train"), train.size, self.shuffle, self.seed)
+    def _open_stream(self) -> PromptStream | MixedStream:
+        train, order = self._sources["train"], (self.shuffle, self.seed)
+        mixed = bool(train.shares(0))
+        stream = MixedStream(train, *order, *self._place()) if mixed else PromptStream(train.size, *order, *self._place())
+        identity = order_of(self._survey("train"), train, *order)
         if self._restored is not None:
-            self._resume(stream, order, self._restored)
+            self._resume(stream, identity, self._restored)
             self._restored = None
-        self._stream, self._order = stream, order
+        self._stream, self._order = stream, identity
         return stream
 
     def _survey(self, name: str) -> Survey:
@@ -184,7 +208,7 @@ class PromptData(LightningDataModule):
             self._surveys[name] = survey(self._sources[name])
         return self._surveys[name]
 
-    def _resume(self, stream: PromptStream, order: dict[str, JSON], restored: dict[str, JSON]) -> None:
+    def _resume(self, stream: PromptStream | MixedStream, order: dict[str, JSON], restored: dict[str, JSON]) -> None:
         try:
             must_be_the_same(order, restored["order"])
         except ValueError as error:

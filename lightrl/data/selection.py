@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,6 +38,14 @@ class Selection(PromptSource):
     def content(self, index: int) -> str:
         """As the source says."""
         return self.source.content(int(self._indices[index]))
+
+    def part(self, index: int) -> str:
+        """As the source says."""
+        return self.source.part(int(self._indices[index]))
+
+    def shares(self, drawn: int) -> Mapping[str, float]:
+        """As the source says."""
+        return self.source.shares(drawn)
 
 
 def hold_out(source: PromptSource, count: int, identities: Identities) -> tuple[Selection, Selection]:

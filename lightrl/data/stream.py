@@ -53,11 +53,7 @@ class PromptStream:
 
     def draw_in_epochs(self, n: int | Sequence[int]) -> list[tuple[int, int]]:
         """As `draw`, each index with the data epoch that it belongs to, 0 for the first and for all of an endless source."""
-        counts = [n] * self.world_size if isinstance(n, int) else list(n)
-        if min(counts) < 0:
-            raise ValueError(f"cannot draw {min(counts)} prompts")
-        if len(counts) != self.world_size:
-            raise ValueError(f"cannot draw {counts} prompts: {len(counts)} numbers for {self.world_size} ranks")
+        counts = counts_of(n, self.world_size)
         start = self.position + sum(counts[: self.rank])
         drawn = [self._index(position) for position in range(start, start + counts[self.rank])]
         self._advance(sum(counts))
@@ -89,3 +85,21 @@ class PromptStream:
             seed = int.from_bytes(blake2b(f"{self.seed}:{epoch}".encode(), digest_size=7).digest(), "little")
             self._order = epoch, torch.randperm(size, generator=torch.Generator().manual_seed(seed))
         return self._order[1]
+
+
+def counts_of(n: int | Sequence[int], ranks: int) -> list[int]:
+    """How many indices each rank draws.
+
+    Args:
+        n: for each rank, or for every one its own number.
+        ranks: that draw.
+
+    Raises:
+        ValueError: a number is negative, or there are not as many as ranks.
+    """
+    counts = [n] * ranks if isinstance(n, int) else list(n)
+    if min(counts) < 0:
+        raise ValueError(f"cannot draw {min(counts)} prompts")
+    if len(counts) != ranks:
+        raise ValueError(f"cannot draw {counts} prompts: {len(counts)} numbers for {ranks} ranks")
+    return counts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 
 from lightrl.parts.base import Part
 from lightrl.parts.content import content_hash
@@ -32,6 +33,18 @@ class PromptSource(Part):
     def content(self, index: int) -> str:
         """16 hexadecimal digits, equal for prompts with the same text or messages; a source that knows them need not make the prompt."""
         return content_hash(self.prompt(index))
+
+    def part(self, index: int) -> str:
+        """The name of the part that the prompt with this number belongs to, where `shares` names parts."""
+        return ""
+
+    def shares(self, drawn: int) -> Mapping[str, float]:
+        """The share of each part by name, adding up to 1, in what is drawn next; empty: all prompts are in one order.
+
+        Args:
+            drawn: training prompts that were drawn so far, on all ranks.
+        """
+        return {}
 
     def prepare(self) -> None:
         """Read files; called once before the first prompt is asked for.

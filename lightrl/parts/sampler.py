@@ -10,20 +10,34 @@ from torch import Tensor
 
 from lightrl.parts.base import Part
 from lightrl.ranges import Count, GroupSize
-from lightrl.types import Prompt, Rollout, ScoredRollout
+from lightrl.ranks import Ranks
+from lightrl.types import JSON, Prompt, Rollout, ScoredRollout, TrainingBatch
 
 Reduction = Literal["mean", "sum", "max", "min"]
 """How reported numbers meet."""
 
 
 class Collection(Protocol):
-    """The tools of a sampler. The first three methods are collective: every rank calls them equally often."""
+    """The tools of a sampler. What draws, completes, scores, sums or gathers is collective: every rank calls it equally often."""
 
     prompts: int
     """How many prompts (groups) this rank's batch should hold."""
+    size: int | None
+    """How many training prompts there are; None: their source is endless."""
+    rank: int
+    """The number of this rank, from 0: where its own value stands in what `gather` gives."""
 
     def draw(self, n: int) -> list[Prompt]:
         """The next n prompts of this rank, each once per data epoch over all ranks; n may differ from rank to rank."""
+
+    def prompt(self, name: str) -> Prompt:
+        """The training prompt with this id, whoever has drawn it; the order of `draw` stays as it is.
+
+        Prompts of one `rollout` must differ over all ranks: completions of the same prompt on two of them would be the same ones.
+
+        Raises:
+            ValueError: there is none, or the source is endless.
+        """
 
     def rollout(self, prompts: Sequence[Prompt], n: int, temperature: float | None = None) -> Rollout:
         """n completions for each prompt; no prompts give an empty rollout.
@@ -51,6 +65,9 @@ class Collection(Protocol):
 
     def total(self, value: float) -> float:
         """The sum of a number over ranks, for decisions that all must share; collective."""
+
+    def gather(self, value: JSON) -> list[JSON]:
+        """A small JSON value of every rank, in the order of ranks, for choices that all must share; collective."""
 
     def report(self, name: str, value: Tensor | float, reduce: Reduction = "sum") -> None:
         """Log a number of this rank, or a tensor of them; they are reduced over the rollout and all ranks."""
@@ -84,6 +101,17 @@ class Sampler(Part):
         bonus for form makes nearly all of its values differ, also in groups whose answers are all right or all wrong. Use the sum,
         `Collection.reward`, to rank groups or completions, and as a baseline. The rewards on tokens by shaping and a KL are added later
         and are not in it.
+        """
+
+    def commit(self, learnt: TrainingBatch, ranks: Ranks) -> None:
+        """Called once the policy has learnt from a rollout, before the next one is collected: here a sampler remembers what it has seen.
+
+        A checkpoint is written after it, and a run that is killed begins its rollout anew: what only `commit` changes is then the same
+        as in a run that was never killed. With `rollouts_ahead` the rows are older than those that `collect` gave last.
+
+        Args:
+            learnt: rows of this rank with their rewards and advantages; `ranks.gather` gives JSON values of all ranks.
+            ranks: that share the rollout. Unless the class says `state_per_rank`, its state must be the same on each of them.
         """
 
 

@@ -5,6 +5,7 @@ from lightrl.testing.collection import Meeting, ScriptedCollection
 from lightrl.testing.contract_tests import class_cases, contract_cases, contract_tests
 from lightrl.testing.engines import ReplayedRollouts
 from lightrl.testing.experience import experience as hand_made_experience
+from lightrl.testing.experience import learnt_from
 from lightrl.testing.ranks import on_ranks
 from lightrl.testing.rewards import CodePoints, FewCharacters, FirstDigits, InPlace, SmallDigits
 from lightrl.testing.rollouts import random_rollout
@@ -25,6 +26,7 @@ __all__ = [
     "contract_cases",
     "contract_tests",
     "hand_made_experience",
+    "learnt_from",
     "on_ranks",
     "quiet_trainer",
     "random_rollout",

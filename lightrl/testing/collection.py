@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lightrl.parts.sampler import Reduction
 from lightrl.testing.experience import experience
-from lightrl.types import Outcome, Prompt, Rollout, ScoredRollout
+from lightrl.types import JSON, Outcome, Prompt, Rollout, ScoredRollout
 
 PATIENCE = 10.0
 """Seconds that a rank waits for the others before the run counts as hanging."""
@@ -25,11 +25,12 @@ class Meeting:
         Args:
             ranks: how many there are.
         """
+        self.ranks = ranks
         self._news = threading.Condition()
-        self._calls: list[list[tuple[str, float]]] = [[] for _ in range(ranks)]
+        self._calls: list[list[tuple[str, JSON]]] = [[] for _ in range(ranks)]
         self._gone = [False] * ranks
 
-    def exchange(self, rank: int, what: str, value: float = 0.0) -> list[float]:
+    def exchange(self, rank: int, what: str, value: JSON = None) -> list[JSON]:
         """The value of every rank in its call of the same number.
 
         Raises:
@@ -64,8 +65,9 @@ class Meeting:
 class ScriptedCollection:
     """A `Collection` whose completions score 0 and 1 in turn, those of `zero_variance` prompts always 1; or as `scores` gives them.
 
-    Prompts are drawn without end, and their `answer` is their number: 0, 1, 2, ... A completion's text says how many the same prompt
-    was given before it, in all rounds together.
+    The prompts of a rank are drawn in the order of their numbers, 0, 1, 2, ..., which are their `answer`, and begin again after `size`
+    of them. The id has the rank before the number: `0-17`. A completion's text says how many the same prompt was given before it, in all
+    rounds together.
 
     Example: `ScriptedCollection(prompts=1, scores=[[0.2, 0.2], [0.9, math.nan]])` has no differences for prompt 0, and a failure for
     prompt 1; prompt 2 scores as prompt 0 does.
@@ -78,6 +80,7 @@ class ScriptedCollection:
         rank: int = 0,
         meeting: Meeting | None = None,
         scores: Sequence[Sequence[float]] | None = None,
+        size: int = 10_000,
     ) -> None:
         """
         Args:
@@ -87,6 +90,7 @@ class ScriptedCollection:
             meeting: shared by the collections of all ranks; None: there is one rank.
             scores: of each prompt, by number, those of its completions in the order in which it is given them; NaN: the reward failed,
                 and the row is not scorable. Prompts and completions beyond begin at the first again. None: 0 and 1 in turn.
+            size: prompts of each rank.
 
         Raises:
             ValueError: `scores` beside `zero_variance`, or without a score for a prompt.
@@ -98,6 +102,8 @@ class ScriptedCollection:
         self.prompts, self.zero_variance, self.rank, self.scores = prompts, frozenset(zero_variance), rank, scores
         self.reports: dict[str, list[Tensor | float]] = {}
         self._meeting = meeting if meeting is not None else Meeting(1)
+        self._size = size
+        self.size: int | None = size * self._meeting.ranks
         self._drawn = self._groups = 0
         self._given: Counter[str] = Counter()
 
@@ -105,7 +111,11 @@ class ScriptedCollection:
         """The next n prompts."""
         self._meeting.exchange(self.rank, "draw", n)
         first, self._drawn = self._drawn, self._drawn + n
-        return [Prompt(id=f"{self.rank}-{i}", text="ab", answer=i) for i in range(first, self._drawn)]
+        return [self.prompt(f"{self.rank}-{i % self._size}") for i in range(first, self._drawn)]
+
+    def prompt(self, name: str) -> Prompt:
+        """The prompt with this id, of any rank."""
+        return Prompt(id=name, text="ab", answer=int(name.partition("-")[2]))
 
     def rollout(self, prompts: Sequence[Prompt], n: int, temperature: float | None = None) -> Rollout:
         """n completions of two tokens for each prompt."""
@@ -136,7 +146,11 @@ class ScriptedCollection:
 
     def total(self, value: float) -> float:
         """The sum over ranks."""
-        return sum(self._meeting.exchange(self.rank, "total", value))
+        return float(sum(self._meeting.exchange(self.rank, "total", value)))
+
+    def gather(self, value: JSON) -> list[JSON]:
+        """The value of every rank."""
+        return self._meeting.exchange(self.rank, "gather", value)
 
     def reward(self, scored: ScoredRollout) -> Tensor:
         """`[N]`: the only score, NaN where it failed."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 import torch
 from torch import Tensor
 
-from lightrl.types import Outcome, Prompt, TrainingBatch
+from lightrl.types import Outcome, Prompt, ScoredRollout, TrainingBatch
 
 PROMPT = 2
 """Prompt tokens of every row, before its response."""
@@ -85,6 +86,26 @@ def experience(
         advantages=torch.zeros(n, width) if advantages is None else advantages,
         ref_logprobs=ref_logprobs,
         values=values,
+    )
+
+
+def learnt_from(scored: ScoredRollout) -> TrainingBatch:
+    """Scored rows as `Sampler.commit` gets them: the sum of their raw rewards stands on the last token, and the advantages are 0.
+
+    Args:
+        scored: rows that a sampler has collected.
+    """
+    mask = scored.response_mask
+    last = mask & (mask.long().cumsum(1) == mask.long().sum(1, keepdim=True))
+    rewards = torch.stack([part if part.dim() == 1 else part.nansum(1) for part in scored.reward_parts.values()]).nansum(0)
+    return TrainingBatch(
+        **{f.name: getattr(scored, f.name) for f in fields(ScoredRollout)},
+        token_rewards=torch.where(last, rewards[:, None], 0.0),
+        step_ends=last,
+        rewards=rewards,
+        token_weight=(mask & scored.scorable[:, None]).float(),
+        old_logprobs=scored.rollout_logprobs.clone(),
+        advantages=torch.zeros_like(scored.rollout_logprobs),
     )
 
 

@@ -1,6 +1,8 @@
 import pytest
 
 from lightrl.parts.sampler import GroupSampler
+from lightrl.ranks import ALONE
+from lightrl.testing import ScriptedCollection, learnt_from
 
 
 class Recorder:
@@ -40,3 +42,9 @@ def test_the_group_sampler_draws_completes_and_scores_once() -> None:
 def test_a_group_has_at_least_one_completion() -> None:
     with pytest.raises(ValueError, match=r"GroupSampler needs group_size >= 1, got group_size=0"):
         GroupSampler(0)
+
+
+def test_a_sampler_that_remembers_nothing_commits_nothing() -> None:
+    sampler = GroupSampler(2)
+    sampler.commit(learnt_from(sampler.collect(ScriptedCollection(2))), ALONE)
+    assert sampler.state_dict() == {}

@@ -9,7 +9,9 @@ import pytest
 from peft import LoHaConfig
 
 from lightrl import (
+    Addition,
     ChosenLikelihood,
+    DigitSorting,
     GroupCentered,
     JsonLines,
     LoraPolicy,
@@ -68,6 +70,7 @@ CASES = contract_cases(
         "AdvantageSum": {"advantages": {"outcome": GroupCentered(), "turns": TurnReturn()}, "scale": "batch"},
         "ConstantLength": {"length": 9},
         "EnvironmentByColumn": {"environments": {"first": SingleTurn(), "second": SingleTurn()}},
+        "Mixture": {"sources": {"first": DigitSorting(2, 20), "second": Addition(1, 20)}},
         "MixedObjective": {"objectives": {"first": ChosenLikelihood(), "second": ChosenLikelihood()}},
         "Unpaired": pairs,
         "Function": {"path": "lightrl.testing.toy.small_digits"},

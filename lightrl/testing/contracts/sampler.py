@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
 from lightrl.parts.sampler import Sampler
 from lightrl.testing.checks.check import BrokenContract, Make, contract_check, expect
-from lightrl.testing.checks.state import round_trip
+from lightrl.testing.checks.state import round_trip, same_state
 from lightrl.testing.collection import Meeting, ScriptedCollection
+from lightrl.testing.experience import learnt_from
+from lightrl.testing.ranks import on_ranks
 from lightrl.types import ScoredRollout
 
 KIND = "sampler"
@@ -34,26 +37,59 @@ def zero_variance(make: Make[Sampler]) -> None:
     _check_groups(part.collect(ScriptedCollection(3, zero_variance=[0, 2, 3])), part.group_size)
 
 
-@contract_check(KIND, "every rank calls draw, rollout, score and total equally often")
+@contract_check(KIND, "every rank calls draw, rollout, score, total and gather equally often")
 def collective(make: Make[Sampler]) -> None:
     """Two ranks, only one of which has groups with zero variance."""
     for zero_variance in ([], [0, 1, 3]):
-        meeting, parts = Meeting(2), [make(), make()]
-        with ThreadPoolExecutor(2) as pool:
-            running = [pool.submit(_collect, part, rank, zero_variance if rank else [], meeting) for rank, part in enumerate(parts)]
-        for rank, done in enumerate(running):
-            error = done.exception()
-            if error is not None:
-                raise BrokenContract(f"with prompts {zero_variance} of rank 1 at zero variance, rank {rank} fails: {error}") from error
-            _check_groups(done.result(), parts[rank].group_size)
+        parts = [make(), make()]
+        for part, scored in zip(parts, _collect_on_two(parts, zero_variance), strict=True):
+            _check_groups(scored, part.group_size)
 
 
-@contract_check(KIND, "its backlog survives a restart")
+@contract_check(KIND, "no prompt is completed on two ranks at once")
+def apart(make: Make[Sampler]) -> None:
+    """In one rollout, and in the next one, for which it may remember prompts: their completions would be the same ones."""
+    parts = [make(), make()]
+    for _ in range(2):
+        one, other = found = _collect_on_two(parts, [1])
+        twice = sorted({prompt.id for prompt in one.prompts} & {prompt.id for prompt in other.prompts})
+        expect(not twice, f"both ranks complete the prompts {twice}")
+        _commit(parts, found)
+
+
+@contract_check(KIND, "what it remembers is the same on every rank")
+def shared(make: Make[Sampler]) -> None:
+    """After `commit`, unless the class says `state_per_rank`."""
+    parts = [make(), make()]
+    _commit(parts, _collect_on_two(parts, [1]))
+    one, other = (part.state_dict() for part in parts)
+    expect(parts[0].state_per_rank or same_state(one, other), "its state differs after commit()", rank_0=one, rank_1=other)
+
+
+@contract_check(KIND, "what it remembers survives a restart")
 def history(make: Make[Sampler]) -> None:
-    """A new instance that took the state back keeps it."""
-    part = make()
-    part.collect(ScriptedCollection(3, zero_variance=[1]))
-    round_trip(part, make())
+    """A new instance that took the state back keeps it, and goes on with the same prompts."""
+    part, again = make(), make()
+    _commit([part], [part.collect(ScriptedCollection(3, zero_variance=[1]))])
+    round_trip(part, again)
+    here, there = ([prompt.id for prompt in one.collect(ScriptedCollection(3)).prompts] for one in (part, again))
+    expect(here == there, "a new instance that took the state back completes other prompts", given=here, restarted=there)
+
+
+def _collect_on_two(parts: Sequence[Sampler], zero_variance: list[int]) -> list[ScoredRollout]:
+    """The rows of each rank; prompts with these numbers have zero variance, but only those of the second one."""
+    meeting = Meeting(2)
+    with ThreadPoolExecutor(2) as pool:
+        running = [pool.submit(_collect, part, rank, zero_variance if rank else [], meeting) for rank, part in enumerate(parts)]
+    for rank, done in enumerate(running):
+        error = done.exception()
+        if error is not None:
+            raise BrokenContract(f"with prompts {zero_variance} of rank 1 at zero variance, rank {rank} fails: {error}") from error
+    return [done.result() for done in running]
+
+
+def _commit(parts: Sequence[Sampler], scored: Sequence[ScoredRollout]) -> None:
+    on_ranks(len(parts), lambda rank, ranks: parts[rank].commit(learnt_from(scored[rank]), ranks))
 
 
 def _collect(part: Sampler, rank: int, zero_variance: list[int], meeting: Meeting) -> ScoredRollout:

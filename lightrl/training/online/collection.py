@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from lightrl.data.prompt_data import PromptData
 from lightrl.parts.sampler import Reduction
 from lightrl.ranks import Ranks
 from lightrl.rewards.reward_set import RewardSet
@@ -17,7 +18,7 @@ from lightrl.rollout.loop import RolloutLoop
 from lightrl.run_end import RunEndedError
 from lightrl.training.episode_report import report_episodes
 from lightrl.training.statistics import StatisticsLedger
-from lightrl.types import Prompt, Rollout, ScoredRollout
+from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
 
 TRY_REWARDS = "Mend it and start again. `lightrl reward test` tries rewards on completions in a file, without a policy"
 """What to do about a reward that does not work at all."""
@@ -29,7 +30,7 @@ class RunCollection:
     def __init__(
         self,
         prompts: int,
-        draw: Callable[[Sequence[int]], list[Prompt]],
+        data: PromptData,
         rollouts: RolloutLoop,
         rewards: RewardSet,
         ranks: Ranks,
@@ -39,21 +40,29 @@ class RunCollection:
         """
         Args:
             prompts: groups that this rank's batch should hold.
-            draw: gives the next prompts of this rank, told how many every rank wants.
+            data: has the training prompts.
             rollouts: with the weights to sample from.
             rewards: score the completions.
             ranks: for sums over ranks.
             phase: times and shows a phase.
             ledger: receives the numbers of the sampler.
         """
-        self.prompts = prompts
-        self._draw, self._ledger = draw, ledger
+        self.prompts, self.size, self.rank = prompts, data.size, data.rank
+        self._data, self._ledger = data, ledger
         self._rollouts, self._rewards, self._ranks, self._phase = rollouts, rewards, ranks, phase
         self._groups = 0
 
     def draw(self, n: int) -> list[Prompt]:
         """The next n prompts of this rank."""
-        return self._draw(self._ranks.gather(n))
+        return self._data.draw(self._ranks.gather(n))
+
+    def prompt(self, name: str) -> Prompt:
+        """The training prompt with this id."""
+        return self._data.prompt(name)
+
+    def gather(self, value: JSON) -> list[JSON]:
+        """The value of every rank, in the order of ranks."""
+        return self._ranks.gather(value)
 
     def rollout(self, prompts: Sequence[Prompt], n: int, temperature: float | None = None) -> Rollout:
         """n completions for each prompt."""

@@ -124,8 +124,8 @@ class PolicyOptimization(PolicyModule):
 
     def collect(self, ranks: Ranks, phase: Phase, ledger: StatisticsLedger) -> ScoredRollout:
         """The sampler draws prompts, has them completed and scored, and keeps or redraws."""
-        prompts, draw = self.prompts_per_rollout // self.adapter.world_size, self.prompt_data.draw
-        return self.algorithm.sampler.collect(RunCollection(prompts, draw, self.rollouts, self.rewards, ranks, phase, ledger))
+        prompts, data = self.prompts_per_rollout // self.adapter.world_size, self.prompt_data
+        return self.algorithm.sampler.collect(RunCollection(prompts, data, self.rollouts, self.rewards, ranks, phase, ledger))
 
     def reward_phase(self, scored: ScoredRollout) -> TrainingBatch:
         """Old and reference log-probs and values if a part needs them, KL in the reward, token weights, advantages."""
@@ -184,7 +184,8 @@ class PolicyOptimization(PolicyModule):
         return policy_outputs(self.policy, self.critic, batch, mask, read)
 
     def finish(self, batch: TrainingBatch, seconds: float) -> None:
-        """After the last step of a rollout: controllers, throughput, and everything logged."""
+        """After the last step of a rollout: sampler, controllers, throughput, and everything logged."""
+        self.algorithm.sampler.commit(batch, self.adapter)
         if self.algorithm.kl is not None:
             unmoved = critic_warms_up(self.algorithm, self.trainer.current_epoch)
             now = None if unmoved else partial(logprobs_now, batch, self.outputs, self._per_token)

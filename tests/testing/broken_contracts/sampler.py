@@ -34,6 +34,34 @@ class Hoarder(GroupSampler):
         return {"backlog": [Prompt(id="a", text="a")]}
 
 
+class Favourite(GroupSampler):
+    """Broken on purpose: every rank asks for the same prompt again."""
+
+    def collect(self, collection: Any) -> Any:
+        return collection.rollout_and_score([collection.prompt(f"0-{number}") for number in range(collection.prompts)], self.group_size)
+
+
+class Partial(GroupSampler):
+    """Broken on purpose: it remembers the prompts of its own rank."""
+
+    def __init__(self, group_size: int = 2) -> None:
+        """
+        Args:
+            group_size: completions per prompt.
+        """
+        super().__init__(group_size)
+        self._seen: list[str] = []
+
+    def commit(self, learnt: Any, ranks: Any) -> None:
+        self._seen = sorted({prompt.id for prompt in learnt.prompts})
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seen": self._seen}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._seen = state["seen"]
+
+
 class Fussy(GroupSampler):
     """Broken on purpose: it cannot work without a signal."""
 
@@ -47,6 +75,8 @@ class Fussy(GroupSampler):
 BROKEN = {
     "it returns whole groups of one prompt, as many as asked for": Uneven,
     "groups with zero variance do not break it": Fussy,
-    "every rank calls draw, rollout, score and total equally often": Alone,
-    "its backlog survives a restart": Hoarder,
+    "every rank calls draw, rollout, score, total and gather equally often": Alone,
+    "no prompt is completed on two ranks at once": Favourite,
+    "what it remembers is the same on every rank": Partial,
+    "what it remembers survives a restart": Hoarder,
 }
