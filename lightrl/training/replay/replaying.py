@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from lightrl.policy.policy import Policy
+from lightrl.training.online.forwards import NO_OUTPUTS, Outputs
 from lightrl.training.online.passes import minibatches_of
 from lightrl.training.online.policy_optimization import PolicyOptimization
 from lightrl.training.optimizer_step import LossOf, R, Step, Veto, never
@@ -76,9 +77,9 @@ class Replaying(PolicyOptimization):
 
         return super().step_on(batch, loss_of, look)
 
-    def outputs(self, batch: ScoredRollout, mask: Tensor) -> PolicyOutput:
+    def outputs(self, batch: ScoredRollout, mask: Tensor, read: Outputs = NO_OUTPUTS) -> PolicyOutput:
         """As in a run; the gradient of each log-prob is kept."""
-        output = super().outputs(batch, mask)
+        output = super().outputs(batch, mask, read)
         if output.logprobs.requires_grad:
             rows, pulls = batch.extras[ROW].long(), self.pulls
             output.logprobs.register_hook(lambda gradient: pulls.add(rows, mask, gradient))  # type: ignore[no-untyped-call]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
+from lightrl.parts.loss_term import LossTerm
 from lightrl.ranks import ALONE
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.training.online.experience import experience_of, with_advantages
+from lightrl.training.online.forwards import NO_OUTPUTS, Outputs
 from lightrl.training.online.further_term import FurtherTerm
 from lightrl.training.online.loss import StepLoss, terms_of
 from lightrl.training.online.predictions import Predictions
+from lightrl.training.online.preparation import prepared
 from lightrl.training.online.rollout_report import report_experience
 from lightrl.training.online.term import Term
 from lightrl.training.online.value_term import ValueTerm
@@ -56,9 +59,9 @@ def first_pass(records: Sequence[Record], algorithm: Algorithm, rewards: RewardS
     token_rewards, step_ends = rewards.token_rewards(rows)
     experience = experience_of(rows, token_rewards, step_ends, rewards.row_rewards(rows), algorithm, predictions, ledger)
     batch = with_advantages(experience, algorithm, ALONE, 0, ledger)
-    report_experience(ledger, batch, rewards, algorithm.correction)
+    report_experience(ledger, batch, rewards, algorithm.correction, None)
     terms, left_out = terms_without_weights(algorithm)
-    steps = FirstPass(terms, now, Pulls(len(rows), rows.width), Gradients(), ledger)
+    steps = FirstPass(algorithm, terms, now, Pulls(len(rows), rows.width), Gradients(), ledger)
     for minibatch in Replaying.cut_minibatches(batch, range(1), algorithm.minibatches, seed, rollout):
         steps.add(minibatch)
     return Outcome(type(algorithm).__name__, batch, ledger.reduce(ALONE.gather), steps.gradients, steps.pulls.values, left_out)
@@ -68,6 +71,8 @@ def first_pass(records: Sequence[Record], algorithm: Algorithm, rewards: RewardS
 class FirstPass:
     """The losses of minibatches as functions of the log-probs alone."""
 
+    algorithm: Algorithm
+    """That learns."""
     terms: Sequence[Term]
     """Of the loss."""
     now: Tensor
@@ -83,10 +88,12 @@ class FirstPass:
         """One step that is not made."""
         leaf = self.now.clone().requires_grad_()
 
-        def outputs(micro: TrainingBatch, mask: Tensor) -> PolicyOutput:
+        def outputs(micro: ScoredRollout, mask: Tensor, read: Outputs = NO_OUTPUTS) -> PolicyOutput:
             given = leaf[micro.extras[ROW].long(), : mask.shape[1]]
             return PolicyOutput(torch.where(mask, given, 0.0))
 
+        with torch.no_grad():
+            minibatch = prepared(minibatch, self.algorithm, outputs, _at_once, ALONE, 0)
         loss = StepLoss(self.terms, minibatch, ALONE.total, outputs)
         if loss.empty:
             return
@@ -129,11 +136,22 @@ def refuse_lacking(records: Sequence[Record], algorithm: Algorithm, values: bool
         raise ValueError(
             f"{type(advantage).__name__} of {name} needs the values of a critic, and the record of {run} has none, since it has no critic"
         )
+    parts = [part for part in algorithm.parts.values() if not isinstance(part, LossTerm)]
+    if values and (read := sorted({output.name for part in parts for output in (*part.outputs, *part.old_outputs)})):
+        raise ValueError(
+            f"{name} reads {', '.join(read)} of whole distributions, which cannot be computed without weights. Give the checkpoint: "
+            "--ckpt_path FILE"
+        )
     if values and "ref_logprobs" in algorithm.needs and "ref_logprobs" not in record.predicted:
         raise ValueError(
             f"{name} needs the log-probs of a reference policy, and the record of {run} has none: without weights they cannot be computed. "
             "Give the checkpoint: --ckpt_path FILE"
         )
+
+
+def _at_once(rows: ScoredRollout, compute: Callable[[ScoredRollout], dict[str, Tensor]]) -> dict[str, Tensor]:
+    """A forward pass of all rows."""
+    return compute(rows)
 
 
 def terms_without_weights(algorithm: Algorithm) -> tuple[list[Term], tuple[str, ...]]:
@@ -142,8 +160,9 @@ def terms_without_weights(algorithm: Algorithm) -> tuple[list[Term], tuple[str, 
     for term in terms_of(algorithm):
         if isinstance(term, ValueTerm):
             left_out.append(f"{term.name} is left out: it needs the critic's weights")
-        elif isinstance(term, FurtherTerm) and "entropy" in term.part.needs:
-            left_out.append(f"{term.name} is left out: the entropy of a whole distribution needs the weights")
+        elif isinstance(term, FurtherTerm) and term.part.outputs:
+            names = ", ".join(output.name for output in term.part.outputs)
+            left_out.append(f"{term.name} is left out: it reads {names} of whole distributions, which needs the weights")
         else:
             terms.append(term)
     return terms, tuple(left_out)
