@@ -15,7 +15,7 @@ from lightrl.types import ScoredRollout, TrainingBatch
 
 PREDICTED = ("old_logprobs", "ref_logprobs", "values")
 """Numbers per sampled token that the trainer computed, where a part needed them."""
-OF_ROWS = ("group", "policy_version", "scorable", "row_weight")
+OF_ROWS = ("group", "policy_version", "scorable", "row_weight", "seeds")
 """Tensors with a number per row."""
 
 
