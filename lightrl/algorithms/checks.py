@@ -124,6 +124,7 @@ def warn_of_doubtful(algorithm: Algorithm) -> None:
         algorithm: that has passed `refuse_unsuitable`.
     """
     held = algorithm.kl is not None and algorithm.kl.against == "old" and algorithm.kl.loss_coefficient > 0
+    held = held or any(term.holds for term in algorithm.loss_terms.values())
     if not algorithm.clip.bounded and algorithm.steps_per_rollout > 1 and not held:
         warnings.warn(
             f"{type(algorithm.clip).__name__} has no bound, and {algorithm.steps_per_rollout} optimizer steps per rollout leave the policy "

@@ -17,6 +17,9 @@ from lightrl.types import Experience, PolicyOutput, TrainingBatch
 class LossTerm(StepPart):
     """One more term of the loss, added with a coefficient."""
 
+    holds: bool = False
+    """It ties the policy to the one that sampled, so that a clip scheme without a bound may make several steps on one rollout."""
+
     def __init__(self, coefficient: Weight, aggregation: Aggregation | None = None) -> None:
         """
         Args:

@@ -24,6 +24,8 @@ class CovarianceKL(LossTerm):
     least, are those of the authors' code and of verl.
     """
 
+    holds = True
+
     def __init__(
         self, coefficient: float = 1.0, share: Annotated[float, Gt(0), Lt(1)] = 2e-3, aggregation: Aggregation | None = None
     ) -> None:

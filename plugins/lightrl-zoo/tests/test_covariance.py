@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from lightrl_zoo import ClipCov, CovarianceClip, CovarianceKL, ForkingTokens, KLCov, OffPolicyMask, TopEntropy
+from lightrl_zoo import CovarianceClip, CovarianceKL, KLCov, OffPolicyMask, TopEntropy
 
-from lightrl import (
-    Algorithm,
-    DecoupledClip,
-    DigitSorting,
-    GroupSampler,
-    LossTerm,
-    Minibatch,
-    PolicyOptimization,
-    PolicyOutput,
-    PromptData,
-    Rollout,
-    TinyPolicy,
-    TransformersEngine,
-)
-from lightrl.testing import CodePoints, ReplayedRollouts, hand_made_experience, quiet_trainer, random_rollout
+from lightrl import DecoupledClip, LossTerm, Minibatch, PolicyOutput
+from lightrl.testing import hand_made_experience
 
-pytestmark = pytest.mark.filterwarnings("ignore:the engine.s log-probs", "ignore:NoClip has no bound")
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+from one_step import ALGORITHMS, change, rows  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:the engine.s log-probs")
 
 # advantages have the mean 0 and log-probs the mean -2, so that the covariances are 2, 1, 0 and 2, 3, 6
 ADVANTAGES = torch.tensor([[0, 0, 2.0, 2.0, 2.0], [0, 0, -2.0, -2.0, -2.0]], dtype=torch.float64)
@@ -137,49 +132,36 @@ def test_a_scheme_within_another_is_prepared_too() -> None:
     assert nested.prepare(step(entropy=[[0.5, 0.1, 0.4], [0.9, 0.2, 0.3]])).keys() == nested.prepares
 
 
-ALGORITHMS: dict[str, Callable[[], Algorithm]] = {
-    "clip_cov": lambda: ClipCov(sampler=GroupSampler(4), clip=CovarianceClip(0.2, 0.28, share=0.1, lower=0.1)),
-    "kl_cov": lambda: KLCov(sampler=GroupSampler(4), kl_cov=CovarianceKL(share=0.1)),
-    "high entropy": lambda: ForkingTokens(sampler=GroupSampler(4)),
-}
-
-
-def gradient(algorithm: Algorithm, rollout: Rollout, budget: int | None) -> torch.Tensor:
-    """The change of the parameters in one step of plain SGD, in one vector."""
-    module = PolicyOptimization(
-        policy=TinyPolicy(hidden=16, layers=1, heads=2, dtype="float64"),
-        algorithm=algorithm,
-        rewards={"codes": CodePoints()},
-        engine=TransformersEngine(max_new_tokens=16),
-        prompts_per_rollout=4,
-        micro_batch_tokens=budget,
-        optimizer=lambda p: torch.optim.SGD(p, lr=1.0),
-        max_grad_norm=None,
-    )
-    module.rollouts = ReplayedRollouts(rollout)
-    quiet_trainer(max_epochs=1).fit(module, datamodule=PromptData(train=DigitSorting(examples=100)))
-    before = TinyPolicy(hidden=16, layers=1, heads=2, dtype="float64").build().state_dict()
-    return torch.cat([(before[name] - now).flatten() for name, now in module.policy.state_dict().items()])
-
-
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_micro_batches_order_and_padding_do_not_change_the_gradient(name: str) -> None:
-    policy = TinyPolicy(hidden=16, layers=1, heads=2, dtype="float64").build()
-    rollout = random_rollout(policy, groups=4, group_size=4)
-    # two equal rows in each group
-    rollout = rollout.select([i - i % 4 if i % 4 == 1 else i for i in range(16)])
-    rollout.seeds = torch.arange(16) * 7919
-    whole = gradient(ALGORITHMS[name](), rollout, None)
+    rollout = rows()
+    whole = change(ALGORITHMS[name](), rollout, None)
     assert whole.abs().max() > 1e-4
     shuffled = rollout.select(torch.randperm(16, generator=torch.Generator().manual_seed(1)))
     for other, budget in ((rollout, 64), (shuffled, 64), (rollout.padded(40), 300)):
-        assert (whole - gradient(ALGORITHMS[name](), other, budget)).abs().max() <= 1e-10 * whole.abs().max()
+        assert (whole - change(ALGORITHMS[name](), other, budget)).abs().max() <= 1e-10 * whole.abs().max()
+
+
+@pytest.mark.slow
+def test_nor_does_the_number_of_ranks(tmp_path: Path) -> None:
+    command = [sys.executable, str(HERE / "one_step.py"), "2", str(tmp_path / "change.pt")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    whole = change(ALGORITHMS["all"](), rows(), None)
+    assert (whole - torch.load(tmp_path / "change.pt")).abs().max() <= 1e-10 * whole.abs().max()
+
+
+def test_several_steps_without_a_clip_are_held_by_the_term() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KLCov(minibatches=2)
+    with pytest.warns(UserWarning, match="NoClip has no bound"):
+        KLCov(minibatches=2, kl_cov=None)
 
 
 def test_a_run_without_the_term_prepares_nothing() -> None:
     term: LossTerm = CovarianceKL(coefficient=0)
     assert term.prepares == frozenset()
-    assert ClipCov().steps_per_rollout == 1
 
 
 @pytest.mark.parametrize("build", [lambda: CovarianceClip(lower=2, upper=1), lambda: TopEntropy(share=0), lambda: CovarianceKL(share=1)])
