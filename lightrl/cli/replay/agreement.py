@@ -12,7 +12,7 @@ from lightrl.training.replay.outcome import Outcome
 
 TIMES = ("perf/", "progress/seconds")
 """Numbers that no replay has again begin with one of these."""
-OF_A_RANK = ("/std", "/share", "correction/ess", "length_reward_correlation", "explained_variance")
+OF_A_RANK = ("/std", "_std", "/share", "correction/ess", "length_reward_correlation", "explained_variance")
 """Numbers of each rank's own rows, averaged over ranks, end with one of these: one process with all rows has others."""
 CLOSE = 1e-6
 """Relative to the number, or to 1 where it is smaller: what the order of adding up explains, of one process in place of several."""

@@ -39,12 +39,13 @@ def replay(words: list[str]) -> int:
     if options.rows < 0:
         raise ConfigError("--rows", f"expected 0 or more, got {options.rows}.")
     from lightrl.cli.replay.chosen_record import choose
-    from lightrl.cli.replay.replayed_config import replayed, words_of
+    from lightrl.cli.replay.replayed_config import refuse_processes, replayed, words_of
     from lightrl.cli.replay.tables import print_comparison, print_outcome
 
     changes = words_of(options.algorithm, rest)
     chosen = choose(options)
     trainer = [word for word in changes if word.startswith("--trainer.")]
+    refuse_processes(trainer, len(chosen.records), compared=len(changes) > len(trainer))
     mine = replayed(chosen, trainer)
     other = replayed(chosen, changes, beside=mine) if len(changes) > len(trainer) else None
     if os.environ.get("LOCAL_RANK", "0") != "0":

@@ -81,6 +81,27 @@ def words_of(algorithm: str | None, rest: list[str]) -> list[str]:
     return words
 
 
+def refuse_processes(words: list[str], ranks: int, compared: bool) -> None:
+    """Refuse a number of processes that cannot share a record.
+
+    Args:
+        words: settings of the trainer.
+        ranks: of the run.
+        compared: two algorithms are.
+
+    Raises:
+        ConfigError: there are neither one nor as many as in the run, or several are to compare two algorithms.
+    """
+    devices = [word.partition("=")[2] for word in words if word.startswith("--trainer.devices=")]
+    if not devices or devices[-1] == "1":
+        return
+    if devices[-1] != str(ranks):
+        said = f"the record is of {ranks} rank{'s' if ranks > 1 else ''}, which {devices[-1]} processes cannot share."
+        raise ConfigError("--trainer.devices", said, f"Type: --trainer.devices {ranks}" if ranks > 1 else "Leave it out.")
+    if compared:
+        raise ConfigError("--trainer.devices", "two algorithms are compared in one process, with the rows of all ranks.", "Leave it out.")
+
+
 def replayed(chosen: Chosen, words: list[str], beside: Replayed | None = None) -> Replayed:
     """Learn once more from a record.
 

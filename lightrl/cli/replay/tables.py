@@ -10,10 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from lightrl.callbacks.shown_text import in_quotes, visible
-from lightrl.cli.replay.agreement import Agreement, agreement
+from lightrl.cli.replay.agreement import CLOSE, Agreement, agreement
 from lightrl.cli.replay.chosen_record import Chosen
 from lightrl.cli.replay.measures import by_group, by_length, disagreements, share_of_tokens, weights_of_rows
 from lightrl.cli.replay.replayed_config import Replayed
+from lightrl.training.records.record import rows_of
 from lightrl.training.replay.gradients import cosine
 from lightrl.training.replay.outcome import Outcome
 
@@ -38,11 +39,12 @@ def print_outcome(chosen: Chosen, mine: Replayed) -> bool:
     Returns:
         Nothing differs.
     """
-    console, notes, batch = Console(soft_wrap=True, highlight=False), chosen.records[0].notes, mine.outcome.batch
+    console, notes = Console(soft_wrap=True, highlight=False), chosen.records[0].notes
     ranks = f", {notes.ranks} ranks" if notes.ranks > 1 else ""
-    prompts, tokens = len(set(batch.group.tolist())), int(batch.response_mask.sum())
+    rows = rows_of(chosen.records)
+    prompts, tokens = len(set(rows.group.tolist())), int(rows.response_mask.sum())
     console.print(
-        f"Rollout {notes.rollout} in {chosen.folder}: {len(batch):,} completions of {prompts:,} prompts, {tokens:,} sampled tokens; "
+        f"Rollout {notes.rollout} in {chosen.folder}: {len(rows):,} completions of {prompts:,} prompts, {tokens:,} sampled tokens; "
         f"{notes.algorithm}, {notes.engine.name}{ranks}",
         markup=False,
     )
@@ -57,7 +59,7 @@ def print_outcome(chosen: Chosen, mine: Replayed) -> bool:
     _print_notes(console, mine)
     found = agreement(chosen.records, mine.outcome, mine.processes, chosen.checkpoint is not None)
     _print_agreement(console, found)
-    if chosen.checkpoint is not None or found.holds:
+    if mine.processes == 1:
         console.print(_measures([mine]))
         for table in _weights([mine]):
             console.print(table)
@@ -92,14 +94,8 @@ def _print_notes(console: Console, replayed: Replayed) -> None:
 
 
 def _print_agreement(console: Console, found: Agreement) -> None:
-    how = "to the bit" if found.exact else "up to 1e-6, since one process replays what several have learnt"
     if found.holds:
-        what = (
-            f"all {found.compared} numbers that the run logged of learning are the same, {how}"
-            if found.steps
-            else ("rewards, token weights and advantages are the run's, " + how if found.exact else "nothing is compared without weights")
-        )
-        console.print(f"Found again: {what}.", markup=False)
+        console.print(_found_again(found), markup=False)
         return
     console.print(Text(f"Not found again. The first difference: {found.first}.", style="bold"))
     table = Table("number", "run", "replay", title="numbers that differ", title_justify="left")
@@ -109,6 +105,19 @@ def _print_agreement(console: Console, found: Agreement) -> None:
         console.print(table)
     if (more := len(found.differing) - MOST_DIFFERING) > 0:
         console.print(f"... and {more} more.")
+
+
+def _found_again(found: Agreement) -> str:
+    if found.steps and found.exact:
+        return f"Found again: all {found.compared} numbers that the run logged of learning are the same, to the bit."
+    if found.steps:
+        return (
+            f"Found again: all {found.compared} numbers that the run logged of learning are the same up to {CLOSE:g}, since one process "
+            "replays what several have learnt."
+        )
+    if found.exact:
+        return "Found again: rewards, token weights and advantages are the run's, to the bit."
+    return "Nothing was compared: without weights, the rows of several ranks are not compared with the run."
 
 
 def _measures(replays: Sequence[Replayed]) -> Table:

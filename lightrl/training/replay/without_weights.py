@@ -61,6 +61,10 @@ def first_pass(records: Sequence[Record], algorithm: Algorithm, rewards: RewardS
     batch = with_advantages(experience, algorithm, ALONE, 0, ledger)
     report_experience(ledger, batch, rewards, algorithm.correction, None)
     terms, left_out = terms_without_weights(algorithm)
+    if older := int((rows.policy_version != records[0].notes.steps).sum()):
+        left_out += (
+            f"{older} rows were sampled by older weights than those that learnt from them: their ratios are taken as if they were not",
+        )
     steps = FirstPass(algorithm, terms, now, Pulls(len(rows), rows.width), Gradients(), ledger)
     for minibatch in Replaying.cut_minibatches(batch, range(1), algorithm.minibatches, seed, rollout):
         steps.add(minibatch)
