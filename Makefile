@@ -20,7 +20,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn alarms troubleshooting claims preferences parity killtest ahead bytes memory vllmtest fuzz counts bench gpu growth speed loggers clean
+.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn curriculum alarms troubleshooting claims preferences parity killtest ahead bytes memory vllmtest fuzz counts bench gpu growth speed loggers clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -94,6 +94,9 @@ learn: $(STAMP)  ## train every online algorithm to sort digits (LEARN="--only g
 
 preferences: $(STAMP)  ## compare objectives on given answers with PPO and GRPO (PREFERENCES="--only dpo ppo --seeds 0 1 2 3 4")
 	$(BIN)/python benchmarks/preferences.py $(PREFERENCES)
+
+curriculum: $(STAMP)  ## count the tokens that samplers need to learn tasks of mixed difficulty
+	$(BIN)/python benchmarks/curriculum.py
 
 alarms: $(STAMP)  ## test that ten runs with a fault raise their alarm, and ten healthy runs none
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/alarms.py

@@ -10,6 +10,10 @@ from lightrl.registry.loader import LIMIT
 
 CLASSES: Mapping[str, tuple[str, ...]] = {
     "lightrl-code": ("UnitTests",),
+    "lightrl-curriculum": (
+        "EdgeSampler",
+        "ReplaySampler",
+    ),
     "lightrl-dapo": ("DAPO",),
     "lightrl-dcpo": (
         "DCPO",
@@ -156,6 +160,7 @@ CONFIGS: Mapping[str, tuple[str, ...]] = {
     "lightrl-grpo": (
         "dr_grpo",
         "dr_grpo_sort",
+        "edge_curriculum",
         "grpo",
         "grpo_blackjack",
         "grpo_calculator",
@@ -163,6 +168,7 @@ CONFIGS: Mapping[str, tuple[str, ...]] = {
         "grpo_guess",
         "grpo_lora_sort",
         "grpo_sort",
+        "replay_curriculum",
     ),
     "lightrl-gspo": (
         "gspo",
