@@ -37,6 +37,7 @@ from lightrl.parts.turn_advantage import TurnGAE, TurnNormalized, TurnReturn
 from lightrl.parts.value_model import ValueModel
 from lightrl.policy.lora import LoraPolicy, PeftPolicy, SavedAdapters
 from lightrl.policy.source import PretrainedPolicy, TinyPolicy
+from lightrl.policy.teacher import Teacher
 from lightrl.rollout.process_engine import ProcessEngine
 from lightrl.rollout.transformers_engine import TransformersEngine
 
@@ -108,7 +109,7 @@ def lightrl_outputs() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_references() -> list[type[Any]]:
-    return [BaseReference, FrozenReference, MovingAverageReference, PeriodicReference]
+    return [BaseReference, FrozenReference, MovingAverageReference, PeriodicReference, Teacher]
 
 
 @hookimpl

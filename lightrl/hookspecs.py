@@ -103,7 +103,7 @@ def lightrl_outputs() -> list[type[Any]]:
 
 @hookspec
 def lightrl_references() -> list[type[Any]]:
-    """Which policy is the anchor? Subclasses of `lightrl.Reference`."""
+    """Which policy is the anchor or the teacher? Subclasses of `lightrl.Reference`."""
     return []
 
 

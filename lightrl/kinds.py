@@ -157,8 +157,8 @@ KINDS = {
             "reference",
             "lightrl_references",
             "lightrl.parts.reference:Reference",
-            "Which policy is the anchor?",
-            ("model.algorithm.reference", "model.reference"),
+            "Which policy is the anchor or the teacher?",
+            ("model.algorithm.reference", "model.algorithm.teacher", "model.reference"),
         ),
         Kind(
             "rollout correction",

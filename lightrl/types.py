@@ -7,7 +7,7 @@ Every per-token tensor is `[N, L]` and entry t belongs to token t. Rows start at
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from typing import Any, Self
@@ -235,10 +235,14 @@ class WithNeeds:
         Raises:
             RuntimeError: it is not there, because no part says that it needs it.
         """
-        value: Tensor | None = getattr(self, name)
+        value: Tensor | None = {**self.further(), **vars(self)}.get(name)
         if value is None:
             raise RuntimeError(f"there are no {name} here: a part that reads them has {name!r} among its needs")
         return value
+
+    def further(self) -> Mapping[str, Tensor]:
+        """The tensors that have a name and no field of their own."""
+        return {}
 
 
 @dataclass(kw_only=True)
@@ -257,10 +261,16 @@ class Experience(ScoredRollout, WithNeeds):
     """`[N, L]` f32: log-probs under the policy before the first optimizer step of this rollout."""
     ref_logprobs: Tensor | None = None
     """`[N, L]` f32 under the reference policy, if a part needs it: read it as `experience.needed("ref_logprobs")`."""
+    further_logprobs: dict[str, Tensor] = field(default_factory=dict)
+    """`[N, L]` f32 each, under the other references that parts need, by their words: read it as `experience.needed("teacher_logprobs")`."""
     ranks: Ranks = ALONE
     """The ranks that share the rollout, for advantages, whose sums over all rows go through them."""
     values: Tensor | None = None
     """`[N, L]` f32: the return expected before token t was emitted, if a part needs it: read it as `experience.needed("values")`."""
+
+    def further(self) -> Mapping[str, Tensor]:
+        """See `WithNeeds.further`."""
+        return self.further_logprobs
 
 
 @dataclass(kw_only=True)

@@ -17,7 +17,7 @@ from lightrl.parts.kl import KL
 from lightrl.parts.loss_term import LossTerm
 from lightrl.parts.output import Output, by_name
 from lightrl.parts.ratio import ImportanceRatio, TokenRatio
-from lightrl.parts.reference import FrozenReference, Reference
+from lightrl.parts.reference import FrozenReference, Reference, asked_of
 from lightrl.parts.sampler import Sampler
 from lightrl.parts.shaping import RewardShaping
 from lightrl.parts.token_weight import TokenWeight
@@ -54,6 +54,8 @@ class Algorithm(Declared):
     """A term that imitates completions that scored well."""
     reference: Reference = FrozenReference()
     """The anchor of the KL; built only if a part needs it."""
+    teacher: Reference | None = None
+    """The policy that is learnt from; built only if a part needs it."""
     correction: RolloutCorrection | None = None
     """Weights the loss where engine and trainer disagree; wants `old_logprobs: recompute`."""
     watched: Output | None = None
@@ -83,6 +85,12 @@ class Algorithm(Declared):
     def needs(self) -> frozenset[str]:
         """The numbers that the parts together want the core to compute."""
         return frozenset().union(*(part.needs for part in self.parts.values()))
+
+    @property
+    def references(self) -> dict[str, Reference]:
+        """The references that a part asks, by their slots; an algorithm can add slots of its own."""
+        references = {slot: part for slot, part in self.parts.items() if isinstance(part, Reference)}
+        return {slot: part for slot, part in references.items() if any(slot in asked_of(asking) for asking in self.parts.values())}
 
     @property
     def outputs(self) -> dict[str, Output]:

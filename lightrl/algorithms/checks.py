@@ -5,8 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
+from lightrl.algorithms.slots import slots_of
 from lightrl.parts.base import NEEDS, Part, unread_outputs
 from lightrl.parts.ratio import TokenRatio
+from lightrl.parts.reference import Reference, asked_of, comparisons_of, logprobs_of
 from lightrl.parts.step_part import StepPart
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ def refuse_unsuitable(algorithm: Algorithm) -> None:
     _refuse_wrong_values(algorithm)
     _refuse_needs(algorithm)
     _refuse_extras(algorithm)
+    _refuse_no_reference(algorithm)
     _refuse_row_constant(algorithm)
     _refuse_baseline(algorithm)
     _refuse_critic(algorithm)
@@ -37,10 +40,11 @@ def _refuse_wrong_values(algorithm: Algorithm) -> None:
 
 
 def _refuse_needs(algorithm: Algorithm) -> None:
-    unknown = algorithm.needs - NEEDS
+    slots = {logprobs_of(slot): slot for slot, kind in slots_of(type(algorithm)).items() if issubclass(kind, Reference)}
+    known, name = NEEDS | slots.keys(), type(algorithm).__name__
+    unknown = algorithm.needs - known
     if unknown:
-        name = type(algorithm).__name__
-        raise ValueError(f"{name} has a part that needs {sorted(unknown)}; a part may need: {', '.join(sorted(NEEDS))}")
+        raise ValueError(f"{name} has a part that needs {sorted(unknown)}; a part may need: {', '.join(sorted(known))}")
     # refuses two outputs of one name
     _ = algorithm.outputs, algorithm.old_outputs
     for part in algorithm.parts.values():
@@ -69,6 +73,22 @@ def _refuse_extras(algorithm: Algorithm) -> None:
                 f"{type(part).__name__} needs {', '.join(missing)} for each row, and the sampler {type(sampler).__name__} does not leave "
                 f"that{others}: use the part that it was written for"
             )
+
+
+def _refuse_no_reference(algorithm: Algorithm) -> None:
+    slots = [slot for slot, kind in slots_of(type(algorithm)).items() if issubclass(kind, Reference)]
+    for asking in algorithm.parts.values():
+        for slot in slots:
+            if slot not in algorithm.parts and slot in asked_of(asking):
+                part, name = type(asking).__name__, type(algorithm).__name__
+                raise ValueError(f"{part} asks the {slot}, and {name} has none: set {slot}, for example to Teacher with a policy")
+        for output in comparisons_of(asking):
+            other = getattr(algorithm, output.against, None)
+            if not isinstance(other, Reference) or not other.gives_logits:
+                raise ValueError(
+                    f"{type(asking).__name__} wants {type(output).__name__} of all logits of policy and {output.against}, and "
+                    f"{type(other).__name__} does not give them: set {output.against} to Teacher or FrozenReference"
+                )
 
 
 def _refuse_row_constant(algorithm: Algorithm) -> None:

@@ -5,6 +5,7 @@ chunk x vocabulary instead of positions x vocabulary.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -18,13 +19,21 @@ Compute = Callable[[Tensor, Tensor], Tensor]
 """A number of each position, `[m]`: from its logits `[m, V]`, which stay as they are, and the ids of the chosen tokens, `[m]`."""
 
 
+@dataclass(frozen=True)
+class AtRows:
+    """A number of each position that takes more than its logits, such as another model's."""
+
+    at: Callable[[slice], Compute]
+    """Computes it for a slice of all positions; the same for the same slice."""
+
+
 def chosen_logprobs(
     hidden: Tensor,
     weight: Tensor,
     bias: Tensor | None,
     targets: Tensor,
     temperature: float = 1.0,
-    outputs: Sequence[Compute] = (),
+    outputs: Sequence[Compute | AtRows] = (),
     softcap: float | None = None,
     scale: float = 1.0,
 ) -> tuple[Tensor, ...]:
@@ -49,8 +58,8 @@ def chosen_logprobs(
     return apply(hidden, weight, bias, targets, temperature, tuple(outputs), softcap, scale)
 
 
-def _logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature: float, softcap: float | None, scale: float) -> Tensor:
-    # a tensor of its own, which may be written over
+def head_logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature: float, softcap: float | None, scale: float) -> Tensor:
+    """`[m, V]` logits after scale, cap and temperature, as in `chosen_logprobs`: a tensor of its own, which may be written over."""
     raw = torch.nn.functional.linear(hidden, weight, bias)
     raw = raw.to(torch.promote_types(raw.dtype, torch.float32))
     if scale != 1.0:
@@ -68,10 +77,15 @@ def _logsumexp_(logits: Tensor) -> Tensor:
     return logits.sub_(highest).exp_().sum(-1).log_() + highest[:, 0]
 
 
+def at_rows(compute: Compute | AtRows, rows: slice) -> Compute:
+    """What computes a number of these positions."""
+    return compute.at(rows) if isinstance(compute, AtRows) else compute
+
+
 class _Context(Protocol):
     """Autograd's context, with the values that the forward pass leaves in it for the backward pass."""
 
-    settings: tuple[float, tuple[Compute, ...], float | None, float, int]
+    settings: tuple[float, tuple[Compute | AtRows, ...], float | None, float, int]
     """Temperature, outputs, softcap, scale and positions per chunk."""
     precision: dict[str, Any]
     """Arguments of `torch.autocast`."""
@@ -91,7 +105,7 @@ class _ChosenLogProbs(torch.autograd.Function):
         bias: Tensor | None,
         targets: Tensor,
         temperature: float,
-        outputs: tuple[Compute, ...],
+        outputs: tuple[Compute | AtRows, ...],
         softcap: float | None,
         scale: float,
     ) -> tuple[Tensor, ...]:
@@ -100,10 +114,10 @@ class _ChosenLogProbs(torch.autograd.Function):
         logprobs, normaliser, *found = (torch.empty(len(hidden), dtype=dtype, device=hidden.device) for _ in range(2 + len(outputs)))
         for start in range(0, len(hidden), chunk):
             rows = slice(start, start + chunk)
-            logits = _logits(hidden[rows], weight, bias, temperature, softcap, scale)
+            logits = head_logits(hidden[rows], weight, bias, temperature, softcap, scale)
             chosen = logits.gather(1, targets[rows, None])[:, 0]
             for values, compute in zip(found, outputs, strict=True):
-                values[rows] = compute(logits, targets[rows])
+                values[rows] = at_rows(compute, rows)(logits, targets[rows])
             normaliser[rows] = _logsumexp_(logits)
             logprobs[rows] = chosen - normaliser[rows]
             # before the next chunk is there
@@ -139,8 +153,8 @@ def _gradients(
     d_bias = torch.zeros_like(bias, dtype=wide) if bias is not None and wants_bias else None
     for start in range(0, len(hidden), chunk):
         rows = slice(start, start + chunk)
-        logits = _logits(hidden[rows], weight, bias, temperature, softcap, scale)
-        further = _through_outputs(logits, targets[rows], [(compute, grad[rows]) for compute, grad in used])
+        logits = head_logits(hidden[rows], weight, bias, temperature, softcap, scale)
+        further = _through_outputs(logits, targets[rows], [(at_rows(compute, rows), grad[rows]) for compute, grad in used])
         g = _through_softmax(logits, targets[rows], normaliser[rows], grad_logprobs[rows], further, softcap, temperature)
         g = g.mul_(scale / temperature).to(hidden.dtype)
         if d_hidden is not None:

@@ -48,6 +48,8 @@ class Advantage(Part):
     """Completions of one prompt are compared, so that a group of one says nothing; always so where the baseline is `group`."""
     imitates: bool = False
     """Every completion gets the same, and a token weight has to choose which ones are learnt from."""
+    needs_rewards: bool = True
+    """It reads rewards; False: a run needs none, as where a teacher is learnt from, and rewards are there to be logged."""
     level: Literal["completion", "turn", "token"] = "completion"
     """One number for all tokens of a completion, or of a turn, or each token its own, from what follows it."""
 

@@ -51,6 +51,7 @@ class AdvantageSum(Advantage):
         self.baseline = baselines.pop() if len(baselines) == 1 else "none"
         self.compares = any(part.compares or part.baseline == "group" for part in parts)
         self.level = next(found for found in FINEST if any(part.level == found for part in parts))
+        self.needs_rewards = any(part.needs_rewards for part in parts)
         self.imitates = all(part.imitates for part in parts)
         self.against = "; ".join(part.against for part in parts if part.against)
         self.needs_extras = frozenset[str]().union(*(part.needs_extras for part in parts))

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-NEEDS = frozenset({"ref_logprobs", "values", "all_tokens"})
-"""A part may ask the core for a reference model's log-probs, a critic's values and the rows of all ranks."""
+NEEDS = frozenset({"ref_logprobs", "teacher_logprobs", "values", "all_tokens"})
+"""A part may ask the core for log-probs of the reference and the teacher, a critic's values and the rows of all ranks."""
 
 
 class Part(ABC):  # noqa: B024 - each kind says what is abstract

@@ -55,6 +55,44 @@ class Entropy(Output):
         return -(logq.exp() * torch.where(logq == -torch.inf, 0.0, logq)).sum(-1)
 
 
+class Comparison(Output):
+    """A number of the policy and another one at each sampled token, made of the logits of both."""
+
+    against: str = "teacher"
+    """The slot of the algorithm that holds the other one, a reference."""
+
+    @abstractmethod
+    def compare(self, logits: Tensor, other: Tensor, ids: Tensor) -> Tensor:
+        """`[k]`: a number of each position; a gradient flows into the policy alone. See `Output.compute`.
+
+        Args:
+            logits: `[k, V]` of the policy, as in `Output.compute`.
+            other: `[k, V]` of the other one, divided by the same temperature.
+            ids: `[k]` int64, the sampled tokens.
+        """
+
+    def compute(self, logits: Tensor, ids: Tensor) -> Tensor:
+        """See `Output.compute`.
+
+        Raises:
+            RuntimeError: always, since there are no logits of the other one.
+        """
+        raise RuntimeError(f"{type(self).__name__} compares two policies: call compare with the logits of both")
+
+    def checked(self, logits: Tensor, other: Tensor, ids: Tensor) -> Tensor:
+        """`compare`, of logits of one size.
+
+        Raises:
+            ValueError: the vocabularies are of different sizes.
+        """
+        if logits.shape != other.shape:
+            raise ValueError(
+                f"{type(self).__name__} compares the whole vocabulary, and the policy has {logits.shape[1]:,} logits where the "
+                f"{self.against} has {other.shape[1]:,}: resize the embeddings of one, or learn from the log-probs of the sampled tokens"
+            )
+        return self.compare(logits, other, ids)
+
+
 def by_name(outputs: Iterable[Output]) -> dict[str, Output]:
     """Outputs by their names, in a fixed order, each once.
 

@@ -1,19 +1,20 @@
-"""Reference policies: which policy is the anchor?"""
+"""Reference policies: which policy is the anchor or the teacher?"""
 
 from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 import torch
 from annotated_types import Gt, Le
-from torch import nn
+from torch import Tensor, nn
 
 from lightrl.ops.unread import read
 from lightrl.parts.base import Part
+from lightrl.parts.output import Comparison
 from lightrl.ranges import Count
 
 
@@ -29,10 +30,14 @@ class Adapted(Protocol):
 
 
 class Reference(Part):
-    """Keeps the policy that the KL penalty is measured against. Built only if a part needs reference log-probs."""
+    """Knows another policy, such as the anchor of the KL or a teacher. Built only if a part needs its log-probs."""
 
     wants_adapters: bool = False
     """It can be built only from a policy that trains adapters."""
+    starts_as_policy: bool = True
+    """Before the first step it is the policy; False: it is a policy of its own, whatever policy is trained."""
+    gives_logits: bool = False
+    """It can also give all logits at a token, for parts that compare them."""
 
     def check(self, policy: nn.Module) -> None:
         """Refuse a policy for which it cannot be built; called before `build`, when the policy's weights may not have been read.
@@ -46,8 +51,32 @@ class Reference(Part):
         """Remember the policy as it is before the first step; called before any checkpoint is loaded."""
 
     @abstractmethod
-    def anchor(self, policy: nn.Module) -> Any:
-        """A context manager that gives the module whose log-probs are the reference's."""
+    def logprobs(self, policy: nn.Module, input_ids: Tensor, mask: Tensor, temperature: float = 1.0) -> Tensor:
+        """`[n, L]` log-probs of the selected tokens under this reference, 0 elsewhere; called without gradient, by every rank.
+
+        Args:
+            policy: as it is now.
+            input_ids: `[n, L]`, rows from position 0, padded on the right with any id.
+            mask: `[n, L]` bool, tokens whose log-prob is wanted.
+            temperature: divides the logits; > 0.
+        """
+
+    def logits(self, policy: nn.Module, input_ids: Tensor, mask: Tensor, temperature: float = 1.0) -> Callable[[slice], Tensor]:
+        """A function that gives `[k, V]` logits of the positions before the selected tokens, for any slice of them in their order.
+
+        Args:
+            policy: as it is now.
+            input_ids: as in `logprobs`.
+            mask: as in `logprobs`.
+            temperature: as in `logprobs`.
+
+        Raises:
+            ValueError: it gives log-probs alone.
+        """
+        raise ValueError(
+            f"{type(self).__name__} gives the log-probs of sampled tokens, and a part compares all logits with it: take a Teacher, or a "
+            "part that needs the log-probs alone"
+        )
 
     def moves_at(self, step: int) -> bool:
         """The reference takes something over from the policy after this many optimizer steps."""
@@ -57,12 +86,27 @@ class Reference(Part):
         """Called after each optimizer step at which the reference moves, with the policy's weights whole on this rank."""
 
 
-class FrozenReference(Reference):
+class ModuleReference(Reference):
+    """A reference that is a module in the run's own process."""
+
+    @abstractmethod
+    def anchor(self, policy: nn.Module) -> AbstractContextManager[Any]:
+        """A context manager that gives the module whose log-probs are the reference's."""
+
+    def logprobs(self, policy: nn.Module, input_ids: Tensor, mask: Tensor, temperature: float = 1.0) -> Tensor:
+        with self.anchor(policy) as anchor:
+            found: Tensor = anchor(input_ids, mask, temperature).logprobs
+        return found
+
+
+class FrozenReference(ModuleReference):
     """The policy as it was before the first step.
 
     Where adapters are trained on a frozen base, that is the base with the adapters off, and costs no memory; else it is a copy, in the
     dtype that the policy computes in. On a resume it is built again from the policy's own source, so that no checkpoint stores it.
     """
+
+    gives_logits = True
 
     def __init__(self, offload: Literal["cpu"] | None = None) -> None:
         """
@@ -90,7 +134,7 @@ class FrozenReference(Reference):
             self._anchor = _frozen_copy(policy)
 
     @contextmanager
-    def anchor(self, policy: nn.Module) -> Iterator[nn.Module]:
+    def anchor(self, policy: nn.Module) -> Iterator[Any]:
         if self._is_base and isinstance(policy, Adapted):
             with policy.base() as base:
                 yield base
@@ -103,12 +147,20 @@ class FrozenReference(Reference):
             if self.offload is not None:
                 self._anchor.to(self.offload)
 
+    def logits(self, policy: nn.Module, input_ids: Tensor, mask: Tensor, temperature: float = 1.0) -> Callable[[slice], Tensor]:
+        if self._is_base:
+            # its head may be cut over the ranks, and stands together in a forward pass alone
+            return super().logits(policy, input_ids, mask, temperature)
+        with self.anchor(policy) as anchor:
+            found: Callable[[slice], Tensor] = anchor.logits(input_ids, mask, temperature)
+        return found
+
     def _placed(self, anchor: nn.Module, like: nn.Parameter) -> nn.Module:
         """The copy where the policy is, and as exact: a strategy may have rounded the policy's weights since the copy was taken."""
         return anchor.to(device=like.device, dtype=like.dtype)
 
 
-class BaseReference(Reference):
+class BaseReference(ModuleReference):
     """The base under the adapters: what the policy would be with its adapters off. It needs no memory.
 
     Also where training goes on from adapters that have already learnt something.
@@ -224,8 +276,28 @@ class MovingAverageReference(StoredReference):
             mine.lerp_(new.to(mine), self.mixture)
 
 
+def logprobs_of(slot: str) -> str:
+    """The word by which a part asks for the log-probs of the reference in a slot of its algorithm, such as `teacher_logprobs`."""
+    return "ref_logprobs" if slot == "reference" else f"{slot}_logprobs"
+
+
+def comparisons_of(part: Part) -> list[Comparison]:
+    """The outputs of a part that compare the policy with a reference."""
+    return [output for output in (*part.outputs, *part.old_outputs) if isinstance(output, Comparison)]
+
+
+def asked_of(part: Part) -> Container[str]:
+    """The slots of the references that a part asks, for log-probs of sampled tokens or for all logits at them."""
+    return {output.against for output in comparisons_of(part)} | {
+        "reference" if word == "ref_logprobs" else word.removesuffix("_logprobs") for word in part.needs
+    }
+
+
+def frozen(module: nn.Module) -> nn.Module:
+    """The module itself, never trained, and whole on each rank, since no strategy cuts it."""
+    read(module.requires_grad_(False).eval())
+    return module
+
+
 def _frozen_copy(policy: nn.Module) -> nn.Module:
-    copied = copy.deepcopy(policy).requires_grad_(False).eval()
-    # no strategy cuts the copy, so that each rank has the whole of it
-    read(copied)
-    return copied
+    return frozen(copy.deepcopy(policy))

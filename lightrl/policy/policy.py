@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from lightrl.ops.dropout import without_dropout
-from lightrl.ops.logprobs import Compute
+from lightrl.ops.logprobs import AtRows, Compute, at_rows, head_logits
 from lightrl.ops.shift import Selected, on_host
 from lightrl.ops.unread import CannotStayUnreadError, unread_in
 from lightrl.policy.encoding import EncodedCompletion, encode_prompt, encode_sampled
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 PROBE_TOLERANCE = 1e-3
 """Largest difference between our head and the model's own logits at which they are called the same."""
-NO_OUTPUTS: Mapping[str, Compute] = MappingProxyType({})
+NO_OUTPUTS: Mapping[str, Compute | AtRows] = MappingProxyType({})
 """Nothing beside the log-probs."""
 
 
@@ -105,7 +105,7 @@ class Policy(nn.Module):
         input_ids: Tensor,
         mask: Tensor,
         temperature: float = 1.0,
-        outputs: Mapping[str, Compute] = NO_OUTPUTS,
+        outputs: Mapping[str, Compute | AtRows] = NO_OUTPUTS,
         critic: nn.Module | None = None,
     ) -> PolicyOutput:
         """Log-probs of the selected tokens, and further numbers of their logits and values if they are asked for.
@@ -131,6 +131,28 @@ class Policy(nn.Module):
             outputs={name: selected.at_tokens(found) for name, found in zip(outputs, further, strict=True)},
             values=None if critic is None else _values(critic, input_ids, _read_by(critic, states), selected),
         )
+
+    @torch.no_grad()
+    def logits(self, input_ids: Tensor, mask: Tensor, temperature: float = 1.0) -> Callable[[slice], Tensor]:
+        """A function that gives `[k, V]` logits of the positions before the selected tokens, for any slice of them in their order.
+
+        It keeps hidden states and the weights of the head, where they are now, and no logits.
+
+        Args:
+            input_ids: as in `forward`.
+            mask: as in `forward`.
+            temperature: as in `forward`.
+        """
+        host_ids, host_mask = on_host(input_ids, mask)
+        selected = Selected.of(host_mask, input_ids.device)
+        if not self._chunked:
+            raw = selected.predictors(self.model(input_ids=input_ids, use_cache=False).logits)
+            whole = raw.to(torch.promote_types(raw.dtype, torch.float32)) / temperature
+            return lambda rows: whole[rows]
+        states = trunk_states(self.model.base_model, input_ids, host_ids, selected.lengths(), self.longest_packed)
+        hidden, head = states.predictors(selected), self.model.get_output_embeddings()
+        weight, bias = head.weight.detach(), None if head.bias is None else head.bias.detach()
+        return lambda rows: head_logits(hidden[rows], weight, bias, temperature, self._softcap, self._scale)
 
     def values(self, input_ids: Tensor, mask: Tensor, critic: nn.Module) -> Tensor:
         """`[n, L]` values of the selected tokens for a critic that learns alone: the policy itself has no part in the gradient."""
@@ -171,7 +193,7 @@ class Policy(nn.Module):
         yield from ((name, buffer) for name, buffer in self.model.named_buffers() if name in self._persistent)
 
     def _from_full_logits(
-        self, input_ids: Tensor, selected: Selected, temperature: float, outputs: Mapping[str, Compute], critic: nn.Module | None
+        self, input_ids: Tensor, selected: Selected, temperature: float, outputs: Mapping[str, Compute | AtRows], critic: nn.Module | None
     ) -> PolicyOutput:
         out = self.model(input_ids=input_ids, use_cache=False, output_hidden_states=critic is not None)
         logits = selected.predictors(out.logits)
@@ -180,7 +202,7 @@ class Policy(nn.Module):
         chosen = logits.log_softmax(-1).gather(1, targets[:, None])[:, 0]
         return PolicyOutput(
             logprobs=selected.at_tokens(chosen),
-            outputs={name: selected.at_tokens(compute(logits, targets)) for name, compute in outputs.items()},
+            outputs={name: selected.at_tokens(at_rows(compute, slice(None))(logits, targets)) for name, compute in outputs.items()},
             values=None if critic is None else _values(critic, input_ids, out.hidden_states[-1], selected),
         )
 

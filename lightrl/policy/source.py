@@ -86,6 +86,7 @@ class PretrainedPolicy(PolicySource):
         chat_template: str | None = None,
         attention: str | None = None,
         trust_remote_code: bool = False,
+        revision: str | None = None,
     ) -> None:
         """
         Args:
@@ -96,8 +97,10 @@ class PretrainedPolicy(PolicySource):
             attention: `sdpa`, `eager`, `flash_attention_2`, ...; None takes the model's default.
             trust_remote_code: execute the Python files of the folder, for architectures that transformers does not have. Whoever can
                 write into the folder can then do all that you can.
+            revision: a branch, tag or commit of the hub, for the weights, the tokenizer and their code; None: the main branch. A folder
+                has none.
         """
-        self.path, self.dtype, self.attention = path, dtype, attention
+        self.path, self.dtype, self.attention, self.revision = path, dtype, attention, revision
         self.gradient_checkpointing, self.chat_template, self.trust_remote_code = gradient_checkpointing, chat_template, trust_remote_code
 
     def build(self) -> Policy:
@@ -116,7 +119,7 @@ class PretrainedPolicy(PolicySource):
 
     def _built(self, make: Callable[..., PreTrainedModel]) -> Policy:
         tokenizer = self.tokenizer()
-        options = {"attn_implementation": self.attention} if self.attention else {}
+        options = self._found | ({"attn_implementation": self.attention} if self.attention else {})
         with self._loading("policy"):
             model = make(self.path, dtype=getattr(torch, self.dtype), trust_remote_code=self.trust_remote_code, **options)
         if self.gradient_checkpointing:
@@ -127,7 +130,7 @@ class PretrainedPolicy(PolicySource):
         from transformers import AutoTokenizer
 
         with self._loading("tokenizer of the policy"):
-            tokenizer: Tokenizer = AutoTokenizer.from_pretrained(self.path, trust_remote_code=self.trust_remote_code)
+            tokenizer: Tokenizer = AutoTokenizer.from_pretrained(self.path, trust_remote_code=self.trust_remote_code, **self._found)
         if self.chat_template is not None:
             tokenizer.chat_template = _text_or_file(self.chat_template)
         return tokenizer
@@ -136,8 +139,12 @@ class PretrainedPolicy(PolicySource):
         from transformers import AutoConfig, AutoModelForCausalLM
 
         with self._loading("policy"), torch.device("meta"):
-            config = AutoConfig.from_pretrained(self.path, trust_remote_code=self.trust_remote_code)
+            config = AutoConfig.from_pretrained(self.path, trust_remote_code=self.trust_remote_code, **self._found)
             return AutoModelForCausalLM.from_config(config, trust_remote_code=self.trust_remote_code)
+
+    @property
+    def _found(self) -> dict[str, str]:
+        return {} if self.revision is None else {"revision": self.revision}
 
     @contextmanager
     def _loading(self, what: str) -> Iterator[None]:

@@ -38,13 +38,14 @@ class SavedTensor:
             return found
 
 
-def unread_model(path: str, dtype: torch.dtype, trust_remote_code: bool = False, **options: str) -> PreTrainedModel:
+def unread_model(path: str, dtype: torch.dtype, trust_remote_code: bool = False, revision: str = "main", **options: str) -> PreTrainedModel:
     """The model with parameters that have not been read, and with everything else as `from_pretrained` makes it.
 
     Args:
         path: a folder written by `save_pretrained`, or a hub id.
         dtype: of the weights in memory.
         trust_remote_code: as for `PretrainedPolicy`.
+        revision: of a hub id.
         **options: for `from_config`, such as `attn_implementation`.
 
     Raises:
@@ -55,8 +56,8 @@ def unread_model(path: str, dtype: torch.dtype, trust_remote_code: bool = False,
     from accelerate import init_empty_weights
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
-    config: Any = AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code)
-    saved = _saved(path)
+    config: Any = AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code, revision=revision)
+    saved = _saved(path, revision)
     if getattr(config, "quantization_config", None) is not None:
         raise CannotStayUnreadError("its weights are quantized")
     with init_empty_weights(include_buffers=False):
@@ -67,23 +68,23 @@ def unread_model(path: str, dtype: torch.dtype, trust_remote_code: bool = False,
         raise CannotStayUnreadError(f"{type(model).__name__} keeps some weights in float32")
     _leave_in_files(model, saved)
     try:
-        model.generation_config = GenerationConfig.from_pretrained(path)
+        model.generation_config = GenerationConfig.from_pretrained(path, revision=revision)
     except OSError:
         # a folder need not have one, and the model has made its own
         model.generation_config = GenerationConfig.from_model_config(config)
     return model
 
 
-def _saved(path: str) -> dict[str, SavedTensor]:
+def _saved(path: str, revision: str) -> dict[str, SavedTensor]:
     """The saved tensors by their names."""
     from transformers.utils import cached_file
 
-    index = cached_file(path, INDEX, _raise_exceptions_for_missing_entries=False)
+    index = cached_file(path, INDEX, revision=revision, _raise_exceptions_for_missing_entries=False)
     if index is not None:
         places: dict[str, str] = json.loads(Path(index).read_text())["weight_map"]
-        files = {file: _tensors_in(str(cached_file(path, file))) for file in sorted(set(places.values()))}
+        files = {file: _tensors_in(str(cached_file(path, file, revision=revision))) for file in sorted(set(places.values()))}
         return {name: files[file][name] for name, file in places.items() if name in files[file]}
-    file = cached_file(path, WEIGHTS, _raise_exceptions_for_missing_entries=False)
+    file = cached_file(path, WEIGHTS, revision=revision, _raise_exceptions_for_missing_entries=False)
     if file is None:
         raise CannotStayUnreadError(f"there is no {WEIGHTS} and no {INDEX}")
     return _tensors_in(str(file))

@@ -20,6 +20,16 @@ CLASSES: Mapping[str, tuple[str, ...]] = {
         "DynamicAdaptiveClip",
         "SmoothedAdvantage",
     ),
+    "lightrl-distill": (
+        "ForwardKL",
+        "GKD",
+        "JensenShannon",
+        "NoAdvantage",
+        "OnPolicyDistillation",
+        "ReverseKL",
+        "TeacherAdvantage",
+        "TeacherLoss",
+    ),
     "lightrl-grpo": (
         "DrGRPO",
         "GRPO",
@@ -156,6 +166,10 @@ CONFIGS: Mapping[str, tuple[str, ...]] = {
     "lightrl-dcpo": (
         "dcpo",
         "dcpo_sort",
+    ),
+    "lightrl-distill": (
+        "distill_sort",
+        "gkd_sort",
     ),
     "lightrl-grpo": (
         "dr_grpo",

@@ -21,24 +21,26 @@ from lightrl.types import JSON, Prompt, Rollout, ScoredRollout, Statistics
 class RewardSet:
     """Named rewards; the policy is trained on their weighted sum."""
 
-    def __init__(self, rewards: Mapping[str, Reward]) -> None:
+    def __init__(self, rewards: Mapping[str, Reward], needed: bool = True) -> None:
         """
         Args:
             rewards: by the names under which they are logged.
+            needed: the policy learns from them; False: there may be none, or none with a weight, and a row needs no score.
 
         Raises:
             ValueError: there is none, one is no reward, a weight is not finite, all weights are 0, or a gate leads nowhere.
         """
-        if not rewards:
+        if needed and not rewards:
             raise ValueError("there is no reward: name at least one, for example rewards: {correct: ExactMatch}")
         self._guarded = {name: GuardedReward(name, reward) for name, reward in rewards.items()}
         for name, reward in rewards.items():
             if not math.isfinite(reward.weight):
                 raise ValueError(f"reward {name!r} has the weight {reward.weight}, expected a finite number")
-        if not any(map(_ever_counts, rewards.values())):
+        if needed and not any(map(_ever_counts, rewards.values())):
             raise ValueError(f"every reward ({', '.join(rewards)}) has weight 0, so there is nothing to learn from: give one a weight")
         self.rewards = dict(rewards)
         self.rollouts = 0
+        self.needed = needed
         self._stages = stages(rewards)
 
     @property
@@ -109,7 +111,7 @@ class RewardSet:
 
     def submit(self, rollout: Rollout) -> Scoring:
         """Begin to score; rewards in other processes and in event loops work on while the caller does something else."""
-        return Scoring(self._guarded, self._stages, self.weights, rollout)
+        return Scoring(self._guarded, self._stages, self.weights, rollout, self.needed)
 
     def score(self, rollout: Rollout) -> ScoredRollout:
         """The rollout with each reward's raw values and outcomes; see `Scoring.result`."""
@@ -212,7 +214,8 @@ class RewardSet:
             scored: whole groups.
             normalized: as in `token_rewards`.
         """
-        return torch.stack(list(self.contributions(scored, normalized).values())).sum(0)
+        brought = list(self.contributions(scored, normalized).values())
+        return torch.stack(brought).sum(0) if brought else torch.zeros_like(scored.rollout_logprobs[:, 0])
 
     def state_dict(self, per_rank: bool = False) -> dict[str, JSON]:
         """The progress of the schedules, and the state of every reward that keeps one.

@@ -26,7 +26,12 @@ class Scoring:
     """A rollout that is being scored."""
 
     def __init__(
-        self, guarded: Mapping[str, GuardedReward], stages: list[list[str]], weights: Mapping[str, float], rollout: Rollout
+        self,
+        guarded: Mapping[str, GuardedReward],
+        stages: list[list[str]],
+        weights: Mapping[str, float],
+        rollout: Rollout,
+        needed: bool = True,
     ) -> None:
         """
         Args:
@@ -34,7 +39,9 @@ class Scoring:
             stages: their names, gates before what they open.
             weights: of each reward.
             rollout: N rows.
+            needed: a row needs the answer of a reward with a weight.
         """
+        self._needed = needed
         self._guarded, self._stages, self._weights, self._whole = guarded, stages, weights, rollout
         failed = [i for i, episode in enumerate(rollout.episodes) if episode.failure is not None]
         # nothing can be said of a row whose environment has failed
@@ -42,13 +49,13 @@ class Scoring:
         self._rollout = rollout.select(self._asked) if failed else rollout
         self._pending: dict[str, PendingScores] = {}
         self._results: dict[str, RewardScores] = {}
-        self._submit(stages[0])
+        self._submit(stages[0] if stages else [])
 
     def result(self) -> ScoredRollout:
         """The rollout with each reward's raw values and outcomes.
 
-        A row is scorable if every reward with a weight answered or abstained, and at least one answered. Failures are logged
-        in one line per reward.
+        A row is scorable if every reward with a weight answered or abstained, and at least one answered where one is needed. Failures
+        are logged in one line per reward.
 
         Raises:
             ValueError: a reward returned something of the wrong type or shape.
@@ -61,7 +68,8 @@ class Scoring:
         results = {name: self._of_all_rows(self._results[name]) for name in self._guarded}
         weighted = [results[name].outcome for name, weight in self._weights.items() if weight != 0]
         nothing = torch.zeros(len(self._whole), dtype=torch.bool, device=self._whole.group.device)
-        answered = torch.stack([nothing, *(_is(outcome, ANSWERED) for outcome in weighted)]).any(0)
+        unneeded = nothing if self._needed else nothing.index_fill(0, self._asked, True)
+        answered = torch.stack([unneeded, *(_is(outcome, ANSWERED) for outcome in weighted)]).any(0)
         failed = torch.stack([nothing, *(_is(outcome, FAILED) for outcome in weighted)]).any(0)
         return ScoredRollout(
             **{f.name: getattr(self._whole, f.name) for f in fields(Rollout)},

@@ -44,7 +44,7 @@ class Learnt:
     moved: float
     """The largest change of a weight."""
     rewards: Tensor
-    """`[N]`: the rewards of the rollout."""
+    """`[N]`: the rewards of the rollout; where none are learnt from, how much likelier the teachers find the row than the policy did."""
     gain: Tensor
     """`[N]`: how much the mean log-prob of the row's tokens rose, in nats."""
     group: Tensor
@@ -62,10 +62,14 @@ def one_rollout(algorithm: Algorithm) -> Learnt:
     from lightrl.data.prompt_data import PromptData
     from lightrl.data.tasks import DigitSorting
     from lightrl.policy.source import TinyPolicy
+    from lightrl.policy.teacher import Teacher
     from lightrl.rollout.transformers_engine import TransformersEngine
     from lightrl.training.online.policy_optimization import PolicyOptimization
 
     source = TinyPolicy(hidden=16, layers=1, heads=2)
+    for reference in algorithm.references.values():
+        if isinstance(reference, Teacher) and reference.policy is None:
+            reference.policy = TinyPolicy(hidden=16, layers=1, heads=2, seed=1)
     module = PolicyOptimization(
         policy=source,
         algorithm=algorithm,
@@ -87,15 +91,25 @@ def one_rollout(algorithm: Algorithm) -> Learnt:
     if module.experience is None:
         raise RuntimeError(f"{type(algorithm).__name__} made no rollout")
     grouped = algorithm.sampler.group_size > 1
-    return _learnt(module.experience, source.build(), module.policy, grouped, trainer.global_step)
+    rows, before = module.experience, source.build()
+    scores = rows.reward_parts["small"] if algorithm.advantage.needs_rewards else _taught(algorithm, module.policy, before, rows)
+    return _learnt(rows, scores, before, module.policy, grouped, trainer.global_step)
 
 
 @torch.no_grad()
-def _learnt(rows: TrainingBatch, before: Policy, after: Policy, grouped: bool, steps: int) -> Learnt:
+def _taught(algorithm: Algorithm, policy: Policy, before: Policy, rows: TrainingBatch) -> Tensor:
+    """`[N]`: how much likelier the teachers find the tokens of a row than the policy did, the mean over its tokens."""
+    mask = rows.response_mask
+    said = [teacher.logprobs(policy, rows.input_ids, mask) for teacher in algorithm.references.values()]
+    gaps = [teacher - before(rows.input_ids, mask).logprobs for teacher in said]
+    return torch.where(mask, sum(gaps, torch.zeros_like(rows.token_rewards)), 0.0).sum(1) / mask.sum(1).clamp(min=1)
+
+
+@torch.no_grad()
+def _learnt(rows: TrainingBatch, scores: Tensor, before: Policy, after: Policy, grouped: bool, steps: int) -> Learnt:
     mask = rows.response_mask
     change = after(rows.input_ids, mask).logprobs - before(rows.input_ids, mask).logprobs
     gain = torch.where(mask, change, 0.0).sum(1) / mask.sum(1).clamp(min=1)
-    scores = rows.reward_parts["small"]
     # rows of different prompts are compared where a prompt has only one
     group = rows.group if grouped else torch.zeros_like(rows.group)
     same = (group[:, None] == group[None]).float()

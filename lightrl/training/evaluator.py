@@ -64,11 +64,12 @@ def score(
     report_episodes(ledger, rollout, environment)
     scoring = rewards.submit(rollout)
     scored = scoring.result()
-    # one completion per prompt has nothing to be normalised by
-    ledger.add("reward", rewards.row_rewards(scored, normalized=False))
-    ledger.add_all({**rewards.statistics(scored, normalized=False), **scoring.statistics()}, scored.response_mask)
-    correct = evaluation.correct_reward(rewards.rewards)
-    report_samples(ledger, scored, evaluation, correct, rewards.rewards[correct])
+    if rewards.rewards:
+        # one completion per prompt has nothing to be normalised by
+        ledger.add("reward", rewards.row_rewards(scored, normalized=False))
+        ledger.add_all({**rewards.statistics(scored, normalized=False), **scoring.statistics()}, scored.response_mask)
+        correct = evaluation.correct_reward(rewards.rewards)
+        report_samples(ledger, scored, evaluation, correct, rewards.rewards[correct])
     report_lengths(ledger, scored)
     return scored
 

@@ -82,6 +82,7 @@ class PolicyModule(LightningModule):
         lr_scheduler: LRSchedulerCallable | None,
         max_grad_norm: Positive | None,
         evaluation: Evaluation,
+        needs_rewards: bool = True,
     ) -> None:
         """
         Args:
@@ -95,6 +96,7 @@ class PolicyModule(LightningModule):
             lr_scheduler: stepped after every optimizer step; None: a constant rate.
             max_grad_norm: gradients are scaled down to this norm; None: never.
             evaluation: how validation and test draw completions.
+            needs_rewards: what the policy learns from has them; False: it has a set of rewards that may be empty.
         """
         super().__init__()
         self.automatic_optimization = False
@@ -102,9 +104,9 @@ class PolicyModule(LightningModule):
         self.environment = as_environment(environment)
         self.rollouts = RolloutLoop(self.engine, self.environment)
         every = with_environment(as_rewards(rewards), self.environment)
-        self.rewards = RewardSet(every) if every else None
-        if self.rewards is not None:
-            evaluation.correct_reward(self.rewards.rewards)
+        self.rewards = RewardSet(every, needs_rewards) if every or not needs_rewards else None
+        if every:
+            evaluation.correct_reward(every)
         self.token_budget, self.max_grad_norm = TokenBudget(micro_batch_tokens), max_grad_norm
         refuse_outside(type(self), {**vars(self), "micro_batch_tokens": micro_batch_tokens})
         self._optimizer, self._lr_scheduler = optimizer, lr_scheduler

@@ -73,7 +73,7 @@ REFUSED = [
     ({"reference": None}, "GroupRelative.reference cannot be null"),
     ({"advantage": Curious()}, "Curious has entropy among its outputs, .* old_outputs"),
     ({"entropy": EntropyBonus(), "positive_nll": Doubtful()}, r"two parts read an output 'entropy' .*, Entropy\(\) and Other\(count=3\)"),
-    ({"advantage": Greedy()}, r"needs \['thoughts'\]; a part may need: all_tokens, ref_logprobs, values"),
+    ({"advantage": Greedy()}, r"needs \['thoughts'\]; a part may need: all_tokens, ref_logprobs, teacher_logprobs, values"),
 ]
 
 

@@ -83,6 +83,7 @@ CASES = contract_cases(
         "PretrainedPolicy": pretrained,
         "ProcessEngine": {"engine": TransformersEngine(max_new_tokens=6, max_rows=2), "workers": 2},
         "SavedAdapters": saved_adapters,
+        "Teacher": {"policy": base()},
         "ToolEnvironment": {"tools": ["lightrl.testing.toy.small_digits"]},
         "TransformersEngine": {"max_new_tokens": 6},
     },

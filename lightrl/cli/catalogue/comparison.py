@@ -94,9 +94,7 @@ def _models(algorithm: Algorithm) -> str:
     models = ["policy"]
     if algorithm.critic is not None:
         models.append("critic" if algorithm.critic.own_trunk else "value head")
-    if "ref_logprobs" in algorithm.needs:
-        models.append("reference")
-    return ", ".join(models)
+    return ", ".join([*models, *algorithm.references])
 
 
 def _kl(algorithm: Algorithm) -> str:

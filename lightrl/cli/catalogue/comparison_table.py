@@ -55,7 +55,7 @@ class Column:
 
 
 COLUMNS = {
-    "models": Column("mem", _initials, "P policy, V value head, C critic, R reference"),
+    "models": Column("mem", _initials, "P policy, V value head, C critic, R reference, T teacher"),
     "completions": Column("n", str, "drawn by the sampler"),
     "advantage": Column("adv", _capitals),
     "level": Column("per", lambda answer: answer[:1], "c completion, t token"),

@@ -155,9 +155,10 @@ def _memory(module: PolicyModule, resolved: Resolved) -> Table:
     momentum = float(optimizer.value("momentum") or 0) if "momentum" in optimizer.takes else 0.0
     held = estimate(parameters, trainable, getattr(source, "dtype", "float32"), optimizer.cls.__name__, momentum, reference)
     rows = {h.what: f"{in_words(h.bytes)} ({h.parameters:,} parameters)" for h in held}
-    critic = getattr(getattr(module, "algorithm", None), "critic", None)
-    if critic is not None:
-        rows["critic"] = f"{type(critic).__name__}: not counted"
+    algorithm = getattr(module, "algorithm", None)
+    if algorithm is not None:
+        others = {"critic": algorithm.critic} | {slot: part for slot, part in algorithm.references.items() if not part.starts_as_policy}
+        rows |= {slot: f"{type(part).__name__}: not counted" for slot, part in others.items() if part is not None}
     return _table("memory of models on one device, estimated", rows | {"sum": in_words(sum(h.bytes for h in held))})
 
 

@@ -164,6 +164,7 @@ def _filled(rows: TrainingBatch, seed: int) -> TrainingBatch:
     rows.returns = rows.values + noise()
     rows.advantages = torch.where(rows.response_mask & rows.scorable[:, None], noise()[:, PROMPT : PROMPT + 1], 0.0)
     rows.prompts = [replace(prompt, answer="12") for prompt in rows.prompts]
+    rows.further_logprobs = {"teacher_logprobs": rows.old_logprobs + 0.2 * noise()}
     return rows
 
 
@@ -177,6 +178,7 @@ def poisoned(rows: TrainingBatch) -> TrainingBatch:
     failed = ~rows.scorable
     nan["token_rewards"] = torch.where(failed[:, None], torch.nan, nan["token_rewards"])
     parts = {name: torch.where(failed, torch.nan, part) for name, part in rows.reward_parts.items()}
+    nan["further_logprobs"] = {word: torch.where(rows.response_mask, value, torch.nan) for word, value in rows.further_logprobs.items()}
     return replace(rows, **nan, rewards=torch.where(failed, torch.nan, rows.rewards), reward_parts=parts)
 
 

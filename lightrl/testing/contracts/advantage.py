@@ -102,8 +102,8 @@ def ranks(make: Make[Advantage]) -> None:
 
 @contract_check(KIND, "better rows never get less, and in some groups more")
 def direction(make: Make[Advantage]) -> None:
-    """Among equal completions of one prompt, in groups of 2, 4 and 8 with one or half of them right, unless none is compared."""
-    if make().imitates:
+    """Among equal completions of one prompt, in groups of 2, 4 and 8 with one or half of them right, unless none is compared or read."""
+    if make().imitates or not make().needs_rewards:
         return
     strict = False
     for rewards in ([1.0, 0.0], [1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [1.0] + 7 * [0.0], 4 * [1.0] + 4 * [0.0]):
@@ -159,6 +159,7 @@ def honest_needs(make: Make[Advantage]) -> None:
     for rows in experiences(make().needs_extras):
         part = make()
         given: dict[str, Any] = {name: getattr(rows, name) if name in part.needs else None for name in ("ref_logprobs", "values")}
+        given["further_logprobs"] = {word: value for word, value in rows.further_logprobs.items() if word in part.needs}
         _expect_equal(make().compute(rows), part.compute(replace(rows, **given, returns=None)), "it uses what it does not need", rows)
 
 

@@ -31,7 +31,10 @@ def steps(make: Make[Algorithm]) -> None:
 
 @contract_check(KIND, "it learns in the right direction")
 def learns(make: Make[Algorithm]) -> None:
-    """After one rollout, completions that scored better than others of their prompt have gained probability on them."""
+    """After one rollout, completions that scored better than others of their prompt have gained probability on them.
+
+    Where no reward is read, those that the teachers find likelier than the policy did.
+    """
     learnt = _learnt(make)
     what = "better completions have not gained on worse ones"
     rewards = learnt.rewards

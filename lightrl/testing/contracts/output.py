@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from lightrl.parts.output import Output
+from lightrl.parts.output import Comparison, Output
 from lightrl.testing.checks.check import Make, contract_check, expect, expect_same, expect_shape
 
 KIND = "output"
@@ -25,8 +25,8 @@ def positions() -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def values(part: Output, logits: Tensor, ids: Tensor) -> Tensor:
-    """Its numbers, of the expected shape."""
-    found = part.compute(logits, ids)
+    """Its numbers, of the expected shape; a comparison is one with a less certain policy."""
+    found = part.checked(logits, 0.5 * logits, ids) if isinstance(part, Comparison) else part.compute(logits, ids)
     expect_shape(found, [len(ids)], "its value", logits=logits, ids=ids)
     return found
 

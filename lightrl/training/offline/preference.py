@@ -11,9 +11,10 @@ from torch import Tensor
 
 from lightrl.parts.description import own
 from lightrl.parts.objective import LabelledObjective, Objective, PairObjective
-from lightrl.parts.reference import FrozenReference, Reference
+from lightrl.parts.reference import FrozenReference, ModuleReference, Reference
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
+from lightrl.training.moving_reference import move
 from lightrl.training.offline.labelled_batch import LabelledBatch
 from lightrl.training.offline.objective_batch import ObjectiveBatch
 from lightrl.training.offline.offline_policy_module import OfflinePolicyModule
@@ -81,7 +82,7 @@ class PreferenceOptimization(OfflinePolicyModule):
         super().build_models()
         if self._uses_reference and self.trainer.state.fn != "predict":
             self.reference.build(self.policy)
-            if self.cache_folder is not None:
+            if self.cache_folder is not None and isinstance(self.reference, ModuleReference):
                 with self.reference.anchor(self.policy) as anchor:
                     self._cache = ReferenceCache(self.cache_folder, cache_key(anchor, str(self.trainer.precision)))
 
@@ -104,9 +105,8 @@ class PreferenceOptimization(OfflinePolicyModule):
 
         self.descend(batch.rows, loss_of)
         self.ledger.add("tokens", float(batch.tokens()), reduce="sum")
-        if self._uses_reference and self.reference.moves_at(self.trainer.global_step):
-            with self.adapter.gathered_weights():
-                self.reference.after_step(self.policy, self.trainer.global_step)
+        if self._uses_reference:
+            move([self.reference], self.policy, self.trainer.global_step, self.adapter)
 
     def evaluate_rows(self, prompts: list[Prompt]) -> list[Prompt]:
         """Report the objective's loss on held-out rows; the prompts that their completions answer can be completed."""
@@ -164,9 +164,7 @@ class PreferenceOptimization(OfflinePolicyModule):
         return logprobs
 
     def _reference_tokens(self, input_ids: Tensor, mask: Tensor) -> Tensor:
-        with self.reference.anchor(self.policy) as anchor:
-            logprobs: Tensor = anchor(input_ids, mask).logprobs
-        return logprobs
+        return self.reference.logprobs(self.policy, input_ids, mask)
 
     def _policy_logprobs(self, input_ids: Tensor, mask: Tensor) -> Tensor:
         return self._summed(self._policy_tokens, input_ids, mask)
@@ -200,6 +198,11 @@ class PreferenceOptimization(OfflinePolicyModule):
             raise ValueError(
                 f"model.objective: {name} needs {needs}, and an objective is given log-probs of policy and reference alone: it may need "
                 "ref_logprobs"
+            )
+        if cache is not None and not isinstance(self.reference, ModuleReference):
+            raise ValueError(
+                f"model.cache names the log-probs by the weights of the reference, and {type(self.reference).__name__} has none here: "
+                "set model.cache to null, or take FrozenReference"
             )
         if cache is not None and type(self.reference).moves_at is not Reference.moves_at:
             raise ValueError(

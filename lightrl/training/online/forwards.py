@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from lightrl.ops.batching import split_to
-from lightrl.parts.output import Output
+from lightrl.ops.logprobs import AtRows, Compute
+from lightrl.parts.output import Comparison, Output
+from lightrl.parts.reference import Reference
 from lightrl.policy.policy import Policy
 from lightrl.training.online.dummy_batch import dummy_batch
 from lightrl.types import PolicyOutput, ScoredRollout
@@ -22,19 +24,37 @@ NO_OUTPUTS: Outputs = MappingProxyType({})
 """None of them."""
 
 
-def policy_outputs(policy: Policy, critic: nn.Module | None, batch: ScoredRollout, mask: Tensor, read: Outputs) -> PolicyOutput:
+def policy_outputs(
+    policy: Policy, critic: nn.Module | None, references: Mapping[str, Reference], batch: ScoredRollout, mask: Tensor, read: Outputs
+) -> PolicyOutput:
     """One forward pass: log-probs of the selected tokens, and what is read of their logits and of the critic.
 
     Args:
         policy: whose log-probs these are.
         critic: its network; None: there is none.
+        references: that outputs compare the policy with, by their slots.
         batch: n rows.
         mask: `[n, L]` bool, the selected tokens.
         read: outputs of the policy.
     """
-    of_logits = {name: output.compute for name, output in read.items()}
+    of_logits: dict[str, Compute | AtRows] = {name: output.compute for name, output in read.items()}
+    compared = {name: output for name, output in read.items() if isinstance(output, Comparison)}
+    with torch.no_grad():
+        asked = {output.against for output in compared.values()}
+        others = {slot: references[slot].logits(policy, batch.input_ids, mask, batch.temperature) for slot in sorted(asked)}
+    of_logits |= {name: beside(output, others[output.against]) for name, output in compared.items()}
     found: PolicyOutput = policy(batch.input_ids, mask, batch.temperature, of_logits, critic)
     return found
+
+
+def beside(output: Comparison, other: Callable[[slice], Tensor]) -> AtRows:
+    """What compares the policy with another one, chunk by chunk.
+
+    Args:
+        output: the comparison.
+        other: gives the logits of the other one for a slice of the positions.
+    """
+    return AtRows(lambda rows: lambda logits, ids: output.checked(logits, other(rows), ids))
 
 
 @torch.no_grad()

@@ -23,6 +23,7 @@ from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.transformers_engine import TransformersEngine
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.given import as_algorithm
+from lightrl.training.moving_reference import move
 from lightrl.training.online.collection import RunCollection
 from lightrl.training.online.critic_alone import CriticAlone, critic_groups
 from lightrl.training.online.early_stop import EarlyStop
@@ -37,7 +38,7 @@ from lightrl.training.online.predictions import predict
 from lightrl.training.online.preparation import prepared
 from lightrl.training.online.progress import Progress
 from lightrl.training.online.rollout_report import report_experience
-from lightrl.training.online.rollout_sizes import refuse_sizes, refuse_unfit
+from lightrl.training.online.rollout_sizes import refuse_no_rewards, refuse_sizes, refuse_unfit
 from lightrl.training.online.rollouts_ahead import Phase, RolloutsAhead, check_ahead
 from lightrl.training.policy_module import PolicyModule
 from lightrl.training.precision import compute_dtype
@@ -76,7 +77,7 @@ class PolicyOptimization(PolicyModule):
         Args:
             policy: which policy is trained.
             algorithm: the parts that say how the policy learns.
-            rewards: the value of a completion, by name; a function or its import path is a `Function`. null: the environment gives them.
+            rewards: the value of a completion, by name; a function or its import path is a `Function`. null: none, or the environment's.
             engine: generates the completions.
             environment: answers the policy; by default nobody does.
             prompts_per_rollout: prompts (groups) per rollout over all ranks; rows are this times the sampler's group size.
@@ -93,10 +94,10 @@ class PolicyOptimization(PolicyModule):
         Raises:
             ValueError: there is no reward, or the sizes do not fit each other.
         """
-        if not rewards and not environment.gives_rewards:
-            raise ValueError("model.rewards is empty: name at least one reward, for example rewards: {correct: ExactMatch}")
-        super().__init__(policy, rewards or {}, engine, environment, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation)
-        refuse_sizes(prompts_per_rollout, algorithm := as_algorithm(algorithm), self.engine)
+        wants = refuse_no_rewards(algorithm := as_algorithm(algorithm), rewards, environment)
+        settings = engine, environment, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation
+        super().__init__(policy, rewards or {}, *settings, wants)
+        refuse_sizes(prompts_per_rollout, algorithm, self.engine)
         check_ahead(rollouts_ahead, self.engine, algorithm)
         self.algorithm, self.prompts_per_rollout, self.seed = algorithm, prompts_per_rollout, seed
         refuse_outside(type(self), vars(self))
@@ -109,8 +110,7 @@ class PolicyOptimization(PolicyModule):
     def training_step(self, batch: object, batch_idx: int) -> None:
         """One rollout and the optimizer steps on it; the loader's batch has no content."""
         started = time.perf_counter()
-        rollout = self.rollout_phase()
-        experience = self.reward_phase(rollout)
+        experience = self.reward_phase(self.rollout_phase())
         self.optimization_phase(experience)
         self.ahead.arrive(self.phase, self.ledger)
         self.finish(experience, time.perf_counter() - started)
@@ -132,8 +132,8 @@ class PolicyOptimization(PolicyModule):
         algorithm, ledger = self.algorithm, self.ledger
         with self.phase("reward"):
             predictions = predict(scored, algorithm, self.policy, self.engine, self.outputs, self._per_token)
-            token_rewards, step_ends = self.rewards.token_rewards(scored)
-            experience = experience_of(scored, token_rewards, step_ends, self.rewards.row_rewards(scored), algorithm, predictions, ledger)
+            rewards = *self.rewards.token_rewards(scored), self.rewards.row_rewards(scored)
+            experience = experience_of(scored, *rewards, algorithm, predictions, ledger)
             batch = with_advantages(experience, algorithm, self.adapter, self.trainer.global_rank, ledger)
             report_experience(ledger, batch, self.rewards, algorithm.correction, algorithm.watched)
         return batch
@@ -167,9 +167,8 @@ class PolicyOptimization(PolicyModule):
             self.ledger.add("stopped_early", 1 / self.adapter.world_size, reduce="sum")
         comparable = self.algorithm.old_logprobs == "rollout" and self.engine.exact_logprobs
         self._first_pass.check(step.statistics, self.ledger, fresh, comparable, compute_dtype(self.policy.model.dtype, self.device))
-        if step.made and self.algorithm.reference.moves_at(self.trainer.global_step):
-            with self.adapter.gathered_weights():
-                self.algorithm.reference.after_step(self.policy, self.trainer.global_step)
+        if step.made:
+            move(self.algorithm.references.values(), self.policy, self.trainer.global_step, self.adapter)
         return step.made
 
     @property
@@ -181,7 +180,7 @@ class PolicyOptimization(PolicyModule):
 
     def outputs(self, batch: ScoredRollout, mask: Tensor, read: Outputs = NO_OUTPUTS) -> PolicyOutput:
         """Log-probs of the selected tokens, the outputs of the policy that parts read, and values if there is a critic."""
-        return policy_outputs(self.policy, self.critic, batch, mask, read)
+        return policy_outputs(self.policy, self.critic, self.algorithm.references, batch, mask, read)
 
     def finish(self, batch: TrainingBatch, seconds: float) -> None:
         """After the last step of a rollout: sampler, controllers, throughput, and everything logged."""
@@ -202,8 +201,8 @@ class PolicyOptimization(PolicyModule):
     @property
     def steps_per_batch(self) -> int:
         """Optimizer steps on one rollout at most, the critic's own passes included."""
-        alone = 0 if self.algorithm.critic is None else self.algorithm.critic.extra_epochs
-        return (self.algorithm.epochs + alone) * self.algorithm.minibatches
+        critic = self.algorithm.critic
+        return (self.algorithm.epochs + (critic.extra_epochs if critic else 0)) * self.algorithm.minibatches
 
     def take(self, policy: Policy) -> None:
         """See `PolicyModule.take`; also ranks, prompts, rewards and sampler fit each other."""
@@ -211,13 +210,13 @@ class PolicyOptimization(PolicyModule):
         refuse_unfit(self.algorithm, self.policy, self.environment, self.prompts_per_rollout, self.rewards, self.trainer)
 
     def build_models(self) -> None:
-        """Build policy, critic and reference."""
+        """Build policy, critic and references."""
         super().build_models()
         fits = self.trainer.state.fn == "fit"
         if fits and self.algorithm.critic is not None:
             self.critic = self.algorithm.critic.build(self.policy)
-        if fits and "ref_logprobs" in self.algorithm.needs:
-            self.algorithm.reference.build(self.policy)
+        for reference in self.algorithm.references.values() if fits else ():
+            reference.build(self.policy)
 
     @property
     def group_count(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.parts.engine import RolloutEngine
+from lightrl.parts.reference import logprobs_of
 from lightrl.policy.policy import Policy
 from lightrl.training.online.forwards import Outputs, PerToken
 from lightrl.types import PolicyOutput, ScoredRollout, WithNeeds
@@ -25,8 +26,14 @@ class Predictions(WithNeeds):
     """The critic's."""
     ref_logprobs: Tensor | None
     """Under the reference policy."""
+    further_logprobs: dict[str, Tensor] = field(default_factory=dict)
+    """Under other references, by the words that ask for them."""
     extras: dict[str, Tensor] = field(default_factory=dict)
     """The outputs of the policy before the first step, by `old_` and their names."""
+
+    def further(self) -> Mapping[str, Tensor]:
+        """See `WithNeeds.further`."""
+        return self.further_logprobs
 
 
 def predict(
@@ -56,6 +63,7 @@ def predict(
             "else than the trainer's: their ratio would correct nothing. Set algorithm.correction to null, or have the engine give "
             "log-softmax(logits / temperature) over the whole vocabulary"
         )
+    references = {logprobs_of(slot): part for slot, part in algorithm.references.items() if logprobs_of(slot) in algorithm.needs}
     needs, read, nothing = algorithm.needs, algorithm.old_outputs, torch.zeros_like(scored.rollout_logprobs)
     recompute = algorithm.old_logprobs == "recompute" or not engine.exact_logprobs or not engine.comparable_logprobs
 
@@ -65,17 +73,17 @@ def predict(
             output = outputs(micro, micro.response_mask, read)
             found = {"old": output.logprobs, **({} if output.values is None else {"values": output.values})}
             found |= {f"old_{name}": values for name, values in output.outputs.items()}
-        if "ref_logprobs" in needs:
-            with algorithm.reference.anchor(policy) as anchor:
-                found["reference"] = anchor(micro.input_ids, micro.response_mask, micro.temperature).logprobs
+        for word, reference in references.items():
+            found[word] = reference.logprobs(policy, micro.input_ids, micro.response_mask, micro.temperature)
         return found
 
-    found = per_token(scored, compute) if recompute or read or needs & {"values", "ref_logprobs"} else {}
+    found = per_token(scored, compute) if recompute or read or references or "values" in needs else {}
     if not engine.comparable_logprobs:
         scored.rollout_logprobs = torch.where(scored.response_mask, found.get("old", nothing), 0.0)
     return Predictions(
         old_logprobs=found.get("old", nothing) if recompute else scored.rollout_logprobs,
         values=found.get("values", nothing) if "values" in needs else None,
-        ref_logprobs=found.get("reference", nothing) if "ref_logprobs" in needs else None,
+        ref_logprobs=found.get("ref_logprobs", nothing) if "ref_logprobs" in references else None,
+        further_logprobs={word: found.get(word, nothing) for word in references if word != "ref_logprobs"},
         extras={f"old_{name}": found.get(f"old_{name}", nothing) for name in read},
     )

@@ -29,20 +29,12 @@ def report_experience(
         watched: a number of the policy that sampled; None: there is none.
     """
     scored = experience.scorable
-    groups = group_statistics(experience.rewards, compared(experience.group), scored)
-    ledger.add("reward", experience.rewards, scored)
-    ledger.add("reward_std", groups.std, scored)
-    ledger.add("frac_reward_zero_std", groups.zero_variance.double(), scored)
+    if rewards.rewards:
+        report_rewards(ledger, experience, rewards)
     ledger.add("unscorable", (~scored).double(), reduce="sum")
     ledger.add("unscorable_ratio", (~scored).double())
-    ledger.add_all(rewards.statistics(experience), experience.response_mask)
     report_advantages(ledger, experience.advantages, experience.response_mask & scored[:, None])
     report_lengths(ledger, experience)
-    lengths = experience.response_lengths.double()
-    positive = experience.rewards > 0
-    ledger.add("completions/mean_length_right", lengths, positive & scored)
-    ledger.add("completions/mean_length_wrong", lengths, ~positive & scored)
-    ledger.add("completions/length_reward_correlation", length_reward_correlation(experience))
     # an unbiased estimate where every token can be sampled; a part that needs the exact entropy reports it as `entropy`
     ledger.add("entropy_estimate", -experience.rollout_logprobs, experience.response_mask)
     if watched is not None:
@@ -54,6 +46,27 @@ def report_experience(
         _report_correction(ledger, correction, experience)
     if experience.returns is not None and experience.values is not None:
         report_critic(ledger, experience.values, experience.returns, experience.response_mask & scored[:, None])
+
+
+def report_rewards(ledger: StatisticsLedger, experience: TrainingBatch, rewards: RewardSet) -> None:
+    """Rewards in total and by component, groups without signal, and lengths by reward.
+
+    Args:
+        ledger: receives the numbers.
+        experience: rows of this rank.
+        rewards: that scored them.
+    """
+    scored = experience.scorable
+    groups = group_statistics(experience.rewards, compared(experience.group), scored)
+    ledger.add("reward", experience.rewards, scored)
+    ledger.add("reward_std", groups.std, scored)
+    ledger.add("frac_reward_zero_std", groups.zero_variance.double(), scored)
+    ledger.add_all(rewards.statistics(experience), experience.response_mask)
+    lengths = experience.response_lengths.double()
+    positive = experience.rewards > 0
+    ledger.add("completions/mean_length_right", lengths, positive & scored)
+    ledger.add("completions/mean_length_wrong", lengths, ~positive & scored)
+    ledger.add("completions/length_reward_correlation", length_reward_correlation(experience))
 
 
 def compared(group: Tensor) -> Tensor:

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from lightning.pytorch import Trainer
 from lightning.pytorch.utilities import rank_zero_warn
 
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.environment import Environment
+from lightrl.parts.reward import Reward
 from lightrl.policy.policy import Policy
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.training.building import prompts_of
+
+
+def refuse_no_rewards(algorithm: Algorithm, rewards: Mapping[str, Reward] | None, environment: Environment) -> bool:
+    """Whether the policy learns from rewards.
+
+    Args:
+        algorithm: its advantage says so.
+        rewards: of the run, by name.
+        environment: may give some too.
+
+    Raises:
+        ValueError: it does, and there are none.
+    """
+    wants = algorithm.advantage.needs_rewards
+    if wants and not rewards and not environment.gives_rewards:
+        raise ValueError("model.rewards is empty: name at least one reward, for example rewards: {correct: ExactMatch}")
+    return wants
 
 
 def refuse_sizes(prompts: int, algorithm: Algorithm, engine: RolloutEngine) -> None:
@@ -61,8 +81,8 @@ def refuse_unfit(
     algorithm.sampler.check(list(rewards.rewards))
     if algorithm.critic is not None:
         algorithm.critic.check(policy)
-    if "ref_logprobs" in algorithm.needs:
-        algorithm.reference.check(policy)
+    for reference in algorithm.references.values():
+        reference.check(policy)
     there = data.sizes()["train"]
     if there is not None and prompts > there:
         rank_zero_warn(

@@ -40,12 +40,20 @@ class Forgetful(PeriodicReference):
         return {}
 
 
+class Cold(FrozenReference):
+    """Broken on purpose: the temperature is lost."""
+
+    def logprobs(self, policy: Any, input_ids: Any, mask: Any, temperature: float = 1.0) -> Any:
+        return super().logprobs(policy, input_ids, mask)
+
+
 def double(self: Any, policy: Any) -> None:
     self._anchor = Doubled(policy)
 
 
 BROKEN = {
-    "before the first step it is the policy": wrong(FrozenReference, build=double),
+    "before the first step it is the policy, or one of its own if it says so": wrong(FrozenReference, build=double),
+    "the log-probs are those of the selected tokens alone, at their temperature": Cold,
     "it stays as it is while the policy changes": Follower,
     "its history survives a restart": Forgetful,
 }

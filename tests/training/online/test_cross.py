@@ -24,8 +24,10 @@ from lightrl import (
     PolicyOptimization,
     PolicySource,
     PromptData,
+    Reference,
     SequenceMean,
     SymmetricClip,
+    Teacher,
     TinyPolicy,
     TransformersEngine,
     ValueHead,
@@ -33,6 +35,7 @@ from lightrl import (
 from lightrl.algorithms.slots import slots_of
 from lightrl.kinds import KINDS
 from lightrl.parts.function import Function
+from lightrl.parts.reference import asked_of
 from lightrl.registry.classes import registry
 from lightrl.testing import quiet_trainer
 
@@ -44,6 +47,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "KLPenalty": {"loss_coefficient": 0.1, "reward_coefficient": 0.1},
     "OutcomeShaping": {"missing_eos_penalty": 0.5},
     "PeriodicReference": {"every": 1},
+    "Teacher": {"policy": TinyPolicy(hidden=8, layers=1, heads=2, seed=1)},
     "MovingAverageReference": {"every": 1},
 }
 """Arguments of classes whose defaults do not suffice, or do nothing."""
@@ -84,6 +88,8 @@ def bundle(chosen: dict[str, Any]) -> Algorithm:
         slots.setdefault("token_weight", MaskTruncated())
     if "reference" in chosen:
         slots.setdefault("kl", KLPenalty(loss_coefficient=0.1))
+    if any("teacher" in asked_of(part) for part in slots.values()):
+        slots.setdefault("teacher", make(Teacher))
     neutral = {"sampler": GroupSampler(4), "advantage": GroupNormalized(), "clip": SymmetricClip(), "aggregation": SequenceMean()}
     old = "recompute" if "correction" in chosen else "rollout"
     return GroupRelative(**{**neutral, **slots}, old_logprobs=old)
@@ -119,11 +125,15 @@ class Crossing(PolicyOptimization):
         self.policy.load_state_dict(self.policy_source.build().state_dict())
         self.algorithm = algorithm
         self.critic = None if algorithm.critic is None else algorithm.critic.build(self.policy)
-        if "ref_logprobs" in algorithm.needs:
-            algorithm.reference.build(self.policy)
+        for reference in algorithm.references.values():
+            reference.build(self.policy)
 
     def log_ledger(self) -> None:
         self.ledger.reduce(self.adapter.gather)
+
+
+def _wants_adapters(algorithm: Algorithm) -> bool:
+    return any(part.wants_adapters for part in algorithm.parts.values() if isinstance(part, Reference))
 
 
 def take_steps(bundles: dict[str, Algorithm], policy: PolicySource) -> None:
@@ -157,7 +167,7 @@ def test_pairs(one: str) -> None:
             names = f"{one}: {first.__name__}, {other}: {second.__name__}"
             algorithm = built_or_refused(names, {one: first, other: second})
             if algorithm is not None:
-                (adapted if algorithm.reference.wants_adapters else whole)[names] = algorithm
+                (adapted if _wants_adapters(algorithm) else whole)[names] = algorithm
     take_steps(whole, small)
     if adapted:
         take_steps(adapted, LoraPolicy(small, r=2))

@@ -1,0 +1,60 @@
+"""On-policy distillation: a policy learns from what a teacher says of the policy's own completions."""
+
+from typing import Any
+
+from lightrl import GroupRelative, GroupSampler, LossTerm, PolicyGradient, Teacher, TokenMean, hookimpl
+from lightrl_distill.divergences import ForwardKL, JensenShannon, ReverseKL
+from lightrl_distill.teacher_advantage import TeacherAdvantage
+from lightrl_distill.teacher_loss import NoAdvantage, TeacherLoss
+
+__all__ = ["GKD", "ForwardKL", "JensenShannon", "NoAdvantage", "OnPolicyDistillation", "ReverseKL", "TeacherAdvantage", "TeacherLoss"]
+
+
+class OnPolicyDistillation(GroupRelative):
+    """On-policy distillation: the reverse KL to a teacher in place of a reward.
+
+    The policy samples, the teacher rates each sampled token, and a policy gradient follows the difference.
+
+    Source: Lu et al. 2025, On-Policy Distillation, Thinking Machines Lab.
+    """
+
+    best_for = "a small policy and a larger one with the same tokens that can already do the task"
+
+    sampler = GroupSampler(group_size=4)
+    advantage = TeacherAdvantage()
+    clip = PolicyGradient()
+    aggregation = TokenMean()
+    teacher = Teacher()
+
+
+class GKD(OnPolicyDistillation):
+    """Generalised knowledge distillation on the policy's own completions.
+
+    Source: Agarwal et al. 2024, arXiv:2306.13649, section 3, with lambda 1.
+    """
+
+    best_for = "a small policy, and a larger one with the same tokens on the same machine, whose whole distribution says more per token"
+
+    advantage = NoAdvantage()
+    distillation: LossTerm | None = TeacherLoss()
+    """The divergence from the teacher."""
+
+
+@hookimpl
+def lightrl_algorithms() -> list[type[Any]]:
+    return [GKD, OnPolicyDistillation]
+
+
+@hookimpl
+def lightrl_advantages() -> list[type[Any]]:
+    return [NoAdvantage, TeacherAdvantage]
+
+
+@hookimpl
+def lightrl_loss_terms() -> list[type[Any]]:
+    return [TeacherLoss]
+
+
+@hookimpl
+def lightrl_outputs() -> list[type[Any]]:
+    return [ForwardKL, JensenShannon, ReverseKL]

@@ -1,0 +1,5 @@
+"""The contract of every class that this package registers."""
+
+from lightrl.testing import contract_tests
+
+test_contract = contract_tests("lightrl_distill")
