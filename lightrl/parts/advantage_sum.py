@@ -37,7 +37,8 @@ class AdvantageSum(Advantage):
             scale: `batch` divides each advantage by its root mean square first, so that weights compare sizes; `none` leaves them.
 
         Raises:
-            ValueError: there is no advantage, two of them fit a critic, or a weight is negative or of an advantage that is not there.
+            ValueError: there is no advantage, two of them fit a critic or leave the same extra, or a weight is negative or of an
+                advantage that is not there.
         """
         example = "{outcome: GroupNormalized, turns: TurnReturn}"
         self.weights = mixture_weights("AdvantageSum", "advantages", advantages, weights, example)
@@ -55,7 +56,10 @@ class AdvantageSum(Advantage):
         self.imitates = all(part.imitates for part in parts)
         self.against = "; ".join(part.against for part in parts if part.against)
         self.needs_extras = frozenset[str]().union(*(part.needs_extras for part in parts))
-        self.gives_extras = frozenset[str]().union(*(part.gives_extras for part in parts))
+        given = [name for part in parts for name in sorted(part.gives_extras)]
+        self.gives_extras = frozenset(given)
+        if twice := sorted({name for name in given if given.count(name) > 1}):
+            raise ValueError(f"AdvantageSum.advantages: two of them leave the extra {', '.join(twice)}: rename one of them")
 
     @property
     def needs(self) -> frozenset[str]:

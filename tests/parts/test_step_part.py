@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lightrl import (
     Advantages,
+    AdvantageSum,
     DecoupledClip,
     DigitSorting,
     Experience,
@@ -26,6 +27,7 @@ from lightrl import (
     TokenMean,
     TrainingBatch,
     TransformersEngine,
+    TruncatedImportance,
     token_uniforms,
 )
 from lightrl.ops.ranked import largest
@@ -133,16 +135,26 @@ class Other(SequenceRatio):
     prepares = frozenset({"likely"})
 
 
+class OfStep(TruncatedImportance):
+    prepares = frozenset({"mean"})
+
+
 REFUSED = [
+    ({"correction": OfStep(), "old_logprobs": "recompute"}, "OfStep prepares mean for each step, and its weights are those of a rollout"),
     ({"clip": BetterAlone()}, "BetterAlone needs better, level for each row, .*, and no other part does"),
     ({"clip": BetterAlone(), "advantage": Ranked(), "token_weight": FirstHalf(), "ratio": Other()}, "both leave the extra 'likely'"),
 ]
 
 
-@pytest.mark.parametrize(("slots", "message"), REFUSED, ids=["nobody leaves it", "two leave it"])
+@pytest.mark.parametrize(("slots", "message"), REFUSED, ids=["a correction", "nobody leaves it", "two leave it"])
 def test_extras_that_do_not_fit_are_refused(slots: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         GroupRelative(**slots)
+
+
+def test_two_summands_that_leave_one_extra_are_refused() -> None:
+    with pytest.raises(ValueError, match="two of them leave the extra better, level: rename one of them"):
+        AdvantageSum(advantages={"one": Ranked(), "other": Ranked()})
 
 
 def test_a_part_that_was_given_nothing_says_so() -> None:
