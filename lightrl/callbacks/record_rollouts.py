@@ -18,7 +18,7 @@ from lightrl.callbacks.save_resolved_config import SaveResolvedConfig
 from lightrl.strategies.atomic import remove
 from lightrl.strategies.byte_size import in_words
 from lightrl.training.records.record import EngineFacts, parts_of
-from lightrl.training.records.record_files import CHECKPOINT, CONFIG, bytes_of, data_rows, folder_of, recorded, write
+from lightrl.training.records.record_files import CHECKPOINT, CONFIG, begun, bytes_of, data_rows, folder_of, write
 from lightrl.workers.waiting import waiting
 
 GB = 10**9
@@ -121,7 +121,7 @@ class RecordRollouts(Callback):
 
     def _make_room(self, run: Path) -> None:
         """Remove the oldest records until the others may stay."""
-        sizes = {folder: bytes_of(folder) for folder in recorded(run).values()}
+        sizes = {folder: bytes_of(folder) for folder in begun(run).values()}
         newest = next(reversed(sizes))
         while sum(sizes.values()) > self.most_gb * GB:
             oldest = next(iter(sizes))

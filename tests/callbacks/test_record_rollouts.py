@@ -50,7 +50,12 @@ def test_without_weights_the_checkpoint_of_the_run_is_named(tmp_path: Path) -> N
 def test_beyond_the_limit_the_oldest_go(tmp_path: Path) -> None:
     fitted(tmp_path, 1, RecordRollouts(every=1))
     one = size_of(tmp_path / "records")
+    left = tmp_path / "run" / "records" / "rollout=1"
+    left.mkdir(parents=True)
+    # of a run that ended in this rollout
+    (left / "checkpoint.pt").write_bytes(bytes(one))
     fitted(tmp_path / "run", 5, RecordRollouts(every=1, most_gb=2.5 * one / 10**9))
+    assert not left.exists()
     assert list(recorded(tmp_path / "run")) == [4, 5]
 
 

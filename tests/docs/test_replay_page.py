@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "replay.md").read_text()
 COMMANDS = [shlex.split(line)[1:] for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
@@ -15,6 +17,7 @@ FILES = re.findall(r"^\| `([^`]+\.[a-z]+)` \|", PAGE.partition("## What is in a 
 CLIP = {"class_path": "DecoupledClip", "init_args": {"low": 0.2, "high": 0.28}}
 
 
+@pytest.mark.slow
 def test_its_commands_work_on_a_record_with_the_files_that_it_names(
     lightrl: Callable[..., Any], write: Callable[..., Path], config: dict[str, Any], tmp_path: Path
 ) -> None:

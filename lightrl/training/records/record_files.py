@@ -44,8 +44,17 @@ def recorded(run: Path) -> dict[int, Path]:
     Args:
         run: folder of the run.
     """
-    found = {int(path.name.partition("=")[2]): path for path in (run / FOLDER).glob("rollout=*") if path.name.partition("=")[2].isdigit()}
-    return {rollout: found[rollout] for rollout in sorted(found) if is_record(found[rollout])}
+    return {rollout: folder for rollout, folder in begun(run).items() if is_record(folder)}
+
+
+def begun(run: Path) -> dict[int, Path]:
+    """The folders of all records of a run, complete or not, by rollout, the oldest first.
+
+    Args:
+        run: folder of the run.
+    """
+    found = {path.name.removeprefix("rollout="): path for path in (run / FOLDER).glob("rollout=*")}
+    return dict(sorted((int(number), path) for number, path in found.items() if number.isdigit()))
 
 
 def is_record(folder: Path) -> bool:
