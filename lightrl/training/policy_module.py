@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Never
 
 from lightning.pytorch import Callback, LightningModule
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
@@ -116,6 +116,19 @@ class PolicyModule(LightningModule):
         self.rollouts.check_engine = self.check_engine
         self.rollouts.show = lambda progress: self.on_phase(f"rollout, {progress}")
         self.samples: Rollout | None = None
+
+    @classmethod
+    def load_from_checkpoint(cls, *arguments: object, **settings: object) -> Never:
+        """Nothing: the networks are built with a Trainer, whose strategy cuts them over the ranks.
+
+        Raises:
+            TypeError: always; the message says what to use instead.
+        """
+        raise TypeError(
+            f"{cls.__name__} builds its networks with a Trainer, so load_from_checkpoint cannot. Make the module as for the run, and type\n"
+            "trainer.fit(module, datamodule=data, ckpt_path=PATH), or trainer.validate, test or predict\n"
+            "For the policy alone: lightrl export --config CONFIG --ckpt_path PATH --out FOLDER, where the config names the same policy"
+        )
 
     @abstractmethod
     def steps_per_epoch(self, prompts: int | None) -> int:

@@ -24,5 +24,7 @@ def test_the_blocks_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.
         exec(compile(block, "python.md", "exec", dont_inherit=True), names)
     said = capsys.readouterr().err
     assert said.count("GRPO: 2 rollouts, 2 optimizer steps") == 2
+    assert said.count("GRPO: 3 rollouts, 3 optimizer steps") == 1, "it went on from the second"
+    assert (tmp_path / "sorter" / "config.json").is_file()
     assert "Watch: tensorboard --logdir" in said
     assert list(tmp_path.rglob("*.ckpt"))

@@ -108,3 +108,10 @@ def test_a_script_can_be_left_alone(tmp_path: Any, capsys: pytest.CaptureFixture
     trainer = fitted(tmp_path, [Unwatched()])
     assert not {type(callback).__name__ for callback in trainer.callbacks} & {path.rpartition(".")[2] for path in WATCHING}
     assert "rollouts" not in capsys.readouterr().err
+
+
+def test_a_checkpoint_is_for_the_trainer() -> None:
+    with pytest.raises(
+        TypeError, match=r"Make the module as for the run, and type\ntrainer.fit\(module, datamodule=data, ckpt_path=PATH\)"
+    ):
+        PolicyOptimization.load_from_checkpoint("run.ckpt")

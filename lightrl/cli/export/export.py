@@ -98,6 +98,8 @@ def _checkpoint_and_config(wanted: str, config: str | None, rest: list[str]) -> 
     found = with_checkpoint(request, resolve("predict", request, complete=False))
     if config is None:
         raise ConfigError(
-            "--config", f"there is no config.yaml beside {wanted!r} or above it.", "Give the run's: --config FILE, or its own config.yaml"
+            "--config",
+            f"there is no config.yaml beside {wanted!r} or above it.",
+            "Give the run's: --config FILE. For a script's run, any config with its policy: --config sft_sort --model.policy.path FOLDER",
         )
     return path_given(found) or Path(wanted), found
