@@ -46,7 +46,20 @@ AHEAD: dict[str, Any] = {
     },
 }
 """A worker process makes the next rollout while the policy learns."""
-OF_CASE: dict[str, dict[str, Any]] = {"episodes": EPISODES, "ahead": AHEAD}
+CURRICULUM: dict[str, Any] = {"class_path": "EdgeSampler", "init_args": {"group_size": 4, "candidates": 2, "level": "source"}}
+"""Remembers the success of each prompt and of each source of a mixture."""
+MIXTURE: dict[str, Any] = {
+    "class_path": "Mixture",
+    "init_args": {
+        "sources": {
+            "short": {"class_path": "DigitSorting", "init_args": {"length": 4, "examples": 37}},
+            "long": {"class_path": "DigitSorting", "init_args": {"examples": 23}},
+        },
+        "weights": {"short": 1, "long": {"class_path": "LinearShare", "init_args": {"start": 0, "end": 2, "prompts": 90}}},
+    },
+}
+"""Two sources, whose shares move."""
+OF_CASE: dict[str, dict[str, Any]] = {"episodes": EPISODES, "ahead": AHEAD, "curriculum": AHEAD}
 """Settings of the model that a case has of its own."""
 
 
@@ -56,7 +69,7 @@ def config(case: str, rollouts: int) -> dict[str, Any]:
     algorithm: dict[str, Any] = {
         "epochs": 2,
         "minibatches": 2,
-        "sampler": {"class_path": "GroupSampler", "init_args": {"group_size": 4}},
+        "sampler": CURRICULUM if case == "curriculum" else {"class_path": "GroupSampler", "init_args": {"group_size": 4}},
         "kl": {
             "class_path": "KLPenalty",
             "init_args": {
@@ -93,15 +106,18 @@ def config(case: str, rollouts: int) -> dict[str, Any]:
             "lr_scheduler": {"class_path": "torch.optim.lr_scheduler.LinearLR", "init_args": {"start_factor": 0.1, "total_iters": 90}},
         },
         "data": {
-            "train": {"class_path": "DigitSorting", "init_args": {"examples": 45 if case == "ppo" else 37}},
+            "train": MIXTURE
+            if case == "curriculum"
+            else {"class_path": "DigitSorting", "init_args": {"examples": 45 if case == "ppo" else 37}},
             "validation_size": 8 if case == "ppo" else 0,
         },
     }
 
 
-CASES = {"dcpo": 20, "ppo": 8, "episodes": 10, "ahead": 10, "deepspeed_stage_2": 20}
+CASES = {"dcpo": 20, "ppo": 8, "episodes": 10, "ahead": 10, "curriculum": 10, "deepspeed_stage_2": 20}
 """The runs, and how often each is killed: per-prompt statistics and an adaptive KL penalty; a critic, and checkpoints after validation;
-episodes of several turns, whose environment runs in worker processes; rollouts made ahead by a worker process; two processes."""
+episodes of several turns, whose environment runs in worker processes; rollouts made ahead by a worker process, and the same with a sampler
+that remembers and a mixture whose weights move; two processes."""
 
 
 def plan(kills: int, seed: int) -> list[dict[str, Any]]:

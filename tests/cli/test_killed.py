@@ -13,8 +13,9 @@ KILLTEST = Path(__file__).parents[2] / "benchmarks" / "killtest.py"
 
 
 @pytest.mark.thorough
-def test_three_kills_change_nothing() -> None:
-    words = [sys.executable, str(KILLTEST), "--cases", "dcpo", "--kills", "3"]
+@pytest.mark.parametrize("case", ["dcpo", "curriculum"])
+def test_three_kills_change_nothing(case: str) -> None:
+    words = [sys.executable, str(KILLTEST), "--cases", case, "--kills", "3"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=400, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     for kind in ("token", "minibatch", "file"):

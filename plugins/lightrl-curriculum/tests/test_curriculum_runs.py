@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -63,3 +67,21 @@ def test_a_resumed_run_draws_and_learns_exactly_the_rest(make: Any, tmp_path: Pa
     assert whole.seen[3:] == rest.seen
     assert one.algorithm.sampler.state_dict() == resumed.algorithm.sampler.state_dict()
     assert all(torch.equal(value, resumed.policy.state_dict()[name]) for name, value in one.policy.state_dict().items())
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("sampler", ["edge", "replay"])
+def test_two_processes_draw_each_prompt_once_and_remember_the_same(sampler: str, tmp_path: Path) -> None:
+    script = Path(__file__).with_name("two_ranks_curriculum.py")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1"}
+    words = [sys.executable, script, tmp_path, sampler]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    one, other = (json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2))
+    drawn = one["drawn"] + other["drawn"]
+    assert len(set(drawn)) == len(drawn) <= 90
+    assert one["state"] == other["state"]
+    assert one["state"]["learnt"] == 5
+    for here, there in zip(one["completed"], other["completed"], strict=True):
+        assert len({*here, *there}) == 8
+    assert {name for rollout in one["completed"] + other["completed"] for name in rollout} <= set(drawn)
