@@ -42,7 +42,7 @@ def state_of_parts(
 
 
 def load_learner_state(
-    state: dict[str, Any], algorithm: Algorithm, rewards: RewardSet, ahead: RolloutsAhead, rank: int, ranks: int
+    state: dict[str, Any], algorithm: Algorithm, rewards: RewardSet, ahead: RolloutsAhead, progress: Progress, rank: int, ranks: int
 ) -> None:
     """Take back what the parts and rewards need to go on learning.
 
@@ -61,3 +61,4 @@ def load_learner_state(
     # a new rank takes the history of another one
     rewards.load_state_dict(state["rewards"] | of_ranks[rank % len(of_ranks)])
     ahead.load_state_dict(made[rank % len(made)])
+    progress.load_state_dict(state["progress"])

@@ -243,8 +243,7 @@ class PolicyOptimization(PolicyModule):
         super().on_load_checkpoint(checkpoint)
         state, rank = checkpoint["lightrl"], self.trainer.global_rank
         if self.trainer.state.fn == "fit":
-            load_learner_state(state, self.algorithm, self.rewards, self.ahead, rank, self.trainer.world_size)
-            self._progress.load_state_dict(state["progress"])
+            load_learner_state(state, self.algorithm, self.rewards, self.ahead, self._progress, rank, self.trainer.world_size)
         self.rollouts.load_state_dict(state["rollouts"][rank % len(state["rollouts"])])
 
     def _per_token(self, scored: ScoredRollout, compute: Callable[[ScoredRollout], dict[str, Tensor]]) -> dict[str, Tensor]:
