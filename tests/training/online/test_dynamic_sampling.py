@@ -122,7 +122,7 @@ def test_what_one_rank_kept_is_not_dealt_out_to_others(tmp_path: Path) -> None:
     assert subject.rewards is not None
 
     def load(**changes: Any) -> None:
-        load_learner_state(state | changes, subject.algorithm, subject.rewards, subject.ahead, rank=0, ranks=1)
+        load_learner_state(state | changes, subject.algorithm, subject.rewards, subject.ahead, subject._progress, rank=0, ranks=1)
 
     with pytest.raises(ValueError, match=r"2 ranks .*model\.algorithm\.sampler, .* 1"):
         load(algorithm_per_rank=[*kept, {}])
