@@ -110,7 +110,8 @@ class PolicyOptimization(PolicyModule):
     def training_step(self, batch: object, batch_idx: int) -> None:
         """One rollout and the optimizer steps on it; the loader's batch has no content."""
         started = time.perf_counter()
-        experience = self.reward_phase(self.rollout_phase())
+        rollout = self.rollout_phase()
+        experience = self.reward_phase(rollout)
         self.optimization_phase(experience)
         self.ahead.arrive(self.phase, self.ledger)
         self.finish(experience, time.perf_counter() - started)
@@ -201,8 +202,7 @@ class PolicyOptimization(PolicyModule):
     @property
     def steps_per_batch(self) -> int:
         """Optimizer steps on one rollout at most, the critic's own passes included."""
-        critic = self.algorithm.critic
-        return (self.algorithm.epochs + (critic.extra_epochs if critic else 0)) * self.algorithm.minibatches
+        return (self.algorithm.epochs + getattr(self.algorithm.critic, "extra_epochs", 0)) * self.algorithm.minibatches
 
     def take(self, policy: Policy) -> None:
         """See `PolicyModule.take`; also ranks, prompts, rewards and sampler fit each other."""
