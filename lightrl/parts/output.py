@@ -23,6 +23,7 @@ class Output(Part):
 
     @property
     def old_outputs(self) -> tuple[Output, ...]:
+        # an output in a slot of its own is watched, in the policy that sampled
         return (self,)
 
     @abstractmethod
