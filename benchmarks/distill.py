@@ -21,8 +21,8 @@ from learn import ACCURACY, CONFIGS, algorithm_of, events, fit, resolved, seeded
 
 SHARE = 0.85
 """Of the teacher's accuracy, at which a run ends."""
-EVALUATE_EVERY = 5
-"""Rollouts."""
+EVALUATE_EVERY = 1280
+"""Completions: five rollouts of GRPO."""
 NAMES = ("grpo", "distill", "gkd")
 
 
@@ -90,14 +90,15 @@ def train(name: str, seed: int, student: Path, teacher: Path, threshold: float, 
     """Train one config from the student."""
     config, folder = CONFIGS / f"{name}_sort.yaml", out / f"{name}-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
-    content = {"trainer": {"check_val_every_n_epoch": EVALUATE_EVERY, "enable_checkpointing": False, "callbacks": [stop_at(threshold)]}}
+    per_rollout = resolved(config).value("prompts_per_rollout") * algorithm_of(config).value("sampler").value("group_size")
+    every = EVALUATE_EVERY // per_rollout
+    content = {"trainer": {"check_val_every_n_epoch": every, "enable_checkpointing": False, "callbacks": [stop_at(threshold)]}}
     words = ["--config", config, "--config", written(content, folder / "overrides.yaml"), *seeded(seed)]
     words += ["--model.policy.path", student, "--model.seed", seed]
     if name != "grpo":
         words += ["--model.algorithm.teacher.policy.path", teacher]
     accuracies = [value for _, value in events(fit(words, folder), ACCURACY)]
-    per_rollout = resolved(config).value("prompts_per_rollout") * algorithm_of(config).value("sampler").value("group_size")
-    completions = (len(accuracies) - 1) * EVALUATE_EVERY * per_rollout
+    completions = (len(accuracies) - 1) * every * per_rollout
     return Result(f"{name}_sort", seed, accuracies[0], accuracies[-1], completions, accuracies[-1] >= threshold)
 
 
