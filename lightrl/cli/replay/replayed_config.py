@@ -70,7 +70,11 @@ def words_of(algorithm: str | None, rest: list[str]) -> list[str]:
         ConfigError: a key that a replay does not take.
     """
     words = [] if algorithm is None else [f"--model.algorithm={algorithm}"]
-    for setting in read_words(rest).settings:
+    request = read_words(rest)
+    if request.help_for:
+        key = ".".join(request.help_for[0][0])
+        raise ConfigError(f"--{key}.help", "fit shows what a key takes.", f"Type: lightrl fit --{key}.help")
+    for setting in request.settings:
         section, *path = setting.path or ("config",)
         known = {"model": MODEL_KEYS, "trainer": TRAINER_KEYS}.get(section, ())
         if not path or path[0] not in known:

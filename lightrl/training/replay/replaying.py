@@ -67,8 +67,11 @@ class Replaying(PolicyOptimization):
         yield from (TrainingBatch.concat(parts) for parts in zip(*cuts, strict=True))
 
     def step_on(self, batch: R, loss_of: LossOf[R], veto: Veto = never) -> Step:
-        """As in a run; the policy's gradient is kept before it is scaled down. The critic's own steps have no veto."""
-        if veto is never:
+        """As in a run; the policy's gradient is kept before it is scaled down, where one process has all of it.
+
+        The critic's own steps have no veto.
+        """
+        if veto is never or self.adapter.world_size > 1:
             return super().step_on(batch, loss_of, veto)
 
         def look(statistics: Any) -> bool:
