@@ -117,10 +117,12 @@ class Day:
         rollouts = int(re.findall(r"ended before rollout (\d+)", said)[0]) + 1
         resumed = self.type("lightrl", *fit, "--ckpt_path", "last", "--rollouts", str(rollouts)).stderr
         assert f"rollout={rollouts}.ckpt" in resumed
+        assert not list(self.folder.rglob("preempted.ckpt")), "there are later checkpoints"
         other = self.type("lightrl", *fit, "--rollouts", "2", "--model.algorithm", "DrGRPO", "--trainer.logger.name", "other").stderr
         kept = re.findall(r"Checkpoint: (\S+rollout=2.ckpt)", other)
         assert len(kept) == 1, other
-        self.type("lightrl", "export", "--ckpt_path", kept[0], "--out", "policy")
+        # the policy was named on the command line, so that the config alone does not say which it is
+        self.type("lightrl", "export", "--config", "grpo_sort.yaml", "--ckpt_path", "last", "--out", "policy")
         self.loads("policy")
 
     def as_a_script(self) -> None:

@@ -126,16 +126,27 @@ class PreemptionCheckpoint(Preemption, Checkpoint):
     NAME = "preempted.ckpt"
     """Its file or folder; removed when a later checkpoint is complete."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept: tuple[int, int] | None = None
+
     def keep(self, trainer: Trainer) -> None:
         """Save; after all other checkpoints, which Lightning's order of callbacks sees to."""
         if self._saved != (trainer.current_epoch, trainer.global_step):
             trainer.save_checkpoint(self._path(trainer), weights_only=False)
+            self._kept = self._saved
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         super().on_train_epoch_start(trainer, pl_module)
-        if self._saved is not None:
-            path = self._path(trainer)
-            trainer.strategy.remove_checkpoint(path)
+        self._remove(trainer)
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Remove what an earlier part of the run has left, at the latest."""
+        self._remove(trainer)
+
+    def _remove(self, trainer: Trainer) -> None:
+        if self._saved != self._kept:
+            trainer.strategy.remove_checkpoint(self._path(trainer))
 
     def _path(self, trainer: Trainer) -> Path:
         folders = [c.dirpath for c in trainer.checkpoint_callbacks if isinstance(c, ModelCheckpoint) and c.dirpath]

@@ -24,7 +24,7 @@ def with_checkpoint(request: Request, resolved: Resolved) -> Resolved:
         raise ConfigError("weights_only", problem, "Leave it out.")
     if wanted is None or wanted in ("best", "hpc", "registry") or "://" in str(wanted):
         return resolved
-    path = newest(_run_folder(request, resolved.name)) if wanted == "last" else _given(str(wanted))
+    path = newest_of(request, resolved) if wanted == "last" else _given(str(wanted))
     if _starts_the_others():
         _refuse_damaged(path)
     return dataclasses.replace(resolved, trainer_words=[*resolved.trainer_words, f"--ckpt_path={path}"]) if wanted == "last" else resolved
@@ -34,6 +34,15 @@ def tidy_runs(request: Request, resolved: Resolved) -> None:
     """Remove what killed runs of this config's name left half written, or name it; once for all processes of a run."""
     if _starts_the_others():
         tidy(_run_folder(request, resolved.name), below=True)
+
+
+def newest_of(request: Request, resolved: Resolved) -> Path:
+    """The checkpoint that was written last, of all runs with this config's name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    return newest(_run_folder(request, resolved.name))
 
 
 def newest(folder: Path) -> Path:

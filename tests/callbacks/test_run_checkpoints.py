@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import torch
 from lightning.pytorch import Callback, Trainer
 
 from lightrl import DigitSorting, GroupRelative, PolicyOptimization, PromptData, TinyPolicy, TransformersEngine
+from lightrl.callbacks.preemption import PreemptionCheckpoint
 from lightrl.callbacks.run_checkpoints import RunCheckpoints
 from lightrl.callbacks.run_summary import checkpoint_of
 from lightrl.testing import CodePoints, quiet_trainer
@@ -55,6 +58,22 @@ def test_a_run_without_validation_that_is_shorter_than_all_limits_ends_with_its_
 def test_the_last_two_and_none_else(tmp_path: Path) -> None:
     fitted(tmp_path, 7, RunCheckpoints(every_rollouts=2), limit_val_batches=0)
     assert names(tmp_path) == ["rollout=6.ckpt", "rollout=7.ckpt"]
+
+
+class CtrlC(Callback):
+    """Presses it in the first rollout."""
+
+    def on_train_batch_start(self, *arguments: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_what_a_signal_has_left_goes_when_the_resumed_run_is_at_its_end(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit):
+        fitted(tmp_path, 2, RunCheckpoints(), PreemptionCheckpoint(), CtrlC(), limit_val_batches=0)
+    assert names(tmp_path) == ["preempted.ckpt"]
+    preempted = str(tmp_path / "checkpoints" / "preempted.ckpt")
+    fitted(tmp_path, 2, RunCheckpoints(), PreemptionCheckpoint(), limit_val_batches=0, resume=preempted)
+    assert names(tmp_path) == ["rollout=2.ckpt"]
 
 
 def test_minutes_count_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

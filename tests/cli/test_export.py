@@ -143,6 +143,15 @@ def test_what_cannot_be_exported_is_said_and_nothing_is_written(
     assert not list(tmp_path.glob("*.partial-*"))
 
 
+def test_the_last_checkpoint_brings_what_its_run_was_given_on_the_command_line(
+    lightrl: Callable[..., Any], write: Callable[..., Path], config: dict[str, Any]
+) -> None:
+    write("train.yaml", config | {"rollouts": 1})
+    assert lightrl("fit", "--config", "train.yaml", "--model.policy.hidden", "32").status == 0
+    answer = lightrl("export", "--config", "train.yaml", "--ckpt_path", "last", "--out", "out")
+    assert answer.status == 0, answer.err
+
+
 STRATEGIES = [
     ("deepspeed_stage_3", LORA["init_args"]["base"]),
     *(("ddp", LORA), ("deepspeed_stage_1", LORA), ("deepspeed_stage_2", LORA), ("deepspeed_stage_3", LORA)),

@@ -84,13 +84,18 @@ def _free(text: str) -> Path:
 
 
 def _checkpoint_and_config(wanted: str, config: str | None, rest: list[str]) -> tuple[Path, Resolved]:
-    from lightrl.config.checkpoint_path import with_checkpoint
+    from lightrl.config.checkpoint_path import newest_of, with_checkpoint
     from lightrl.config.resolve import resolve
     from lightrl.config.settings import read_words
     from lightrl.config.trained_policy import config_above, path_given
 
     if wanted == "last" and config is None:
         raise ConfigError("--ckpt_path", "last of which runs?", "Type for example: --config configs/grpo.yaml --ckpt_path last")
+    if wanted == "last":
+        # the config finds the run; what the run was given beside it stands in its own config
+        asked = read_words(["--config", str(config), *rest])
+        path = newest_of(asked, resolve("predict", asked, complete=False))
+        config, wanted = config_above(path) or config, str(path)
     config = config or config_above(Path(wanted).expanduser())
     words = [*([] if config is None else ["--config", config]), *rest, "--ckpt_path", wanted]
     request = read_words(words)
