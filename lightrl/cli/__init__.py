@@ -30,6 +30,12 @@ VERBS = {
 }
 """The function that carries out each of the other verbs; it is given the words after the verb."""
 
+ELSEWHERE = {
+    "train": "fit --config FILE", "grpo": "fit --config grpo", "dpo": "fit --config dpo_sort", "sft": "fit --config sft_sort",
+    "eval": "validate --config FILE", "resume": "fit --config FILE --ckpt_path last",
+}  # fmt: skip
+"""Verbs of other libraries, and what does the same here."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one command and return its exit status.
@@ -74,7 +80,9 @@ def _dispatch(words: list[str]) -> int:
         return carry_out(verb, rest)
     if verb not in VERBS:
         known = [*RUN_VERBS, *VERBS]
-        problem = f"there is no verb {verb!r}.{closest(verb, known)} Verbs: {', '.join(known)}."
+        same = ELSEWHERE.get(verb.lower())
+        hint = closest(verb, known) if same is None else f" Type for example: lightrl {same}."
+        problem = f"there is no verb {verb!r}.{hint} Verbs: {', '.join(known)}."
         raise ConfigError(f"lightrl {verb}", problem, "See: lightrl --help")
     module, _, name = VERBS[verb].rpartition(".")
     function: Callable[[list[str]], int] = getattr(importlib.import_module(module), name)

@@ -95,7 +95,8 @@ def read_words(words: list[str]) -> Request:
         elif word == "-c" or word.startswith("--"):
             _option(request, word, rest)
         else:
-            raise ConfigError("", f"unexpected word {word!r}: everything after the verb is --KEY VALUE, or --config FILE.")
+            problem = f"unexpected word {word!r}: everything after the verb is --KEY VALUE, or --config FILE."
+            raise ConfigError("", problem, f"For a config type: --config {word}")
     return request
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from lightning.pytorch import Trainer
 
+from lightrl.cli import main
 from lightrl.config.choice import imported
 from lightrl.config.class_lookup import DATA, MODULES
 from lightrl.config.other_libraries import LIBRARIES, key_here
@@ -83,3 +84,19 @@ def test_an_option_of_another_library_is_translated(word: str, expected: str, li
 def test_what_nobody_has_is_answered_with_the_closest_key(lightrl: Callable[..., Any]) -> None:
     assert "Did you mean 'rollouts'?" in lightrl("fit", "--config", "run.yaml", "--rolouts", "1").err
     assert key_here("model.optimizer.lr") == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["train", "--config", "grpo"], "Type for example: lightrl fit --config FILE."),
+        (["GRPO", "--model", "x"], "Type for example: lightrl fit --config grpo."),
+        (["fit", "grpo.yaml"], "For a config type: --config grpo.yaml"),
+    ],
+    ids=["train", "GRPO", "a config without its option"],
+)
+def test_other_habits_of_the_command_line_are_answered_with_what_to_type(
+    words: list[str], answer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert answer in capsys.readouterr().err
