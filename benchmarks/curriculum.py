@@ -108,7 +108,16 @@ def values(run: Path, tag: str) -> list[tuple[int, float]]:
     return [(event.step, event.value) for event in log.Scalars(tag)]
 
 
-HEADER = ("sampler", "seed", "at start", "at the end", "zero variance", "tokens until uniform's last", "of uniform's")
+HEADER = (
+    "sampler",
+    "seed",
+    "at start",
+    "at the end",
+    "zero variance",
+    "tokens until uniform's last",
+    "of uniform's until then",
+    "of all its",
+)
 
 
 def table(results: list[Result]) -> str:
@@ -117,7 +126,8 @@ def table(results: list[Result]) -> str:
     for found in results:
         uniform = next(of for of in results if (of.sampler, of.seed) == (UNIFORM, found.seed))
         tokens, most = found.tokens_to(uniform.accuracy[-1]), uniform.tokens_to(uniform.accuracy[-1])
-        needed = ("never", "-") if tokens is None or most is None else (f"{tokens:,.0f}", f"{tokens / most:.2f}")
+        reached = tokens is not None and most is not None
+        needed = (f"{tokens:,.0f}", f"{tokens / most:.2f}", f"{tokens / uniform.tokens[-1]:.2f}") if reached else ("never", "-", "-")
         first = (found.sampler, str(found.seed), f"{found.accuracy[0]:.3f}", f"{found.accuracy[-1]:.3f}", f"{found.zero_variance:.2f}")
         rows.append((*first, *needed))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
