@@ -19,7 +19,7 @@ from learn import ACCURACY, CONFIGS, fit, seeded
 
 UNIFORM = "uniform"
 SAMPLERS: dict[str, tuple[str, list[object]]] = {
-    UNIFORM: ("edge_curriculum", ["--model.algorithm.sampler", "GroupSampler", "--model.algorithm.sampler.group_size", 8]),
+    UNIFORM: ("edge_curriculum", ["--model.algorithm.sampler", "GroupSampler", "--model.algorithm.sampler.group_size", 4]),
     "edge": ("edge_curriculum", []),
     "replay": ("replay_curriculum", []),
 }
@@ -49,7 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, default=list(SAMPLERS), help="to run, uniform being needed")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="of weights, data order and sampling")
-    parser.add_argument("--rollouts", type=int, default=250, help="of uniform, and the most of the others")
+    parser.add_argument("--rollouts", type=int, default=400, help="of uniform, and the most of the others")
     parser.add_argument("--out", type=Path, default=Path("runs/curriculum"), help="folder for logs and results")
     arguments = parser.parse_args()
     results = [of for seed in arguments.seeds for of in run_seed(seed, arguments.samplers, arguments.rollouts, arguments.out)]
