@@ -24,7 +24,7 @@ class EdgeSampler(GroupSampler):
 
     With k = 2 and m = 1/2 this is the rule of the source. The mean of the level is ours: prompts that were never used are judged by it.
 
-    Source: Qu et al. 2025 (MoPPS), arXiv:2507.04632; `recipe/mopps` of verl, strategy `topk`.
+    Source: Qu et al. 2025 (MoPPS), arXiv:2507.04632; the strategy `topk` of its code in verl.
     """
 
     def __init__(

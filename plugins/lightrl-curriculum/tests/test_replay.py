@@ -35,10 +35,10 @@ def test_a_prompt_rests_comes_again_and_leaves() -> None:
     for number, rollout in enumerate(asked):
         for prompt in rollout:
             when.setdefault(prompt, []).append(number)
-    informative = {prompt: at for prompt, at in when.items() if int(prompt) % 4 == 0}
-    assert max(Counter(map(len, informative.values()))) == 3
-    assert all(len(at) == 1 for prompt, at in when.items() if prompt not in informative)
-    assert min(later - before for at in informative.values() for before, later in pairwise(at)) == 3
+    with_signal = {prompt: at for prompt, at in when.items() if int(prompt) % 4 == 0}
+    assert max(Counter(map(len, with_signal.values()))) == 3
+    assert all(len(at) == 1 for prompt, at in when.items() if prompt not in with_signal)
+    assert min(later - before for at in with_signal.values() for before, later in pairwise(at)) == 3
 
 
 @settings(deadline=None, max_examples=15)
