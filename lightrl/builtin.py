@@ -26,10 +26,11 @@ from lightrl.parts.function import Function
 from lightrl.parts.kl import AdaptiveKL, KLPenalty
 from lightrl.parts.loss_term import EntropyBonus, PositiveNLL
 from lightrl.parts.mixed_objective import MixedObjective
+from lightrl.parts.moving_reference import MovingAverageReference, PeriodicReference
 from lightrl.parts.objective import ChosenLikelihood
 from lightrl.parts.output import Entropy
 from lightrl.parts.ratio import SequenceRatio, TokenRatio
-from lightrl.parts.reference import BaseReference, FrozenReference, MovingAverageReference, PeriodicReference
+from lightrl.parts.reference import BaseReference, FrozenReference
 from lightrl.parts.sampler import GroupSampler
 from lightrl.parts.shaping import OutcomeShaping
 from lightrl.parts.token_weight import MaskTruncated

@@ -7,8 +7,8 @@ from torch import nn
 from lightrl.ops.logprobs import chosen_logprobs
 from lightrl.parts.correction import MaskedImportance, RolloutCorrection, TruncatedImportance
 from lightrl.parts.loss_term import EntropyBonus
+from lightrl.parts.moving_reference import MovingAverageReference
 from lightrl.parts.output import Entropy
-from lightrl.parts.reference import MovingAverageReference
 from lightrl.testing.experience import experience
 from lightrl.types import PolicyOutput
 

@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from lightrl.parts.reference import FrozenReference, MovingAverageReference, PeriodicReference, Reference
+from lightrl.parts.moving_reference import MovingAverageReference, PeriodicReference
+from lightrl.parts.reference import FrozenReference, Reference
 
 
 def policy(value: float, dtype: torch.dtype = torch.float32) -> nn.Module:
