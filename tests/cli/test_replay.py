@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from lightrl.algorithms.slots import slots_of
 from lightrl.registry.classes import registry
 
 RECORDS = {"class_path": "RecordRollouts", "init_args": {"every": 2, "checkpoint": True}}
@@ -49,8 +50,15 @@ def algorithms() -> list[Any]:
 
 @pytest.mark.parametrize("name", algorithms())
 @pytest.mark.filterwarnings("ignore")
-def test_every_algorithm_finds_its_numbers_again_to_the_bit(name: str, run: Callable[..., Path], lightrl: Callable[..., Any]) -> None:
-    folder = run({"class_path": name, "init_args": {"minibatches": 2}})
+def test_every_algorithm_finds_its_numbers_again_to_the_bit(
+    name: str, run: Callable[..., Path], lightrl: Callable[..., Any], config: dict[str, Any]
+) -> None:
+    (found,) = (cls for _, cls in registry().of_kind("algorithm") if cls.__name__ == name)
+    # whoever has a teacher learns from another policy of the same form
+    teacher = (
+        {"teacher": {"class_path": "Teacher", "init_args": {"policy": config["model"]["policy"]}}} if "teacher" in slots_of(found) else {}
+    )
+    folder = run({"class_path": name, "init_args": {"minibatches": 2, **teacher}})
     answer = lightrl("replay", str(folder), "--algorithm", name)
     assert answer.status == 0, answer.out + answer.err
     assert re.search(r"Found again: all \d\d+ numbers that the run logged of learning are the same, to the bit", answer.out)

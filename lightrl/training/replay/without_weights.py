@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.parts.loss_term import LossTerm
+from lightrl.parts.reference import logprobs_of
 from lightrl.ranks import ALONE
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.training.online.experience import experience_of, with_advantages
@@ -27,6 +28,8 @@ from lightrl.training.replay.outcome import Outcome
 from lightrl.training.replay.replaying import ROW, Replaying, numbered
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
+
+GIVE = "Give the checkpoint: --ckpt_path FILE"
 
 
 def first_pass(records: Sequence[Record], algorithm: Algorithm, rewards: RewardSet, seed: int) -> Outcome:
@@ -142,14 +145,14 @@ def refuse_lacking(records: Sequence[Record], algorithm: Algorithm, values: bool
         )
     parts = [part for part in algorithm.parts.values() if not isinstance(part, LossTerm)]
     if values and (read := sorted({output.name for part in parts for output in (*part.outputs, *part.old_outputs)})):
-        raise ValueError(
-            f"{name} reads {', '.join(read)} of whole distributions, which cannot be computed without weights. Give the checkpoint: "
-            "--ckpt_path FILE"
-        )
+        raise ValueError(f"{name} reads {', '.join(read)} of whole distributions, which cannot be computed without weights. {GIVE}")
+    others = sorted(word for slot in algorithm.references if (word := logprobs_of(slot)) in algorithm.needs - {"ref_logprobs"})
+    if values and others:
+        raise ValueError(f"{name} needs {', '.join(others)}, which a record does not have: without weights they cannot be computed. {GIVE}")
     if values and "ref_logprobs" in algorithm.needs and "ref_logprobs" not in record.predicted:
         raise ValueError(
             f"{name} needs the log-probs of a reference policy, and the record of {run} has none: without weights they cannot be computed. "
-            "Give the checkpoint: --ckpt_path FILE"
+            f"{GIVE}"
         )
 
 

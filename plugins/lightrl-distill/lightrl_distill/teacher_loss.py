@@ -49,6 +49,8 @@ class NoAdvantage(Advantage):
     """0 for every token: all that is learnt comes from the other terms of the loss.
 
     A_t = 0.
+
+    Source: Agarwal et al. 2023 (GKD), arXiv:2306.13649, algorithm 1, which has no reward.
     """
 
     needs_rewards = False

@@ -51,7 +51,7 @@ def test_a_sequence_mean_pulls_each_row_by_its_length() -> None:
 
 def test_what_needs_a_network_is_left_out_and_named() -> None:
     found = replayed(record([1.0, 0.0, 0.5, 0.5]), entropy=EntropyBonus(coefficient=0.1))
-    assert found.left_out == ("entropy_loss is left out: the entropy of a whole distribution needs the weights",)
+    assert found.left_out == ("entropy_loss is left out: it reads entropy of whole distributions, which needs the weights",)
     assert "entropy_loss" not in found.numbers
 
 
