@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+from lightrl.algorithms.asked_references import asked_of
 from lightrl.algorithms.checks import refuse_unsuitable, warn_of_doubtful
 from lightrl.algorithms.declaration import Declared
 from lightrl.algorithms.slots import slots_of
@@ -17,7 +18,7 @@ from lightrl.parts.kl import KL
 from lightrl.parts.loss_term import LossTerm
 from lightrl.parts.output import Output, by_name
 from lightrl.parts.ratio import ImportanceRatio, TokenRatio
-from lightrl.parts.reference import FrozenReference, Reference, asked_of
+from lightrl.parts.reference import FrozenReference, Reference
 from lightrl.parts.sampler import Sampler
 from lightrl.parts.shaping import RewardShaping
 from lightrl.parts.token_weight import TokenWeight

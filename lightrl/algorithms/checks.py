@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
+from lightrl.algorithms.asked_references import asked_of, comparisons_of, logprobs_of
 from lightrl.algorithms.slots import slots_of
 from lightrl.parts.base import NEEDS, Part, unread_outputs
 from lightrl.parts.ratio import TokenRatio
-from lightrl.parts.reference import Reference, asked_of, comparisons_of, logprobs_of
+from lightrl.parts.reference import Reference
 from lightrl.parts.step_part import StepPart
 
 if TYPE_CHECKING:

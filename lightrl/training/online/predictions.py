@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
+from lightrl.algorithms.asked_references import logprobs_of
 from lightrl.parts.engine import RolloutEngine
-from lightrl.parts.reference import logprobs_of
 from lightrl.policy.policy import Policy
 from lightrl.training.online.forwards import Outputs, PerToken
 from lightrl.types import PolicyOutput, ScoredRollout, WithNeeds

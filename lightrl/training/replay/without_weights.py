@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
+from lightrl.algorithms.asked_references import logprobs_of
 from lightrl.parts.loss_term import LossTerm
-from lightrl.parts.reference import logprobs_of
 from lightrl.ranks import ALONE
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.training.online.experience import experience_of, with_advantages

@@ -32,10 +32,10 @@ from lightrl import (
     TransformersEngine,
     ValueHead,
 )
+from lightrl.algorithms.asked_references import asked_of
 from lightrl.algorithms.slots import slots_of
 from lightrl.kinds import KINDS
 from lightrl.parts.function import Function
-from lightrl.parts.reference import asked_of
 from lightrl.registry.classes import registry
 from lightrl.testing import quiet_trainer
 
