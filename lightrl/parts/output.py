@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 
-import torch
 from torch import Tensor
 
+from lightrl.ops.entropy import entropies
 from lightrl.parts.base import Part
 
 
@@ -51,9 +51,7 @@ class Entropy(Output):
     name = "entropy"
 
     def compute(self, logits: Tensor, ids: Tensor) -> Tensor:
-        logq = logits.log_softmax(-1)
-        # a token of probability 0 adds nothing, and 0 times -inf would be NaN
-        return -(logq.exp() * torch.where(logq == -torch.inf, 0.0, logq)).sum(-1)
+        return entropies(logits)
 
 
 class Comparison(Output):
