@@ -352,7 +352,9 @@ def _pad(value: object, length: int, pad: float) -> Any:
 
 def _to(value: object, device: torch.device | str) -> Any:
     if isinstance(value, Tensor):
-        return value.to(device)
+        # from pinned memory the copy runs beside what the host does next
+        pinned = value.pin_memory() if value.device.type == "cpu" and torch.device(device).type == "cuda" else value
+        return pinned.to(device, non_blocking=pinned is not value)
     if isinstance(value, dict):
         return {key: _to(part, device) for key, part in value.items()}
     return value
