@@ -193,6 +193,7 @@ def test_the_declared_level_of_an_advantage_is_what_it_computes(cls: type[Any]) 
     batch.rewards = batch.token_rewards.sum(1)
     batch.step_ends = batch.token_rewards.isfinite() & (torch.arange(5) >= 3)
     batch.ref_logprobs = torch.zeros(4, 5)
+    batch.further_logprobs = {"teacher_logprobs": -torch.rand(4, 5, generator=torch.Generator().manual_seed(1))}
     batch.extras = {name: torch.zeros(4) for name in cls.needs_extras}
     advantages = cls().compute(batch).advantages[:, 2:]
     constant = bool((advantages == advantages[:, :1]).all())
@@ -218,4 +219,4 @@ def test_explain_takes_a_kind_too(lightrl: Callable[..., Any], name: str) -> Non
 
 def test_the_list_of_algorithms_names_the_objectives(lightrl: Callable[..., Any]) -> None:
     listed = " ".join(lightrl("algorithms").out.split())
-    assert "Objectives on given answers (PreferenceOptimization): APODown, APOZero, ChosenLikelihood, DPO," in listed
+    assert "Objectives on given answers (PreferenceOptimization): AOT, AOTUnpaired, APODown, APOZero, BCO, ChosenLikelihood, DPO," in listed

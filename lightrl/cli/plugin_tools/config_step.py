@@ -10,6 +10,7 @@ from lightrl.config.choice import Choice
 from lightrl.config.resolve import Resolved, resolve
 from lightrl.config.settings import Setting, read_words
 from lightrl.parts.environment import SingleTurn
+from lightrl.parts.reference import Reference
 from lightrl.parts.value_model import ValueModel
 from lightrl.registry.classes import registry
 
@@ -36,7 +37,7 @@ EXAMPLES = 1000
 def one_step(file: Path, keep: str | None = None) -> int:
     """Run one short rollout of a policy optimisation, or one step of another module; returns the optimizer steps made.
 
-    Policy, engine, rewards, a critic from a folder and prompts from files give way to tiny ones.
+    Policy, teacher, engine, rewards, a critic from a folder and prompts from files give way to tiny ones.
 
     Args:
         file: the config.
@@ -100,6 +101,11 @@ def _fewer_examples(source: Choice, kept: set[type[Any]]) -> dict[str, Any]:
     return settings | ({"examples": EXAMPLES} if isinstance(examples, int) and examples > EXAMPLES else {})
 
 
+def _has_own_policy(part: object) -> bool:
+    """Such as a teacher, which is not the policy that learns."""
+    return isinstance(part, Choice) and issubclass(part.cls, Reference) and "policy" in part.takes
+
+
 def _length(model: Choice) -> dict[str, Any]:
     algorithm: Choice = model.value("algorithm")
     sampler: Choice = algorithm.value("sampler")
@@ -109,4 +115,5 @@ def _length(model: Choice) -> dict[str, Any]:
     critic = algorithm.value("critic")
     if critic is not None and critic.cls is ValueModel:
         given["critic"] = {"path": None}
+    given |= {slot: {"policy": _policy(model)} for slot in algorithm.takes if _has_own_policy(algorithm.value(slot))}
     return {"prompts_per_rollout": int(algorithm.value("minibatches")), "algorithm": given}
