@@ -18,8 +18,10 @@ MicroBatchTokens = Count | Literal["auto"] | None
 """Tokens; `auto`: chosen for model and device; None: all rows at once."""
 SHARE = 0.25
 """Of the device's whole memory, the most that the activations of a micro-batch and a chunk of its logits may take."""
-MOST = {"cpu": 512}
+MOST = {"cpu": 1024}
 """Tokens beyond which a pass gains nothing."""
+MOST_BYTES = {"cpu": 128 * 2**20}
+"""Activations beyond which it gains nothing either."""
 MOST_ELSEWHERE = 16_384
 LEAST = 256
 """Tokens; where even these are more than the share, only a smaller model or gradient checkpointing helps."""
@@ -77,7 +79,7 @@ def fitting_tokens(model: Any, width: int, kind: str, memory: float) -> int:
     """
     head = model.get_output_embeddings()
     logits = 0 if head is None else 2 * 4 * LEAST_ROWS * model.config.get_text_config().vocab_size
-    room = max(0.0, SHARE * memory - logits)
+    room = min(max(0.0, SHARE * memory - logits), MOST_BYTES.get(kind, memory))
     tokens = int(room / (width * kept_of_token(model, bool(getattr(model, "is_activation_checkpointing", False)))))
     return min(max(LEAST, 1 << max(0, tokens.bit_length() - 1)), MOST.get(kind, MOST_ELSEWHERE))
 

@@ -29,8 +29,10 @@ def llama(width: int, layers: int, vocabulary: int = 32_000) -> torch.nn.Module:
     return model
 
 
-def test_a_small_model_on_a_cpu_has_five_hundred_tokens() -> None:
-    assert fitting_tokens(llama(128, 4, 24), 4, "cpu", 24 * GB) == 512
+def test_a_small_model_on_a_cpu_has_a_thousand_tokens_and_a_larger_one_half_of_them() -> None:
+    assert fitting_tokens(llama(128, 4, 24), 4, "cpu", 24 * GB) == 1024
+    # 128 MiB of 6 layers of 9 x 384 + 4 x 1536 numbers of 4 bytes are 582 tokens
+    assert fitting_tokens(llama(384, 6, 24), 4, "cpu", 24 * GB) == 512
 
 
 def test_by_hand() -> None:
@@ -63,7 +65,7 @@ def test_architectures_whose_config_does_not_name_the_width_of_the_mlp() -> None
     from transformers import GPT2Config, GPT2LMHeadModel
 
     model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=2, n_positions=16))
-    assert fitting_tokens(model, 4, "cpu", 24 * GB) == 512
+    assert fitting_tokens(model, 4, "cpu", 24 * GB) == 1024
 
 
 def module(tokens: object = "auto") -> PolicyOptimization:
@@ -89,9 +91,9 @@ def test_a_resumed_run_goes_on_with_what_was_chosen(tmp_path: Path, monkeypatch:
     first = module()
     trainer.fit(first, datamodule=data)
     trainer.save_checkpoint(tmp_path / "x.ckpt")
-    assert first.token_budget.tokens == 512
+    assert first.token_budget.tokens == 1024
     monkeypatch.setattr("lightrl.training.token_budget.total_memory", lambda device: 2**20)
-    for tokens, kept in (("auto", 512), (77, 77), (None, None)):
+    for tokens, kept in (("auto", 1024), (77, 77), (None, None)):
         again = module(tokens)
         quiet_trainer(max_epochs=2, default_root_dir=tmp_path).fit(again, datamodule=data, ckpt_path=tmp_path / "x.ckpt")
         assert again.token_budget.tokens == kept
@@ -107,4 +109,4 @@ def test_the_saved_config_has_the_number(tmp_path: Path) -> None:
     trainer = quiet_trainer(max_epochs=1, logger=CSVLogger(tmp_path), callbacks=[saver])
     trainer.fit(module(), datamodule=PromptData(train=DigitSorting(examples=20)))
     written = yaml.safe_load((Path(str(trainer.log_dir)) / "config.yaml").read_text())
-    assert written == {"model": {"micro_batch_tokens": 512, "seed": 0}}
+    assert written == {"model": {"micro_batch_tokens": 1024, "seed": 0}}
