@@ -33,14 +33,14 @@ def row_seed(*key: int | str) -> int:
     return int.from_bytes(digest.digest(), "little", signed=True)
 
 
-def uniforms(seeds: Tensor, start: int, count: int) -> Tensor:
+def uniforms(seeds: Tensor, start: int | Tensor, count: int) -> Tensor:
     """Uniform numbers `start` to `start + count - 1` of each row.
 
     u[i, t] = floor(mix(seed_i + (t + 1) * 0x9E3779B97F4A7C15) / 2^11) * 2^-53, with splitmix64's mix.
 
     Args:
         seeds: `[n]` int64.
-        start: first counter; at least 0.
+        start: first counter, at least 0; or `[n]` int64, one for each row.
         count: how many.
 
     Returns:
@@ -48,7 +48,8 @@ def uniforms(seeds: Tensor, start: int, count: int) -> Tensor:
 
     Source: Steele, Lea, Flood 2014, Fast splittable pseudorandom number generators, OOPSLA, figures 14 and 17 (mix variant 13 of Stafford).
     """
-    counters = torch.arange(start + 1, start + count + 1, device=seeds.device)
+    first = start[:, None] if isinstance(start, Tensor) else start
+    counters = first + torch.arange(1, count + 1, device=seeds.device)
     bits = _mix(seeds[:, None] + counters * _INCREMENT)
     return _shift_right(bits, 11).double() * 2.0**-53
 

@@ -176,8 +176,8 @@ class RolloutEngine(Part):
     their place, and no correction may be set."""
     in_process: bool = False
     """It decodes with the trainer's own modules, whose weights are whole from the first request of a batch to its last result."""
-    max_rows: int | None = None
-    """Most requests that it decodes together; None: all of a call. Whoever hosts several such engines hands out so many at a time."""
+    slice_rows: int | None = None
+    """Most requests that share batches; None: all of a call. Whoever hosts several such engines hands out a slice at a time."""
 
     def start(self) -> None:
         """Get ready: start processes, connect. Called before anything else, and again after `close`; nothing is started by `__init__`."""

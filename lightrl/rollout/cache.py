@@ -45,6 +45,23 @@ class GrowingLayer(DynamicLayer):
             self._key_buffer, self.keys = _chosen(self.keys, beam_idx, self._room)
             self._value_buffer, self.values = _chosen(self.values, beam_idx, self._room)
 
+    def join(self, further: GrowingLayer, unread: int) -> None:
+        """Put further rows below, so that the last positions of both are neighbours.
+
+        Args:
+            further: their layer.
+            unread: first positions of this layer that are padding in all rows, and are dropped.
+        """
+        width = max(self.keys.shape[-2] - unread, further.keys.shape[-2])
+        self._room = max(ROOM, width // 2)
+        self._key_buffer, self.keys = _joined(self.keys[:, :, unread:], further.keys, width, self._room)
+        self._value_buffer, self.values = _joined(self.values[:, :, unread:], further.values, width, self._room)
+
+    def release(self) -> None:
+        """Let go of keys and values."""
+        del self.keys, self.values, self._key_buffer, self._value_buffer
+        self.is_initialized = False
+
     def restore(self, keys: Tensor, values: Tensor) -> None:
         """Begin with these `[n, heads, length, width]` keys and values, computed before."""
         self.lazy_initialization(keys, values)
@@ -83,6 +100,19 @@ def _chosen(states: Tensor, rows: Tensor, room: int) -> tuple[Tensor, Tensor]:
     buffer = states.new_empty(len(rows), heads, length + room, width)
     front = buffer[:, :, :length]
     torch.index_select(states, 0, rows, out=front)
+    return buffer, front
+
+
+def _joined(states: Tensor, further: Tensor, width: int, room: int) -> tuple[Tensor, Tensor]:
+    """A buffer that begins with so many positions of the rows of both, and that part of it."""
+    rows, heads, _, size = states.shape
+    buffer = states.new_empty(rows + len(further), heads, width + room, size)
+    front = buffer[:, :, :width]
+    for part, place in ((states, front[:rows]), (further, front[rows:])):
+        padding = width - part.shape[-2]
+        # it must be finite: its weight is 0
+        place[:, :, :padding] = 0
+        place[:, :, padding:] = part
     return buffer, front
 
 

@@ -18,7 +18,7 @@ DEPTH = 2
 class HostedEngine(RolloutEngine):
     """Hosts any engine in workers, each with a model of its own; a subclass says where they live.
 
-    Requests are cut into slices of at most `max_rows` of the engine, and each slice is decoded by one worker. Which requests share a
+    Requests are cut into slices of at most `slice_rows` of the engine, and each slice is decoded by one worker. Which requests share a
     slice depends on nothing but the requests, so `TransformersEngine` gives the same tokens for any number of workers, and the same as
     without any. A worker that dies or hangs is replaced and asked again.
     """
@@ -37,7 +37,7 @@ class HostedEngine(RolloutEngine):
     ) -> None:
         """
         Args:
-            engine: that each worker has a copy of; with several workers it needs a `max_rows`.
+            engine: that each worker has a copy of; with several workers it needs `slice_rows`.
             workers: how many, on every rank.
             timeout_s: seconds in which a worker must take new weights, and give the next result. It has as long to start, and 300 at
                 least.
@@ -56,18 +56,18 @@ class HostedEngine(RolloutEngine):
                 f"{own} needs {' and '.join(wrong)}, got {self.many}={workers}, timeout_s={timeout_s}, "
                 f"max_replacements={max_replacements}, threads={threads}"
             )
-        if workers > 1 and engine.max_rows is None:
+        if workers > 1 and engine.slice_rows is None:
             name = type(engine).__name__
             raise ValueError(
-                f"{own} has {workers} {self.many}, and {name} decodes all rows of a call together (max_rows: null), so that one of them "
-                f"would have them all: set max_rows of {name}, for example to the rows of a rollout divided by {workers}"
+                f"{own} has {workers} {self.many}, and {name} has all rows of a call in one slice (slice_rows: null), so that one of them "
+                f"would have them all: set slice_rows of {name}, for example to the rows of a rollout divided by {workers}"
             )
         self.engine, self.timeout_s, self.max_replacements = engine, timeout_s, max_replacements
         self.threads, self._devices, self._number = threads, list(devices), workers
-        self.sampling, self.seed, self.max_rows = engine.sampling, engine.seed, engine.max_rows
+        self.sampling, self.seed, self.slice_rows = engine.sampling, engine.seed, engine.slice_rows
         self.exact_logprobs, self.logprob_tolerance = engine.exact_logprobs, engine.logprob_tolerance
         self._pool: EnginePool | None = None
-        self._slices, self._waiting = Slices(engine.max_rows), deque[Slice]()
+        self._slices, self._waiting = Slices(engine.slice_rows), deque[Slice]()
         self._homes: dict[int, int] = {}
         """Of each episode that goes on, the worker that has its keys and values."""
         self._counted = 0

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 from transformers.cache_utils import DynamicLayer
 
-from lightrl.rollout.cache import growing_cache, takes_gaps, takes_padding
+from lightrl.rollout.cache import GrowingLayer, growing_cache, takes_gaps, takes_padding
 from lightrl.rollout.kept_rows import KeptRow, put_back, take_out
 from lightrl.rollout.model_forward import DecodeStep, ModelForward
 
@@ -39,6 +40,10 @@ class IncrementalModel:
         self._last_position = None if max_positions is None else max_positions - 1
         self._mask: Tensor | None = None
         self._positions: Tensor | None = None
+
+    def another(self) -> IncrementalModel:
+        """Another batch of the same model, which is empty."""
+        return IncrementalModel(self.model, None if self._last_position is None else self._last_position + 1, self._choose)
 
     @property
     def takes_padding(self) -> bool:
@@ -112,6 +117,24 @@ class IncrementalModel:
         positions = read[:, None] + (new.cumsum(1) - 1).clamp(min=0)
         return self._forward.read(input_ids, self._cache, {"attention_mask": self._mask, "position_ids": positions})
 
+    def join(self, further: IncrementalModel) -> None:
+        """Take the rows of another batch, below one's own; both must keep rows.
+
+        Args:
+            further: has been read and has not decoded; it must not be used any more.
+        """
+        (mask, positions), (other_mask, other_positions) = self._told(), further._told()
+        # padding of all rows: those that needed these positions have left
+        unread = int(mask.any(0).byte().argmax())
+        for own, other in zip(self._cache.layers, further._cache.layers, strict=True):
+            if isinstance(own, GrowingLayer) and isinstance(other, GrowingLayer):
+                own.join(other, unread)
+                other.release()
+        width = max(mask.shape[1] - unread, other_mask.shape[1])
+        parts = (mask[:, unread:], other_mask)
+        self._mask = torch.cat([F.pad(part, (width - part.shape[1], 0)) for part in parts])
+        self._positions = torch.cat([positions, other_positions])
+
     def take_out(self, places: Sequence[int], lengths: Sequence[int]) -> list[KeptRow]:
         """Copies of what was read of some rows of the batch.
 
@@ -141,6 +164,14 @@ class IncrementalModel:
         """Let go of the batch: its keys and values."""
         del self._cache
         self._mask = self._positions = None
+
+    def _told(self) -> tuple[Tensor, Tensor]:
+        """Mask and positions, also where the model needs none."""
+        if self._mask is not None and self._positions is not None:
+            return self._mask, self._positions
+        rows, _, read, _ = self.keys[0].shape
+        mask = torch.ones(rows, read, dtype=torch.bool, device=self.keys[0].device)
+        return mask, torch.full((rows,), read, device=mask.device)
 
     def _check_cache(self, length: int) -> None:
         attention = [layer for layer in self._cache.layers if isinstance(layer, DynamicLayer)]

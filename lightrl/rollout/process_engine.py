@@ -16,7 +16,7 @@ from lightrl.rollout.process_host import ProcessHost
 class ProcessEngine(HostedEngine):
     """Hosts any engine in worker processes on this machine, each with a model of its own.
 
-    Requests are cut into slices of at most `max_rows` of the engine, and each slice is decoded by one worker. Which requests share a
+    Requests are cut into slices of at most `slice_rows` of the engine, and each slice is decoded by one worker. Which requests share a
     slice depends on nothing but the requests, so `TransformersEngine` gives the same tokens for any number of workers, and the same as
     without any. A worker that dies or hangs is replaced and asked again.
     """
@@ -32,7 +32,7 @@ class ProcessEngine(HostedEngine):
     ) -> None:
         """
         Args:
-            engine: that each worker has a copy of; with several workers it needs a `max_rows`.
+            engine: that each worker has a copy of; with several workers it needs `slice_rows`.
             workers: processes, on every rank.
             timeout_s: seconds in which a worker must take new weights, and give the next result. It has as long to start, and 300 at
                 least.

@@ -26,12 +26,12 @@ class Slice:
 class Slices:
     """Cuts requests into slices; episodes that began in one slice stay together, so that keys and values need not travel."""
 
-    def __init__(self, max_rows: int | None) -> None:
+    def __init__(self, slice_rows: int | None) -> None:
         """
         Args:
-            max_rows: most requests in a slice; None: all of a call.
+            slice_rows: most requests in a slice; None: all of a call.
         """
-        self._max_rows = max_rows
+        self._slice_rows = slice_rows
         self._numbers = count()
         self._began: dict[int, int] = {}
 
@@ -60,7 +60,7 @@ class Slices:
 
     def _parts(self, requests: Sequence[Request], began: int | None) -> list[Slice]:
         contexts = with_one_context(requests)
-        cuts = batches([len(rows[0].context) for rows in contexts], [len(rows) for rows in contexts], self._max_rows, padding=True)
+        cuts = batches([len(rows[0].context) for rows in contexts], [len(rows) for rows in contexts], self._slice_rows, padding=True)
         found = [[contexts[share.context][row] for share in shares for row in share.rows] for shares in cuts]
         return [Slice(next(self._numbers) if began is None else began, rows) for rows in found]
 

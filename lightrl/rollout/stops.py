@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 MARGIN = 4
@@ -15,17 +16,16 @@ class StopStrings:
     b bytes that has just appeared ends in the last b tokens that are not special.
     """
 
-    def __init__(self, stop: Sequence[str], decode: Callable[[Sequence[int]], str], special: Sequence[int], rows: int) -> None:
+    def __init__(self, stop: Sequence[str], decode: Callable[[Sequence[int]], str], special: Sequence[int]) -> None:
         """
         Args:
             stop: the stop strings; none is empty.
             decode: text of ids, special tokens left out.
             special: ids that `decode` leaves out.
-            rows: how many rows there are.
         """
         self._stop, self._decode, self._special = tuple(stop), decode, frozenset(special)
         self._window = max(len(text.encode()) for text in stop) + MARGIN
-        self._visible: list[list[int]] = [[] for _ in range(rows)]
+        self._visible = defaultdict[int, list[int]](list)
 
     def seen(self, row: int, token: int) -> bool:
         """Take the row's next token; True if its text now contains a stop string."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 import torch
@@ -14,10 +15,11 @@ from torch import Tensor, nn
 from lightrl.parts.engine import PolicyWeights, Request, Result, RolloutEngine, SampledPolicy, Sampling
 from lightrl.ranges import Count, Natural, Seed, Temperature
 from lightrl.rollout.batches import batches
+from lightrl.rollout.decoding_rows import AdmittedRows, DecodedRow
+from lightrl.rollout.request_batch import RequestBatch
 from lightrl.rollout.slices import Slices, with_one_context
 
 if TYPE_CHECKING:
-    from lightrl.rollout.decoding import DecodedRow
     from lightrl.rollout.incremental import IncrementalModel
     from lightrl.rollout.kept_rows import KeptRow
     from lightrl.rollout.step_choice import StepChoice
@@ -26,9 +28,10 @@ if TYPE_CHECKING:
 class TransformersEngine(RolloutEngine):
     """Generates with the policy being trained, token by token, for any Hugging Face causal LM.
 
-    A context is read once for all its requests, and finished rows leave the batch. Keys and values of an episode stay until its next
-    turn, so that only what was added is read; models with sliding windows or recurrent states read the whole context again. The tokens
-    of a request depend on its context and its key, not on the rows beside it.
+    A context is read once for all its requests. Finished rows leave the batch, and others of their slice take their places. Keys and
+    values of an episode stay until its next turn, so that only what was added is read; models with sliding windows or recurrent states
+    read the whole context again, and their rows join no others. The tokens of a request depend on its context and its key, not on the
+    rows beside it.
     """
 
     exact_logprobs = True
@@ -43,6 +46,7 @@ class TransformersEngine(RolloutEngine):
         min_p: Annotated[float, Ge(0), Lt(1)] = 0.0,
         stop: list[str] | None = None,
         max_rows: Count | None = None,
+        slice_rows: Count | None = None,
         seed: Seed = 0,
     ) -> None:
         """
@@ -53,23 +57,24 @@ class TransformersEngine(RolloutEngine):
             top_k: keep this many of the likeliest tokens; 0 keeps all.
             min_p: keep tokens at least this likely relative to the likeliest; in [0, 1).
             stop: a completion ends as soon as its text contains one of these.
-            max_rows: completions generated at a time, which bounds the memory of keys and values; episodes that begin together stay
-                together. null: all of a call.
+            max_rows: completions generated at a time, which bounds the memory of keys and values. null: all of a slice.
+            slice_rows: completions of a slice: those of one slice share batches, and episodes that begin in it stay in it. Engines in
+                workers take a slice at a time. null: all of a call.
             seed: of the random numbers.
 
         Raises:
             ValueError: an argument outside its range.
         """
         self.sampling = Sampling(max_new_tokens, temperature, top_p, top_k, min_p, tuple(stop or ()))
-        self.max_rows, self.seed = max_rows, seed
+        self.max_rows, self.slice_rows, self.seed = max_rows, slice_rows, seed
         self._version = 0
         self._policy: SampledPolicy | None = None
         self._model: IncrementalModel | None = None
         self._steps: StepChoice | None = None
-        self._waiting: deque[_Batch] = deque()
-        self._decoding: tuple[_Batch, Iterator[list[Result]]] | None = None
+        self._waiting: deque[RequestBatch] = deque()
+        self._decoding: tuple[RequestBatch, Iterator[list[Result]]] | None = None
         self._kept: dict[int, KeptRow] = {}
-        self._slices = Slices(max_rows)
+        self._slices = Slices(slice_rows)
 
     def update_weights(self, weights: PolicyWeights, version: int) -> None:
         """Use the trainer's own modules, as they are now.
@@ -93,10 +98,9 @@ class TransformersEngine(RolloutEngine):
         if self._policy is None:
             raise RuntimeError("TransformersEngine was asked before update_weights(weights, version): there are no weights to sample from")
         for part in self._slices.cut(requests):
-            sampling, ends = part.requests[0].sampling, part.requests[0].ends
             for kept in (False, True):
                 alike = [request for request in part.requests if (request.episode in self._kept) == kept]
-                self._waiting.extend(_Batch(rows, sampling, ends, kept) for rows in self._batches(alike, kept))
+                self._waiting.extend(self._batches(alike, kept))
 
     @torch.no_grad()
     def results(self) -> list[Result]:
@@ -118,13 +122,10 @@ class TransformersEngine(RolloutEngine):
         for episode in over & self._kept.keys():
             del self._kept[episode]
         for batch in self._waiting:
-            batch.requests = [request for request in batch.requests if request.episode not in over]
-        self._waiting = deque(batch for batch in self._waiting if batch.requests)
-        if self._decoding is not None:
-            batch = self._decoding[0]
-            batch.forgotten |= over
-            if all(request.episode in batch.forgotten for request in batch.requests):
-                self._decoding = None
+            batch.drop(over)
+        self._waiting = deque(batch for batch in self._waiting if batch.left)
+        if self._decoding is not None and self._decoding[0].forget(over):
+            self._decoding = None
 
     def _ready(self) -> IncrementalModel:
         from lightrl.rollout.incremental import IncrementalModel
@@ -139,39 +140,43 @@ class TransformersEngine(RolloutEngine):
             self._model = IncrementalModel(model, longest, self._steps.step)
         return self._model
 
-    def _batches(self, requests: Sequence[Request], kept: bool) -> Iterator[list[Request]]:
-        """Requests that are decoded together; neighbours with one context are read once."""
+    def _batches(self, requests: Sequence[Request], kept: bool) -> Iterator[RequestBatch]:
+        """Neighbours with one context are read once; one batch, if rows can join others."""
         contexts = [[request] for request in requests] if kept else with_one_context(requests)
         lengths = [len(alike[0].context) for alike in contexts]
-        padding = kept or self._ready().takes_padding
-        for shares in batches(lengths, [len(alike) for alike in contexts], self.max_rows, padding):
-            yield [contexts[share.context][row] for share in shares for row in share.rows]
+        model = self._ready()
+        cuts = list(batches(lengths, [len(alike) for alike in contexts], self.max_rows, kept or model.takes_padding))
+        if model.keeps_rows and cuts:
+            cuts = [list(chain.from_iterable(cuts))]
+        for shares in cuts:
+            rows = ([contexts[share.context][row] for row in share.rows] for share in shares)
+            yield RequestBatch(rows, self.max_rows, kept)
 
-    def _decode(self, batch: _Batch) -> Iterator[list[Result]]:
+    def _decode(self, batch: RequestBatch) -> Iterator[list[Result]]:
         from lightrl.rollout.decoding import Decoding
         from lightrl.rollout.stops import StopStrings
 
-        model, policy, requests = self._ready(), self._policy, batch.requests
+        model, policy, first = self._ready(), self._policy, batch.first
         if policy is None:
             return
-        device = next(policy.model.parameters()).device
-        logits, read = self._read(model, batch)
-        stop = batch.sampling.stop
-        stops = StopStrings(stop, policy.decode, policy.tokenizer.all_special_ids, len(requests)) if stop else None
-        decoding = Decoding(model, batch.sampling, batch.ends, stops)
-        seeds = torch.tensor([request.seed for request in requests], device=device)
-        limits = torch.tensor([request.limit for request in requests])
-        decoded = decoding.run(logits, seeds, limits)
-        del logits
+        read: list[int] = []
+
+        def admit(present: int) -> AdmittedRows | None:
+            requests = batch.take(present)
+            return self._admitted(model, requests, batch.kept, present, read) if requests else None
+
+        stop = first.sampling.stop
+        stops = StopStrings(stop, policy.decode, policy.tokenizer.all_special_ids) if stop else None
+        decoding = Decoding(model, first.sampling, first.ends, stops)
         ended: list[Result] = []
-        left = len(requests)
-        for rows in decoded:
-            left -= len(rows)
-            wanted = [row for row in rows if requests[row.row].episode not in batch.forgotten]
-            self._keep(model, [(requests[row.row], row) for row in wanted if requests[row.row].open])
-            ended += [self._result(requests[row.row], row, read[row.row]) for row in wanted]
+        over = 0
+        for rows in decoding.run(admit):
+            over += len(rows)
+            wanted = [(batch.begun[row.row], row) for row in rows if batch.begun[row.row].episode not in batch.forgotten]
+            self._keep(model, [(request, row) for request, row in wanted if request.open])
+            ended += [self._result(request, row, read[row.row]) for request, row in wanted]
             # whoever goes on is answered while the others are decoded
-            if left and any(requests[row.row].open for row in wanted):
+            if (batch.left or over < len(batch.begun)) and any(request.open for request, _ in wanted):
                 yield ended
                 ended = []
         # nobody may ask again before the update, which wants this memory
@@ -179,13 +184,31 @@ class TransformersEngine(RolloutEngine):
         if ended:
             yield ended
 
-    def _read(self, model: IncrementalModel, batch: _Batch) -> tuple[Tensor, list[int]]:
+    def _admitted(self, model: IncrementalModel, requests: list[Request], kept: bool, present: int, read: list[int]) -> AdmittedRows:
+        """Read requests, below the rows that are being decoded.
+
+        Args:
+            model: that decodes.
+            requests: at least one.
+            kept: as in `RequestBatch`.
+            present: rows that are being decoded.
+            read: the tokens that were read for each row; grows.
+        """
+        reader = model.another() if present else model
+        logits, tokens = self._read(reader, requests, kept)
+        read += tokens
+        if present:
+            model.join(reader)
+        seeds = torch.tensor([request.seed for request in requests], device=logits.device)
+        return AdmittedRows(logits, seeds, torch.tensor([request.limit for request in requests]))
+
+    def _read(self, model: IncrementalModel, requests: Sequence[Request], kept: bool) -> tuple[Tensor, list[int]]:
         """`[n, V]` logits of the first tokens, and the tokens that were read for each row."""
-        if batch.kept:
-            rows = [self._kept.pop(request.episode) for request in batch.requests]
-            further = [request.context[row.length :] for request, row in zip(batch.requests, rows, strict=True)]
+        if kept:
+            rows = [self._kept.pop(request.episode) for request in requests]
+            further = [request.context[row.length :] for request, row in zip(requests, rows, strict=True)]
             return model.resume(rows, further), [len(ids) for ids in further]
-        contexts = with_one_context(batch.requests)
+        contexts = with_one_context(requests)
         read = [len(alike[0].context) * (i == 0) for alike in contexts for i in range(len(alike))]
         return model.prefill([alike[0].context for alike in contexts], [len(alike) for alike in contexts]), read
 
@@ -199,15 +222,6 @@ class TransformersEngine(RolloutEngine):
     def _result(self, request: Request, row: DecodedRow, read: int) -> Result:
         versions = ((self._version, len(row.tokens)),)
         return Result(request.id, row.tokens, row.logprobs, "stop" if row.stopped else "length", versions, read)
-
-
-class _Batch:
-    """Requests that are decoded together."""
-
-    def __init__(self, requests: list[Request], sampling: Sampling, ends: frozenset[int], kept: bool) -> None:
-        self.requests, self.sampling, self.ends, self.kept = requests, sampling, ends, kept
-        # while it is decoded its rows stay, and their results are left out
-        self.forgotten: set[int] = set()
 
 
 @contextmanager

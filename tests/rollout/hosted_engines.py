@@ -13,8 +13,8 @@ from lightrl import Environment, Prompt, Reply, Result, TransformersEngine, own_
 class Obedient(TransformersEngine):
     """Dies, hangs or raises, once for each file `die...`, `hang...` and `fail...`, after it has given some results."""
 
-    def __init__(self, folder: str, max_rows: int = 4, max_new_tokens: int = 12) -> None:
-        super().__init__(max_new_tokens, max_rows=max_rows)
+    def __init__(self, folder: str, slice_rows: int = 4, max_new_tokens: int = 12) -> None:
+        super().__init__(max_new_tokens, slice_rows=slice_rows)
         self.folder = folder
         self.calls = 0
 

@@ -45,7 +45,7 @@ LIMIT_S = 6.0
 
 def embedded(environment: Environment) -> Rollout:
     """Rows of the engine in this process."""
-    return rollouts_with(POLICY, TransformersEngine(12, max_rows=4), environment).rollout(PROMPTS, 3)
+    return rollouts_with(POLICY, TransformersEngine(12, slice_rows=4), environment).rollout(PROMPTS, 3)
 
 
 def expect_equal(found: Rollout, expected: Rollout) -> None:
@@ -107,7 +107,7 @@ def test_rows_are_those_of_the_embedded_engine(hosted: ProcessEngine, environmen
 @pytest.mark.thorough
 @pytest.mark.parametrize("workers", [1, 3])
 def test_rows_do_not_depend_on_the_number_of_workers(workers: int) -> None:
-    engine = ProcessEngine(TransformersEngine(12, max_rows=4), workers=workers)
+    engine = ProcessEngine(TransformersEngine(12, slice_rows=4), workers=workers)
     try:
         for environment in (SingleTurn(), Counting(max_turns=3)):
             expect_equal(rollouts_with(POLICY, engine, environment).rollout(PROMPTS, 3), embedded(environment))
@@ -153,7 +153,7 @@ def test_two_updates_on_end_leave_the_last_weights(hosted: ProcessEngine) -> Non
     other = peaked_policy(seed=1)
     rollouts = rollouts_with(other, hosted)
     rollouts.update_weights(TrainerWeights(other), 1)
-    expected = rollouts_with(other, TransformersEngine(12, max_rows=4), version=1)
+    expected = rollouts_with(other, TransformersEngine(12, slice_rows=4), version=1)
     expect_equal(rollouts.rollout(PROMPTS, 3), expected.rollout(PROMPTS, 3))
 
 
@@ -257,8 +257,8 @@ def _trained(policy: PolicySource, engine: Any, environment: Environment) -> tup
 def test_a_policy_learns_the_same(adapted: bool) -> None:
     base = TinyPolicy(hidden=16, layers=1, heads=2)
     policy: PolicySource = LoraPolicy(base, r=2) if adapted else base
-    ours, _ = _trained(policy, TransformersEngine(8, max_rows=8), Counting(max_turns=3))
-    hosted, numbers = _trained(policy, ProcessEngine(TransformersEngine(8, max_rows=8), workers=2), Counting(max_turns=3))
+    ours, _ = _trained(policy, TransformersEngine(8, slice_rows=8), Counting(max_turns=3))
+    hosted, numbers = _trained(policy, ProcessEngine(TransformersEngine(8, slice_rows=8), workers=2), Counting(max_turns=3))
     before = torch.nn.utils.parameters_to_vector(policy.build().parameters()).detach()
     assert float((ours - before).abs().max()) > 1e-2
     assert torch.equal(hosted, ours)
@@ -269,7 +269,7 @@ def test_a_policy_learns_the_same(adapted: bool) -> None:
 
 
 def test_arguments_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"2 workers, and TransformersEngine decodes all rows of a call together .* set max_rows"):
+    with pytest.raises(ValueError, match=r"2 workers, and TransformersEngine has all rows of a call in one slice .* set slice_rows"):
         ProcessEngine(TransformersEngine(), workers=2)
     with pytest.raises(ValueError, match=r"workers >= 1 and timeout_s > 0, got workers=0, timeout_s=0"):
         ProcessEngine(TransformersEngine(), workers=0, timeout_s=0)

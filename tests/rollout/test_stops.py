@@ -24,7 +24,7 @@ def decode(ids: Sequence[int]) -> str:
     stop=st.lists(st.sampled_from(["a", "abab", " ab", "\nb", "é", "😀a", "aaaa", "b b"]), min_size=1, max_size=3),
 )
 def test_seen_at_the_first_token_after_which_the_text_contains_one(ids: list[int], stop: list[str]) -> None:
-    watcher = StopStrings(stop, decode, [SPECIAL], rows=2)
+    watcher = StopStrings(stop, decode, [SPECIAL])
     for end, token in enumerate(ids, 1):
         expected = any(text in decode(ids[:end]) for text in stop)
         assert watcher.seen(1, token) == expected
@@ -40,6 +40,6 @@ def test_decoding_stays_within_a_window() -> None:
         longest = max(longest, len(ids))
         return "a" * len(ids)
 
-    watcher = StopStrings(["stop"], counting, [], rows=1)
+    watcher = StopStrings(["stop"], counting, [])
     assert not any(watcher.seen(0, 0) for _ in range(500))
     assert longest == 8

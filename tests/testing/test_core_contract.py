@@ -81,7 +81,7 @@ CASES = contract_cases(
         "PeftPolicy": {"base": base(), "config": lambda: LoHaConfig(r=2, target_modules="all-linear")},
         "DatasetPrompts": dataset,
         "PretrainedPolicy": pretrained,
-        "ProcessEngine": {"engine": TransformersEngine(max_new_tokens=6, max_rows=2), "workers": 2},
+        "ProcessEngine": {"engine": TransformersEngine(max_new_tokens=6, slice_rows=2), "workers": 2},
         "SavedAdapters": saved_adapters,
         "Teacher": {"policy": base()},
         "ToolEnvironment": {"tools": ["lightrl.testing.toy.small_digits"]},

@@ -9,7 +9,7 @@ from lightrl_ray.cluster import Cluster
 class RayEngine(HostedEngine):
     """Hosts any engine in Ray actors, on this machine or on the nodes of a cluster, each with a model of its own.
 
-    Requests are cut into slices of at most `max_rows` of the engine, and each slice is decoded by one actor. Which requests share a
+    Requests are cut into slices of at most `slice_rows` of the engine, and each slice is decoded by one actor. Which requests share a
     slice depends on nothing but the requests, so `TransformersEngine` gives the same tokens for any number of actors, and the same as
     without any. An actor that dies or hangs is replaced and asked again.
     """
@@ -28,7 +28,7 @@ class RayEngine(HostedEngine):
     ) -> None:
         """
         Args:
-            engine: that each actor has a copy of; with several actors it needs a `max_rows`.
+            engine: that each actor has a copy of; with several actors it needs `slice_rows`.
             actors: on every rank.
             resources: that Ray reserves for each actor, such as `{CPU: 4, GPU: 1}`; CPU is 1 if it is not named. With a GPU the model
                 lies there.

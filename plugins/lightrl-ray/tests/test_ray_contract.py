@@ -11,7 +11,7 @@ from lightrl.testing.contract_tests import contract_cases, marked
 
 def arguments(folder: Path) -> dict[str, Any]:
     """Two actors at the cluster of the test."""
-    engine = TransformersEngine(max_new_tokens=6, max_rows=2)
+    engine = TransformersEngine(max_new_tokens=6, slice_rows=2)
     return {"engine": engine, "actors": 2, "address": (folder / "address").read_text()}
 
 

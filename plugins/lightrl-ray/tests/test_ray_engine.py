@@ -46,7 +46,7 @@ KINDS = pytest.mark.parametrize("environment", [SingleTurn(), Counting(max_turns
 
 def embedded(environment: Environment, policy: Policy = POLICY, version: int = 0) -> Rollout:
     """Rows of the engine in this process."""
-    return rollouts_with(policy, TransformersEngine(12, max_rows=4), environment, version).rollout(PROMPTS, 3)
+    return rollouts_with(policy, TransformersEngine(12, slice_rows=4), environment, version).rollout(PROMPTS, 3)
 
 
 def expect_equal(found: Rollout, expected: Rollout) -> None:
@@ -118,7 +118,7 @@ def test_rows_are_those_of_the_embedded_engine(hosted: RayEngine) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("actors", [1, 2])
 def test_rows_do_not_depend_on_the_number_of_actors(cluster: str, actors: int) -> None:
-    engine = RayEngine(TransformersEngine(12, max_rows=4), actors=actors, address=cluster)
+    engine = RayEngine(TransformersEngine(12, slice_rows=4), actors=actors, address=cluster)
     try:
         for environment in (SingleTurn(), Counting(max_turns=3)):
             expect_equal(rollouts_with(POLICY, engine, environment).rollout(PROMPTS, 3), embedded(environment))
@@ -224,7 +224,7 @@ def test_when_too_many_fall_the_run_ends_with_the_reasons_and_only_the_cluster_i
     wait_for(lambda: not running(pids(tmp_path)), 10)
     # the one that still ran was told to close its engine
     assert len(pids(tmp_path, "closed")) == 1
-    again = RayEngine(TransformersEngine(12, max_rows=4), address=cluster)
+    again = RayEngine(TransformersEngine(12, slice_rows=4), address=cluster)
     expect_equal(rollouts_with(POLICY, again).rollout(PROMPTS, 3), embedded(SingleTurn()))
     again.close()
 
@@ -249,8 +249,8 @@ def _trained(policy: PolicySource, engine: Any) -> torch.Tensor:
 def test_a_policy_learns_the_same(cluster: str, adapted: bool) -> None:
     base = TinyPolicy(hidden=16, layers=1, heads=2)
     policy: PolicySource = LoraPolicy(base, r=2) if adapted else base
-    ours = _trained(policy, TransformersEngine(8, max_rows=8))
-    hosted = _trained(policy, RayEngine(TransformersEngine(8, max_rows=8), actors=2, address=cluster))
+    ours = _trained(policy, TransformersEngine(8, slice_rows=8))
+    hosted = _trained(policy, RayEngine(TransformersEngine(8, slice_rows=8), actors=2, address=cluster))
     before = torch.nn.utils.parameters_to_vector(policy.build().parameters()).detach()
     assert float((ours - before).abs().max()) > 1e-2
     assert torch.equal(hosted, ours)
@@ -363,7 +363,7 @@ def test_a_machine_that_is_too_small_says_so_to_every_engine() -> None:
 
 
 def test_arguments_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"2 actors, and TransformersEngine decodes all rows of a call together .* set max_rows"):
+    with pytest.raises(ValueError, match=r"2 actors, and TransformersEngine has all rows of a call in one slice .* set slice_rows"):
         RayEngine(TransformersEngine(), actors=2)
     with pytest.raises(ValueError, match=r"RayEngine needs actors >= 1 and timeout_s > 0, got actors=0, timeout_s=0"):
         RayEngine(TransformersEngine(), actors=0, timeout_s=0)

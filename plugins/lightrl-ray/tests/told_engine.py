@@ -14,7 +14,7 @@ class ToldEngine(TransformersEngine):
     """Dies, hangs or raises, once for each file `die...`, `hang...` and `fail...`, after it has given some results."""
 
     def __init__(self, folder: str) -> None:
-        super().__init__(12, max_rows=4)
+        super().__init__(12, slice_rows=4)
         self.folder = folder
         self.calls = 0
 

@@ -127,7 +127,7 @@ def test_one_ahead_is_what_an_engine_gives_that_gets_each_update_one_rollout_lat
 def test_processes_give_the_same_ahead() -> None:
     here, there = Seen(), Seen()
     one = fitted(made(OwnCopy(), 1), 3, here)
-    other = fitted(made(ProcessEngine(TransformersEngine(max_new_tokens=8, max_rows=8)), 1), 3, there)
+    other = fitted(made(ProcessEngine(TransformersEngine(max_new_tokens=8, slice_rows=8)), 1), 3, there)
     assert there.completions == here.completions
     # on some processors a product of 8 rows differs in the last bit from that of 16
     for mine, theirs in zip(one.policy.parameters(), other.policy.parameters(), strict=True):
