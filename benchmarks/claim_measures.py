@@ -60,10 +60,10 @@ def rollouts_to_learn(log: RunLog) -> int:
     return reached[0] if reached else ROLLOUTS
 
 
-def completions_to_learn(log: RunLog) -> float:
-    """Completions that were sampled until then, those that a sampler threw away included."""
+def completions_until(log: RunLog, rollout: int) -> float:
+    """Completions that were sampled up to a rollout, those that a sampler threw away included."""
     drawn = log.numbers.get("sampling/prompts", {})
-    return float(sum(GROUP * drawn.get(when, PROMPTS) for when in range(1, rollouts_to_learn(log) + 1)))
+    return float(sum(GROUP * drawn.get(when, PROMPTS) for when in range(1, rollout + 1)))
 
 
 MEASURES: dict[str, tuple[str, Callable[[RunLog], float]]] = {
@@ -77,11 +77,18 @@ MEASURES: dict[str, tuple[str, Callable[[RunLog], float]]] = {
         mean_of("claims/weight_of_easy_and_hard"),
     ),
     "steps_to_learn": (f"optimizer steps until {LEARNT} of held-out prompts are right", lambda log: float(STEPS * rollouts_to_learn(log))),
-    "completions_to_learn": (f"completions sampled until {LEARNT} of held-out prompts are right", completions_to_learn),
+    "completions_to_learn": (
+        f"completions sampled until {LEARNT} of held-out prompts are right",
+        lambda log: completions_until(log, rollouts_to_learn(log)),
+    ),
     "rows_with_gradient": ("share of completions with an advantage that is not 0", mean_of("claims/rows_with_gradient")),
     "clipped_tokens": ("`clip_ratio/region`, mean of the run", mean_of("clip_ratio/region")),
     "spread_of_ratio": ("`ratio/max_deviation`, mean of the run", mean_of("ratio/max_deviation")),
     "late_truncation": ("`completions/clipped_ratio`, mean of the last quarter", mean_of("completions/clipped_ratio", late=True)),
+    "late_held_out": ("`val/reward`, mean of the last quarter", mean_of("val/reward", late=True)),
+    "avg@32": ("`val/avg@32` at the end", lambda log: values(log, "val/avg@32")[-1]),
+    "late_length": ("`completions/mean_length`, mean of the last quarter", mean_of("completions/mean_length", late=True)),
+    "completions": ("completions sampled", lambda log: completions_until(log, ROLLOUTS)),
     "first_deviation_of_advantages": ("`advantages/std` of the first rollout", lambda log: values(log, "advantages/std")[0]),
 }
 """What each is, and how it is found."""

@@ -30,6 +30,12 @@ def claims(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         del sys.modules[name]
 
 
+@pytest.fixture
+def compared(claims: Any) -> Any:
+    """The function that finds a verdict."""
+    return sys.modules["claim_verdict"].compared
+
+
 def claim(claims: Any, **changes: Any) -> Any:
     described = {"name": "n", "effect": "e", "source": "s", "side": "grpo", "without": "centred", "measure": "late_entropy"}
     return claims.Claim(**{**described, "expected": "higher", "threshold": 0.1, **changes})
@@ -44,21 +50,21 @@ def claim(claims: Any, **changes: Any) -> Any:
         ([1.0, 1.9, 1.0], "not seen"),  # above the threshold, and not certain
     ],
 )
-def test_an_effect_is_seen_if_it_is_certain_and_large_enough(having: list[float], word: str, claims: Any) -> None:
-    assert claims.compared(claim(claims), having, [1.0, 1.0, 1.0]).word == word
+def test_an_effect_is_seen_if_it_is_certain_and_large_enough(having: list[float], word: str, claims: Any, compared: Any) -> None:
+    assert compared(claim(claims), having, [1.0, 1.0, 1.0]).word == word
     lower = {"seen": "opposite", "opposite": "seen"}.get(word, word)
-    assert claims.compared(claim(claims, expected="lower"), having, [1.0, 1.0, 1.0]).word == lower
+    assert compared(claim(claims, expected="lower"), having, [1.0, 1.0, 1.0]).word == lower
 
 
-def test_the_interval_is_that_of_student(claims: Any) -> None:
+def test_the_interval_is_that_of_student(claims: Any, compared: Any) -> None:
     # effects 0.2, 0.3 and 0.25: mean 0.25, deviation 0.05, t(0.975, 2) = 4.3027, half 4.3027 * 0.05 / sqrt(3) = 0.1242
-    assert claims.compared(claim(claims), [1.2, 1.3, 1.25], [1.0, 1.0, 1.0]).effect == "+25.0% (+12.6% to +37.4%)"
+    assert compared(claim(claims), [1.2, 1.3, 1.25], [1.0, 1.0, 1.0]).effect == "+25.0% (+12.6% to +37.4%)"
 
 
-def test_a_factor_must_hold_for_every_seed(claims: Any) -> None:
+def test_a_factor_must_hold_for_every_seed(claims: Any, compared: Any) -> None:
     exact = claim(claims, expected="factor", threshold=1e-5, factor=2.0)
-    assert claims.compared(exact, [2.0, 4.0], [1.0, 2.0]).word == "seen"
-    assert claims.compared(exact, [2.0, 4.001], [1.0, 2.0]).word == "not seen"
+    assert compared(exact, [2.0, 4.0], [1.0, 2.0]).word == "seen"
+    assert compared(exact, [2.0, 4.001], [1.0, 2.0]).word == "not seen"
 
 
 def test_every_claim_has_two_sides_and_a_measure(claims: Any) -> None:
@@ -68,24 +74,26 @@ def test_every_claim_has_two_sides_and_a_measure(claims: Any) -> None:
 
 
 def test_every_side_is_a_config(claims: Any, tmp_path: Path) -> None:
-    for number, side in enumerate(claims.SIDES.values()):
+    for number, side in enumerate([*claims.SIDES.values(), *claims.LADDER.values()]):
+        assert side.start in claims.STARTS
         file = tmp_path / f"{number}.yaml"
         file.write_text(yaml.safe_dump(claims.changes_of(side, 3)))
-        found = resolve("fit", read_words(["--config", str(ROOT / "configs/grpo_sort.yaml"), "--config", str(file)]))
+        found = resolve("fit", read_words(["--config", str(ROOT / f"configs/{side.config}.yaml"), "--config", str(file)]))
         assert [found.model.value("seed"), found.data.value("seed")] == [3, 3]
 
 
-def test_a_measure_that_has_no_numbers_is_no_effect(claims: Any) -> None:
-    assert claims.compared(claim(claims), [float("nan")] * 3, [1.0] * 3).word == "not seen"
-    assert claims.compared(claim(claims), [0.0] * 3, [0.0] * 3).word == "not seen"
+def test_a_measure_that_has_no_numbers_is_no_effect(claims: Any, compared: Any) -> None:
+    assert compared(claim(claims), [float("nan")] * 3, [1.0] * 3).word == "not seen"
+    assert compared(claim(claims), [0.0] * 3, [0.0] * 3).word == "not seen"
 
 
 def test_the_page_is_the_one_that_the_command_writes(claims: Any, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "claims.md").read_text()
     assert [page.count(f"| {one.name}: {one.effect} ") for one in claims.CLAIMS] == [1] * len(claims.CLAIMS)
-    unrun = claims.page([(one, claims.verdict(one, tmp_path)) for one in claims.CLAIMS])
+    assert [page.count(f"| {name} | ") for name in claims.LADDER] == [1] * len(claims.LADDER)
+    unrun = claims.page([(one, claims.verdict(one, tmp_path)) for one in claims.CLAIMS], claims.ladder_rows(tmp_path))
     assert unrun.partition("opposite: 0")[0] == page.partition("opposite: ")[0]
-    assert "not run: 11." in unrun
+    assert "not run: 12." in unrun
 
 
 def test_the_plan_says_what_is_left(claims: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,4 +102,19 @@ def test_the_plan_says_what_is_left(claims: Any, tmp_path: Path, capsys: pytest.
     missing = claims.plan([claims.CLAIMS[0]], tmp_path, 2)
     assert ("grpo", 0) not in missing
     assert len(missing) == 9
-    assert "1 runs are complete. The others take about 6 minutes on 2 idle cores." in capsys.readouterr().out
+    assert "1 runs are complete. The others take about 4 minutes on 2 idle cores." in capsys.readouterr().out
+
+
+def test_each_rung_of_the_ladder_has_what_the_one_before_it_has(claims: Any) -> None:
+    below: set[str] = set()
+    for name, rung in claims.LADDER.items():
+        has = set(rung.algorithm) | ({"rewards"} if rung.rewards else set())
+        assert has >= below
+        assert has != below or name == "+ token-level loss"  # it replaces the aggregation
+        below = has
+    assert below == {"aggregation", "token_weight", "clip", "rewards", "sampler"}
+
+
+def test_a_plan_has_the_start_that_a_side_needs_and_no_other(claims: Any, tmp_path: Path) -> None:
+    assert claims.starts_of([("vapo", 1), ("ppo", 1)], tmp_path) == [("start of 16 digits", 1)]
+    assert claims.starts_of([("+ clip-higher", 0), ("grpo", 0)], tmp_path) == [("start", 0)]

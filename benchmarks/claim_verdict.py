@@ -1,0 +1,71 @@
+"""What the runs of benchmarks/claims.py say of a claim."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from claim_list import Claim
+from claim_measures import MEASURES
+from paired_interval import mean_and_half
+
+from lightrl.cli.run_report.run_folder import read_run
+
+SEEDS = (0, 1, 2, 3, 4)
+DONE = "folder.json"
+"""Names the log of a run, once it is complete."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of a claim."""
+
+    word: str
+    """seen, not seen, opposite or not run."""
+    effect: str = "-"
+    """Its mean and interval, or the range of a factor."""
+    with_it: str = "-"
+    """Mean of the measure with the mechanism."""
+    without: str = "-"
+    """Mean of the measure without it."""
+
+
+def verdict(claim: Claim, out: Path) -> Verdict:
+    """Compare both sides of a claim, if all of their runs are there."""
+    having, without = (measured(side, claim.measure, out) for side in (claim.side, claim.without))
+    return Verdict("not run") if having is None or without is None else compared(claim, having, without)
+
+
+def measured(side: str, measure: str, out: Path) -> list[float] | None:
+    """A measure of each seed, or None while a run of the side is missing."""
+    files = [out / f"{side}-{seed}" / DONE for seed in SEEDS]
+    if not all(file.exists() for file in files):
+        return None
+    return [MEASURES[measure][1](read_run(Path(json.loads(file.read_text()))).log) for file in files]
+
+
+def compared(claim: Claim, having: Sequence[float], without: Sequence[float]) -> Verdict:
+    """The verdict on two measures of each seed.
+
+    Args:
+        claim: says what was expected.
+        having: with the mechanism.
+        without: without it, in the same order.
+    """
+    means = [sum(side) / len(side) for side in (having, without)]
+    shown = {"with_it": f"{means[0]:.4g}", "without": f"{means[1]:.4g}"}
+    if claim.expected == "factor":
+        factors = [a / b for a, b in zip(having, without, strict=True)]
+        seen = all(abs(factor / claim.factor - 1) <= claim.threshold for factor in factors)
+        return Verdict("seen" if seen else "not seen", f"times {min(factors):.6f} to {max(factors):.6f}", **shown)
+    sign = 1.0 if claim.expected == "higher" else -1.0
+    mean, half = mean_and_half([sign * (a - b) / abs(means[1]) if means[1] else math.nan for a, b in zip(having, without, strict=True)])
+    word = "not seen"
+    if mean - half > 0 and mean >= claim.threshold:
+        word = "seen"
+    elif mean + half < 0 and mean <= -claim.threshold:
+        word = "opposite"
+    return Verdict(word, f"{mean:+.1%} ({mean - half:+.1%} to {mean + half:+.1%})", **shown)
