@@ -55,7 +55,7 @@ SIDES = {
     "centred": Side({"advantage": "GroupCentered"}),
     "leave one out": Side({"advantage": "LeaveOneOut"}),
     "dynamic sampling": Side({"sampler": {"class_path": "DynamicSampler", "init_args": {"group_size": 8, "max_rounds": 20}}}),
-    "sequence ratio": Side({"ratio": "SequenceRatio"}),
+    "sequence ratio": Side({"ratio": "SequenceRatio", "aggregation": "SequenceMean"}),
     "adaptive clip": Side({"clip": "DynamicAdaptiveClip"}),
     "few prompts": Side(other=FEW_PROMPTS),
     "smoothed, few prompts": Side({"advantage": "SmoothedAdvantage"}, other=FEW_PROMPTS),
@@ -138,7 +138,8 @@ CLAIMS = [
     ),
     Claim("adaptive clip", "clips fewer tokens, by an order of magnitude", DCPO, "adaptive clip", "grpo", "clipped_tokens", "lower", 0.9),
     Claim(
-        "sequence ratio", "varies less", "Zheng et al. 2025, arXiv:2507.18071", "sequence ratio", "grpo", "spread_of_ratio", "lower", 0.5
+        "sequence ratio", "varies less", "Zheng et al. 2025, arXiv:2507.18071",
+        "sequence ratio", "sequence mean", "spread_of_ratio", "lower", 0.5,
     ),
     Claim("overlong filtering", "shortens runs that are cut off", DAPO, "overlong filtering", "grpo", "late_truncation", "lower", 0.1),
     Claim("soft punishment", "shortens runs that are cut off", DAPO, "soft punishment", "grpo", "late_truncation", "lower", 0.1),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from lightrl.config.building import Builder
 from lightrl.config.resolve import resolve
 from lightrl.config.settings import read_words
 
@@ -73,13 +74,15 @@ def test_every_claim_has_two_sides_and_a_measure(claims: Any) -> None:
         assert one.measure in claims.MEASURES
 
 
-def test_every_side_is_a_config(claims: Any, tmp_path: Path) -> None:
+def test_every_side_can_be_run(claims: Any, tmp_path: Path) -> None:
     for number, side in enumerate([*claims.SIDES.values(), *claims.LADDER.values()]):
         assert side.start in claims.STARTS
         file = tmp_path / f"{number}.yaml"
         file.write_text(yaml.safe_dump(claims.changes_of(side, 3)))
         found = resolve("fit", read_words(["--config", str(ROOT / f"configs/{side.config}.yaml"), "--config", str(file)]))
         assert [found.model.value("seed"), found.data.value("seed")] == [3, 3]
+        # parts that do not go together are refused here
+        Builder().build(found.model, "model")
 
 
 def test_a_measure_that_has_no_numbers_is_no_effect(claims: Any, compared: Any) -> None:
