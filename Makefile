@@ -33,7 +33,7 @@ $(STAMP): constraints.txt $(PROJECTS)
 	touch $(DEMO) $@
 
 $(DEMO): constraints.txt pyproject.toml plugins/lightrl-grpo/pyproject.toml
-	$(call installed,-e . -e plugins/lightrl-grpo)
+	$(call installed,-e '.[report]' -e plugins/lightrl-grpo)
 	touch $@
 
 # a virtual environment that has these packages; another package on PyPI is called lightrl, and so was this one
