@@ -20,7 +20,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn curriculum alarms troubleshooting claims preferences distill parity killtest ahead bytes memory vllmtest fuzz counts bench gpu growth speed loggers clean
+.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn curriculum alarms troubleshooting claims preferences distill parity killtest ahead bytes memory vllmtest fuzz counts bench gpu profile growth speed loggers clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -121,6 +121,9 @@ bench: $(STAMP)  ## measure time and memory beside TRL on the same work (BENCH="
 
 gpu: $(STAMP)  ## the same on a GPU, with half a billion parameters, TRL without and with vLLM (GPU="--rounds 3")
 	$(BIN)/python benchmarks/gpu.py $(GPU)
+
+profile: $(STAMP)  ## add up the operations of a step of the case 15m, in docs/speed.md
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/step_profile.py
 
 growth: $(STAMP)  ## measure how cost grows with rows, lengths, prompts, groups, vocabulary and data, beside the work
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/growth.py
