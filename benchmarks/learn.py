@@ -2,7 +2,8 @@
 
 configs/sft_sort.yaml trains one policy per seed. Each configs/*_sort.yaml then starts from it and trains until 0.85 of the held-out
 prompts are right when sampled at temperature 1, or the time is over. Every run has at least two optimizer steps per rollout, so that
-ratios differ from 1 and clips can act. The table is also written as results.json in the output folder, beside a log of each run.
+ratios differ from 1 and clips can act. With --rollouts all runs make the same number of rollouts instead, and their learning rates fall
+over these. The table is also written as results.json in the output folder, beside a log of each run.
 """
 
 # ruff: noqa: T201
@@ -48,6 +49,8 @@ class Result:
     seconds: float | None
     """From the first evaluation to the first one at the threshold, evaluations included; None: not reached."""
     rollouts: int
+    until: int | None
+    """Rollouts before the first evaluation at the threshold; None: not reached."""
     ratio_deviation: float
     """Largest |ratio - 1| of any token."""
     clip_fraction: float
@@ -76,22 +79,33 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=f"of: {', '.join(names)}")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1], help="of weights, data order and sampling")
     parser.add_argument("--seconds", type=int, default=300, help="of each run, evaluations included; it ends as soon as it has learnt")
+    parser.add_argument("--rollouts", type=int, help="of each run, all of them made, however long they take")
     parser.add_argument("--out", type=Path, default=Path("runs/learn"), help="folder for logs and results")
     arguments = parser.parse_args()
     results = []
     for seed in arguments.seeds:
         policy = warm_start(seed, arguments.out)
         for name in arguments.only:
-            results.append(train(name, seed, policy, arguments.out, arguments.seconds))
+            results.append(train(name, seed, policy, arguments.out, ending(arguments.seconds, arguments.rollouts)))
             print(line(results[-1]), flush=True)
     return report(results, arguments.out)
 
 
 def is_online(config: Path) -> bool:
-    """It trains a policy that it is given the path of, on its own completions and by the task's own reward."""
+    """It trains a policy that it is given the path of, and nothing else, on its own completions and by the task's own rewards."""
     model = yaml.safe_load(config.read_text())["model"]
-    policy = model.get("policy", {}).get("class_path")
-    return "algorithm" in model and policy == "PretrainedPolicy" and model["rewards"] == {"correct": "ExactMatch"}
+    if "algorithm" not in model or model["policy"]["class_path"] != "PretrainedPolicy":
+        return False
+    return "learned" not in model["rewards"] and "teacher" not in model["algorithm"].get("init_args", {})
+
+
+def ending(seconds: int, rollouts: int | None) -> dict[str, Any]:
+    """When a run ends and is evaluated, as words of a config: at the threshold or after some time, or after a number of rollouts."""
+    if rollouts is not None:
+        return {"rollouts": rollouts, "trainer": {"check_val_every_n_epoch": EVALUATE_EVERY}}
+    stop = {"monitor": ACCURACY, "mode": "max", "stopping_threshold": THRESHOLD, "patience": 10**6, "check_on_train_epoch_end": False}
+    callbacks = [{"class_path": "lightning.pytorch.callbacks.EarlyStopping", "init_args": stop}]
+    return {"trainer": {"max_time": {"seconds": seconds}, "check_val_every_n_epoch": EVALUATE_EVERY, "callbacks": callbacks}}
 
 
 def warm_start(seed: int, out: Path) -> Path:
@@ -100,17 +114,17 @@ def warm_start(seed: int, out: Path) -> Path:
     return fit(words, out / f"sft-{seed}") / "policy"
 
 
-def train(name: str, seed: int, policy: Path, out: Path, seconds: int) -> Result:
+def train(name: str, seed: int, policy: Path, out: Path, end: dict[str, Any]) -> Result:
     """Train one algorithm from the warm start."""
     config = CONFIGS / f"{name}_sort.yaml"
     folder = out / f"{name}-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
-    words = ["--config", config, "--config", overrides(config, seconds, folder / "overrides.yaml")]
+    words = ["--config", config, "--config", overrides(config, end, folder / "overrides.yaml")]
     words += [*seeded(seed), "--model.policy.path", policy, "--model.seed", seed]
     run = fit(words, folder)
     algorithm = algorithm_of(config)
     accuracy = events(run, ACCURACY)
-    reached = [when for when, value in accuracy if value >= THRESHOLD]
+    reached = [(number, when) for number, (when, value) in enumerate(accuracy) if value >= THRESHOLD]
     variance = [value for _, value in events(run, "explained_variance")]
     clipped = [value for _, value in events(run, CAPPED.get(name, "clip_ratio/region"))]
     return Result(
@@ -119,8 +133,9 @@ def train(name: str, seed: int, policy: Path, out: Path, seconds: int) -> Result
         seed=seed,
         start=accuracy[0][1],
         final=accuracy[-1][1],
-        seconds=reached[0] - accuracy[0][0] if reached else None,
+        seconds=reached[0][1] - accuracy[0][0] if reached else None,
         rollouts=len(clipped),
+        until=reached[0][0] * EVALUATE_EVERY if reached else None,
         ratio_deviation=max(value for _, value in events(run, "ratio/max_deviation")),
         clip_fraction=sum(clipped) / len(clipped),
         explained_variance=sum(variance[-len(variance) // 4 :]) / len(variance[-len(variance) // 4 :]) if variance else None,
@@ -128,23 +143,17 @@ def train(name: str, seed: int, policy: Path, out: Path, seconds: int) -> Result
     )
 
 
-def overrides(config: Path, seconds: int, file: Path) -> Path:
+def overrides(config: Path, end: dict[str, Any], file: Path) -> Path:
     """Write what every run has on top of its config: the end, the evaluations, and two steps per rollout where there is one."""
-    stop = {"monitor": ACCURACY, "mode": "max", "stopping_threshold": THRESHOLD, "patience": 10**6, "check_on_train_epoch_end": False}
-    content: dict[str, Any] = {
-        "trainer": {
-            "max_time": {"seconds": seconds},
-            "check_val_every_n_epoch": EVALUATE_EVERY,
-            "enable_checkpointing": False,
-            "callbacks": [{"class_path": "lightning.pytorch.callbacks.EarlyStopping", "init_args": stop}],
-        },
-    }
     model, algorithm = resolved(config), algorithm_of(config)
-    if algorithm.value("epochs") * algorithm.value("minibatches") < 2:
-        content["model"] = {"algorithm": {"minibatches": 2}}
-        schedule = model.value("lr_scheduler")
-        if schedule is not None and "total_steps" in schedule.arguments:
-            content["model"]["lr_scheduler"] = {"total_steps": 2 * schedule.value("total_steps")}
+    steps = algorithm.value("epochs") * algorithm.value("minibatches")
+    content = {**end, "trainer": {**end["trainer"], "enable_checkpointing": False}, "model": dict[str, Any]()}
+    if steps < 2:
+        content["model"]["algorithm"] = {"minibatches": 2}
+    schedule = model.value("lr_scheduler")
+    if schedule is not None and "total_steps" in schedule.arguments:
+        rollouts = end.get("rollouts", schedule.value("total_steps") // steps)
+        content["model"]["lr_scheduler"] = {"total_steps": max(steps, 2) * rollouts}
     file.write_text(yaml.safe_dump(content))
     return file
 
@@ -182,15 +191,17 @@ def events(run: Path, tag: str) -> list[tuple[float, float]]:
     return [(e.wall_time, e.value) for e in log.Scalars(tag)] if tag in log.Tags()["scalars"] else []
 
 
-HEADER = f"{'config':<22}{'algorithm':<26}{'seed':>4}{'start':>7}{'final':>7}{'s to ' + str(THRESHOLD):>10}{'rollouts':>9}"
+REACHED = f"to {THRESHOLD}"
+HEADER = f"{'config':<22}{'algorithm':<26}{'seed':>4}{'start':>7}{'final':>7}{'s ' + REACHED:>10}{'rollouts':>9}{REACHED:>8}"
 HEADER += f"{'max|r-1|':>10}{'clipped':>9}{'expl.var.':>10}"
 
 
 def line(result: Result) -> str:
     """One row of the table."""
     seconds = "-" if result.seconds is None else f"{result.seconds:.0f}"
+    until = "-" if result.until is None else result.until
     variance = "-" if result.explained_variance is None else f"{result.explained_variance:.2f}"
-    numbers = f"{result.start:>7.3f}{result.final:>7.3f}{seconds:>10}{result.rollouts:>9}{result.ratio_deviation:>10.4f}"
+    numbers = f"{result.start:>7.3f}{result.final:>7.3f}{seconds:>10}{result.rollouts:>9}{until:>8}{result.ratio_deviation:>10.4f}"
     return f"{result.config:<22}{result.algorithm:<26}{result.seed:>4}{numbers}{result.clip_fraction:>9.4f}{variance:>10}"
 
 
