@@ -53,6 +53,7 @@ _HOME = {
     "lightrl.parts.environment": ["AsyncEnvironment", "Reply", "SingleTurn", "own_opening"],
     "lightrl.parts.kl": ["AdaptiveKL", "KLPenalty"],
     "lightrl.parts.loss_term": ["EntropyBonus", "PositiveNLL"],
+    "lightrl.parts.metric": ["deciding_reward", "metric_of"],
     "lightrl.parts.minibatch": ["Minibatch"],
     "lightrl.parts.mixed_objective": ["MixedObjective"],
     "lightrl.parts.objective": ["ChosenLikelihood", "LabelledObjective", "Likelihood", "PairObjective"],

@@ -12,8 +12,9 @@ import torch
 from annotated_types import Ge, Le
 
 from lightrl.parts.carried_rows import from_state, joined, of_groups, to_state
+from lightrl.parts.metric import deciding_reward, metric_of
 from lightrl.parts.sampler import Collection, Sampler
-from lightrl.parts.zero_variance import Verdict, deciding, metric_of, verdicts
+from lightrl.parts.zero_variance import Verdict, verdicts
 from lightrl.ranges import Count, GroupSize, Share
 from lightrl.run_end import RunEndedError
 from lightrl.types import Prompt, ScoredRollout
@@ -79,7 +80,7 @@ class DynamicSampler(Sampler):
 
     def check(self, rewards: Sequence[str]) -> None:
         """See `Sampler.check`: `metric` names one reward."""
-        deciding(rewards, self.metric)
+        deciding_reward(rewards, self.metric)
 
     def collect(self, collection: Collection) -> ScoredRollout:
         """See `Sampler.collect`.

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from lightrl import Collection, GroupSampler, Ranks, ScoredRollout, TrainingBatch
+from lightrl import Collection, Ranks, ScoredRollout, TrainingBatch
 from lightrl_curriculum.prompts_of_all import drawn_by_all, shared_out
-from lightrl_curriculum.success import completions, deciding, level_of
+from lightrl_curriculum.success import SuccessSampler, completions, level_of
 
 
-class EdgeSampler(GroupSampler):
+class EdgeSampler(SuccessSampler):
     """Draws more prompts than it needs, and completes those whose success rate is expected to be nearest to `target`.
 
     The rate of a candidate is drawn from Beta(s + k m, f + k (1 - m)). s and f are the completions of the prompt that succeeded and
@@ -54,16 +53,12 @@ class EdgeSampler(GroupSampler):
         Raises:
             ValueError: an argument outside its range.
         """
-        super().__init__(group_size, slices)
+        super().__init__(group_size, metric, slices)
         self.candidates, self.target, self.level, self.prior = candidates, target, level, prior
-        self.decay, self.metric, self.seed = decay, metric, seed
+        self.decay, self.seed = decay, seed
         self._prompts: dict[str, list[float]] = {}
         self._levels: dict[str, list[float]] = {}
         self._learnt = 0
-
-    def check(self, rewards: Sequence[str]) -> None:
-        """See `Sampler.check`: `metric` names one reward."""
-        deciding(rewards, self.metric)
 
     def collect(self, collection: Collection) -> ScoredRollout:
         """See `Sampler.collect`.

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from annotated_types import Ge, Le
 
-from lightrl import Collection, GroupSampler, Ranks, ScoredRollout, TrainingBatch
+from lightrl import Collection, Ranks, ScoredRollout, TrainingBatch
 from lightrl_curriculum.prompts_of_all import drawn_by_all, shared_out
-from lightrl_curriculum.success import completions, deciding
+from lightrl_curriculum.success import SuccessSampler, completions
 
 
-class ReplaySampler(GroupSampler):
+class ReplaySampler(SuccessSampler):
     """Fills a part of each rollout with prompts whose last group had some variance, those of a success rate near 1/2 first.
 
     Prompts are replayed and completions are not: the present policy completes them anew, so that every row is as on-policy as without
@@ -43,14 +42,10 @@ class ReplaySampler(GroupSampler):
         Raises:
             ValueError: an argument outside its range.
         """
-        super().__init__(group_size, slices)
-        self.share, self.cooldown, self.uses, self.metric = share, cooldown, uses, metric
+        super().__init__(group_size, metric, slices)
+        self.share, self.cooldown, self.uses = share, cooldown, uses
         self._waiting: dict[str, list[float]] = {}
         self._learnt = 0
-
-    def check(self, rewards: Sequence[str]) -> None:
-        """See `Sampler.check`: `metric` names one reward."""
-        deciding(rewards, self.metric)
 
     def collect(self, collection: Collection) -> ScoredRollout:
         """See `Sampler.collect`.

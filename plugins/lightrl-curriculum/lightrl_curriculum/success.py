@@ -6,7 +6,25 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lightrl import Prompt, Ranks, TrainingBatch
+from lightrl import GroupSampler, Prompt, Ranks, TrainingBatch, deciding_reward, metric_of
+
+
+class SuccessSampler(GroupSampler):
+    """The base of samplers that remember which completions succeeded, by one raw reward."""
+
+    def __init__(self, group_size: int, metric: str | None, slices: int) -> None:
+        """
+        Args:
+            group_size: completions per prompt.
+            metric: name of the raw reward that says what succeeded, from 0 to 1; null: the only one.
+            slices: as in `GroupSampler`.
+        """
+        super().__init__(group_size, slices)
+        self.metric = metric
+
+    def check(self, rewards: Sequence[str]) -> None:
+        """See `Sampler.check`: `metric` names one reward."""
+        deciding_reward(rewards, self.metric)
 
 
 class Completion(NamedTuple):
@@ -29,8 +47,7 @@ def completions(learnt: TrainingBatch, ranks: Ranks, metric: str | None, level: 
         metric: name of the raw reward; None: the only one. Scores below 0 count as 0, and above 1 as 1.
         level: name of a column; None: all prompts have one level.
     """
-    part = learnt.reward_parts[deciding(list(learnt.reward_parts), metric)]
-    scores = (part if part.dim() == 1 else part.nansum(1)).clamp(0, 1).tolist()
+    scores = metric_of(learnt, metric).clamp(0, 1).tolist()
     rows = zip(learnt.prompts, scores, learnt.scorable.tolist(), strict=True)
     mine = [[prompt.id, level_of(prompt, level), score] for prompt, score, scorable in rows if scorable and score == score]
     return sorted(Completion(*row) for of_rank in ranks.gather(mine) for row in of_rank)
@@ -49,20 +66,3 @@ def level_of(prompt: Prompt, column: str | None) -> str:
     if column is not None and column not in prompt.columns:
         raise ValueError(f"algorithm.sampler.level is {column!r}, and prompt {prompt.id!r} has the columns {sorted(prompt.columns)}")
     return "" if column is None else json.dumps(prompt.columns[column], sort_keys=True)
-
-
-def deciding(rewards: Sequence[str], name: str | None) -> str:
-    """The name of the reward that says whether a completion succeeded.
-
-    Args:
-        rewards: the names that there are.
-        name: as given; None: the only one there is.
-
-    Raises:
-        ValueError: there is no reward of that name, or none is named and there are several.
-    """
-    names = sorted(rewards)
-    if name in names or (name is None and len(names) == 1):
-        return name or names[0]
-    asked = "null, and there are several rewards" if name is None else f"{name!r}, and no reward is named so"
-    raise ValueError(f"algorithm.sampler.metric is {asked}: name the one that says whether a completion succeeded, of {', '.join(names)}")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from lightrl import Collection, Sampler, ScoredRollout, group_statistics
+from lightrl import Collection, Sampler, ScoredRollout, deciding_reward, group_statistics, metric_of
 
 
 class ValidFractionSampler(Sampler):
@@ -37,7 +37,7 @@ class ValidFractionSampler(Sampler):
 
     def check(self, rewards: Sequence[str]) -> None:
         """See `Sampler.check`: `metric` names one reward."""
-        self._deciding(rewards)
+        deciding_reward(rewards, self.metric)
 
     def collect(self, collection: Collection) -> ScoredRollout:
         """See `Sampler.collect`.
@@ -58,14 +58,5 @@ class ValidFractionSampler(Sampler):
         return ScoredRollout.concat([*kept, drawn.select(zero_variance.nonzero()[:, 0])])
 
     def _zero_variance(self, scored: ScoredRollout) -> torch.Tensor:
-        part = scored.reward_parts[self._deciding(list(scored.reward_parts))]
-        rewards = part if part.dim() == 1 else part.nansum(1)
+        rewards = metric_of(scored, self.metric)
         return group_statistics(rewards, scored.group, scored.scorable & ~rewards.isnan()).zero_variance
-
-    def _deciding(self, rewards: Sequence[str]) -> str:
-        names = sorted(rewards)
-        name = self.metric if self.metric is not None else names[0]
-        if name not in names or (self.metric is None and len(names) > 1):
-            asked = "there are several rewards" if self.metric is None else f"no reward is named {self.metric!r}"
-            raise ValueError(f"ValidFractionSampler.metric: {asked}; name one of {', '.join(names)}")
-        return name
