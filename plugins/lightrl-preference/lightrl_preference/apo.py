@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from lightrl import Likelihood, PairObjective
-from lightrl_preference.margin import positive
+from lightrl_preference.implicit_reward import ImplicitReward
 
 
-class APOZero(PairObjective):
+class APOZero(ImplicitReward, PairObjective):
     """Anchored preference optimisation: the better completion becomes likelier than under the reference, the worse one less likely.
 
     loss = (1 - sigmoid(beta log-ratio(y+))) + sigmoid(beta log-ratio(y-)), with log-ratio(y) = log pi(y | x) - log pi_ref(y | x).
@@ -17,24 +17,6 @@ class APOZero(PairObjective):
 
     Source: D'Oosterlinck et al. 2024, arXiv:2408.06266, eq. 7; beta of section 5.2.
     """
-
-    def __init__(self, beta: float = 0.1) -> None:
-        """
-        Args:
-            beta: how strongly the policy is held to the reference, and how soon gains saturate; > 0.
-
-        Raises:
-            ValueError: beta is not above 0.
-        """
-        positive(type(self).__name__, beta=beta)
-        self.beta = beta
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"ref_logprobs"})
-
-    def reward(self, completions: Likelihood) -> Tensor:
-        return self.beta * completions.log_ratio
 
     def loss(self, chosen: Likelihood, rejected: Likelihood) -> Tensor:
         return torch.sigmoid(-self.reward(chosen)) + torch.sigmoid(self.reward(rejected))

@@ -7,10 +7,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lightrl import LabelledObjective, Likelihood, WithStatistics
-from lightrl_preference.margin import positive
+from lightrl_preference.implicit_reward import ImplicitReward
 
 
-class BCO(LabelledObjective):
+class BCO(ImplicitReward, LabelledObjective):
     """Binary classifier optimisation: cross-entropy of the labels, with rewards shifted to lie around 0.
 
     loss = -log sigmoid(r - d) of a good completion and -log sigmoid(d - r) of a bad one, with r = beta (log pi(y | x) -
@@ -22,24 +22,6 @@ class BCO(LabelledObjective):
     """
 
     needs_step = True
-
-    def __init__(self, beta: float = 0.1) -> None:
-        """
-        Args:
-            beta: how strongly the policy is held to the reference; > 0.
-
-        Raises:
-            ValueError: beta is not above 0.
-        """
-        positive("BCO", beta=beta)
-        self.beta = beta
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"ref_logprobs"})
-
-    def reward(self, completions: Likelihood) -> Tensor:
-        return self.beta * completions.log_ratio
 
     def from_step(self, completions: Likelihood, good: Tensor) -> dict[str, Tensor]:
         """d of the step."""

@@ -6,10 +6,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lightrl import Likelihood
-from lightrl_preference.margin import MarginObjective, positive
+from lightrl_preference.implicit_reward import ImplicitReward
+from lightrl_preference.margin import MarginObjective
 
 
-class DPO(MarginObjective):
+class DPO(ImplicitReward, MarginObjective):
     """Direct preference optimisation: the policy as its own reward model.
 
     loss = -(1 - e) log sigmoid(beta h) - e log sigmoid(-beta h), with h = log-ratio(y+) - log-ratio(y-) and
@@ -28,17 +29,10 @@ class DPO(MarginObjective):
         Raises:
             ValueError: an argument outside its range.
         """
-        positive(type(self).__name__, beta=beta)
+        super().__init__(beta)
         if not 0 <= label_smoothing < 0.5:
             raise ValueError(f"{type(self).__name__} needs 0 <= label_smoothing < 0.5, got {label_smoothing}")
-        self.beta, self.label_smoothing = beta, label_smoothing
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"ref_logprobs"})
-
-    def reward(self, completions: Likelihood) -> Tensor:
-        return self.beta * completions.log_ratio
+        self.label_smoothing = label_smoothing
 
     def of_margin(self, margin: Tensor) -> Tensor:
         right, wrong = -F.logsigmoid(margin), -F.logsigmoid(-margin)

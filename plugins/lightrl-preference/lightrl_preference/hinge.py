@@ -5,10 +5,11 @@ from __future__ import annotations
 from torch import Tensor
 
 from lightrl import Likelihood
+from lightrl_preference.implicit_reward import ImplicitReward
 from lightrl_preference.margin import MarginObjective, positive
 
 
-class Hinge(MarginObjective):
+class Hinge(ImplicitReward, MarginObjective):
     """Sequence likelihood calibration against a reference: pairs that are far enough apart teach nothing.
 
     loss = max(0, margin - beta h), with h = log-ratio(y+) - log-ratio(y-). The implicit reward is beta log-ratio(y).
@@ -25,15 +26,9 @@ class Hinge(MarginObjective):
         Raises:
             ValueError: an argument that is not above 0.
         """
-        positive(type(self).__name__, beta=beta, margin=margin)
-        self.beta, self.margin = beta, margin
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"ref_logprobs"})
-
-    def reward(self, completions: Likelihood) -> Tensor:
-        return self.beta * completions.log_ratio
+        super().__init__(beta)
+        positive(type(self).__name__, margin=margin)
+        self.margin = margin
 
     def of_margin(self, margin: Tensor) -> Tensor:
         return (self.margin - margin).clamp(min=0)

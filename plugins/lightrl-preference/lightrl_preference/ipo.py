@@ -7,10 +7,11 @@ from typing import Literal
 from torch import Tensor
 
 from lightrl import Likelihood
-from lightrl_preference.margin import MarginObjective, positive
+from lightrl_preference.implicit_reward import ImplicitReward
+from lightrl_preference.margin import MarginObjective
 
 
-class IPO(MarginObjective):
+class IPO(ImplicitReward, MarginObjective):
     """Identity preference optimisation: the log-ratios of a pair should differ by 1 / (2 beta), no less and no more.
 
     loss = (h - 1 / (2 beta))^2, with h = log-ratio(y+) - log-ratio(y-), each log-ratio divided by the completion's tokens. The
@@ -32,14 +33,10 @@ class IPO(MarginObjective):
         Raises:
             ValueError: an argument outside its range.
         """
-        positive("IPO", beta=beta)
+        super().__init__(beta)
         if log_ratio not in ("mean", "sum"):
             raise ValueError(f"IPO.log_ratio is mean or sum, got {log_ratio!r}")
-        self.beta, self.log_ratio = beta, log_ratio
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"ref_logprobs"})
+        self.log_ratio = log_ratio
 
     def reward(self, completions: Likelihood) -> Tensor:
         ratio = completions.log_ratio

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from lightrl import LabelledObjective, Likelihood, WithStatistics
+from lightrl_preference.implicit_reward import ImplicitReward
 from lightrl_preference.margin import positive
 
 
-class KTO(LabelledObjective):
+class KTO(ImplicitReward, LabelledObjective):
     """Kahneman-Tversky optimisation: gains and losses against what the policy gains on average.
 
     loss = w_d (1 - sigmoid(beta (rho - z0))) of a good completion and w_u (1 - sigmoid(beta (z0 - rho))) of a bad one, with
@@ -32,15 +33,9 @@ class KTO(LabelledObjective):
         Raises:
             ValueError: an argument that is not above 0.
         """
-        positive("KTO", beta=beta, desirable_weight=desirable_weight, undesirable_weight=undesirable_weight)
-        self.beta, self.desirable_weight, self.undesirable_weight = beta, desirable_weight, undesirable_weight
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"ref_logprobs"})
-
-    def reward(self, completions: Likelihood) -> Tensor:
-        return self.beta * completions.log_ratio
+        super().__init__(beta)
+        positive("KTO", desirable_weight=desirable_weight, undesirable_weight=undesirable_weight)
+        self.desirable_weight, self.undesirable_weight = desirable_weight, undesirable_weight
 
     def from_mismatched(self, mismatched: Likelihood) -> dict[str, Tensor]:
         """z0 of the step; 0 where all of its prompts are the same."""

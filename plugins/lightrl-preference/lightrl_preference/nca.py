@@ -6,10 +6,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lightrl import Likelihood, PairObjective
-from lightrl_preference.margin import positive
+from lightrl_preference.implicit_reward import ImplicitReward
 
 
-class NCA(PairObjective):
+class NCA(ImplicitReward, PairObjective):
     """Noise contrastive alignment on pairs: absolute log-ratios in place of their difference.
 
     loss = -log sigmoid(r+) - 1/2 (log sigmoid(-r+) + log sigmoid(-r-)), with r = beta (log pi(y | x) - log pi_ref(y | x)), the
@@ -26,15 +26,7 @@ class NCA(PairObjective):
         Raises:
             ValueError: beta is not above 0.
         """
-        positive("NCA", beta=beta)
-        self.beta = beta
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"ref_logprobs"})
-
-    def reward(self, completions: Likelihood) -> Tensor:
-        return self.beta * completions.log_ratio
+        super().__init__(beta)
 
     def loss(self, chosen: Likelihood, rejected: Likelihood) -> Tensor:
         better, worse = self.reward(chosen), self.reward(rejected)

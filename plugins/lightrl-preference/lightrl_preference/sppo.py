@@ -5,10 +5,10 @@ from __future__ import annotations
 from torch import Tensor
 
 from lightrl import Likelihood, PairObjective
-from lightrl_preference.margin import positive
+from lightrl_preference.implicit_reward import ImplicitReward
 
 
-class SPPO(PairObjective):
+class SPPO(ImplicitReward, PairObjective):
     """Self-play preference optimisation with hard preferences: log-ratios of 1 / (2 beta) and -1 / (2 beta), no less and no more.
 
     loss = (log-ratio(y+) - 1 / (2 beta))^2 + (log-ratio(y-) + 1 / (2 beta))^2, with log-ratio(y) = log pi(y | x) -
@@ -26,15 +26,7 @@ class SPPO(PairObjective):
         Raises:
             ValueError: beta is not above 0.
         """
-        positive("SPPO", beta=beta)
-        self.beta = beta
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"ref_logprobs"})
-
-    def reward(self, completions: Likelihood) -> Tensor:
-        return self.beta * completions.log_ratio
+        super().__init__(beta)
 
     def loss(self, chosen: Likelihood, rejected: Likelihood) -> Tensor:
         target = 1 / (2 * self.beta)
