@@ -6,6 +6,7 @@ from lightrl.testing.contract_tests import class_cases, contract_cases, contract
 from lightrl.testing.engines import ReplayedRollouts
 from lightrl.testing.experience import experience as hand_made_experience
 from lightrl.testing.experience import learnt_from
+from lightrl.testing.one_step import assert_same_gradient, gradient_of_step
 from lightrl.testing.ranks import on_ranks
 from lightrl.testing.rewards import CodePoints, FewCharacters, FirstDigits, InPlace, SmallDigits
 from lightrl.testing.rollouts import random_rollout
@@ -22,9 +23,11 @@ __all__ = [
     "ReplayedRollouts",
     "ScriptedCollection",
     "SmallDigits",
+    "assert_same_gradient",
     "class_cases",
     "contract_cases",
     "contract_tests",
+    "gradient_of_step",
     "hand_made_experience",
     "learnt_from",
     "on_ranks",

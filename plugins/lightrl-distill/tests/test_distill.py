@@ -13,18 +13,14 @@ from lightrl import (
     Algorithm,
     BaseReference,
     Comparison,
-    DigitSorting,
     GroupCentered,
     GroupSampler,
-    PolicyOptimization,
-    PromptData,
     Rollout,
     Teacher,
     TinyPolicy,
-    TransformersEngine,
 )
-from lightrl.testing import CodePoints, ReplayedRollouts, quiet_trainer, random_rollout
-from lightrl.testing.experience import experience
+from lightrl.testing import assert_same_gradient, gradient_of_step, random_rollout
+from lightrl.testing import hand_made_experience as experience
 
 pytestmark = pytest.mark.filterwarnings("ignore:the engine.s log-probs")  # rollouts here are made off-policy
 
@@ -104,26 +100,7 @@ def made(divergence: Comparison | None) -> Algorithm:
 
 
 def gradient(algorithm: Algorithm, rollout: Rollout, budget: int | None) -> torch.Tensor:
-    """The change of the parameters in one step of plain SGD, in one vector."""
-    module = PolicyOptimization(
-        policy=policy_of(0),
-        algorithm=algorithm,
-        rewards={"codes": CodePoints()},
-        engine=TransformersEngine(max_new_tokens=16),
-        prompts_per_rollout=4,
-        micro_batch_tokens=budget,
-        optimizer=lambda p: torch.optim.SGD(p, lr=1.0),
-        max_grad_norm=None,
-    )
-    module.rollouts = ReplayedRollouts(rollout)
-    quiet_trainer(max_epochs=1).fit(module, datamodule=PromptData(train=DigitSorting(examples=100)))
-    before = policy_of(0).build().state_dict()
-    return torch.cat([(before[name] - now).flatten() for name, now in module.policy.state_dict().items()])
-
-
-def assert_same(one: torch.Tensor, other: torch.Tensor) -> None:
-    assert one.abs().max() > 1e-4, "a gradient of nothing proves nothing"
-    assert (one - other).abs().max() <= 1e-10 * one.abs().max()
+    return gradient_of_step(algorithm, rollout, policy_of(0), budget)
 
 
 @pytest.mark.parametrize("divergence", [None, *DIVERGENCES], ids=repr)
@@ -131,10 +108,10 @@ def test_micro_batch_budget_row_order_and_padding_change_nothing(divergence: Com
     rollout = random_rollout(policy_of(0).build(), groups=4, group_size=4)
     whole = gradient(made(divergence), rollout, None)
     for budget in (64, 512):
-        assert_same(whole, gradient(made(divergence), rollout, budget))
+        assert_same_gradient(whole, gradient(made(divergence), rollout, budget))
     shuffled = rollout.select(torch.randperm(len(rollout), generator=torch.Generator().manual_seed(1)))
-    assert_same(whole, gradient(made(divergence), shuffled, 64))
-    assert_same(whole, gradient(made(divergence), rollout.padded(40), 512))
+    assert_same_gradient(whole, gradient(made(divergence), shuffled, 64))
+    assert_same_gradient(whole, gradient(made(divergence), rollout.padded(40), 512))
 
 
 @pytest.mark.parametrize("divergence", DIVERGENCES, ids=repr)
@@ -154,7 +131,7 @@ def test_the_gradient_is_that_of_the_full_logits(divergence: Comparison) -> None
     )
     found = gradient(made(divergence), rollout, 64)
     kept = torch.cat([torch.full((value.numel(),), name in slopes) for name, value in policy.state_dict().items()])
-    assert_same(expected[kept], found[kept])
+    assert_same_gradient(expected[kept], found[kept])
 
 
 def test_a_larger_vocabulary_of_the_teacher_is_refused_with_both_sizes() -> None:

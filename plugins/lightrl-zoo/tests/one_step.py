@@ -2,7 +2,7 @@
 
     python one_step.py RANKS FILE
 
-takes it on so many ranks, each of which has its share of the same rows, and writes the change of the parameters to FILE.
+takes it on so many ranks, each of which has its share of the same rows, and writes its gradient to FILE.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import sys
 from collections.abc import Callable
 
 import torch
-from lightning.pytorch import Callback
 from lightrl_zoo import ClipCov, CovarianceClip, CovarianceKL, ForkingTokens, KLCov, TopEntropy
 
-from lightrl import Algorithm, DigitSorting, GroupSampler, PolicyOptimization, PromptData, Rollout, TinyPolicy, TransformersEngine
-from lightrl.testing import CodePoints, ReplayedRollouts, quiet_trainer, random_rollout
+from lightrl import Algorithm, GroupSampler, Rollout, TinyPolicy
+from lightrl.testing import gradient_of_step, random_rollout
 
 POLICY = TinyPolicy(hidden=16, layers=1, heads=2, dtype="float64")
 
@@ -41,49 +40,11 @@ def rows() -> Rollout:
     return rollout
 
 
-class Share(ReplayedRollouts):
-    """The groups of one rank, numbered from 0."""
-
-    def __init__(self, rollout: Rollout, rank: int, ranks: int) -> None:
-        groups = torch.unique(rollout.group).tolist()[rank::ranks]
-        mine = rollout.select([i for group in groups for i in (rollout.group == group).nonzero()[:, 0].tolist()])
-        mine.group = torch.tensor([groups.index(group) for group in mine.group.tolist()])
-        super().__init__(mine)
-
-
-class OfMyRank(Callback):
-    """Replays the share of this rank."""
-
-    def __init__(self, rollout: Rollout) -> None:
-        self.rollout = rollout
-
-    def on_fit_start(self, trainer, pl_module) -> None:
-        pl_module.rollouts = Share(self.rollout, trainer.global_rank, trainer.world_size)
-
-
-def change(algorithm: Algorithm, rollout: Rollout, budget: int | None, ranks: int = 1) -> torch.Tensor:
-    """The change of the parameters, in one vector."""
-    module = PolicyOptimization(
-        policy=POLICY,
-        algorithm=algorithm,
-        rewards={"codes": CodePoints()},
-        engine=TransformersEngine(max_new_tokens=16),
-        prompts_per_rollout=4,
-        micro_batch_tokens=budget,
-        optimizer=lambda p: torch.optim.SGD(p, lr=1.0),
-        max_grad_norm=None,
-    )
-    trainer = quiet_trainer(max_epochs=1, devices=ranks, strategy="ddp" if ranks > 1 else "auto", callbacks=[OfMyRank(rollout)])
-    trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=100)))
-    before = POLICY.build().state_dict()
-    return torch.cat([(before[name] - now).flatten() for name, now in module.policy.state_dict().items()])
-
-
 def main() -> None:
     """Take the step."""
     torch.set_num_threads(1)
     ranks, file = int(sys.argv[1]), sys.argv[2]
-    found = change(ALGORITHMS["all"](), rows(), 64, ranks)
+    found = gradient_of_step(ALGORITHMS["all"](), rows(), POLICY, 64, ranks)
     if ranks == 1 or torch.distributed.get_rank() == 0:
         torch.save(found, file)
 
