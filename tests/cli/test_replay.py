@@ -125,35 +125,9 @@ def test_a_record_without_its_run_says_what_differs_first(run: Callable[..., Pat
     assert "The first difference: advantages." in lightrl("replay", str(sent), "--ckpt_path", str(tmp_path / "weights")).out
 
 
-GAME = """
-from lightrl.parts.environment import Environment, Reply
-
-class Digits(Environment):
-    \"\"\"Two turns; the second may fail.\"\"\"
-
-    runs = "inline"
-    gives_rewards = True
-
-    def begin(self, prompt, seed):
-        self.turn = 0
-        return f"{seed % 10}?"
-
-    def reply(self, completion):
-        self.turn += 1
-        if self.turn == 2 and completion[-1:] in tuple("789"):
-            raise ArithmeticError("too high")
-        return Reply(">", float(completion[-1:] in tuple("01234")), self.turn == 2)
-"""
-
-
 @pytest.mark.slow
-def test_episodes_with_rewards_of_turns_and_failures(
-    run: Callable[..., Path], write: Callable[..., Path], config: dict[str, Any], lightrl: Callable[..., Any]
-) -> None:
-    write("two_turns.py", GAME)
-    config["model"]["environment"] = {"class_path": "two_turns.Digits", "init_args": {"max_error_rate": 1.0}}
-    config["model"]["engine"] = {"max_new_tokens": 30, "stop": list("0123456789")}
-    config["data"] = {"train": {"class_path": "EpisodeSeeds", "init_args": {"size": 20}}, "validation_size": 4}
+@pytest.mark.usefixtures("episodes")
+def test_episodes_with_rewards_of_turns_and_failures(run: Callable[..., Path], lightrl: Callable[..., Any]) -> None:
     folder = run(GROUPS | {"init_args": {**GROUPS["init_args"], "advantage": "TurnNormalized"}})
     rows = [json.loads(line) for line in (folder / "records" / "rollout=1" / "rank=0.jsonl").read_text().splitlines()]
     assert {row["finish_reason"] for row in rows} >= {"stop", "failed"}
