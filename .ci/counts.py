@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 CORE = sorted((ROOT / "lightrl").rglob("*.py"))
 ALL = [*CORE, *sorted(p for p in (ROOT / "plugins").rglob("*.py") if "tests" not in p.parts)]
-LIMITS = {"asserts": 10, "ignores": 20, "any": 80, "casts": 0, "files over 300 lines": 2, "lines of the walk": 250}
+LIMITS = {"asserts": 10, "ignores": 20, "any": 80, "casts": 0, "files over 300 lines": 0, "lines of the walk": 250}
 """The most of each that there may be; an entry of a checkout that is better than its limit lowers it."""
 WALK = ROOT / "lightrl" / "training" / "online" / "policy_optimization.py"
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lightrl
+from lightrl.rows import Rows
 from lightrl.testing.experience import experience
-from lightrl.types import PolicyOutput, Prompt, Rows, TrainingBatch
+from lightrl.types import PolicyOutput, Prompt, TrainingBatch
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from lightrl.ops.batching import filled_batches, micro_batches, packed_batches
 from lightrl.ops.prefix_tree import sorted_rows
-from lightrl.types import Sequences
+from lightrl.rows import Sequences
 
 
 def cut_rows(sequences: Sequences, budget: int | None, longest_packed: int) -> list[Tensor]:

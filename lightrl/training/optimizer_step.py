@@ -12,9 +12,9 @@ from lightning.pytorch.core.optimizer import LightningOptimizer
 from torch import Tensor
 
 from lightrl.ops.batching import split_to
+from lightrl.rows import Rows
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.training.statistics import Reported, StatisticsLedger
-from lightrl.types import Rows
 
 R = TypeVar("R", bound=Rows)
 Veto = Callable[[StatisticsLedger], bool]

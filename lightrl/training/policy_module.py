@@ -1,18 +1,16 @@
-"""The base of all modules: a policy, its optimizer, steps made of micro-batches, and evaluation by sampling."""
+"""The base of all modules: a policy, its optimizer, and steps made of micro-batches."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Literal, Never
 
-from lightning.pytorch import Callback, LightningModule
+from lightning.pytorch import Callback
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from lightning.pytorch.core.optimizer import LightningOptimizer
 from torch import Tensor, nn
 
-from lightrl.data.loaders import PromptBatch
 from lightrl.data.prompt_data import PromptData
 from lightrl.parts.description import describe_defaults
 from lightrl.parts.engine import RolloutEngine
@@ -21,51 +19,40 @@ from lightrl.parts.reward import Reward
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
 from lightrl.policy.token_bound import TokenBound
-from lightrl.policy.weights import TrainerWeights
 from lightrl.ranges import Positive, refuse_outside
-from lightrl.rewards.environment_reward import with_environment
-from lightrl.rewards.reward_set import RewardSet
-from lightrl.rollout.loop import RolloutLoop
 from lightrl.rollout.prompt_tokens import prompt_tokens
-from lightrl.strategies.adapter import StrategyAdapter
-from lightrl.strategies.adapter_choice import adapter_for, register_strategies
+from lightrl.rows import Sequences
+from lightrl.strategies.adapter_choice import register_strategies
 from lightrl.strategies.checkpoint_io import guard
 from lightrl.training.before_training import evaluate_before_training
 from lightrl.training.building import check_room, choose_threads, prompts_of
-from lightrl.training.canary import canary_deviation, mismatch
 from lightrl.training.close_after_failure import CloseAfterFailure
+from lightrl.training.evaluated_module import EvaluatedModule
 from lightrl.training.evaluation import Evaluation
-from lightrl.training.evaluator import predictions, sample, score
 from lightrl.training.fused_optimizer import fuse
-from lightrl.training.given import as_engine, as_environment, as_policy, as_rewards
+from lightrl.training.given import as_policy
 from lightrl.training.logged_numbers import log_numbers
 from lightrl.training.micro_batch_cut import cut_rows
 from lightrl.training.optimizer_step import LossOf, MicroBatchLoss, R, Step, StepMaker, Veto, never, one_optimizer
 from lightrl.training.optimizer_trial import tried_schedule
 from lightrl.training.phases import PhaseTimer
-from lightrl.training.precision import check_precision, compute_dtype, tolerance
+from lightrl.training.precision import check_precision
 from lightrl.training.run_state import run_state
 from lightrl.training.schedule import check_schedule, planned_steps
 from lightrl.training.spelled_tokens import SpelledTokens
-from lightrl.training.statistics import StatisticsLedger
 from lightrl.training.token_budget import MicroBatchTokens, TokenBudget
 from lightrl.training.trainer_options import refuse_trainer
 from lightrl.training.watching import watching
-from lightrl.types import JSON, Prompt, Rollout, ScoredRollout, Sequences
 from lightrl.workers.waiting import waiting
 
 register_strategies()
 
 
-class PolicyModule(LightningModule):
+class PolicyModule(EvaluatedModule):
     """A policy in manual optimisation, evaluated by sampling completions and scoring them."""
 
     product: ClassVar[Literal["policy", "reward model"]] = "policy"
     """The outcome of a run, which `lightrl export` writes."""
-    policy: Policy
-    """The network that is trained; there once the trainer has called `configure_model`."""
-    rewards: RewardSet | None
-    """The rewards that score completions, if there are any."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -98,24 +85,14 @@ class PolicyModule(LightningModule):
             evaluation: how validation and test draw completions.
             needs_rewards: what the policy learns from has them; False: it has a set of rewards that may be empty.
         """
-        super().__init__()
+        super().__init__(rewards, engine, environment, evaluation, needs_rewards)
         self.automatic_optimization = False
-        self.policy_source, self.engine, self.evaluation = as_policy(policy), as_engine(engine), evaluation
-        self.environment = as_environment(environment)
-        self.rollouts = RolloutLoop(self.engine, self.environment)
-        every = with_environment(as_rewards(rewards), self.environment)
-        self.rewards = RewardSet(every, needs_rewards) if every or not needs_rewards else None
-        if every:
-            evaluation.correct_reward(every)
+        self.policy_source = as_policy(policy)
         self.token_budget, self.max_grad_norm = TokenBudget(micro_batch_tokens), max_grad_norm
         refuse_outside(type(self), {**vars(self), "micro_batch_tokens": micro_batch_tokens})
         self._optimizer, self._lr_scheduler = optimizer, lr_scheduler
-        self.ledger, self._evaluation_ledger, self.timer = StatisticsLedger(), StatisticsLedger(), PhaseTimer()
+        self.timer = PhaseTimer()
         self.numbers: dict[str, float] = {}
-        self.on_phase: Callable[[str], None] = lambda phase: None
-        self.rollouts.check_engine = self.check_engine
-        self.rollouts.show = lambda progress: self.on_phase(f"rollout, {progress}")
-        self.samples: Rollout | None = None
 
     @classmethod
     def load_from_checkpoint(cls, *arguments: object, **settings: object) -> Never:
@@ -138,13 +115,6 @@ class PolicyModule(LightningModule):
     def network(cls, policy: Policy) -> nn.Module:
         """The network that is trained, and stored under the name `policy`, made of the policy as its source has built it."""
         return policy
-
-    @property
-    def adapter(self) -> StrategyAdapter:
-        """Forward, backward, step and sums over ranks, as the strategy does them."""
-        if not hasattr(self, "_adapter"):
-            self._adapter = adapter_for(self.trainer, self)
-        return self._adapter
 
     def configure_model(self) -> None:
         """Build the policy and what belongs to it once, and let the strategy cut them over the ranks."""
@@ -267,13 +237,6 @@ class PolicyModule(LightningModule):
         """Cut micro-batches as before."""
         self.token_budget.load_state_dict(checkpoint.get("micro_batch_tokens"))
 
-    def on_fit_start(self) -> None:
-        """Let engine, environment and rewards start the processes that they need."""
-        with waiting("starting engine, environment and rewards"):
-            self.rollouts.start()
-            if self.rewards is not None:
-                self.rewards.start()
-
     def configure_callbacks(self) -> list[Callback]:
         """One that calls `teardown` after a failure, and those that watch a run, beside those of the Trainer.
 
@@ -281,12 +244,6 @@ class PolicyModule(LightningModule):
         """
         refuse_trainer(self.trainer, rollouts=hasattr(self, "algorithm"), cuts_weights=self.adapter.cuts_weights)
         return [CloseAfterFailure(), *watching(self.trainer.callbacks)]  # type: ignore[attr-defined]
-
-    def teardown(self, stage: str) -> None:
-        """End the processes that engine, environment and rewards have started."""
-        self.rollouts.close()
-        if self.rewards is not None:
-            self.rewards.close()
 
     @property
     def steps_per_batch(self) -> int:
@@ -298,61 +255,3 @@ class PolicyModule(LightningModule):
         check_schedule(self.lr_schedulers(), planned_steps(self.trainer, self.trainer.num_training_batches, self.steps_per_batch))
         if self.evaluation.before_training:
             evaluate_before_training(self.trainer, self.made_optimizer)
-
-    def evaluation_step(self, prompts: list[Prompt]) -> ScoredRollout:
-        """Complete and score held-out prompts."""
-        if self.rewards is None:
-            raise ValueError("model.rewards is empty, so completions of the validation prompts cannot be scored: name a reward")
-        self.on_phase("evaluating")
-        self.update_engine()
-        rollout = sample(self.rollouts, prompts, self.evaluation)
-        return score(rollout, self.environment, self.rewards, self.evaluation, self._evaluation_ledger)
-
-    def update_engine(self) -> None:
-        """Let the engine have the policy's present weights."""
-        self.rollouts.update_weights(TrainerWeights(self.policy, self.adapter), self.trainer.global_step)
-
-    @property
-    def first_pass_tolerance(self) -> float:
-        """Largest |ratio - 1| of a token under the weights that sampled it that rounding explains."""
-        return tolerance(compute_dtype(self.policy.model.dtype, self.device))
-
-    def check_engine(self, rollout: Rollout) -> None:
-        """Compare log-probs of an engine with weights of its own with the trainer's; called with its first rollout after each update.
-
-        Raises:
-            RuntimeError: on every rank, if they differ on one by more than rounding explains.
-        """
-        if not self.engine.comparable_logprobs:
-            return
-        limit = self.first_pass_tolerance if (known := self.engine.logprob_tolerance) is None else known
-        deviation = canary_deviation(rollout, self.policy, self.device)
-        self.ledger.add("engine/deviation", deviation, reduce="max")
-        # NaN is within no limit
-        if beyond := [one for one in self.adapter.gather(deviation) if not one <= limit]:
-            raise mismatch(type(self.engine).__name__, self.trainer.global_step, beyond[0], limit)
-
-    def validation_step(self, batch: PromptBatch, batch_idx: int) -> None:
-        """Evaluate one batch of validation prompts."""
-        samples = self.evaluation_step(batch.prompts)
-        self.samples = samples if batch_idx == 0 else self.samples
-
-    def test_step(self, batch: PromptBatch, batch_idx: int) -> None:
-        """Evaluate one batch of test prompts."""
-        self.evaluation_step(batch.prompts)
-
-    def predict_step(self, batch: PromptBatch, batch_idx: int) -> list[dict[str, JSON]]:
-        """Complete one batch of prompts; one JSON value per completion."""
-        return predictions(self.evaluation_step(batch.prompts))
-
-    def on_validation_epoch_end(self) -> None:
-        """Log what validation found as `val/...`."""
-        self._log_evaluation("val")
-
-    def on_test_epoch_end(self) -> None:
-        """Log what the test found as `test/...`."""
-        self._log_evaluation("test")
-
-    def _log_evaluation(self, stage: str) -> None:
-        numbers = self._evaluation_ledger.reduce(self.adapter.gather)
-        self.log_dict({f"{stage}/{name}": value for name, value in numbers.items()}, batch_size=1)

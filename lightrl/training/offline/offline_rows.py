@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lightrl.types import Rows, Sequences
+from lightrl.rows import Rows, Sequences
 
 
 @dataclass(kw_only=True)

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from lightrl.policy.policy import Policy
+from lightrl.rows import Sequences
 from lightrl.training.offline.encoded_rows import encode_rows
 from lightrl.training.offline.offline_rows import OfflineRows
 from lightrl.training.offline.preference_columns import paired_texts
 from lightrl.training.offline.sequence_logprobs import ends
-from lightrl.types import Prompt, Sequences
+from lightrl.types import Prompt
 
 
 @dataclass(kw_only=True)

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from lightrl.policy.reward_network import RewardNetwork
+from lightrl.rows import Sequences
 from lightrl.training.offline.offline_rows import OfflineRows
 from lightrl.training.offline.ranking_columns import RankingColumns, read_ranking
-from lightrl.types import Prompt, Sequences
+from lightrl.types import Prompt
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lightrl.ops.batching import split_to
-from lightrl.types import Sequences
+from lightrl.rows import Sequences
 
 TokenLogProbs = Callable[[Tensor, Tensor], Tensor]
 """Gives the `[n, l]` log-probs of the tokens of `[n, l]` ids that an `[n, l]` mask chooses."""

@@ -1,0 +1,134 @@
+"""Batches of rows, which are selected, padded, moved and joined alike whatever their fields are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """S sequences of tokens, of which each row of a batch has one or more."""
+
+    input_ids: Tensor
+    """`[S, L]` int64, padded on the right with any id."""
+    lengths: Tensor
+    """`[S]` int64: tokens of each."""
+    row: Tensor
+    """`[S]` int64, from 0 up: the row that each belongs to."""
+
+    def longest(self) -> Tensor:
+        """`[N]` int64: tokens of the longest of each row."""
+        rows = int(self.row.max()) + 1 if len(self.row) else 0
+        return self.lengths.new_zeros(rows).scatter_reduce(0, self.row, self.lengths, "amax")
+
+    def to(self, device: torch.device | str) -> Sequences:
+        """The same on a device."""
+        return Sequences(self.input_ids.to(device), self.lengths.to(device), self.row.to(device))
+
+
+@dataclass(kw_only=True)
+class Rows:
+    """A batch of rows whose fields are tensors and lists of one length N.
+
+    A field's metadata `pad` is the value that lengthens it on the right when rows of different L meet.
+    """
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def sequences(self) -> Sequences:
+        """The tokens of the rows, by whose number they are cut into micro-batches."""
+        raise NotImplementedError
+
+    @property
+    def width(self) -> int:
+        """L: positions of the `[N, L]` fields."""
+        return max(value.shape[1] for value in vars(self).values() if isinstance(value, Tensor) and value.dim() > 1)
+
+    def select(self, rows: Sequence[int] | Tensor) -> Self:
+        """The rows at these indices, in this order; padding is kept.
+
+        Raises:
+            TypeError: a mask in place of indices.
+        """
+        index = torch.as_tensor(rows)
+        if index.dtype == torch.bool:
+            raise TypeError("select wants the indices of rows, got a mask: use mask.nonzero()[:, 0]")
+        index = index.long()
+        return type(self)(**{f.name: _select(getattr(self, f.name), index, len(self)) for f in fields(self)})
+
+    def padded(self, length: int) -> Self:
+        """The same rows with every `[N, L]` field cut or filled on the right to `length` positions."""
+        return type(self)(**{f.name: _pad(getattr(self, f.name), length, f.metadata.get("pad", 0)) for f in fields(self)})
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same rows with every tensor on `device`."""
+        return type(self)(**{f.name: _to(getattr(self, f.name), device) for f in fields(self)})
+
+    @classmethod
+    def concat(cls, batches: Sequence[Self]) -> Self:
+        """All rows of several batches, padded to the longest; per-batch scalars must agree.
+
+        Raises:
+            ValueError: there is no batch, or a scalar field differs between two of them.
+        """
+        if not batches:
+            raise ValueError("concat needs at least one batch")
+        if len(batches) == 1:
+            return batches[0]
+        length = max(batch.width for batch in batches)
+        wide = [batch.padded(length) for batch in batches]
+        return cls(**{f.name: _concat(f.name, [getattr(batch, f.name) for batch in wide]) for f in fields(cls)})
+
+
+def _select(value: object, index: Tensor, rows: int) -> Any:
+    if isinstance(value, Tensor):
+        return value[index.to(value.device)]
+    if isinstance(value, dict):
+        return {key: _select(part, index, rows) for key, part in value.items()}
+    if isinstance(value, list) and len(value) == rows:
+        return [value[i] for i in index.tolist()]
+    return value
+
+
+def _pad(value: object, length: int, pad: float) -> Any:
+    if isinstance(value, dict):
+        # what is not known is NaN, and of whole numbers and choices 0
+        return {key: _pad(part, length, math.nan if part.is_floating_point() else 0) for key, part in value.items()}
+    if not isinstance(value, Tensor) or value.dim() < 2 or value.shape[1] == length:
+        return value
+    if value.shape[1] > length:
+        return value[:, :length]
+    filler = value.new_full((value.shape[0], length - value.shape[1]), pad)
+    return torch.cat([value, filler], dim=1)
+
+
+def _to(value: object, device: torch.device | str) -> Any:
+    if isinstance(value, Tensor):
+        # from pinned memory the copy runs beside what the host does next
+        pinned = value.pin_memory() if value.device.type == "cpu" and torch.device(device).type == "cuda" else value
+        return pinned.to(device, non_blocking=pinned is not value)
+    if isinstance(value, dict):
+        return {key: _to(part, device) for key, part in value.items()}
+    return value
+
+
+def _concat(name: str, values: list[Any]) -> Any:
+    first = values[0]
+    if all(isinstance(value, Tensor) for value in values):
+        return torch.cat(values)
+    if isinstance(first, list):
+        return [item for value in values for item in value]
+    if isinstance(first, dict):
+        return {key: _concat(f"{name}.{key}", [value[key] for value in values]) for key in first}
+    if any(isinstance(value, Tensor) for value in values):
+        raise ValueError(f"batches to be joined differ in {name}: one has it and another has not")
+    if any(value != first for value in values):
+        raise ValueError(f"batches to be joined differ in {name}: {sorted({str(v) for v in values})}")
+    return first

@@ -1,0 +1,143 @@
+"""What completes and scores prompts in a run, and the evaluation of a policy with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lightning.pytorch import LightningModule
+
+from lightrl.data.loaders import PromptBatch
+from lightrl.parts.engine import RolloutEngine
+from lightrl.parts.environment import Environment
+from lightrl.parts.reward import Reward
+from lightrl.policy.policy import Policy
+from lightrl.policy.weights import TrainerWeights
+from lightrl.rewards.environment_reward import with_environment
+from lightrl.rewards.reward_set import RewardSet
+from lightrl.rollout.loop import RolloutLoop
+from lightrl.strategies.adapter import StrategyAdapter
+from lightrl.strategies.adapter_choice import adapter_for
+from lightrl.training.canary import canary_deviation, mismatch
+from lightrl.training.evaluation import Evaluation
+from lightrl.training.evaluator import predictions, sample, score
+from lightrl.training.given import as_engine, as_environment, as_rewards
+from lightrl.training.precision import compute_dtype, tolerance
+from lightrl.training.statistics import StatisticsLedger
+from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
+from lightrl.workers.waiting import waiting
+
+
+class EvaluatedModule(LightningModule):
+    """The engine, the environment and the rewards of a run, and evaluation by completions that they make and score."""
+
+    policy: Policy
+    """The network that is trained; there once the trainer has called `configure_model`."""
+    rewards: RewardSet | None
+    """The rewards that score completions, if there are any."""
+
+    def __init__(
+        self,
+        rewards: dict[str, Reward],
+        engine: RolloutEngine,
+        environment: Environment,
+        evaluation: Evaluation,
+        needs_rewards: bool,
+    ) -> None:
+        """
+        Args:
+            rewards: the value of a completion, by name.
+            engine: generates completions.
+            environment: answers the policy.
+            evaluation: how validation and test draw completions.
+            needs_rewards: what the policy learns from has them; False: it has a set of rewards that may be empty.
+        """
+        super().__init__()
+        self.engine, self.environment, self.evaluation = as_engine(engine), as_environment(environment), evaluation
+        every = with_environment(as_rewards(rewards), self.environment)
+        self.rewards = RewardSet(every, needs_rewards) if every or not needs_rewards else None
+        if every:
+            evaluation.correct_reward(every)
+        self.ledger, self._evaluation_ledger = StatisticsLedger(), StatisticsLedger()
+        self.on_phase: Callable[[str], None] = lambda phase: None
+        self.rollouts = RolloutLoop(self.engine, self.environment)
+        self.rollouts.check_engine = self.check_engine
+        self.rollouts.show = lambda progress: self.on_phase(f"rollout, {progress}")
+        self.samples: Rollout | None = None
+
+    @property
+    def adapter(self) -> StrategyAdapter:
+        """Forward, backward, step and sums over ranks, as the strategy does them."""
+        if not hasattr(self, "_adapter"):
+            self._adapter = adapter_for(self.trainer, self)
+        return self._adapter
+
+    def on_fit_start(self) -> None:
+        """Let engine, environment and rewards start the processes that they need."""
+        with waiting("starting engine, environment and rewards"):
+            self.rollouts.start()
+            if self.rewards is not None:
+                self.rewards.start()
+
+    def teardown(self, stage: str) -> None:
+        """End the processes that engine, environment and rewards have started."""
+        self.rollouts.close()
+        if self.rewards is not None:
+            self.rewards.close()
+
+    def evaluation_step(self, prompts: list[Prompt]) -> ScoredRollout:
+        """Complete and score held-out prompts."""
+        if self.rewards is None:
+            raise ValueError("model.rewards is empty, so completions of the validation prompts cannot be scored: name a reward")
+        self.on_phase("evaluating")
+        self.update_engine()
+        rollout = sample(self.rollouts, prompts, self.evaluation)
+        return score(rollout, self.environment, self.rewards, self.evaluation, self._evaluation_ledger)
+
+    def update_engine(self) -> None:
+        """Let the engine have the policy's present weights."""
+        self.rollouts.update_weights(TrainerWeights(self.policy, self.adapter), self.trainer.global_step)
+
+    @property
+    def first_pass_tolerance(self) -> float:
+        """Largest |ratio - 1| of a token under the weights that sampled it that rounding explains."""
+        return tolerance(compute_dtype(self.policy.model.dtype, self.device))
+
+    def check_engine(self, rollout: Rollout) -> None:
+        """Compare log-probs of an engine with weights of its own with the trainer's; called with its first rollout after each update.
+
+        Raises:
+            RuntimeError: on every rank, if they differ on one by more than rounding explains.
+        """
+        if not self.engine.comparable_logprobs:
+            return
+        limit = self.first_pass_tolerance if (known := self.engine.logprob_tolerance) is None else known
+        deviation = canary_deviation(rollout, self.policy, self.device)
+        self.ledger.add("engine/deviation", deviation, reduce="max")
+        # NaN is within no limit
+        if beyond := [one for one in self.adapter.gather(deviation) if not one <= limit]:
+            raise mismatch(type(self.engine).__name__, self.trainer.global_step, beyond[0], limit)
+
+    def validation_step(self, batch: PromptBatch, batch_idx: int) -> None:
+        """Evaluate one batch of validation prompts."""
+        samples = self.evaluation_step(batch.prompts)
+        self.samples = samples if batch_idx == 0 else self.samples
+
+    def test_step(self, batch: PromptBatch, batch_idx: int) -> None:
+        """Evaluate one batch of test prompts."""
+        self.evaluation_step(batch.prompts)
+
+    def predict_step(self, batch: PromptBatch, batch_idx: int) -> list[dict[str, JSON]]:
+        """Complete one batch of prompts; one JSON value per completion."""
+        return predictions(self.evaluation_step(batch.prompts))
+
+    def on_validation_epoch_end(self) -> None:
+        """Log what validation found as `val/...`."""
+        self._log_evaluation("val")
+
+    def on_test_epoch_end(self) -> None:
+        """Log what the test found as `test/...`."""
+        self._log_evaluation("test")
+
+    def _log_evaluation(self, stage: str) -> None:
+        numbers = self._evaluation_ledger.reduce(self.adapter.gather)
+        self.log_dict({f"{stage}/{name}": value for name, value in numbers.items()}, batch_size=1)
