@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from lightrl.config.choice import Choice
     from lightrl.kinds import Kind
 
 WIDE = 150
@@ -24,13 +25,10 @@ def explain(words: list[str]) -> int:
     parser.add_argument("name", metavar="NAME", help="an algorithm or a part by its name in configs, or a kind of part")
     options = parser.parse_args(words)
     from rich.console import Console
-    from rich.table import Table
 
     from lightrl.cli.catalogue.public_name import print_public, public_named
-    from lightrl.config.algorithm_choice import algorithm_named, distribution_of, kind_named, part_named
-    from lightrl.config.algorithm_table import rows
+    from lightrl.config.algorithm_choice import algorithm_named, kind_named, part_named
     from lightrl.config.class_description import print_class
-    from lightrl.config.docstrings import documentation
     from lightrl.config.errors import ConfigError
 
     console = Console(markup=False, highlight=False)
@@ -51,23 +49,33 @@ def explain(words: list[str]) -> int:
             raise
         print_public(console, public)
         return 0
-    about = documentation(chosen.cls)
+    _print_algorithm(console, chosen)
+    return 0
+
+
+def _print_algorithm(console: Console, algorithm: Choice) -> None:
+    from rich.table import Table
+
+    from lightrl.config.algorithm_choice import distribution_of
+    from lightrl.config.algorithm_table import rows
+    from lightrl.config.docstrings import documentation
+
+    about = documentation(algorithm.cls)
     table = Table("slot", "part", "arguments", "formula", "source", show_lines=True)
     if console.width < WIDE:
         table = Table("slot", "part", "arguments, formula, source", show_lines=True)
     table.columns[0].no_wrap = table.columns[1].no_wrap = True
     for column in table.columns:
         column.overflow = "fold"
-    for slot, part, *about_part in rows(chosen):
+    for slot, part, *about_part in rows(algorithm):
         table.add_row(slot, part, *(about_part if console.width >= WIDE else ["\n".join(filter(None, about_part))]))
-    console.print(f"{chosen.cls.__name__} ({distribution_of(chosen.cls)}): {about.summary}")
+    console.print(f"{algorithm.cls.__name__} ({distribution_of(algorithm.cls)}): {about.summary}")
     for text in (about.body, f"Source: {about.source}" if about.source else ""):
         if text:
             console.print(f"\n{text}")
     console.print()
     console.print(table)
-    console.print(f"\nChange a part: lightrl fit --config FILE --model.algorithm {chosen.cls.__name__} --model.algorithm.SLOT NAME")
-    return 0
+    console.print(f"\nChange a part: lightrl fit --config FILE --model.algorithm {algorithm.cls.__name__} --model.algorithm.SLOT NAME")
 
 
 def _print_kind(console: Console, kind: Kind) -> None:

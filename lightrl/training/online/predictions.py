@@ -57,12 +57,7 @@ def predict(
     Raises:
         ValueError: a correction would compare log-probs that mean different things.
     """
-    if algorithm.correction is not None and not engine.comparable_logprobs:
-        raise ValueError(
-            f"algorithm.correction is {type(algorithm.correction).__name__}, and the log-probs of {type(engine).__name__} mean something "
-            "else than the trainer's: their ratio would correct nothing. Set algorithm.correction to null, or have the engine give "
-            "log-softmax(logits / temperature) over the whole vocabulary"
-        )
+    _refuse_incomparable(algorithm, engine)
     references = {logprobs_of(slot): part for slot, part in algorithm.references.items() if logprobs_of(slot) in algorithm.needs}
     needs, read, nothing = algorithm.needs, algorithm.old_outputs, torch.zeros_like(scored.rollout_logprobs)
     recompute = algorithm.old_logprobs == "recompute" or not engine.exact_logprobs or not engine.comparable_logprobs
@@ -87,3 +82,12 @@ def predict(
         further_logprobs={word: found.get(word, nothing) for word in references if word != "ref_logprobs"},
         extras={f"old_{name}": found.get(f"old_{name}", nothing) for name in read},
     )
+
+
+def _refuse_incomparable(algorithm: Algorithm, engine: RolloutEngine) -> None:
+    if algorithm.correction is not None and not engine.comparable_logprobs:
+        raise ValueError(
+            f"algorithm.correction is {type(algorithm.correction).__name__}, and the log-probs of {type(engine).__name__} mean something "
+            "else than the trainer's: their ratio would correct nothing. Set algorithm.correction to null, or have the engine give "
+            "log-softmax(logits / temperature) over the whole vocabulary"
+        )
