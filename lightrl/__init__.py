@@ -70,6 +70,7 @@ _HOME = {
     "lightrl.parts.sampler": ["Collection", "GroupSampler"],
     "lightrl.parts.shaping": ["OutcomeShaping"],
     "lightrl.parts.value_model": ["ValueModel"],
+    "lightrl.parts.unit_mean": ["UnitMean"],
     "lightrl.parts.turn_advantage": ["TurnGAE", "TurnNormalized", "TurnReturn"],
     "lightrl.parts.step_part": ["StepPart"],
     "lightrl.parts.weight_schedule": ["LinearWeight"],

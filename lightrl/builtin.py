@@ -35,6 +35,7 @@ from lightrl.parts.sampler import GroupSampler
 from lightrl.parts.shaping import OutcomeShaping
 from lightrl.parts.token_weight import MaskTruncated
 from lightrl.parts.turn_advantage import TurnGAE, TurnNormalized, TurnReturn
+from lightrl.parts.unit_mean import UnitMean
 from lightrl.parts.value_model import ValueModel
 from lightrl.policy.lora import LoraPolicy, PeftPolicy, SavedAdapters
 from lightrl.policy.source import PretrainedPolicy, TinyPolicy
@@ -115,7 +116,7 @@ def lightrl_references() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_corrections() -> list[type[Any]]:
-    return [MaskedImportance, TruncatedImportance]
+    return [MaskedImportance, TruncatedImportance, UnitMean]
 
 
 @hookimpl

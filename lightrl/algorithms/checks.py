@@ -131,12 +131,6 @@ def _refuse_critic(algorithm: Algorithm) -> None:
 
 
 def _refuse_correction(algorithm: Algorithm) -> None:
-    if algorithm.correction is not None and algorithm.correction.prepares:
-        names = ", ".join(sorted(algorithm.correction.prepares))
-        raise ValueError(
-            f"{type(algorithm.correction).__name__} prepares {names} for each step, and its weights are those of a rollout, before the "
-            "first step: have an advantage leave that as an extra"
-        )
     if algorithm.correction is not None and algorithm.old_logprobs == "rollout":
         raise ValueError(
             f"{type(algorithm.correction).__name__} compares the trainer's log-probs with the engine's, but old_logprobs is 'rollout': "

@@ -16,7 +16,12 @@ from lightrl.types import Statistic, WithStatistics
 
 
 class RolloutCorrection(StepPart):
-    """Weights the policy loss by how likely the trainer would have sampled what the engine sampled."""
+    """Weights the policy loss by how likely the trainer would have sampled what the engine sampled.
+
+    The weights are those of the rows, whatever the policy has become since: `prepare` of a correction sees no current policy.
+    """
+
+    reads_policy = False
 
     @abstractmethod
     def weights(self, old_logprobs: Tensor, rollout_logprobs: Tensor, mask: Tensor) -> Tensor | WithStatistics:

@@ -21,7 +21,10 @@ class StepPart(Part):
     """A part that sees the micro-batches of an optimizer step."""
 
     prepares: frozenset[str] = frozenset()
-    """Names of the extras that `prepare` gives. With any, each step costs one more forward pass, without gradient."""
+    """Names of the extras that `prepare` gives. With any, each step costs one more forward pass, without gradient, if it
+    reads the policy."""
+    reads_policy: bool = True
+    """`prepare` reads the current policy in `minibatch.output`; False: that has the old log-probs and no outputs."""
 
     @property
     def sees_steps(self) -> bool:

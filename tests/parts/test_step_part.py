@@ -27,7 +27,6 @@ from lightrl import (
     TokenMean,
     TrainingBatch,
     TransformersEngine,
-    TruncatedImportance,
     token_uniforms,
 )
 from lightrl.ops.ranked import largest
@@ -135,18 +134,13 @@ class Other(SequenceRatio):
     prepares = frozenset({"likely"})
 
 
-class OfStep(TruncatedImportance):
-    prepares = frozenset({"mean"})
-
-
 REFUSED = [
-    ({"correction": OfStep(), "old_logprobs": "recompute"}, "OfStep prepares mean for each step, and its weights are those of a rollout"),
     ({"clip": BetterAlone()}, "BetterAlone needs better, level for each row, .*, and no other part does"),
     ({"clip": BetterAlone(), "advantage": Ranked(), "token_weight": FirstHalf(), "ratio": Other()}, "both leave the extra 'likely'"),
 ]
 
 
-@pytest.mark.parametrize(("slots", "message"), REFUSED, ids=["a correction", "nobody leaves it", "two leave it"])
+@pytest.mark.parametrize(("slots", "message"), REFUSED, ids=["nobody leaves it", "two leave it"])
 def test_extras_that_do_not_fit_are_refused(slots: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         GroupRelative(**slots)

@@ -158,13 +158,13 @@ def _filled(rows: TrainingBatch, seed: int) -> TrainingBatch:
     # a row without response tokens keeps its score
     rows.rewards = torch.where(rows.response_mask.any(1), on_tokens, rows.rewards)
     rows.old_logprobs = -noise().abs()
-    rows.rollout_logprobs = rows.old_logprobs.clone()
     rows.ref_logprobs = rows.old_logprobs + 0.2 * noise()
     rows.values = 0.5 * noise()
     rows.returns = rows.values + noise()
     rows.advantages = torch.where(rows.response_mask & rows.scorable[:, None], noise()[:, PROMPT : PROMPT + 1], 0.0)
     rows.prompts = [replace(prompt, answer="12") for prompt in rows.prompts]
     rows.further_logprobs = {"teacher_logprobs": rows.old_logprobs + 0.2 * noise()}
+    rows.rollout_logprobs = rows.old_logprobs + 0.2 * noise()
     return rows
 
 

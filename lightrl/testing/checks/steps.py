@@ -42,8 +42,13 @@ def experiences_for(part: object) -> Iterator[TrainingBatch]:
 def micros_for(part: StepPart) -> Iterator[Micro]:
     """The examples of micro-batches, with every extra and output that a part reads or prepares; each is a whole step."""
     for micro in micros():
-        rows = given(part, as_rows(micro))
-        yield replace(micro, extras=rows.extras | minibatch(part, rows).output.outputs)
+        yield step_of(part, micro)
+
+
+def step_of(part: StepPart, micro: Micro) -> Micro:
+    """A micro-batch with every extra and output that a part reads or prepares, as if it were a whole step."""
+    rows = given(part, as_rows(micro))
+    return replace(micro, extras=rows.extras | minibatch(part, rows).output.outputs)
 
 
 def as_rows(micro: Micro) -> TrainingBatch:
@@ -55,7 +60,7 @@ def as_rows(micro: Micro) -> TrainingBatch:
         input_ids=nothing.long(),
         attention_mask=~never,
         response_mask=micro.mask,
-        rollout_logprobs=micro.old_logprobs,
+        rollout_logprobs=micro.other_logprobs,
         group=micro.group,
         finish_reason=["stop"] * n,
         policy_version=micro.group * 0,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lightrl.parts.base import unpack
 from lightrl.parts.correction import RolloutCorrection
 from lightrl.testing.checks.check import Make, contract_check, expect
 from lightrl.testing.checks.examples import Micro
 from lightrl.testing.checks.per_token import Numbers, per_token_checks
-from lightrl.testing.checks.steps import micros_for
+from lightrl.testing.checks.steps import micros_for, step_of
 
 KIND = "rollout correction"
 
@@ -24,9 +26,10 @@ per_token_checks(KIND, weights, ("old_logprobs", "other_logprobs"))
 def neutral(make: Make[RolloutCorrection]) -> None:
     """Weight 1 at equal log-probs, and never below 0."""
     for micro in micros_for(make()):
-        found, _ = unpack(make().given(micro.extras).weights(micro.old_logprobs, micro.old_logprobs, micro.mask))
+        agreed = step_of(make(), replace(micro, other_logprobs=micro.old_logprobs))
+        found, _ = unpack(weights(make(), agreed))
         expect((found[micro.mask] - 1).abs() < 1e-6, "weights must be 1 where the log-probs agree", weights=found, mask=micro.mask)
-        off, _ = unpack(make().given(micro.extras).weights(micro.old_logprobs, micro.other_logprobs, micro.mask))
+        off, _ = unpack(weights(make(), micro))
         expect(off[micro.mask] >= 0, "a weight is negative", weights=off, mask=micro.mask)
 
 

@@ -136,7 +136,7 @@ class PolicyOptimization(PolicyModule):
             rewards = *self.rewards.token_rewards(scored), self.rewards.row_rewards(scored)
             experience = experience_of(scored, *rewards, algorithm, predictions, ledger)
             batch = with_advantages(experience, algorithm, self.adapter, self.trainer.global_rank, ledger)
-            report_experience(ledger, batch, self.rewards, algorithm.correction, algorithm.watched)
+            report_experience(ledger, batch, self.rewards, algorithm.correction, algorithm.watched, self.adapter)
         return batch
 
     def optimization_phase(self, batch: TrainingBatch) -> None:

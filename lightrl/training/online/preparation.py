@@ -27,7 +27,9 @@ def prepared(
     ranks: Ranks,
     step: int,
 ) -> TrainingBatch:
-    """The rows of a step with the extras that parts prepare for it, at the cost of a forward pass; as they are if none does. Collective.
+    """The rows of a step with the extras that parts prepare for it; as they are if none does. Collective.
+
+    It costs a forward pass if a part reads the current policy.
 
     Args:
         rows: of this rank.
@@ -40,21 +42,27 @@ def prepared(
     preparing = [part for part in algorithm.parts.values() if isinstance(part, StepPart) and part.prepares]
     if not preparing:
         return rows
+    before = Minibatch(rows, PolicyOutput(rows.old_logprobs), step, ranks)
+    now = replace(before, output=_current(rows, algorithm, outputs, per_token)) if any(part.reads_policy for part in preparing) else before
+    learnt: dict[str, Tensor] = {}
+    for part in preparing:
+        learnt |= expected(part, part.prepare(now if part.reads_policy else before))
+    rows = replace(rows, extras=rows.extras | learnt)
+    if algorithm.token_weight in preparing:
+        rows = replace(rows, token_weight=torch.where(before.mask, rows.token_weight * algorithm.token_weight.step_weights(rows), 0.0))
+    return rows
 
+
+def _current(
+    rows: TrainingBatch, algorithm: Algorithm, outputs: Callable[[ScoredRollout, Tensor, Outputs], PolicyOutput], per_token: PerToken
+) -> PolicyOutput:
     def compute(micro: ScoredRollout) -> dict[str, Tensor]:
         output = outputs(micro, micro.response_mask, algorithm.outputs)
         return {LOGPROBS: output.logprobs, **output.outputs}
 
     nothing = torch.zeros_like(rows.rollout_logprobs)
     found = dict.fromkeys((LOGPROBS, *algorithm.outputs), nothing) | per_token(rows, compute)
-    minibatch = Minibatch(rows, PolicyOutput(found.pop(LOGPROBS), found), step, ranks)
-    learnt: dict[str, Tensor] = {}
-    for part in preparing:
-        learnt |= expected(part, part.prepare(minibatch))
-    rows = replace(rows, extras=rows.extras | learnt)
-    if algorithm.token_weight in preparing:
-        rows = replace(rows, token_weight=torch.where(minibatch.mask, rows.token_weight * algorithm.token_weight.step_weights(rows), 0.0))
-    return rows
+    return PolicyOutput(found.pop(LOGPROBS), found)
 
 
 def expected(part: StepPart, extras: Extras) -> Extras:

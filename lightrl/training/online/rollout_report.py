@@ -9,15 +9,22 @@ from lightrl.ops.groups import group_statistics
 from lightrl.ops.kl import k3
 from lightrl.parts.base import unpack
 from lightrl.parts.correction import RolloutCorrection
+from lightrl.parts.minibatch import Minibatch
 from lightrl.parts.output import Output
+from lightrl.ranks import ALONE, Ranks
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.training.rollout_lengths import report_lengths
 from lightrl.training.statistics import StatisticsLedger
-from lightrl.types import Experience, TrainingBatch
+from lightrl.types import Experience, PolicyOutput, TrainingBatch
 
 
 def report_experience(
-    ledger: StatisticsLedger, experience: TrainingBatch, rewards: RewardSet, correction: RolloutCorrection | None, watched: Output | None
+    ledger: StatisticsLedger,
+    experience: TrainingBatch,
+    rewards: RewardSet,
+    correction: RolloutCorrection | None,
+    watched: Output | None,
+    ranks: Ranks = ALONE,
 ) -> None:
     """Rewards in total and by component, groups without signal, advantages, lengths, and the entropy of the samples.
 
@@ -27,6 +34,7 @@ def report_experience(
         rewards: that scored them.
         correction: of the distance between engine and trainer; None: there is none.
         watched: a number of the policy that sampled; None: there is none.
+        ranks: that share the rollout.
     """
     scored = experience.scorable
     if rewards.rewards:
@@ -43,7 +51,7 @@ def report_experience(
         difference = experience.old_logprobs - experience.ref_logprobs
         ledger.add("kl_sequence", torch.where(experience.response_mask, difference, 0.0).sum(1))
     if correction is not None:
-        _report_correction(ledger, correction, experience)
+        _report_correction(ledger, correction, experience, ranks)
     if experience.returns is not None and experience.values is not None:
         report_critic(ledger, experience.values, experience.returns, experience.response_mask & scored[:, None])
 
@@ -101,15 +109,18 @@ def report_advantages(ledger: StatisticsLedger, advantages: Tensor, mask: Tensor
     ledger.add("advantages/max", chosen, reduce="max")
 
 
-def _report_correction(ledger: StatisticsLedger, correction: RolloutCorrection, experience: Experience) -> None:
+def _report_correction(ledger: StatisticsLedger, correction: RolloutCorrection, experience: TrainingBatch, ranks: Ranks) -> None:
     """The distance of engine and trainer on the same weights, and the share of the sample that the correction leaves.
+
+    A correction that looks at all rows of a step is asked as if the whole rollout were one.
 
     `correction/ess`: (sum w)^2 / (n sum w^2) over this rank's n tokens, averaged over ranks; 1 = all weights are equal.
     `correction/kl`: KL(engine || trainer), k3, mean over tokens in nats.
     """
     mask = experience.token_weight > 0
     old, rollout = experience.old_logprobs, experience.rollout_logprobs
-    weights, statistics = unpack(correction.given(experience.extras).weights(old, rollout, mask))
+    prepared = correction.prepare(Minibatch(experience, PolicyOutput(old), ranks=ranks))
+    weights, statistics = unpack(correction.given({**experience.extras, **prepared}).weights(old, rollout, mask))
     ledger.add_all({"correction/mean": weights, "correction/kl": k3(rollout, old)}, mask)
     ledger.add_all(statistics, mask, correction)
     w = weights[mask].double()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
-from lightrl import RolloutCorrection, WithStatistics
+from lightrl import Minibatch, RolloutCorrection, WithStatistics
 
 
 class GeometricRejection(RolloutCorrection):
@@ -30,13 +32,20 @@ class GeometricRejection(RolloutCorrection):
         if not 0 <= low <= 1 <= high < float("inf"):
             raise ValueError(f"GeometricRejection needs 0 <= low <= 1 <= high, got low={low}, high={high}")
         self.low, self.high, self.importance = low, high, importance
+        if importance is not None:
+            self.needs_extras, self.prepares = importance.needs_extras, importance.prepares
+
+    def prepare(self, minibatch: Minibatch) -> Mapping[str, Tensor]:
+        return {} if self.importance is None else self.importance.prepare(minibatch)
 
     def weights(self, old_logprobs: Tensor, rollout_logprobs: Tensor, mask: Tensor) -> WithStatistics:
         """As `RolloutCorrection.weights`; `correction/rejected` is the share of rows that are left out."""
         difference = torch.where(mask, (old_logprobs - rollout_logprobs).detach(), 0.0).sum(1)
         ratio = (difference / mask.sum(1).clamp(min=1)).exp()
         kept = (ratio >= self.low) & (ratio <= self.high)
-        inner = torch.ones_like(old_logprobs) if self.importance is None else self.importance.weights(old_logprobs, rollout_logprobs, mask)
+        inner: Tensor | WithStatistics = torch.ones_like(old_logprobs)
+        if self.importance is not None:
+            inner = self.importance.given(self.extras).weights(old_logprobs, rollout_logprobs, mask)
         weights, statistics = (inner.value, inner.statistics) if isinstance(inner, WithStatistics) else (inner, {})
         there = mask.any(1)
         ours = {

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable
 
 import torch
-from lightrl_zoo import ClipCov, CovarianceClip, CovarianceKL, ForkingTokens, KLCov, TopEntropy
+from lightrl_zoo import ClipCov, CovarianceClip, CovarianceKL, ForkingTokens, GeometricRejection, KLCov, TopEntropy
 
-from lightrl import Algorithm, GroupSampler, Rollout, TinyPolicy
+from lightrl import Algorithm, GroupRelative, GroupSampler, MaskedImportance, Rollout, TinyPolicy, UnitMean
 from lightrl.testing import gradient_of_step, random_rollout
 
 POLICY = TinyPolicy(hidden=16, layers=1, heads=2, dtype="float64")
@@ -28,7 +28,18 @@ ALGORITHMS: dict[str, Callable[[], Algorithm]] = {
     "clip_cov": lambda: ClipCov(sampler=GroupSampler(4), clip=clip_cov()),
     "kl_cov": lambda: KLCov(sampler=GroupSampler(4), kl_cov=CovarianceKL(share=0.1)),
     "high entropy": lambda: ForkingTokens(sampler=GroupSampler(4)),
-    "all": lambda: KLCov(sampler=GroupSampler(4), kl_cov=CovarianceKL(share=0.1), clip=TopEntropy(clip=clip_cov(), share=0.5)),
+    "unit mean": lambda: GroupRelative(
+        sampler=GroupSampler(4),
+        correction=UnitMean(MaskedImportance(level="sequence", low=0.2), level="sequence"),
+        old_logprobs="recompute",
+    ),
+    "all": lambda: KLCov(
+        sampler=GroupSampler(4),
+        kl_cov=CovarianceKL(share=0.1),
+        clip=TopEntropy(clip=clip_cov(), share=0.5),
+        correction=GeometricRejection(0.8, 1.2, importance=UnitMean()),
+        old_logprobs="recompute",
+    ),
 }
 
 
