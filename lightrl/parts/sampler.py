@@ -48,6 +48,19 @@ class Collection(Protocol):
             temperature: in place of the engine's; 0 takes the likeliest token, and such rows must not be trained on.
         """
 
+    def given(self, prompts: Sequence[Prompt], completions: Sequence[str]) -> Rollout:
+        """Rows of completions that somebody else wrote, each of one prompt; no prompts give an empty rollout. Not collective.
+
+        Their `rollout_logprobs` are NaN until the core has computed them: a sampler that uses this says `samples_all = False`.
+
+        Args:
+            prompts: that are answered.
+            completions: the answers, without EOS.
+
+        Raises:
+            ValueError: a row is longer than the policy takes, or an environment would have to answer.
+        """
+
     def score(self, rollout: Rollout) -> ScoredRollout:
         """The rollout with what each reward says of it."""
 
@@ -82,6 +95,8 @@ class Sampler(Part):
     """The treatment of a zero-variance group, in a word: `keep`, or another verb."""
     gives_extras: frozenset[str] = frozenset()
     """Names of what it leaves in `ScoredRollout.extras`, for all parts after it."""
+    samples_all: bool = True
+    """The policy has sampled every row; False: some are from `Collection.given`, and the trainer computes the old log-probs of all rows."""
 
     def check(self, rewards: Sequence[str]) -> None:
         """Refuse settings that cannot work; called once before training.

@@ -112,6 +112,17 @@ def encode_sampled(tokenizer: Tokenizer, prompt: Prompt, completion: str, end: i
     return EncodedCompletion(ids, len(asked.ids), special=asked.special + plain.control.count(completion))
 
 
+def closing_id(tokenizer: Tokenizer, ends: Collection[int]) -> int:
+    """The EOS that ends a given completion: the tokenizer's, or the least of those that end one.
+
+    Args:
+        tokenizer: of the policy.
+        ends: ids that end a completion; at least one.
+    """
+    own = tokenizer.eos_token_id
+    return min(ends) if own is None else own
+
+
 def encode_conversation(tokenizer: Tokenizer, prompt: Prompt, completion: str) -> EncodedCompletion:
     """A prompt and a completion as a finished conversation, of which the completion is the assistant's last message.
 

@@ -18,7 +18,7 @@ from lightrl.ops.dropout import without_dropout
 from lightrl.ops.logprobs import AtRows, Compute, at_rows, head_logits
 from lightrl.ops.shift import Selected, on_host
 from lightrl.ops.unread import CannotStayUnreadError, unread_in
-from lightrl.policy.encoding import EncodedCompletion, encode_prompt, encode_sampled
+from lightrl.policy.encoding import EncodedCompletion, closing_id, encode_prompt, encode_sampled
 from lightrl.policy.head import PROBED, ScoringHead, head_alone
 from lightrl.policy.packed_trunk import TrunkStates, trunk_states
 from lightrl.policy.packing_probe import longest_packed
@@ -93,8 +93,7 @@ class Policy(nn.Module):
     @property
     def eos_token_id(self) -> int:
         """The EOS that ends a given completion: the tokenizer's, or the least of the model's."""
-        own = self.tokenizer.eos_token_id
-        return min(self.eos_token_ids) if own is None else own
+        return closing_id(self.tokenizer, self.eos_token_ids)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of the ids, special tokens left out."""

@@ -6,12 +6,16 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from itertools import count
+
+import torch
 
 from lightrl.environments.episode_host import EpisodeHost
 from lightrl.ops.random import row_seed
-from lightrl.parts.engine import PolicyWeights, RolloutEngine, Sampling
-from lightrl.parts.environment import Environment
+from lightrl.parts.engine import PolicyWeights, Result, RolloutEngine, SampledPolicy, Sampling
+from lightrl.parts.environment import Environment, SingleTurn, own_opening
+from lightrl.policy.encoding import EncodedTurn, closing_id, encode_sampled
 from lightrl.policy.turn_encoder import TurnEncoder
 from lightrl.rollout.open_episode import OpenEpisode
 from lightrl.rollout.play import Play
@@ -91,7 +95,8 @@ class RolloutLoop:
         """
         weights, encoder = self._ready(n)
         sampling = sampling or self.engine.sampling
-        episodes = self._begun(prompts, n)
+        episodes = self._begun(prompts, n, self.engine.seed, self._calls)
+        self._calls += 1
         numbers = [episode.number for episode in episodes]
         try:
             with self._whole(weights):
@@ -105,6 +110,41 @@ class RolloutLoop:
             self._new_weights = False
             self.check_engine(rollout)
         return rollout
+
+    def given(self, prompts: Sequence[Prompt], completions: Sequence[str]) -> Rollout:
+        """Rows of completions that somebody else wrote, whose log-probs are NaN.
+
+        Args:
+            prompts: B of them, each a group of one row.
+            completions: the answers, without EOS.
+
+        Raises:
+            RuntimeError: `update_weights` was never called.
+            ValueError: a row is longer than the policy takes, or an environment would have to answer.
+        """
+        weights, _ = self._ready(1)
+        if not isinstance(self.environment, SingleTurn):
+            name = type(self.environment).__name__
+            raise ValueError(f"a given completion answers a prompt at once, and {name} plays episodes: leave model.environment out")
+        episodes = self._begun(prompts, 1, self.engine.seed, "given", self._calls)
+        for episode, completion in zip(episodes, completions, strict=True):
+            self._write(episode, completion, weights.policy)
+        rollout = rollout_of(episodes, self.engine.sampling.temperature or 1.0, self._version)
+        return replace(rollout, rollout_logprobs=rollout.rollout_logprobs.masked_fill(rollout.response_mask, torch.nan))
+
+    def _write(self, episode: OpenEpisode, completion: str, policy: SampledPolicy) -> None:
+        ends, prompt = policy.eos_token_ids, episode.prompt
+        row = encode_sampled(policy.tokenizer, prompt, completion, closing_id(policy.tokenizer, ends), ends)
+        if policy.max_positions is not None and len(row.ids) > policy.max_positions:
+            raise ValueError(
+                f"prompt {prompt.id!r} and its given completion have {len(row.ids)} tokens, and the policy takes rows of at most "
+                f"{policy.max_positions}: drop the prompt, or shorten its answer"
+            )
+        episode.begin(own_opening(prompt), EncodedTurn(row.ids[: row.response], row.special), 0.0)
+        tokens = row.ids[row.response :]
+        result = Result(episode.number, tokens, [0.0] * len(tokens), "stop", ((self._version, len(tokens)),), read=0)
+        episode.sample(result, completion, opened=False)
+        episode.end("stop")
 
     def probe(self, rollout: Rollout) -> None:
         """Have the engine begin some rows of a rollout anew, and give them to `check_engine`, unless it was given some of these weights.
@@ -168,16 +208,15 @@ class RolloutLoop:
     def _whole(self, weights: PolicyWeights) -> AbstractContextManager[None]:
         return weights.whole() if self.engine.in_process else nullcontext()
 
-    def _begun(self, prompts: Sequence[Prompt], n: int) -> list[OpenEpisode]:
-        call, seed = self._calls, self.engine.seed
-        self._calls += 1
+    def _begun(self, prompts: Sequence[Prompt], n: int, *key: int | str) -> list[OpenEpisode]:
+        seed = self.engine.seed
         # a prompt drawn twice in a call gets new samples
         drawn: Counter[str] = Counter()
         episodes = []
         for group, prompt in enumerate(prompts):
             first = drawn[prompt.id]
             secret = row_seed(seed, "environment", prompt.id, int(prompt.meta.get("epoch", 0))) % SEEDS
-            keys = ((seed, call, prompt.id, first + i) for i in range(n))
-            episodes += [OpenEpisode(next(self._numbers), prompt, group, key, secret) for key in keys]
+            own = ((*key, prompt.id, first + i) for i in range(n))
+            episodes += [OpenEpisode(next(self._numbers), prompt, group, of_row, secret) for of_row in own]
             drawn[prompt.id] += n
         return episodes

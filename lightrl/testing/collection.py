@@ -127,6 +127,15 @@ class ScriptedCollection:
         rows.prompts, rows.completions = asked, [self._next(prompt) for prompt in asked]
         return Rollout(**{name: getattr(rows, name) for name in Rollout.__dataclass_fields__})
 
+    def given(self, prompts: Sequence[Prompt], completions: Sequence[str]) -> Rollout:
+        """Rows with these completions, each a group of its own."""
+        group = [self._groups + i for i in range(len(prompts))]
+        self._groups += len(prompts)
+        rows = experience([0.0] * len(prompts), lengths=[2] * len(prompts), group=group)
+        rows.prompts, rows.completions = list(prompts), list(completions)
+        rows.rollout_logprobs = rows.rollout_logprobs.masked_fill(rows.response_mask, float("nan"))
+        return Rollout(**{name: getattr(rows, name) for name in Rollout.__dataclass_fields__})
+
     def score(self, rollout: Rollout) -> ScoredRollout:
         """The rows with their given scores; a failed row is not scorable."""
         self._meeting.exchange(self.rank, "score")

@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from lightrl.policy.source import TinyPolicy
 
 
-def gradient_of_step(algorithm: Algorithm, rollout: Rollout, policy: TinyPolicy, budget: int | None = None, ranks: int = 1) -> Tensor:
+def gradient_of_step(
+    algorithm: Algorithm, rollout: Rollout | None, policy: TinyPolicy, budget: int | None = None, ranks: int = 1
+) -> Tensor:
     """The gradient of the one step of a run on prepared rows: a float64 vector of all parameters, tied ones as often as they have names.
 
     The step is plain SGD's with a learning rate of 1, and the gradient what it takes from the parameters. `CodePoints` is the reward.
 
     Args:
         algorithm: makes one step per rollout.
-        rollout: the rows of all ranks.
+        rollout: the rows of all ranks; None: the run samples its own, for four prompts.
         policy: whose parameters follow from its seed.
         budget: `micro_batch_tokens` of the run; None: its default.
         ranks: that the groups are dealt out to. With more than one, call this from a script, which DDP starts again for each.
@@ -42,12 +44,13 @@ def gradient_of_step(algorithm: Algorithm, rollout: Rollout, policy: TinyPolicy,
         algorithm=algorithm,
         rewards={"codes": CodePoints()},
         engine=TransformersEngine(max_new_tokens=16),
-        prompts_per_rollout=len(torch.unique(rollout.group)),
+        prompts_per_rollout=4 if rollout is None else len(torch.unique(rollout.group)),
         micro_batch_tokens=budget,
         optimizer=lambda p: torch.optim.SGD(p, lr=1.0),
         max_grad_norm=None,
     )
-    trainer = quiet_trainer(max_epochs=1, devices=ranks, strategy="ddp" if ranks > 1 else "auto", callbacks=[_deal(rollout)])
+    callbacks = [] if rollout is None else [_deal(rollout)]
+    trainer = quiet_trainer(max_epochs=1, devices=ranks, strategy="ddp" if ranks > 1 else "auto", callbacks=callbacks)
     trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=100)))
     if trainer.global_step != 1:
         raise ValueError(

@@ -30,6 +30,14 @@ def whole_groups(make: Make[Sampler]) -> None:
         expect(groups == prompts, f"{prompts} prompts were asked for, and there are {groups} groups", group=scored.group)
 
 
+@contract_check(KIND, "it says whether the policy has sampled all of its rows")
+def says_what_is_given(make: Make[Sampler]) -> None:
+    """Rows of `Collection.given` have no log-probs yet."""
+    part = make()
+    given = part.collect(ScriptedCollection(3)).rollout_logprobs.isnan().any()
+    expect(not given or not part.samples_all, "some rows are given, and it does not say samples_all = False")
+
+
 @contract_check(KIND, "groups with zero variance do not break it")
 def zero_variance(make: Make[Sampler]) -> None:
     """Some of the prompts are always right."""

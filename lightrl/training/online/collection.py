@@ -73,9 +73,11 @@ class RunCollection:
         for name, count in self._rollouts.engine.statistics().items():
             self._ledger.add(f"engine/{name}", count, reduce="sum")
         self._stop_together(self._rollouts.spent())
-        rollout.group = rollout.group + self._groups
-        self._groups += len(prompts)
-        return rollout
+        return self._numbered(rollout, len(prompts))
+
+    def given(self, prompts: Sequence[Prompt], completions: Sequence[str]) -> Rollout:
+        """Rows of completions that somebody else wrote."""
+        return self._numbered(self._rollouts.given(prompts, completions), len(prompts))
 
     def score(self, rollout: Rollout) -> ScoredRollout:
         """The rollout with the answer of each reward."""
@@ -92,6 +94,11 @@ class RunCollection:
             with self._rollouts.aside() if i < slices - 1 else nullcontext():
                 scorings.append(self._begin(self.rollout(prompts[i * size : (i + 1) * size], n)))
         return self._all_finished(scorings)
+
+    def _numbered(self, rollout: Rollout, groups: int) -> Rollout:
+        rollout.group = rollout.group + self._groups
+        self._groups += groups
+        return rollout
 
     def _begin(self, rollout: Rollout) -> Scoring:
         with self._phase("reward"):

@@ -11,6 +11,7 @@ from torch import Tensor
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.algorithms.asked_references import logprobs_of
 from lightrl.parts.engine import RolloutEngine
+from lightrl.parts.sampler import Sampler
 from lightrl.policy.policy import Policy
 from lightrl.training.online.forwards import Outputs, PerToken
 from lightrl.types import PolicyOutput, ScoredRollout, WithNeeds
@@ -58,9 +59,11 @@ def predict(
         ValueError: a correction would compare log-probs that mean different things.
     """
     _refuse_incomparable(algorithm, engine)
+    _refuse_unsaid(scored, algorithm.sampler)
     references = {logprobs_of(slot): part for slot, part in algorithm.references.items() if logprobs_of(slot) in algorithm.needs}
     needs, read, nothing = algorithm.needs, algorithm.old_outputs, torch.zeros_like(scored.rollout_logprobs)
-    recompute = algorithm.old_logprobs == "recompute" or not engine.exact_logprobs or not engine.comparable_logprobs
+    known = engine.comparable_logprobs and algorithm.sampler.samples_all
+    recompute = algorithm.old_logprobs == "recompute" or not engine.exact_logprobs or not known
 
     def compute(micro: ScoredRollout) -> dict[str, Tensor]:
         found = {}
@@ -73,8 +76,9 @@ def predict(
         return found
 
     found = per_token(scored, compute) if recompute or read or references or "values" in needs else {}
-    if not engine.comparable_logprobs:
-        scored.rollout_logprobs = torch.where(scored.response_mask, found.get("old", nothing), 0.0)
+    if not known:
+        unknown = scored.response_mask & (scored.rollout_logprobs.isnan() | (not engine.comparable_logprobs))
+        scored.rollout_logprobs = torch.where(unknown, found.get("old", nothing), scored.rollout_logprobs)
     return Predictions(
         old_logprobs=found.get("old", nothing) if recompute else scored.rollout_logprobs,
         values=found.get("values", nothing) if "values" in needs else None,
@@ -82,6 +86,12 @@ def predict(
         further_logprobs={word: found.get(word, nothing) for word in references if word != "ref_logprobs"},
         extras={f"old_{name}": found.get(f"old_{name}", nothing) for name in read},
     )
+
+
+def _refuse_unsaid(scored: ScoredRollout, sampler: Sampler) -> None:
+    if sampler.samples_all and bool(scored.rollout_logprobs.isnan().any()):
+        name = type(sampler).__name__
+        raise ValueError(f"{name} gives rows that the policy has not sampled, and says that it has: {name} needs samples_all = False")
 
 
 def _refuse_incomparable(algorithm: Algorithm, engine: RolloutEngine) -> None:

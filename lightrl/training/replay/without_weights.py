@@ -52,7 +52,7 @@ def first_pass(records: Sequence[Record], algorithm: Algorithm, rewards: RewardS
     rewards.load_state_dict({"rollouts": rollout, "rewards": {}})
     predicted = {name: padded(records, name, rows.width) for name in ("old_logprobs", "ref_logprobs", "values")}
     now = required(predicted["old_logprobs"])
-    own = algorithm.old_logprobs == "rollout" and records[0].notes.engine.exact_logprobs
+    own = algorithm.old_logprobs == "rollout" and records[0].notes.engine.exact_logprobs and algorithm.sampler.samples_all
     needs = algorithm.needs
     predictions = Predictions(
         old_logprobs=rows.rollout_logprobs if own else now,

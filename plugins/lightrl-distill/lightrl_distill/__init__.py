@@ -4,10 +4,21 @@ from typing import Any
 
 from lightrl import GroupRelative, GroupSampler, LossTerm, PolicyGradient, Teacher, TokenMean, hookimpl
 from lightrl_distill.divergences import ForwardKL, JensenShannon, ReverseKL
+from lightrl_distill.mixed_sampler import MixedSampler
 from lightrl_distill.teacher_advantage import TeacherAdvantage
 from lightrl_distill.teacher_loss import NoAdvantage, TeacherLoss
 
-__all__ = ["GKD", "ForwardKL", "JensenShannon", "NoAdvantage", "OnPolicyDistillation", "ReverseKL", "TeacherAdvantage", "TeacherLoss"]
+__all__ = [
+    "GKD",
+    "ForwardKL",
+    "JensenShannon",
+    "MixedSampler",
+    "NoAdvantage",
+    "OnPolicyDistillation",
+    "ReverseKL",
+    "TeacherAdvantage",
+    "TeacherLoss",
+]
 
 
 class OnPolicyDistillation(GroupRelative):
@@ -28,9 +39,9 @@ class OnPolicyDistillation(GroupRelative):
 
 
 class GKD(OnPolicyDistillation):
-    """Generalised knowledge distillation on the policy's own completions.
+    """Generalised knowledge distillation, on the policy's own completions unless the sampler mixes in others.
 
-    Source: Agarwal et al. 2024, arXiv:2306.13649, section 3, with lambda 1.
+    Source: Agarwal et al. 2024, arXiv:2306.13649, section 3; lambda is 1 here, and `MixedSampler.student_share` with that sampler.
     """
 
     best_for = "a small policy, and a larger one with the same tokens on the same machine, whose whole distribution says more per token"
@@ -53,6 +64,11 @@ def lightrl_advantages() -> list[type[Any]]:
 @hookimpl
 def lightrl_loss_terms() -> list[type[Any]]:
     return [TeacherLoss]
+
+
+@hookimpl
+def lightrl_samplers() -> list[type[Any]]:
+    return [MixedSampler]
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""The gradient of a distillation on a prepared rollout, its groups shared by two ranks; started by test_distill_ranks.py.
+"""The gradient of a distillation on completions of the policy and of the data, on two ranks; started by test_distill_ranks.py.
 
 python distill_step.py RANKS FILE
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 
 import torch
-from lightrl_distill import GKD, ReverseKL, TeacherAdvantage, TeacherLoss
+from lightrl_distill import GKD, MixedSampler, ReverseKL, TeacherAdvantage, TeacherLoss
 
-from lightrl import GroupSampler, Teacher, TinyPolicy
-from lightrl.testing import gradient_of_step, random_rollout
+from lightrl import Teacher, TinyPolicy
+from lightrl.testing import gradient_of_step
 
 
 def policy_of(seed: int, hidden: int = 16) -> TinyPolicy:
@@ -22,12 +22,12 @@ def policy_of(seed: int, hidden: int = 16) -> TinyPolicy:
 def gradient(ranks: int) -> torch.Tensor:
     """Of every kind of distillation at once."""
     algorithm = GKD(
-        sampler=GroupSampler(group_size=4),
+        sampler=MixedSampler(student_share=0.5),
         advantage=TeacherAdvantage(gamma=0.5),
         distillation=TeacherLoss(ReverseKL()),
         teacher=Teacher(policy_of(7, hidden=24), offload="cpu"),
     )
-    return gradient_of_step(algorithm, random_rollout(policy_of(0).build()), policy_of(0), budget=64, ranks=ranks)
+    return gradient_of_step(algorithm, None, policy_of(0), budget=64, ranks=ranks)
 
 
 if __name__ == "__main__":

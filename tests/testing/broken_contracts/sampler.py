@@ -17,6 +17,16 @@ class Uneven(GroupSampler):
         return scored.select(range(len(scored) - 1))
 
 
+class Silent(GroupSampler):
+    """Broken on purpose: it does not say that its rows are given."""
+
+    group_size = 1
+
+    def collect(self, collection: Any) -> Any:
+        prompts = collection.draw(collection.prompts)
+        return collection.score(collection.given(prompts, [str(prompt.answer) for prompt in prompts]))
+
+
 class Alone(GroupSampler):
     """Broken on purpose: a rank that has what it wants stops calling."""
 
@@ -74,6 +84,7 @@ class Fussy(GroupSampler):
 
 BROKEN = {
     "it returns whole groups of one prompt, as many as asked for": Uneven,
+    "it says whether the policy has sampled all of its rows": Silent,
     "groups with zero variance do not break it": Fussy,
     "every rank calls draw, rollout, score, total and gather equally often": Alone,
     "no prompt is completed on two ranks at once": Favourite,
