@@ -92,7 +92,5 @@ def test_a_sampler_must_say_so() -> None:
         engine=TransformersEngine(max_new_tokens=4),
         prompts_per_rollout=4,
     )
-    with pytest.raises(
-        ValueError, match=r"Silent gives rows that the policy has not sampled, and says .* .* samples_all = False"
-    ):
+    with pytest.raises(ValueError, match=r"Silent gives rows that the policy has not sampled, and says .* .* samples_all = False"):
         quiet_trainer(max_epochs=1).fit(module, datamodule=PromptData(train=DigitSorting(examples=40)))

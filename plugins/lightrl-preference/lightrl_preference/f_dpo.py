@@ -21,7 +21,7 @@ class ForwardKLDPO(DPO):
     unbounded below, so that no completion of the reference is given up. Where -log u is above 80 nats it is held there,
     without a gradient.
 
-    Source: Wang et al. 2023, arXiv:2309.16240, table 1: f(u) = -log u, f'(u) = -1 / u.
+    Source: Wang et al. 2023, arXiv:2309.16240, its table of f-divergences: f(u) = -log u, f'(u) = -1 / u.
     """
 
     def reward(self, completions: Likelihood) -> Tensor:
@@ -34,7 +34,8 @@ class JensenShannonDPO(DPO):
     loss as in `DPO`, with h = log(2 u(y+) / (1 + u(y+))) - log(2 u(y-) / (1 + u(y-))) and u(y) = pi(y | x) / pi_ref(y | x). The
     implicit reward is beta log(2 u(y) / (1 + u(y))), at most beta log 2.
 
-    Source: Wang et al. 2023, arXiv:2309.16240, table 1: f(u) = u log u - (u + 1) log((u + 1) / 2), f'(u) = log(2 u / (1 + u)).
+    Source: Wang et al. 2023, arXiv:2309.16240, its table of f-divergences: f(u) = u log u - (u + 1) log((u + 1) / 2),
+    f'(u) = log(2 u / (1 + u)).
     """
 
     def reward(self, completions: Likelihood) -> Tensor:

@@ -13,7 +13,7 @@ class LengthNormalizedDPO(DPO):
 
     loss as in `DPO`, with h = log-ratio(y+) / |y+| - log-ratio(y-) / |y-|. The implicit reward is beta log-ratio(y) / |y|.
 
-    Source: Lambert et al. 2024 (Tulu 3), arXiv:2411.15124, eq. 6, with its beta.
+    Source: Lambert et al. 2024 (Tulu 3), arXiv:2411.15124, eq. 6, with its beta of section 5.
     """
 
     def __init__(self, beta: float = 5.0, label_smoothing: float = 0.0) -> None:

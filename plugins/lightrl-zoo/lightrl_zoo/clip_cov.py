@@ -20,8 +20,8 @@ class CovarianceClip(DecoupledClip):
     J_t = 0 for max(1, floor(share N)) tokens of the step, drawn at random from those with lower < Cov_t < upper that the ratio does not
     clip, where N counts tokens with a loss; min(r_t A_t, clip(r_t, 1 - low, 1 + high) A_t) for the others.
 
-    Source: Cui et al. 2025 (Clip-Cov), arXiv:2505.22617, section 4.2; bounds of the ratio, and that one token is drawn at least,
-    as in the authors' code.
+    Source: Cui et al. 2025 (Clip-Cov), arXiv:2505.22617, eqs. 11 and 12, with the numbers of section 4.3; bounds of the ratio, and that
+    one token is drawn at least, as in the authors' code.
     """
 
     token_ratio_only = True

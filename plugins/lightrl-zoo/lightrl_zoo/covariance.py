@@ -11,7 +11,7 @@ def covariance(minibatch: Minibatch) -> Tensor:
     Args:
         minibatch: of all micro-batches and ranks; pi is the current policy.
 
-    Source: Cui et al. 2025, arXiv:2505.22617, section 4.2.
+    Source: Cui et al. 2025, arXiv:2505.22617, eq. 10.
     """
     advantages, logprobs = minibatch.rows.advantages, minibatch.output.logprobs
     return (advantages - minibatch.moments(advantages).mean) * (logprobs - minibatch.moments(logprobs).mean)

@@ -17,10 +17,11 @@ KEPT = "high_entropy"
 class TopEntropy(ClipScheme):
     """Another clip scheme, for the tokens of highest entropy alone.
 
-    J_t = M_t J'_t, with J' of the other scheme, and M_t = 1 for the ceil(share N) tokens of the step at which the current policy has the
-    highest entropy, N counting tokens with a loss; else 0. Tokens that are left out count in the denominators all the same.
+    J_t = (N / K) M_t J'_t, with J' of the other scheme, N the tokens of the step with a loss, and M_t = 1 for the K = ceil(share N) of
+    them at which the current policy has the highest entropy; else 0. So a token mean is one over the tokens that are left.
 
-    Source: Wang et al. 2025, arXiv:2506.01939, section 4, and TRL's `top_entropy_quantile`, which counts alike.
+    Source: Wang et al. 2025, arXiv:2506.01939 (version 2), eq. 6, with the share of section 5.2; K tokens and not all at a threshold, as
+    in the authors' code.
     """
 
     def __init__(
@@ -45,14 +46,17 @@ class TopEntropy(ClipScheme):
         return (self.by, *self.clip.outputs)
 
     def prepare(self, minibatch: Minibatch) -> dict[str, Tensor]:
+        tokens = minibatch.total(minibatch.mask)
         # rounded, since 0.2 x 15 is a little more than 3
-        count = math.ceil(round(self.share * minibatch.total(minibatch.mask), 6))
-        kept = minibatch.largest(minibatch.output.needed(self.by.name), minibatch.mask, count, KEPT)
-        return {**self.clip.prepare(minibatch), KEPT: kept}
+        count = math.ceil(round(self.share * tokens, 6))
+        values = minibatch.output.needed(self.by.name)
+        kept = minibatch.largest(values, minibatch.mask, count, KEPT)
+        return {**self.clip.prepare(minibatch), KEPT: kept.to(values) * (tokens / max(count, 1))}
 
     def surrogate(self, log_ratio: Tensor, advantages: Tensor, old_logprobs: Tensor, mask: Tensor) -> Surrogate:
-        inner, kept = self.clip.given(self.extras).surrogate(log_ratio, advantages, old_logprobs, mask), self.extra(KEPT)
-        loss = torch.where(kept, inner.loss, 0.0)
+        inner, weight = self.clip.given(self.extras).surrogate(log_ratio, advantages, old_logprobs, mask), self.extra(KEPT)
+        kept = weight > 0
+        loss = torch.where(kept, inner.loss * weight, 0.0)
         shares = {name: share & kept for name, share in inner.shares.items()}
         return Surrogate(loss, inner.clipped_low & kept, inner.clipped_high & kept, shares | {"high_entropy/kept": kept}, inner.statistics)
 
@@ -62,7 +66,7 @@ class ForkingTokens(GroupRelative):
 
     GRPO with `TopEntropy`, every token weighing the same, and no KL. The paper starts from DAPO: add `sampler: DynamicSampler`.
 
-    Source: Wang et al. 2025, arXiv:2506.01939.
+    Source: Wang et al. 2025, arXiv:2506.01939, section 5.
     """
 
     best_for = "long chains of thought, in which most tokens are certain and a few decide"

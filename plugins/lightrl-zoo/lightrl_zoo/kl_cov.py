@@ -20,8 +20,8 @@ class CovarianceKL(LossTerm):
     loss_t = |log pi(o_t) - log pi_old(o_t)| for the max(1, floor(share N)) tokens of the step with the largest Cov_t, N counting tokens
     with a loss; 0 for the others, which count in the denominators all the same.
 
-    Source: Cui et al. 2025 (KL-Cov), arXiv:2505.22617, section 4.2. The paper writes a KL there; the absolute log-ratio, and one token at
-    least, are those of the authors' code and of verl.
+    Source: Cui et al. 2025 (KL-Cov), arXiv:2505.22617, eqs. 13 and 14. The paper writes KL(pi_old || pi) there; the absolute log-ratio,
+    and one token at least, are those of the authors' code and of verl.
     """
 
     holds = True

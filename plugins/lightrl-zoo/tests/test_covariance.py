@@ -103,9 +103,10 @@ def test_the_fifth_of_highest_entropy_learns() -> None:
     part = TopEntropy(clip=DecoupledClip(0.2, 0.2), share=0.5)
     log_ratio = torch.full((2, 5), math.log(1.5), dtype=torch.float64).requires_grad_()
     found = part.given(part.prepare(minibatch)).surrogate(log_ratio, ADVANTAGES, LOGPROBS, minibatch.mask)
-    assert found.loss[:, 2:].tolist() == [pytest.approx([-2.4, 0.0, -2.4]), pytest.approx([3.0, 0.0, 0.0])]
+    # three of six are left, and weigh twice as much
+    assert found.loss[:, 2:].tolist() == [pytest.approx([-4.8, 0.0, -4.8]), pytest.approx([6.0, 0.0, 0.0])]
     found.loss.sum().backward()
-    assert log_ratio.grad[:, 2:].tolist() == [[0.0, 0.0, 0.0], pytest.approx([3.0, 0.0, 0.0])]
+    assert log_ratio.grad[:, 2:].tolist() == [[0.0, 0.0, 0.0], pytest.approx([6.0, 0.0, 0.0])]
     assert found.clipped_high[:, 2:].tolist() == [[True, False, True], [False] * 3]
 
 
