@@ -132,20 +132,6 @@ class RolloutLoop:
         rollout = rollout_of(episodes, self.engine.sampling.temperature or 1.0, self._version)
         return replace(rollout, rollout_logprobs=rollout.rollout_logprobs.masked_fill(rollout.response_mask, torch.nan))
 
-    def _write(self, episode: OpenEpisode, completion: str, policy: SampledPolicy) -> None:
-        ends, prompt = policy.eos_token_ids, episode.prompt
-        row = encode_sampled(policy.tokenizer, prompt, completion, closing_id(policy.tokenizer, ends), ends)
-        if policy.max_positions is not None and len(row.ids) > policy.max_positions:
-            raise ValueError(
-                f"prompt {prompt.id!r} and its given completion have {len(row.ids)} tokens, and the policy takes rows of at most "
-                f"{policy.max_positions}: drop the prompt, or shorten its answer"
-            )
-        episode.begin(own_opening(prompt), EncodedTurn(row.ids[: row.response], row.special), 0.0)
-        tokens = row.ids[row.response :]
-        result = Result(episode.number, tokens, [0.0] * len(tokens), "stop", ((self._version, len(tokens)),), read=0)
-        episode.sample(result, completion, opened=False)
-        episode.end("stop")
-
     def probe(self, rollout: Rollout) -> None:
         """Have the engine begin some rows of a rollout anew, and give them to `check_engine`, unless it was given some of these weights.
 
@@ -174,6 +160,20 @@ class RolloutLoop:
         """Take back what `state_dict` gave."""
         self._calls = int(state["calls"])
         self.host.budget.load_state_dict(state["budget"])
+
+    def _write(self, episode: OpenEpisode, completion: str, policy: SampledPolicy) -> None:
+        ends, prompt = policy.eos_token_ids, episode.prompt
+        row = encode_sampled(policy.tokenizer, prompt, completion, closing_id(policy.tokenizer, ends), ends)
+        if policy.max_positions is not None and len(row.ids) > policy.max_positions:
+            raise ValueError(
+                f"prompt {prompt.id!r} and its given completion have {len(row.ids)} tokens, and the policy takes rows of at most "
+                f"{policy.max_positions}: drop the prompt, or shorten its answer"
+            )
+        episode.begin(own_opening(prompt), EncodedTurn(row.ids[: row.response], row.special), 0.0)
+        tokens = row.ids[row.response :]
+        result = Result(episode.number, tokens, [0.0] * len(tokens), "stop", ((self._version, len(tokens)),), read=0)
+        episode.sample(result, completion, opened=False)
+        episode.end("stop")
 
     def _count_failures(self, episodes: Sequence[OpenEpisode]) -> None:
         complaints = [episode.complaint for episode in episodes]

@@ -191,7 +191,8 @@ def check_ahead(ahead: int, engine: RolloutEngine, algorithm: Algorithm) -> None
             f"model.rollouts_ahead is {ahead}, and {name} decodes with the trainer's own modules, whose weights move meanwhile: give it a "
             f"process of its own (model.engine: {{class_path: ProcessEngine, init_args: {{engine: {name}}}}}), or set rollouts_ahead to 0"
         )
-    kept = algorithm.old_logprobs == "rollout" and engine.exact_logprobs and engine.comparable_logprobs
+    known = engine.exact_logprobs and engine.comparable_logprobs and algorithm.sampler.samples_all
+    kept = algorithm.old_logprobs == "rollout" and known
     if ahead and not kept and algorithm.correction is None:
         warnings.warn(
             f"model.rollouts_ahead is {ahead}, so the weights that sample a rollout are older than those that learn from it, and the old "
