@@ -25,7 +25,7 @@ from lightrl import Policy, PretrainedPolicy, Prompt, Rollout, TransformersEngin
 from lightrl.testing import rollouts_with
 from lightrl.training.micro_batch_cut import cut_rows
 from lightrl.training.token_budget import fitting_tokens
-from lightrl.types import Sequences
+from lightrl.rows import Sequences
 
 KINDS = {
     "products of matrices": ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm"),

@@ -57,7 +57,7 @@ _HOME = {
     "lightrl.parts.minibatch": ["Minibatch"],
     "lightrl.parts.mixed_objective": ["MixedObjective"],
     "lightrl.parts.objective": ["ChosenLikelihood", "LabelledObjective", "Likelihood", "PairObjective"],
-    "lightrl.parts.output": ["Comparison", "Entropy"],
+    "lightrl.parts.output": ["Comparison", "Entropy", "TrunkOutput"],
     "lightrl.parts.ratio": ["SequenceRatio", "TokenRatio"],
     "lightrl.parts.moving_reference": ["MovingAverageReference", "PeriodicReference"],
     "lightrl.parts.reference": ["BaseReference", "FrozenReference", "ModuleReference"],

@@ -105,7 +105,7 @@ def _pad(value: object, length: int, pad: float) -> Any:
         return value
     if value.shape[1] > length:
         return value[:, :length]
-    filler = value.new_full((value.shape[0], length - value.shape[1]), pad)
+    filler = value.new_full((value.shape[0], length - value.shape[1], *value.shape[2:]), pad)
     return torch.cat([value, filler], dim=1)
 
 

@@ -117,7 +117,8 @@ class ScoredRollout(Rollout):
     row_weight: Tensor | None = None
     """`[N]` f32, at least 0: how much the sampler lets a row count in the loss; None: 1 each."""
     extras: dict[str, Tensor] = field(default_factory=dict)
-    """`[N]` or `[N, L]` each, by name: what parts learnt of a row or a token, for the parts after them. Read one with `extra`."""
+    """`[N]`, `[N, L]` or `[N, L, ...]` each, by name: what parts learnt of a row or a token, for the parts after them. Read one with
+    `extra`."""
 
     def extra(self, name: str) -> Tensor:
         """What a part has left under a name.
@@ -215,8 +216,8 @@ class PolicyOutput(WithNeeds):
     logprobs: Tensor
     """`[n, L]` of the given tokens at the rollout's temperature; 0 outside the response; carries the gradient."""
     outputs: dict[str, Tensor] = field(default_factory=dict)
-    """`[n, L]` each, by the names of the outputs that parts read, with gradient; 0 outside the response. Read one as
-    `output.needed("entropy")`."""
+    """`[n, L]` each, by the names of the outputs that parts read, with gradient; 0 outside the response. Those of a `TrunkOutput` are
+    `[n, L, ...]`, prompts included. Read one as `output.needed("entropy")`."""
     values: Tensor | None = None
     """`[n, L]` from the critic, if a part needs it."""
 

@@ -21,6 +21,7 @@ from lightrl.parts.ratio import ImportanceRatio, TokenRatio
 from lightrl.parts.reference import FrozenReference, Reference
 from lightrl.parts.sampler import Sampler
 from lightrl.parts.shaping import RewardShaping
+from lightrl.parts.step_part import StepPart
 from lightrl.parts.token_weight import TokenWeight
 from lightrl.ranges import Count, Passes, Positive
 
@@ -102,6 +103,11 @@ class Algorithm(Declared):
     def old_outputs(self) -> dict[str, Output]:
         """The outputs of the policy before the first step that the parts read, by name."""
         return by_name(output for part in self.parts.values() for output in part.old_outputs)
+
+    @property
+    def steers(self) -> frozenset[str]:
+        """Names of the extras that travel through the policy with the tokens."""
+        return frozenset().union(*(part.steers for part in self.parts.values() if isinstance(part, StepPart)))
 
     @property
     def steps_per_rollout(self) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from lightrl.ops.entropy import entropies
 from lightrl.parts.base import Part
@@ -90,6 +91,41 @@ class Comparison(Output):
                 f"{self.against} has {other.shape[1]:,}: resize the embeddings of one, or learn from the log-probs of the sampled tokens"
             )
         return self.compare(logits, other, ids)
+
+
+class TrunkOutput(Output):
+    """Numbers of the policy at each token that come from inside its trunk, such as the experts that a token was sent to.
+
+    Those of token t are found where token t is predicted, as log-probs are: at the position before it. They are there for every token but
+    the first of a row, prompts included.
+    """
+
+    @abstractmethod
+    def listen(self, trunk: nn.Module) -> AbstractContextManager[Callable[[], Tensor]]:
+        """Within, the trunk runs once. Then the function that was entered gives `[P, ...]`: of each position that ran, in their order.
+
+        Rows may stand behind one another without padding, so P is less than rows times length. Operations with a gradient belong into
+        the function: what happens within the trunk is done again, without listening, where activations are recomputed.
+
+        Args:
+            trunk: of a causal LM of transformers: all but the head.
+        """
+
+    def like(self, uniforms: Tensor) -> Tensor:
+        """Numbers that it might give, for the contract of parts that read it; by default one per token.
+
+        Args:
+            uniforms: `[N, L]` in [0, 1).
+        """
+        return uniforms
+
+    def compute(self, logits: Tensor, ids: Tensor) -> Tensor:
+        """See `Output.compute`.
+
+        Raises:
+            RuntimeError: always, since logits do not say it.
+        """
+        raise RuntimeError(f"{type(self).__name__} comes from inside the trunk: listen to it while it runs")
 
 
 def by_name(outputs: Iterable[Output]) -> dict[str, Output]:

@@ -26,6 +26,10 @@ class StepPart(Part):
     reads_policy: bool = True
     """`prepare` reads the current policy in `minibatch.output`; False: that has the old log-probs and no outputs."""
 
+    steers: frozenset[str] = frozenset()
+    """Names of extras `[N, L, ...]` that travel with the tokens through the policy in every forward pass of a step: its layers are given
+    `[P, ...]` under the same name, of each of the P positions that run; that of token t is given to the position that predicts it."""
+
     @property
     def sees_steps(self) -> bool:
         return True

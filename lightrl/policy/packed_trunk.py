@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -13,11 +14,16 @@ from torch.utils._triton import has_triton
 from lightrl.ops.packing import PackedRows, pack
 from lightrl.ops.shift import Selected, onto
 from lightrl.ops.tree_attention import tree_attention, tree_blocks
+from lightrl.policy.trunk_numbers import at_positions
 
 KEY = "packed_rows"
 """Argument under which the layers hand the layout on to their attention."""
 IMPLEMENTATION = "sdpa"
 """The attention of transformers that can be given packed rows."""
+
+
+NOTHING: Mapping[str, Tensor] = MappingProxyType({})
+"""No numbers travel with the tokens."""
 
 
 class CannotPackError(Exception):
@@ -49,7 +55,9 @@ class TrunkStates:
         return self.hidden.index_select(0, onto(self.places.flatten(), self.hidden.device)).view(rows, width, -1)
 
 
-def trunk_states(trunk: Any, input_ids: Tensor, host_ids: Tensor, lengths: list[int], longest_packed: int) -> TrunkStates:
+def trunk_states(
+    trunk: Any, input_ids: Tensor, host_ids: Tensor, lengths: list[int], longest_packed: int, steering: Mapping[str, Tensor] = NOTHING
+) -> TrunkStates:
     """Run a trunk on rows: packed where it can be, and padded otherwise.
 
     Args:
@@ -58,22 +66,38 @@ def trunk_states(trunk: Any, input_ids: Tensor, host_ids: Tensor, lengths: list[
         host_ids: the same, on the CPU.
         lengths: of n rows; what follows is not looked at.
         longest_packed: the longest row with which the trunk takes packed rows; 0: none.
+        steering: `[n, L, ...]` of each token, by the name under which the layers are given it.
     """
     longest = max(lengths, default=0)
     if not len(lengths) or longest > longest_packed:
-        hidden = trunk(input_ids=input_ids, use_cache=False).last_hidden_state
-        return TrunkStates(hidden.flatten(0, 1), torch.arange(input_ids.numel()).view(input_ids.shape))
+        places = torch.arange(input_ids.numel()).view(input_ids.shape)
+        hidden = trunk(input_ids=input_ids, use_cache=False, **laid_out(steering, places, lengths, places.numel())).last_hidden_state
+        return TrunkStates(hidden.flatten(0, 1), places)
     # without any token the weights would have no part in the result
     rows = pack(host_ids, lengths if longest else [1, *lengths[1:]])
-    return TrunkStates(packed_hidden(trunk, rows.to(input_ids.device)), rows.places)
+    steered = laid_out(steering, rows.places, lengths, len(rows))
+    return TrunkStates(packed_hidden(trunk, rows.to(input_ids.device), steered), rows.places)
 
 
-def packed_hidden(trunk: Any, rows: PackedRows) -> Tensor:
+def laid_out(steering: Mapping[str, Tensor], places: Tensor, lengths: list[int], count: int) -> dict[str, Tensor]:
+    """What travels with the tokens, `[P, ...]` of each position that runs.
+
+    Args:
+        steering: `[n, L, ...]` of each token.
+        places: `[n, L]` int64, on the CPU: where each position stands among those that run.
+        lengths: of n rows.
+        count: P.
+    """
+    return {name: at_positions(given, places, lengths, count) for name, given in steering.items()}
+
+
+def packed_hidden(trunk: Any, rows: PackedRows, steered: Mapping[str, Tensor] = NOTHING) -> Tensor:
     """`[T, H]` last hidden states of packed rows.
 
     Args:
         trunk: of a causal LM of transformers, with the attention `IMPLEMENTATION`.
         rows: where the trunk is.
+        steered: `[T, ...]` of each place, by the name under which the layers are given it.
 
     Raises:
         CannotPackError: the attention has something that packed rows have not.
@@ -82,7 +106,7 @@ def packed_hidden(trunk: Any, rows: PackedRows) -> Tensor:
     # a prepared mask, so that none is made; without the attention of this file nothing would be seen through it
     nothing = torch.zeros(1, 1, 1, 1, dtype=torch.bool, device=rows.input_ids.device)
     places = {"input_ids": rows.input_ids, "position_ids": rows.position_ids, "attention_mask": nothing}
-    hidden: Tensor = trunk(**places, use_cache=False, **{KEY: rows}).last_hidden_state
+    hidden: Tensor = trunk(**places, use_cache=False, **{KEY: rows}, **steered).last_hidden_state
     return hidden[0]
 
 

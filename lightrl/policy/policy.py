@@ -20,10 +20,11 @@ from lightrl.ops.shift import Selected, on_host
 from lightrl.ops.unread import CannotStayUnreadError, unread_in
 from lightrl.policy.encoding import EncodedCompletion, closing_id, encode_prompt, encode_sampled
 from lightrl.policy.head import PROBED, ScoringHead, head_alone
-from lightrl.policy.packed_trunk import TrunkStates, trunk_states
+from lightrl.policy.packed_trunk import NOTHING, TrunkStates, laid_out, trunk_states
 from lightrl.policy.packing_probe import longest_packed
 from lightrl.policy.standing_weights import standing_weights
 from lightrl.policy.tokenizer import Tokenizer
+from lightrl.policy.trunk_numbers import FromTrunk, at_predicted, listening
 from lightrl.policy.weight_access import WeightAccess
 from lightrl.strategies.disk import onto_disk
 from lightrl.types import PolicyOutput, Prompt
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 
 PROBE_TOLERANCE = 1e-3
 """Largest difference between our head and the model's own logits at which they are called the same."""
-NO_OUTPUTS: Mapping[str, Compute | AtRows] = MappingProxyType({})
+Asked = Mapping[str, Compute | AtRows | FromTrunk]
+"""Numbers of each token beside its log-prob, by name."""
+NO_OUTPUTS: Asked = MappingProxyType({})
 """Nothing beside the log-probs."""
 
 
@@ -104,30 +107,42 @@ class Policy(nn.Module):
         input_ids: Tensor,
         mask: Tensor,
         temperature: float = 1.0,
-        outputs: Mapping[str, Compute | AtRows] = NO_OUTPUTS,
+        outputs: Asked = NO_OUTPUTS,
         critic: nn.Module | None = None,
+        steering: Mapping[str, Tensor] = NOTHING,
     ) -> PolicyOutput:
-        """Log-probs of the selected tokens, and further numbers of their logits and values if they are asked for.
+        """Log-probs of the selected tokens, and further numbers of their logits, of the trunk and values if they are asked for.
 
         Args:
             input_ids: `[n, L]`, rows from position 0, padded on the right with any id: a causal model never reads there.
             mask: `[n, L]` bool, tokens whose log-prob is wanted; not the first of a row.
             temperature: divides the logits; > 0.
-            outputs: further numbers of each token, by name, from its logits divided by the temperature.
+            outputs: further numbers of each token, by name, from its logits divided by the temperature, or from inside the trunk.
             critic: also give its values; called with the ids and the last hidden states.
+            steering: `[n, L, ...]` of each token, by the name under which the layers are given those of the tokens that they predict.
         """
         host_ids, host_mask = on_host(input_ids, mask)
         selected = Selected.of(host_mask, input_ids.device)
+        inside = {name: asked for name, asked in outputs.items() if isinstance(asked, FromTrunk)}
+        of_logits = {name: asked for name, asked in outputs.items() if not isinstance(asked, FromTrunk)}
+        trunk, lengths = self.model.base_model, selected.lengths()
         if not self._chunked:
-            return self._from_full_logits(input_ids, selected, temperature, outputs, critic)
-        states = trunk_states(self.model.base_model, input_ids, host_ids, selected.lengths(), self.longest_packed)
+            places = torch.arange(input_ids.numel()).view(input_ids.shape)
+            with listening(trunk, inside) as heard:
+                steered = laid_out(steering, places, lengths, places.numel())
+                found = self._from_full_logits(input_ids, selected, temperature, of_logits, critic, steered)
+            found.outputs |= {name: at_predicted(numbers(), places, lengths) for name, numbers in heard.items()}
+            return found
+        with listening(trunk, inside) as heard:
+            states = trunk_states(trunk, input_ids, host_ids, lengths, self.longest_packed, steering)
         head = self.model.get_output_embeddings()
         targets = selected.tokens(input_ids)
         scoring = {"temperature": temperature, "softcap": self._softcap, "scale": self._scale}
-        chosen, *further = head(states.predictors(selected), targets, outputs=tuple(outputs.values()), **scoring)
+        chosen, *further = head(states.predictors(selected), targets, outputs=tuple(of_logits.values()), **scoring)
+        numbers = {name: selected.at_tokens(values) for name, values in zip(of_logits, further, strict=True)}
         return PolicyOutput(
             logprobs=selected.at_tokens(chosen),
-            outputs={name: selected.at_tokens(found) for name, found in zip(outputs, further, strict=True)},
+            outputs=numbers | {name: at_predicted(said(), states.places, lengths) for name, said in heard.items()},
             values=None if critic is None else _values(critic, input_ids, _read_by(critic, states), selected),
         )
 
@@ -192,9 +207,15 @@ class Policy(nn.Module):
         yield from ((name, buffer) for name, buffer in self.model.named_buffers() if name in self._persistent)
 
     def _from_full_logits(
-        self, input_ids: Tensor, selected: Selected, temperature: float, outputs: Mapping[str, Compute | AtRows], critic: nn.Module | None
+        self,
+        input_ids: Tensor,
+        selected: Selected,
+        temperature: float,
+        outputs: Mapping[str, Compute | AtRows],
+        critic: nn.Module | None,
+        steered: Mapping[str, Tensor] = NOTHING,
     ) -> PolicyOutput:
-        out = self.model(input_ids=input_ids, use_cache=False, output_hidden_states=critic is not None)
+        out = self.model(input_ids=input_ids, use_cache=False, output_hidden_states=critic is not None, **steered)
         logits = selected.predictors(out.logits)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
         targets = selected.tokens(input_ids)
@@ -220,7 +241,7 @@ class Policy(nn.Module):
             mask = torch.ones_like(ids, dtype=torch.bool)
             mask[:, 0] = False
             selected = Selected.of(mask.cpu(), ids.device)
-            ours, theirs = self(ids, mask).logprobs, self._from_full_logits(ids, selected, 1.0, NO_OUTPUTS, None).logprobs
+            ours, theirs = self(ids, mask).logprobs, self._from_full_logits(ids, selected, 1.0, {}, None).logprobs
         self.model.train(training)
         difference = (ours - theirs).abs().max().item()
         if unread and math.isnan(difference):

@@ -192,7 +192,7 @@ def test_rows_beyond_a_window_that_the_layers_do_not_hand_on_are_padded(monkeypa
     assert subject.longest_packed == 24
     seen: list[int] = []
     real = packed_trunk.packed_hidden
-    monkeypatch.setattr(packed_trunk, "packed_hidden", lambda trunk, rows: (seen.append(len(rows)), real(trunk, rows))[1])
+    monkeypatch.setattr(packed_trunk, "packed_hidden", lambda trunk, rows, steered: (seen.append(len(rows)), real(trunk, rows, steered))[1])
     ids = torch.randint(2, 24, (2, 30))
     mask = torch.arange(30).expand(2, 30) > 4
     subject(ids, mask)

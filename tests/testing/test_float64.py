@@ -124,7 +124,7 @@ def check(kind: str, part: Any) -> None:
         of_objective(part, rows)
     for rows in exact_experiences(part) if kind == "loss term" else ():
         of_loss_term(part, rows)
-    for logits, ids in output.positions() if kind == "output" else ():
+    for logits, ids in output.positions(part) if kind == "output" else ():
         with OnlyFloat64():
             output.values(part, logits.double(), ids)
 

@@ -40,7 +40,7 @@ class Micro:
     group: Tensor
     """`[n]`."""
     extras: dict[str, Tensor] = field(default_factory=dict)
-    """`[n]` or `[n, L]` by name."""
+    """`[n]`, `[n, L]` or `[n, L, ...]` by name."""
 
     def select(self, rows: list[int]) -> Micro:
         """These rows, in this order."""
@@ -53,15 +53,19 @@ class Micro:
     def padded(self, more: int) -> Micro:
         """Further positions on the right that are masked."""
         wide = {name: torch.nn.functional.pad(value, (0, more)) for name, value in self.tensors().items() if name != "group"}
-        extras = {k: torch.nn.functional.pad(v, (0, more)) if v.dim() > 1 else v for k, v in self.extras.items()}
+        extras = {k: v if v.dim() < 2 else torch.cat([v, v.new_zeros((len(v), more, *v.shape[2:]))], 1) for k, v in self.extras.items()}
         return replace(self, **wide, extras=extras)
 
     def poisoned(self) -> Micro:
         """NaN wherever the mask is False, the token weights excepted."""
         kept = ("mask", "group", "token_weight")
         nan: dict[str, Any] = {k: torch.where(self.mask, v, torch.nan) for k, v in self.tensors().items() if k not in kept}
-        extras = {k: torch.where(self.mask, v, torch.nan) if v.is_floating_point() and v.dim() > 1 else v for k, v in self.extras.items()}
+        extras = {k: self._unknown(v) if v.is_floating_point() and v.dim() > 1 else v for k, v in self.extras.items()}
         return replace(self, **nan, extras=extras)
+
+    def _unknown(self, values: Tensor) -> Tensor:
+        mask = self.mask.view(*self.mask.shape, *[1] * (values.dim() - 2))
+        return torch.where(mask, values, torch.nan)
 
     def __len__(self) -> int:
         return len(self.group)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lightrl.ops.random import token_uniforms
 from lightrl.parts.minibatch import Minibatch
+from lightrl.parts.output import Output, TrunkOutput
 from lightrl.parts.step_part import StepPart
 from lightrl.ranks import ALONE, Ranks
 from lightrl.testing.checks.examples import Micro, experiences, micros
@@ -22,15 +23,21 @@ def minibatch(part: StepPart, rows: TrainingBatch, ranks: Ranks = ALONE) -> Mini
     def number(name: str) -> Tensor:
         return torch.where(rows.response_mask, token_uniforms(rows, name).to(rows.old_logprobs), 0.0)
 
-    read = {output.name: number(output.name) for output in part.outputs}
+    read = {output.name: likely(output, number(output.name)) for output in part.outputs}
     return Minibatch(rows, PolicyOutput(rows.old_logprobs + 0.3 * (number("log-probs") - 0.5), read), ranks=ranks)
 
 
 def given(part: StepPart, rows: TrainingBatch) -> TrainingBatch:
     """The rows with every extra that a part reads or prepares."""
     read = {name: token_uniforms(rows, name).to(rows.old_logprobs) for name in part.needs_extras}
+    read |= {f"old_{output.name}": likely(output, token_uniforms(rows, output.name)) for output in part.old_outputs}
     rows = replace(rows, extras=rows.extras | read)
     return replace(rows, extras=rows.extras | dict(part.prepare(minibatch(part, rows))))
+
+
+def likely(output: Output, uniforms: Tensor) -> Tensor:
+    """Numbers that an output might give."""
+    return output.like(uniforms) if isinstance(output, TrunkOutput) else uniforms
 
 
 def experiences_for(part: object) -> Iterator[TrainingBatch]:

@@ -7,14 +7,19 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from lightrl.parts.output import Comparison, Output
+from lightrl.parts.output import Comparison, Output, TrunkOutput
 from lightrl.testing.checks.check import Make, contract_check, expect, expect_same, expect_shape
 
 KIND = "output"
 
 
-def positions() -> Iterator[tuple[Tensor, Tensor]]:
-    """Logits `[k, V]` and sampled ids `[k]`, smallest first; the last have a certain token, and tokens that are never sampled."""
+def positions(part: Output) -> Iterator[tuple[Tensor, Tensor]]:
+    """Logits `[k, V]` and sampled ids `[k]`, smallest first; the last have a certain token, and tokens that are never sampled.
+
+    None for what comes from inside a trunk, and is made of no logits.
+    """
+    if isinstance(part, TrunkOutput):
+        return
     generator = torch.Generator().manual_seed(0)
     for count, vocabulary in ((1, 2), (2, 3), (5, 7)):
         logits = 3 * torch.randn(count, vocabulary, generator=generator)
@@ -34,7 +39,7 @@ def values(part: Output, logits: Tensor, ids: Tensor) -> Tensor:
 @contract_check(KIND, "it gives each position a finite number, in the type of the logits, and leaves them as they are")
 def finite(make: Make[Output]) -> None:
     """Tokens that are never sampled included."""
-    for logits, ids in positions():
+    for logits, ids in positions(make()):
         for given in (logits, logits.double()):
             before = given.clone()
             found = values(make(), given, ids)
@@ -46,7 +51,7 @@ def finite(make: Make[Output]) -> None:
 @contract_check(KIND, "positions have no influence on each other")
 def apart(make: Make[Output]) -> None:
     """Each by itself gets the same, as the core computes them in chunks."""
-    for logits, ids in positions():
+    for logits, ids in positions(make()):
         whole = values(make(), logits, ids)
         own = torch.cat([values(make(), logits[i : i + 1], ids[i : i + 1]) for i in range(len(ids))])
         expect_same(whole, own, "positions by themselves get other numbers", logits=logits, ids=ids)
@@ -55,7 +60,7 @@ def apart(make: Make[Output]) -> None:
 @contract_check(KIND, "a constant added to the logits of a position changes nothing")
 def normalised(make: Make[Output]) -> None:
     """It is a number of the distribution, which the constant leaves as it is."""
-    for logits, ids in positions():
+    for logits, ids in positions(make()):
         shifted = values(make(), logits.double() + 5.0, ids)
         what = "the number is not one of the distribution: use logits.log_softmax(-1)"
         expect_same(values(make(), logits.double(), ids), shifted, what, logits=logits, ids=ids)
@@ -64,7 +69,7 @@ def normalised(make: Make[Output]) -> None:
 @contract_check(KIND, "its gradient is finite")
 def gradient(make: Make[Output]) -> None:
     """Where it has one, tokens that are never sampled included."""
-    for logits, ids in positions():
+    for logits, ids in positions(make()):
         read = logits.clone().requires_grad_()
         found = values(make(), read, ids).sum()
         if found.requires_grad:

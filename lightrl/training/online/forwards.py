@@ -8,11 +8,12 @@ from types import MappingProxyType
 import torch
 from torch import Tensor, nn
 
+from lightrl.algorithms.algorithm import Algorithm
 from lightrl.ops.batching import split_to
 from lightrl.ops.logprobs import AtRows, Compute
-from lightrl.parts.output import Comparison, Output
-from lightrl.parts.reference import Reference
+from lightrl.parts.output import Comparison, Output, TrunkOutput
 from lightrl.policy.policy import Policy
+from lightrl.policy.trunk_numbers import FromTrunk
 from lightrl.training.online.dummy_batch import dummy_batch
 from lightrl.types import PolicyOutput, ScoredRollout
 
@@ -25,26 +26,30 @@ NO_OUTPUTS: Outputs = MappingProxyType({})
 
 
 def policy_outputs(
-    policy: Policy, critic: nn.Module | None, references: Mapping[str, Reference], batch: ScoredRollout, mask: Tensor, read: Outputs
+    policy: Policy, critic: nn.Module | None, algorithm: Algorithm, batch: ScoredRollout, mask: Tensor, read: Outputs
 ) -> PolicyOutput:
-    """One forward pass: log-probs of the selected tokens, and what is read of their logits and of the critic.
+    """One forward pass: log-probs of the selected tokens, and what is read of their logits, of the trunk and of the critic.
+
+    Extras that parts have travel with the tokens do so once they are there: not yet in the pass that says what the policy was before.
 
     Args:
         policy: whose log-probs these are.
         critic: its network; None: there is none.
-        references: that outputs compare the policy with, by their slots.
+        algorithm: whose references outputs compare the policy with, and whose parts say what travels with the tokens.
         batch: n rows.
         mask: `[n, L]` bool, the selected tokens.
         read: outputs of the policy.
     """
-    of_logits: dict[str, Compute | AtRows] = {name: output.compute for name, output in read.items()}
+    found: dict[str, Compute | AtRows | FromTrunk] = {name: output.compute for name, output in read.items()}
+    found |= {name: FromTrunk(output.listen) for name, output in read.items() if isinstance(output, TrunkOutput)}
     compared = {name: output for name, output in read.items() if isinstance(output, Comparison)}
     with torch.no_grad():
         asked = {output.against for output in compared.values()}
-        others = {slot: references[slot].logits(policy, batch.input_ids, mask, batch.temperature) for slot in sorted(asked)}
-    of_logits |= {name: beside(output, others[output.against]) for name, output in compared.items()}
-    found: PolicyOutput = policy(batch.input_ids, mask, batch.temperature, of_logits, critic)
-    return found
+        others = {slot: algorithm.references[slot].logits(policy, batch.input_ids, mask, batch.temperature) for slot in sorted(asked)}
+    found |= {name: beside(output, others[output.against]) for name, output in compared.items()}
+    steering = {name: batch.extras[name] for name in algorithm.steers if name in batch.extras}
+    output: PolicyOutput = policy(batch.input_ids, mask, batch.temperature, found, critic, steering)
+    return output
 
 
 def beside(output: Comparison, other: Callable[[slice], Tensor]) -> AtRows:
@@ -75,14 +80,15 @@ def per_token(
         largest: the maximum over ranks: all run as many passes, since a strategy that shards weights gathers them in each.
 
     Returns:
-        `[N, L]` in the type of the rollout's log-probs, 0 beyond a micro-batch's longest row.
+        `[N, L]` or `[N, L, ...]`, 0 beyond a micro-batch's longest row; in the type of the rollout's log-probs, but for whole numbers.
     """
     found: dict[str, Tensor] = {}
     lengths = scored.lengths.cpu()
     for rows in split_to(cuts, largest(len(cuts))):
         micro = scored.select(rows).padded(int(lengths[rows].max())) if len(rows) else dummy_batch(scored)
         for name, values in compute(micro.to(device)).items():
-            whole = found.setdefault(name, torch.zeros_like(scored.rollout_logprobs))
+            like = scored.rollout_logprobs if values.is_floating_point() else values.new_empty(0, device=scored.rollout_logprobs.device)
+            whole = found.setdefault(name, like.new_zeros((*scored.rollout_logprobs.shape, *values.shape[2:])))
             if len(rows):
                 whole[rows, : values.shape[1]] = values.to(whole)
     return found

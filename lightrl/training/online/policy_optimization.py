@@ -181,7 +181,7 @@ class PolicyOptimization(PolicyModule):
 
     def outputs(self, batch: ScoredRollout, mask: Tensor, read: Outputs = NO_OUTPUTS) -> PolicyOutput:
         """Log-probs of the selected tokens, the outputs of the policy that parts read, and values if there is a critic."""
-        return policy_outputs(self.policy, self.critic, self.algorithm.references, batch, mask, read)
+        return policy_outputs(self.policy, self.critic, self.algorithm, batch, mask, read)
 
     def finish(self, batch: TrainingBatch, seconds: float) -> None:
         """After the last step of a rollout: sampler, controllers, throughput, and everything logged."""

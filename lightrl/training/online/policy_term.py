@@ -50,7 +50,8 @@ class PolicyTerm(Term):
         report.add_all(_of_rows(surrogate.statistics, learning), learning, self.clip)
         report.add("approx_kl", k3(old, output.logprobs.detach()), learning)
         for name, values in output.outputs.items():
-            report.add(name, values, mask)
+            if values.dim() == 2:
+                report.add(name, values, mask)
         if self.correction is None:
             return surrogate.loss, report
         weights, _ = unpack(self.correction.given(extras).weights(old, batch.rollout_logprobs, mask))

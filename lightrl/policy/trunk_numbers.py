@@ -1,0 +1,69 @@
+"""Numbers from inside a trunk, and numbers that travel through it, between rows of tokens and the positions that run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from lightrl.ops.shift import onto
+
+
+@dataclass(frozen=True)
+class FromTrunk:
+    """A number, or several, of each token that modules of the trunk give on the way."""
+
+    listen: Callable[[nn.Module], AbstractContextManager[Callable[[], Tensor]]]
+    """Within, the trunk runs once; then the function gives `[P, ...]` of the positions that ran."""
+
+
+@contextmanager
+def listening(trunk: nn.Module, asked: Mapping[str, FromTrunk]) -> Iterator[dict[str, Callable[[], Tensor]]]:
+    """Within, the trunk runs once; then the functions give what was asked for.
+
+    Args:
+        trunk: of a causal LM.
+        asked: by name.
+    """
+    with ExitStack() as stack:
+        yield {name: stack.enter_context(numbers.listen(trunk)) for name, numbers in asked.items()}
+
+
+def at_predicted(found: Tensor, places: Tensor, lengths: Sequence[int]) -> Tensor:
+    """`[n, L, ...]`: what was found where each token is predicted; 0 for the first of a row, and beyond what ran.
+
+    Args:
+        found: `[P, ...]` of the positions that ran.
+        places: `[n, L]` int64, on the CPU: where each position stands among them; anything where it did not run.
+        lengths: of n rows, the positions that ran.
+    """
+    rows, width = places.shape
+    ran = torch.arange(width) < torch.tensor(lengths, dtype=torch.long)[:, None]
+    chosen = found.index_select(0, onto(places[ran], found.device))
+    # no row runs to its end: its last token predicts nothing
+    predicted = ran.flatten().nonzero()[:, 0] + 1
+    whole = found.new_zeros((rows * width, *found.shape[1:]))
+    return whole.index_copy(0, onto(predicted, found.device), chosen).view(rows, width, *found.shape[1:])
+
+
+def at_positions(given: Tensor, places: Tensor, lengths: Sequence[int], count: int) -> Tensor:
+    """`[P, ...]`: what belongs to the token that each position predicts, the inverse of `at_predicted`.
+
+    Where rows share a position, it is given what belongs to the first of them.
+
+    Args:
+        given: `[n, L, ...]`, of each token.
+        places: as in `at_predicted`.
+        lengths: as in `at_predicted`.
+        count: P.
+    """
+    rows, width = places.shape
+    ran = torch.arange(width) < torch.tensor(lengths, dtype=torch.long)[:, None]
+    predicted = ran.flatten().nonzero()[:, 0] + 1
+    first = torch.full((count,), rows * width, dtype=torch.long).scatter_reduce(0, places[ran], predicted, "amin")
+    # padding that runs is given zeros
+    flat = torch.cat([given.flatten(0, 1), given.new_zeros((1, *given.shape[2:]))])
+    return flat.index_select(0, onto(first, given.device))
