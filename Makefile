@@ -20,7 +20,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn curriculum alarms troubleshooting claims preferences distill parity killtest ahead bytes memory vllmtest fuzz counts bench gpu profile growth speed loggers clean
+.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn curriculum alarms troubleshooting claims preferences distill moe parity killtest ahead bytes memory vllmtest fuzz counts bench gpu profile growth speed loggers clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -100,6 +100,9 @@ curriculum: $(STAMP)  ## count the tokens that samplers need to learn tasks of m
 
 distill: $(STAMP)  ## count completions until a student nears its teacher, beside GRPO (DISTILL="--only grpo distill --seeds 0")
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/distill.py $(DISTILL)
+
+moe: $(STAMP)  ## train a mixture of experts by GRPO, GRPO with routing replay and GSPO (MOE="--only moe_grpo --seeds 0")
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/moe.py $(MOE)
 
 alarms: $(STAMP)  ## test that ten runs with a fault raise their alarm, and ten healthy runs none
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/alarms.py

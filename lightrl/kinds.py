@@ -144,7 +144,7 @@ KINDS = {
             "lightrl_loss_terms",
             "lightrl.parts.loss_term:LossTerm",
             "Which further loss is optimised?",
-            ("model.algorithm.entropy", "model.algorithm.positive_nll"),
+            ("model.algorithm.entropy", "model.algorithm.positive_nll", "model.algorithm.balance"),
         ),
         Kind(
             "output",

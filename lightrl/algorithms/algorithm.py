@@ -54,6 +54,8 @@ class Algorithm(Declared):
     """A term that keeps the policy undecided."""
     positive_nll: LossTerm | None = None
     """A term that imitates completions that scored well."""
+    balance: LossTerm | None = None
+    """A term that keeps the experts of a mixture evenly used."""
     reference: Reference = FrozenReference()
     """The anchor of the KL; built only if a part needs it."""
     teacher: Reference | None = None

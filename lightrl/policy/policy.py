@@ -19,6 +19,7 @@ from lightrl.ops.logprobs import AtRows, Compute, at_rows, head_logits
 from lightrl.ops.shift import Selected, on_host
 from lightrl.ops.unread import CannotStayUnreadError, unread_in
 from lightrl.policy.encoding import EncodedCompletion, closing_id, encode_prompt, encode_sampled
+from lightrl.policy.experts import with_fitting_experts
 from lightrl.policy.head import PROBED, ScoringHead, head_alone
 from lightrl.policy.packed_trunk import NOTHING, TrunkStates, laid_out, trunk_states
 from lightrl.policy.packing_probe import longest_packed
@@ -59,7 +60,7 @@ class Policy(nn.Module):
             CannotStayUnreadError: what the model does to its logits cannot be told without its weights.
         """
         super().__init__()
-        self.model: Any = without_dropout(model)
+        self.model: Any = with_fitting_experts(without_dropout(model))
         self.tokenizer = tokenizer
         self.eos_token_ids = _eos_token_ids(model, tokenizer)
         config = model.config.get_text_config()

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import torch
 from annotated_types import Ge, Le
@@ -37,6 +37,9 @@ _OWN_CODE = (
 
 class PolicySource(Part):
     """Says which policy is trained; builds it when the run starts."""
+
+    tried_as: ClassVar[str] = "TinyPolicy"
+    """The class that takes its place where a config is only tried: small, random, and with arguments hidden, layers and alphabet."""
 
     @abstractmethod
     def build(self) -> Policy:
@@ -199,37 +202,42 @@ class TinyPolicy(PolicySource):
         self.max_positions, self.seed, self.dtype = max_positions, seed, dtype
 
     def build(self) -> Policy:
-        from transformers import LlamaForCausalLM
-
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
-            model = LlamaForCausalLM(self._config()).to(getattr(torch, self.dtype))
+            model = self._random_model().to(getattr(torch, self.dtype))
         return Policy(model.train(), self.tokenizer())
 
     def tokenizer(self) -> Tokenizer:
         return character_tokenizer(self.alphabet, self.max_positions)
 
     def outline(self) -> Any:
-        from transformers import LlamaForCausalLM
-
         with torch.device("meta"):
-            return LlamaForCausalLM(self._config())
+            return self._random_model()
 
-    def _config(self) -> Any:
+    def config(self) -> Any:
+        """The configuration of its model, as transformers has them; a subclass may give one of another family."""
         from transformers import LlamaConfig
 
-        return LlamaConfig(
-            vocab_size=len(self.alphabet) + 2,
-            hidden_size=self.hidden,
-            intermediate_size=4 * self.hidden,
-            num_hidden_layers=self.layers,
-            num_attention_heads=self.heads,
-            max_position_embeddings=self.max_positions,
-            tie_word_embeddings=True,
-            pad_token_id=0,
-            bos_token_id=None,
-            eos_token_id=1,
-        )
+        return LlamaConfig(intermediate_size=4 * self.hidden, **self.sizes())
+
+    def sizes(self) -> dict[str, Any]:
+        """The arguments that the configurations of most families share."""
+        return {
+            "vocab_size": len(self.alphabet) + 2,
+            "hidden_size": self.hidden,
+            "num_hidden_layers": self.layers,
+            "num_attention_heads": self.heads,
+            "max_position_embeddings": self.max_positions,
+            "tie_word_embeddings": True,
+            "pad_token_id": 0,
+            "bos_token_id": None,
+            "eos_token_id": 1,
+        }
+
+    def _random_model(self) -> Any:
+        from transformers import AutoModelForCausalLM
+
+        return AutoModelForCausalLM.from_config(self.config())
 
 
 @functools.cache

@@ -90,7 +90,7 @@ def test_a_head_that_does_more_falls_back_to_full_logits_and_says_so() -> None:
             out.logits = out.logits * torch.linspace(0, 9, out.logits.shape[-1])
             return out
 
-    config = TinyPolicy(hidden=16, layers=1, heads=2)._config()
+    config = TinyPolicy(hidden=16, layers=1, heads=2).config()
     model = Shifted(config)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -151,7 +151,7 @@ def test_messages_need_a_chat_template() -> None:
 
 
 def test_a_tokenizer_without_eos_is_refused() -> None:
-    model = LlamaForCausalLM(TinyPolicy(hidden=16, layers=1, heads=2)._config())
+    model = LlamaForCausalLM(TinyPolicy(hidden=16, layers=1, heads=2).config())
     model.generation_config.eos_token_id = None
     tokenizer = character_tokenizer(ALPHABET, 64)
     tokenizer.eos_token = None
@@ -160,7 +160,7 @@ def test_a_tokenizer_without_eos_is_refused() -> None:
 
 
 def test_several_eos_ids_are_all_known() -> None:
-    model = LlamaForCausalLM(TinyPolicy(hidden=16, layers=1, heads=2)._config())
+    model = LlamaForCausalLM(TinyPolicy(hidden=16, layers=1, heads=2).config())
     model.generation_config.eos_token_id = [1, 5]
     assert Policy(model, character_tokenizer(ALPHABET, 64)).eos_token_ids == {1, 5}
 

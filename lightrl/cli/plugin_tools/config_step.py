@@ -12,6 +12,7 @@ from lightrl.config.settings import Setting, read_words
 from lightrl.parts.environment import SingleTurn
 from lightrl.parts.reference import Reference
 from lightrl.parts.value_model import ValueModel
+from lightrl.policy.source import PolicySource, PretrainedPolicy
 from lightrl.registry.classes import registry
 
 TRAINER = {
@@ -23,7 +24,8 @@ TRAINER = {
     "logger": False,
     "callbacks": [],
 }
-POLICY: dict[str, Any] = {"class_path": "TinyPolicy", "init_args": {"hidden": 16, "layers": 1}}
+SMALL: dict[str, Any] = {"hidden": 16, "layers": 1}
+"""Of the policy that takes the place of another."""
 CHARACTERS = string.ascii_letters + string.digits + string.punctuation + " "
 """Of policies whose environment says more than digits."""
 ENGINE = {"class_path": "TransformersEngine", "init_args": {"max_new_tokens": 4}}
@@ -66,11 +68,10 @@ def _smallest(resolved: Resolved, kept: set[type[Any]]) -> dict[str, Any]:
     model, train = resolved.model, resolved.data.value("train")
     online = "algorithm" in model.takes
     small: dict[str, Any] = _length(model) if online else {}
-    small |= {
-        name: tiny
-        for name, tiny in (("policy", _policy(model)), ("engine", ENGINE))
-        if name in model.takes and (value := model.value(name)) is not None and value.cls not in kept
-    }
+    if "policy" in model.takes and ((policy := model.value("policy")).cls not in kept or issubclass(policy.cls, PretrainedPolicy)):
+        small["policy"] = _policy(model, policy.cls)
+    if "engine" in model.takes and (engine := model.value("engine")) is not None and engine.cls not in kept:
+        small["engine"] = ENGINE
     rewards = model.value("rewards") if "rewards" in model.takes else None
     if replaced := {name: REWARD for name, reward in (rewards or {}).items() if reward.cls not in kept}:
         small["rewards"] = replaced
@@ -86,9 +87,9 @@ def _smallest(resolved: Resolved, kept: set[type[Any]]) -> dict[str, Any]:
     return {**lasts, "model": small, "data": data}
 
 
-def _policy(model: Choice) -> dict[str, Any]:
+def _policy(model: Choice, cls: type[PolicySource]) -> dict[str, Any]:
     told = "environment" in model.takes and model.value("environment").cls is not SingleTurn
-    return {**POLICY, "init_args": {**POLICY["init_args"], "alphabet": CHARACTERS}} if told else POLICY
+    return {"class_path": cls.tried_as, "init_args": SMALL | ({"alphabet": CHARACTERS} if told else {})}
 
 
 def _fewer_examples(source: Choice, kept: set[type[Any]]) -> dict[str, Any]:
@@ -115,5 +116,9 @@ def _length(model: Choice) -> dict[str, Any]:
     critic = algorithm.value("critic")
     if critic is not None and critic.cls is ValueModel:
         given["critic"] = {"path": None}
-    given |= {slot: {"policy": _policy(model)} for slot in algorithm.takes if _has_own_policy(algorithm.value(slot))}
+    given |= {
+        slot: {"policy": _policy(model, algorithm.value(slot).value("policy").cls)}
+        for slot in algorithm.takes
+        if _has_own_policy(algorithm.value(slot))
+    }
     return {"prompts_per_rollout": int(algorithm.value("minibatches")), "algorithm": given}

@@ -1,0 +1,41 @@
+"""Mixture-of-experts policies: evenly used experts, tokens that are routed differently, and routing replay."""
+
+from typing import Any
+
+from lightrl import hookimpl
+from lightrl_moe.balance import Balance, RouterBalance
+from lightrl_moe.policy import PretrainedMixture, TinyMixture
+from lightrl_moe.ratio import ReplayedSequenceRatio, ReplayedTokenRatio, RoutedSequenceRatio, RoutedTokenRatio
+from lightrl_moe.routes import Routes
+
+__all__ = [
+    "Balance",
+    "PretrainedMixture",
+    "ReplayedSequenceRatio",
+    "ReplayedTokenRatio",
+    "RoutedSequenceRatio",
+    "RoutedTokenRatio",
+    "RouterBalance",
+    "Routes",
+    "TinyMixture",
+]
+
+
+@hookimpl
+def lightrl_loss_terms() -> list[type[Any]]:
+    return [RouterBalance]
+
+
+@hookimpl
+def lightrl_outputs() -> list[type[Any]]:
+    return [Balance, Routes]
+
+
+@hookimpl
+def lightrl_policies() -> list[type[Any]]:
+    return [PretrainedMixture, TinyMixture]
+
+
+@hookimpl
+def lightrl_ratios() -> list[type[Any]]:
+    return [ReplayedSequenceRatio, ReplayedTokenRatio, RoutedSequenceRatio, RoutedTokenRatio]
