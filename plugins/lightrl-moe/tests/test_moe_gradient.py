@@ -9,9 +9,12 @@ import torch
 from lightrl_moe import ReplayedSequenceRatio, ReplayedTokenRatio, RoutedTokenRatio, RouterBalance, TinyMixture
 
 from lightrl import (
+    Advantage,
+    Advantages,
     Algorithm,
     DecoupledClip,
     DigitSorting,
+    Experience,
     GroupNormalized,
     GroupRelative,
     GroupSampler,
@@ -57,26 +60,28 @@ class Mixture(TinyMixture):
         return made.train()
 
 
-def algorithm_of(ratio: ImportanceRatio) -> Algorithm:
-    return GroupRelative(
-        sampler=GroupSampler(group_size=4),
-        advantage=GroupNormalized(),
-        clip=DecoupledClip(low=0.2, high=0.28),
-        aggregation=SequenceMean(),
-        ratio=ratio.but(),
-        balance=RouterBalance(coefficient=0.1),
-        minibatches=2,
-        old_logprobs="recompute",
-    )
+class Nothing(Advantage):
+    """No advantage: the balance alone has a gradient."""
+
+    def compute(self, experience: Experience) -> Advantages:
+        """See `Advantage.compute`."""
+        return Advantages(torch.zeros_like(experience.token_rewards))
+
+
+def algorithm_of(ratio: ImportanceRatio, **others: Any) -> Algorithm:
+    common = {"sampler": GroupSampler(group_size=4), "ratio": ratio.but(), "balance": RouterBalance(coefficient=1.0)}
+    advantage, clip = GroupNormalized(), DecoupledClip(low=0.2, high=0.28)
+    parts = {"advantage": advantage, "clip": clip, "aggregation": SequenceMean(), "minibatches": 2, "old_logprobs": "recompute"}
+    return GroupRelative(**common | parts | others)
 
 
 def trained(
-    source: TinyMixture, ratio: ImportanceRatio, rollout: Rollout, budget: int | None, packed: bool = True
+    source: TinyMixture, ratio: ImportanceRatio, rollout: Rollout, budget: int | None, packed: bool = True, **others: Any
 ) -> tuple[torch.Tensor, dict[str, float]]:
-    """The change of the parameters in two steps of plain SGD, in one vector, and what was logged."""
+    """The change of the parameters in plain SGD, in one vector, and what was logged."""
     module = PolicyOptimization(
         policy=source,
-        algorithm=algorithm_of(ratio),
+        algorithm=algorithm_of(ratio, **others),
         rewards={"codes": CodePoints()},
         engine=TransformersEngine(max_new_tokens=16),
         prompts_per_rollout=4,
@@ -115,3 +120,23 @@ def test_budget_order_padding_packing_and_checkpointing_change_nothing(family: s
     assert_same(whole, trained(source, ratio, shuffled, 32)[0])
     assert_same(whole, trained(source, ratio, rollout.padded(40), 256, packed=False)[0])
     assert_same(whole, trained(Mixture(family, again=True), ratio, rollout, 32)[0])
+
+
+def test_the_gradient_of_the_balance_is_that_of_the_formula_over_all_rows() -> None:
+    """By autograd through the whole model, all rows at once, with the router logits that transformers records."""
+    source = Mixture("qwen3_moe")
+    rollout = random_rollout(source.build(), groups=4, group_size=4)
+    policy, places = source.build(), rollout.response_mask.nonzero(as_tuple=True)
+    loss, layers, experts = 0.0, 2, 4
+    for logits in policy.model(input_ids=rollout.input_ids, output_router_logits=True).router_logits:
+        likely = logits.view(*rollout.input_ids.shape, experts)[places[0], places[1] - 1].softmax(-1)
+        shares = torch.nn.functional.one_hot(likely.topk(2).indices, experts).double().mean((0, 1))
+        loss = loss + experts * (shares * likely.mean(0)).sum() / layers
+    loss.backward()
+    slopes = {name: torch.zeros_like(weight) if weight.grad is None else weight.grad for name, weight in policy.named_parameters()}
+    change, logged = trained(source, RoutedTokenRatio(), rollout, 16, advantage=Nothing(), minibatches=1)
+    # a state dict has the head, which is the embedding, a second time
+    kept = torch.cat([torch.full((value.numel(),), name in slopes) for name, value in policy.state_dict().items()])
+    expected = torch.cat([slopes[name].flatten() for name in policy.state_dict() if name in slopes])
+    assert_same(expected, change[kept] / 0.3)
+    assert logged["balance_loss"] == pytest.approx(float(loss), rel=1e-5)
