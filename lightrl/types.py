@@ -72,9 +72,25 @@ class Rollout(Rows):
     by `token_uniforms`."""
     episodes: list[Episode] = field(default_factory=list)
     """N records of conversations, turns and environments; or none, of rows that no loop has made."""
+    extras: dict[str, Tensor] = field(default_factory=dict)
+    """`[N]`, `[N, L]` or `[N, L, ...]` each, by name: what engine and parts know of a row or a token, for the parts after them. Read
+    one with `extra`."""
 
     def __len__(self) -> int:
         return len(self.prompts)
+
+    def extra(self, name: str) -> Tensor:
+        """What a part has left under a name.
+
+        Args:
+            name: such as `old_entropy`, for a part with `Entropy()` among its `old_outputs`.
+
+        Raises:
+            RuntimeError: nobody left it.
+        """
+        if name not in self.extras:
+            raise RuntimeError(f"there is no extra {name!r} here, but {', '.join(self.extras) or 'none'}: no part has left it")
+        return self.extras[name]
 
     def episode(self, row: int) -> Episode:
         """The record of a row; of rows that no loop has made, the prompt and its completion."""
@@ -116,22 +132,6 @@ class ScoredRollout(Rollout):
     """`[N]` bool: every reward with a weight answered and at least one gave a value; other rows leave statistics and loss."""
     row_weight: Tensor | None = None
     """`[N]` f32, at least 0: how much the sampler lets a row count in the loss; None: 1 each."""
-    extras: dict[str, Tensor] = field(default_factory=dict)
-    """`[N]`, `[N, L]` or `[N, L, ...]` each, by name: what parts learnt of a row or a token, for the parts after them. Read one with
-    `extra`."""
-
-    def extra(self, name: str) -> Tensor:
-        """What a part has left under a name.
-
-        Args:
-            name: such as `old_entropy`, for a part with `Entropy()` among its `old_outputs`.
-
-        Raises:
-            RuntimeError: nobody left it.
-        """
-        if name not in self.extras:
-            raise RuntimeError(f"there is no extra {name!r} here, but {', '.join(self.extras) or 'none'}: no part has left it")
-        return self.extras[name]
 
     @classmethod
     def concat(cls, batches: Sequence[Self]) -> Self:

@@ -107,6 +107,11 @@ class Algorithm(Declared):
         return by_name(output for part in self.parts.values() for output in part.old_outputs)
 
     @property
+    def rollout_outputs(self) -> dict[str, Output]:
+        """The outputs of the policy while it sampled that the parts read, by name."""
+        return by_name(output for part in self.parts.values() for output in part.rollout_outputs)
+
+    @property
     def steers(self) -> frozenset[str]:
         """Names of the extras that travel through the policy with the tokens."""
         return frozenset().union(*(part.steers for part in self.parts.values() if isinstance(part, StepPart)))

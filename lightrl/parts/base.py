@@ -14,7 +14,7 @@ from lightrl.ranges import ranges_of, refuse_outside
 from lightrl.statistic import Statistics, WithStatistics
 
 if TYPE_CHECKING:
-    from lightrl.parts.output import Output
+    from lightrl.parts.output import Output, TrunkOutput
 
 T = TypeVar("T")
 
@@ -74,6 +74,11 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
     @property
     def old_outputs(self) -> tuple[Output, ...]:
         """Those of the policy before the first step on a rollout; they cost a forward pass, unless the old log-probs need one too."""
+        return ()
+
+    @property
+    def rollout_outputs(self) -> tuple[TrunkOutput, ...]:
+        """Those of the policy while it sampled, which stand in the extra `rollout_` and their name if the engine records them."""
         return ()
 
     def state_dict(self) -> dict[str, JSON]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, TypeVar
 
@@ -13,6 +13,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from torch import Tensor
 
 from lightrl.parts.base import Part
+from lightrl.parts.output import TrunkOutput
 from lightrl.ranges import Count, Natural, Temperature, refuse_outside
 from lightrl.types import Prompt
 
@@ -154,6 +155,8 @@ class Result:
     """Which weights sampled which tokens: pairs of a version and a number of tokens, in order; the numbers add up to all tokens."""
     read: int
     """Tokens of the context that were read for it: what is kept of an episode, or was read for another of the group, is not counted."""
+    recorded: Mapping[str, Tensor] = field(default_factory=dict)
+    """`[tokens, ...]` each, on the CPU: the outputs that the engine was told to record, at each sampled token, by name."""
 
 
 class RolloutEngine(Part):
@@ -176,6 +179,10 @@ class RolloutEngine(Part):
     their place, and no correction may be set."""
     in_process: bool = False
     """It decodes with the trainer's own modules, whose weights are whole from the first request of a batch to its last result."""
+    records: bool = False
+    """It records outputs from inside the trunk while it samples."""
+    recorded: tuple[TrunkOutput, ...] = ()
+    """Those that it is to record; set before the first request."""
     slice_rows: int | None = None
     """Most requests that share batches; None: all of a call. Whoever hosts several such engines hands out a slice at a time."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -54,14 +55,14 @@ class Decoding:
         if first is None:
             return
         rows, logits, seeds = DecodingRows(first.limits), first.logits, first.seeds
-        drawn: list[tuple[Tensor, Tensor]] = []
+        drawn: list[_Drawn] = []
         between = tokens_between_looks(logits.device)
         used, waste = UNIFORMS_AT_ONCE, 0
         while True:
             if used == UNIFORMS_AT_ONCE:
                 uniform, used = uniforms(seeds, rows.counts.to(seeds.device), UNIFORMS_AT_ONCE), 0
             tokens, logprobs = self._draw(logits, uniform[:, used])
-            drawn.append((tokens, logprobs))
+            drawn.append(_Drawn(tokens, logprobs, self._model.heard))
             used += 1
             if len(drawn) == between or len(drawn) == rows.left:
                 self._look(rows, drawn)
@@ -90,11 +91,11 @@ class Decoding:
         s = self._sampling
         return sample(logits, uniform, s.temperature, s.top_k, s.top_p, s.min_p)
 
-    def _look(self, rows: DecodingRows, drawn: list[tuple[Tensor, Tensor]]) -> None:
+    def _look(self, rows: DecodingRows, drawn: list[_Drawn]) -> None:
         # one copy: float64 holds every id and every log-prob
-        found = torch.stack([torch.stack([tokens.double(), logprobs.double()]) for tokens, logprobs in drawn]).cpu()
-        for tokens, logprobs in zip(found[:, 0].long(), found[:, 1], strict=True):
-            rows.add(tokens, logprobs, self._ended(tokens, rows))
+        found = torch.stack([torch.stack([step.tokens.double(), step.logprobs.double()]) for step in drawn]).cpu()
+        for step, tokens, logprobs in zip(drawn, found[:, 0].long(), found[:, 1], strict=True):
+            rows.add(tokens, logprobs, self._ended(tokens, rows), step.heard)
 
     def _ended(self, tokens: Tensor, rows: DecodingRows) -> Tensor:
         """`[n]` bool: rows that end with this token, if they are still alive."""
@@ -103,3 +104,12 @@ class Decoding:
             living = zip(rows.numbers.tolist(), tokens.tolist(), rows.alive.tolist(), strict=True)
             ended |= torch.tensor([alive and self._stops.seen(row, token) for row, token, alive in living])
         return ended
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """One step of the batch: a token of each row."""
+
+    tokens: Tensor
+    logprobs: Tensor
+    heard: Mapping[str, Tensor]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -38,6 +39,8 @@ class DecodedRow:
     """One per token."""
     stopped: bool
     """Ended by EOS or a stop string, and not by its limit."""
+    heard: dict[str, Tensor] = field(default_factory=dict)
+    """`[tokens, ...]` each, of what the model records."""
 
 
 class DecodingRows:
@@ -62,20 +65,24 @@ class DecodingRows:
         self._tokens = self.numbers.new_zeros(STEPS_AT_ONCE, len(limits))
         self._logprobs = torch.zeros(self._tokens.shape, dtype=torch.float32)
         self._first = torch.zeros_like(self.numbers)
+        self._heard: dict[str, list[Tensor]] = {}
 
     @property
     def left(self) -> int:
         """Tokens after which no row is left, at the latest."""
         return int((self._limits - self.counts)[self.alive].max())
 
-    def add(self, tokens: Tensor, logprobs: Tensor, ended: Tensor) -> None:
+    def add(self, tokens: Tensor, logprobs: Tensor, ended: Tensor, heard: Mapping[str, Tensor]) -> None:
         """Take the next tokens.
 
         Args:
             tokens: `[n]` int64.
             logprobs: `[n]`, of these.
             ended: `[n]` bool: a row that is still alive ends with its token.
+            heard: `[n, ...]` each, of what the model records.
         """
+        for name, numbers in heard.items():
+            self._heard.setdefault(name, []).append(numbers.cpu())
         if self._added == len(self._tokens):
             more = max(STEPS_AT_ONCE, self._added)
             self._tokens, self._logprobs = (F.pad(part, (0, 0, 0, more)) for part in (self._tokens, self._logprobs))
@@ -101,7 +108,11 @@ class DecodingRows:
             self._stopped[places],
         )
         rows = zip(*(column.tolist() for column in columns), strict=True)
-        return [DecodedRow(row, place, tokens[:n], logprobs[:n], stopped) for row, place, tokens, logprobs, n, stopped in rows]
+        heard = {name: torch.stack(steps)[written, places].transpose(0, 1) for name, steps in self._heard.items()}
+        return [
+            DecodedRow(row, place, tokens[:n], logprobs[:n], stopped, {name: of[i, :n] for name, of in heard.items()})
+            for i, (row, place, tokens, logprobs, n, stopped) in enumerate(rows)
+        ]
 
     def keep_alive(self) -> Tensor:
         """Forget the rows that are gone; `[m]` places of those that stay."""
@@ -109,6 +120,7 @@ class DecodingRows:
         self.numbers, self._limits, self.counts = self.numbers[kept], self._limits[kept], self.counts[kept]
         self.alive, self._stopped, self._first = self.alive[kept], self._stopped[kept], self._first[kept]
         self._tokens, self._logprobs = self._tokens[:, kept], self._logprobs[:, kept]
+        self._heard = {name: [step[kept] for step in steps] for name, steps in self._heard.items()}
         return kept
 
     def join(self, limits: Tensor) -> None:
@@ -121,6 +133,10 @@ class DecodingRows:
         more = len(limits)
         new = self.numbers.new_zeros(more)
         self._tokens, self._logprobs = (F.pad(part[begun:], (0, more)) for part in (self._tokens, self._logprobs))
+        self._heard = {
+            name: [torch.cat([step, step.new_zeros(more, *step.shape[1:])]) for step in steps[begun:]]
+            for name, steps in self._heard.items()
+        }
         self._added -= begun
         self.numbers = torch.cat([self.numbers, torch.arange(self._next, self._next + more)])
         self._next += more

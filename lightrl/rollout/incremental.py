@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,12 +12,17 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers.cache_utils import DynamicLayer
 
+from lightrl.policy.trunk_numbers import FromTrunk, listening
 from lightrl.rollout.cache import GrowingLayer, growing_cache, takes_gaps, takes_padding
 from lightrl.rollout.kept_rows import KeptRow, put_back, take_out
-from lightrl.rollout.model_forward import DecodeStep, ModelForward
+from lightrl.rollout.model_forward import DecodeStep, ModelForward, unwrapped
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+
+NOTHING: Mapping[str, FromTrunk] = MappingProxyType({})
+"""Nothing is recorded."""
 
 
 class IncrementalModel:
@@ -25,12 +31,19 @@ class IncrementalModel:
     Prompts of one length need no mask. Others are padded on the left, and the model is told by mask and position ids.
     """
 
-    def __init__(self, model: PreTrainedModel, max_positions: int | None, choose: Callable[[], DecodeStep]) -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        max_positions: int | None,
+        choose: Callable[[], DecodeStep],
+        recorded: Mapping[str, FromTrunk] = NOTHING,
+    ) -> None:
         """
         Args:
             model: a `transformers` causal LM, in evaluation mode.
             max_positions: longest row it takes; None if there is no limit.
             choose: gives the decode step; called before the first one.
+            recorded: numbers from inside the trunk, by name; with any, each step is the model's own forward.
 
         Raises:
             ValueError: its forward takes no key-value cache.
@@ -40,10 +53,13 @@ class IncrementalModel:
         self._last_position = None if max_positions is None else max_positions - 1
         self._mask: Tensor | None = None
         self._positions: Tensor | None = None
+        self._recorded = recorded
+        self.heard: dict[str, Tensor] = {}
+        """`[n, ...]` of what is recorded, where the next tokens are predicted."""
 
     def another(self) -> IncrementalModel:
         """Another batch of the same model, which is empty."""
-        return IncrementalModel(self.model, None if self._last_position is None else self._last_position + 1, self._choose)
+        return IncrementalModel(self.model, None if self._last_position is None else self._last_position + 1, self._choose, self._recorded)
 
     @property
     def takes_padding(self) -> bool:
@@ -52,7 +68,7 @@ class IncrementalModel:
 
     @cached_property
     def _step(self) -> DecodeStep:
-        return self._choose()
+        return self._forward if self._recorded else self._choose()
 
     @property
     def keys(self) -> list[Tensor]:
@@ -88,7 +104,7 @@ class IncrementalModel:
             self._mask = (torch.arange(longest) >= longest - lengths[:, None]).to(device)
             self._positions = lengths.to(device)
             inputs = {"attention_mask": self._mask, "position_ids": (self._mask.cumsum(1) - 1).clamp(min=0)}
-        logits = self._forward.read(input_ids, self._cache, inputs)
+        logits = self._listened(len(prompts), lambda: self._forward.read(input_ids, self._cache, inputs))
         self._check_cache(longest)
         rows = torch.arange(len(prompts)).repeat_interleave(torch.tensor(repeats)).to(device)
         self.keep(rows)
@@ -115,7 +131,8 @@ class IncrementalModel:
         self._mask = torch.cat([kept, new], 1)
         self._positions = read + lengths.to(device)
         positions = read[:, None] + (new.cumsum(1) - 1).clamp(min=0)
-        return self._forward.read(input_ids, self._cache, {"attention_mask": self._mask, "position_ids": positions})
+        inputs = {"attention_mask": self._mask, "position_ids": positions}
+        return self._listened(len(rows), lambda: self._forward.read(input_ids, self._cache, inputs))
 
     def join(self, further: IncrementalModel) -> None:
         """Take the rows of another batch, below one's own; both must keep rows.
@@ -134,6 +151,7 @@ class IncrementalModel:
         parts = (mask[:, unread:], other_mask)
         self._mask = torch.cat([F.pad(part, (width - part.shape[1], 0)) for part in parts])
         self._positions = torch.cat([positions, other_positions])
+        self.heard = {name: torch.cat([numbers, further.heard[name]]) for name, numbers in self.heard.items()}
 
     def take_out(self, places: Sequence[int], lengths: Sequence[int]) -> list[KeptRow]:
         """Copies of what was read of some rows of the batch.
@@ -152,11 +170,12 @@ class IncrementalModel:
             # rows that are finished but still in the batch must not run out of positions
             positions = self._positions.clamp(max=self._last_position)
             self._positions = self._positions + 1
-        return self._step.logits(tokens, self._cache, self._mask, positions)
+        return self._listened(len(tokens), lambda: self._step.logits(tokens, self._cache, self._mask, positions))
 
     def keep(self, rows: Tensor) -> None:
         """Go on with these rows only, in this order."""
         self._cache.reorder_cache(rows)
+        self.heard = {name: numbers[rows] for name, numbers in self.heard.items()}
         if self._mask is not None and self._positions is not None:
             self._mask, self._positions = self._mask[rows], self._positions[rows]
 
@@ -164,6 +183,17 @@ class IncrementalModel:
         """Let go of the batch: its keys and values."""
         del self._cache
         self._mask = self._positions = None
+        self.heard = {}
+
+    def _listened(self, rows: int, forward: Callable[[], Tensor]) -> Tensor:
+        """The logits of a forward over some rows, whose last position is heard where something is recorded."""
+        if not self._recorded:
+            return forward()
+        with listening(unwrapped(self.model).base_model, self._recorded) as said:
+            logits = forward()
+        found = {name: numbers() for name, numbers in said.items()}
+        self.heard = {name: numbers.view(rows, -1, *numbers.shape[1:])[:, -1] for name, numbers in found.items()}
+        return logits
 
     def _told(self) -> tuple[Tensor, Tensor]:
         """Mask and positions, also where the model needs none."""

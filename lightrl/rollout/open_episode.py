@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor
 
 from lightrl.episode import Episode
 from lightrl.parts.engine import Result
@@ -29,6 +31,7 @@ class OpenEpisode:
         self.sampled: list[bool] = []
         self.logprobs: list[float] = []
         self.versions: list[int] = []
+        self.recorded: list[tuple[int, Mapping[str, Tensor]]] = []
         self.messages: list[Message] = []
         self.completion = ""
         self.turns = 0
@@ -75,6 +78,7 @@ class OpenEpisode:
             text: the decoded turn, without the closing special token.
             opened: it spells the opening of another author's turn.
         """
+        self.recorded.append((self.length, result.recorded))
         self._add(result.tokens, result.logprobs, sampled=True)
         self.versions += [version for version, _ in result.versions]
         # the last token is read with the next turn, or never

@@ -45,7 +45,19 @@ def rollout_of(episodes: Sequence[OpenEpisode], temperature: float, version: int
         temperature=temperature,
         seeds=torch.tensor([row_seed(*episode.key) for episode in episodes], dtype=torch.long),
         episodes=[episode.record() for episode in episodes],
+        extras=_recorded(episodes, width),
     )
+
+
+def _recorded(episodes: Sequence[OpenEpisode], width: int) -> dict[str, Tensor]:
+    """`[N, L, ...]` of what the engine has recorded at sampled tokens, 0 elsewhere."""
+    found: dict[str, Tensor] = {}
+    for row, episode in enumerate(episodes):
+        for start, recorded in episode.recorded:
+            for name, numbers in recorded.items():
+                whole = found.setdefault(f"rollout_{name}", numbers.new_zeros((len(episodes), width, *numbers.shape[1:])))
+                whole[row, start : start + len(numbers)] = numbers
+    return found
 
 
 def _padded(rows: Iterable[Sequence[float]], places: Tensor, dtype: torch.dtype) -> Tensor:

@@ -36,6 +36,7 @@ class TransformersEngine(RolloutEngine):
 
     exact_logprobs = True
     in_process = True
+    records = True
 
     def __init__(
         self,
@@ -128,6 +129,7 @@ class TransformersEngine(RolloutEngine):
             self._decoding = None
 
     def _ready(self) -> IncrementalModel:
+        from lightrl.policy.trunk_numbers import FromTrunk
         from lightrl.rollout.incremental import IncrementalModel
         from lightrl.rollout.step_choice import StepChoice
 
@@ -137,7 +139,8 @@ class TransformersEngine(RolloutEngine):
         if self._steps is None or self._steps.model is not model:
             self._steps = StepChoice(model, longest)
         if self._model is None:
-            self._model = IncrementalModel(model, longest, self._steps.step)
+            recorded = {output.name: FromTrunk(output.listen) for output in self.recorded}
+            self._model = IncrementalModel(model, longest, self._steps.step, recorded)
         return self._model
 
     def _batches(self, requests: Sequence[Request], kept: bool) -> Iterator[RequestBatch]:
@@ -221,7 +224,7 @@ class TransformersEngine(RolloutEngine):
 
     def _result(self, request: Request, row: DecodedRow, read: int) -> Result:
         versions = ((self._version, len(row.tokens)),)
-        return Result(request.id, row.tokens, row.logprobs, "stop" if row.stopped else "length", versions, read)
+        return Result(request.id, row.tokens, row.logprobs, "stop" if row.stopped else "length", versions, read, row.heard)
 
 
 @contextmanager

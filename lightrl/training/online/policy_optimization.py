@@ -38,7 +38,7 @@ from lightrl.training.online.predictions import predict
 from lightrl.training.online.preparation import prepared
 from lightrl.training.online.progress import Progress
 from lightrl.training.online.rollout_report import report_experience
-from lightrl.training.online.rollout_sizes import refuse_no_rewards, refuse_sizes, refuse_unfit
+from lightrl.training.online.rollout_sizes import refuse_no_rewards, refuse_unfit, settle_rollouts
 from lightrl.training.online.rollouts_ahead import Phase, RolloutsAhead, check_ahead
 from lightrl.training.policy_module import PolicyModule
 from lightrl.training.precision import compute_dtype
@@ -97,7 +97,7 @@ class PolicyOptimization(PolicyModule):
         wants = refuse_no_rewards(algorithm := as_algorithm(algorithm), rewards, environment)
         settings = engine, environment, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation
         super().__init__(policy, rewards or {}, *settings, wants)
-        refuse_sizes(prompts_per_rollout, algorithm, self.engine)
+        settle_rollouts(prompts_per_rollout, algorithm, self.engine)
         check_ahead(rollouts_ahead, self.engine, algorithm)
         self.algorithm, self.prompts_per_rollout, self.seed = algorithm, prompts_per_rollout, seed
         refuse_outside(type(self), vars(self))

@@ -10,6 +10,7 @@ from lightning.pytorch.utilities import rank_zero_warn
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.environment import Environment
+from lightrl.parts.output import TrunkOutput
 from lightrl.parts.reward import Reward
 from lightrl.policy.policy import Policy
 from lightrl.rewards.reward_set import RewardSet
@@ -33,8 +34,8 @@ def refuse_no_rewards(algorithm: Algorithm, rewards: Mapping[str, Reward] | None
     return wants
 
 
-def refuse_sizes(prompts: int, algorithm: Algorithm, engine: RolloutEngine) -> None:
-    """Refuse rollouts from which nothing could be learnt.
+def settle_rollouts(prompts: int, algorithm: Algorithm, engine: RolloutEngine) -> None:
+    """Refuse rollouts from which nothing could be learnt, and tell the engine what parts read of its passes.
 
     Args:
         prompts: groups of a rollout over all ranks.
@@ -51,6 +52,12 @@ def refuse_sizes(prompts: int, algorithm: Algorithm, engine: RolloutEngine) -> N
         )
     if engine.sampling.temperature == 0:
         raise ValueError("model.engine.temperature is 0, and a policy that never varies cannot learn from its rollouts; use 1.0")
+    wanted = tuple(output for output in algorithm.rollout_outputs.values() if isinstance(output, TrunkOutput))
+    if wanted and engine.records:
+        engine.recorded = wanted
+    elif wanted:
+        names = ", ".join(output.name for output in wanted)
+        rank_zero_warn(f"{type(engine).__name__} does not record {names} while it samples: numbers that compare them are not there")
 
 
 def refuse_unfit(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from lightrl import Output, SequenceRatio, StepPart, TokenRatio, WithStatistics
-from lightrl_moe.routes import OLD_ROUTES, Routes
+from lightrl import Output, SequenceRatio, StepPart, TokenRatio, TrunkOutput, WithStatistics
+from lightrl_moe.routes import OLD_ROUTES, ROLLOUT_ROUTES, Routes
 
 
 class _Routed(StepPart):
@@ -21,16 +21,24 @@ class _Routed(StepPart):
     def old_outputs(self) -> tuple[Output, ...]:
         return (Routes(),)
 
+    @property
+    def rollout_outputs(self) -> tuple[TrunkOutput, ...]:
+        return (Routes(),)
+
     def rerouted(self) -> dict[str, Tensor]:
-        """The statistics of a micro-batch."""
-        return rerouted(self.extra(OLD_ROUTES), self.extra(Routes.name))
+        """The statistics of a micro-batch; those of the rollout only where its engine has recorded routes."""
+        old, sampled = self.extra(OLD_ROUTES), self.extras.get(ROLLOUT_ROUTES)
+        since = rerouted(old, self.extra(Routes.name))
+        before = {} if sampled is None else rerouted(sampled, old)
+        return since | {f"{name}_in_rollout": share for name, share in before.items()}
 
 
 class RoutedTokenRatio(_Routed, TokenRatio):
     """One ratio per token, which also counts the tokens that the new policy routes differently.
 
     log r_t = log pi(o_t) - log pi_old(o_t). `rerouted/tokens`: the share of tokens that some layer sends to other experts than the policy
-    before the first step on the rollout did; `rerouted/experts`: the share of all choices of an expert that have changed.
+    before the first step on the rollout did; `rerouted/experts`: the share of all choices of an expert that have changed. The same of the
+    engine while it sampled and that policy: `rerouted/tokens_in_rollout` and `rerouted/experts_in_rollout`, if the engine records them.
 
     Source: Zheng et al. 2025 (GSPO), arXiv:2507.18071, section 5.3.
     """

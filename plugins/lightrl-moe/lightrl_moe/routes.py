@@ -14,6 +14,8 @@ from lightrl_moe.routers import heard, refuse_other_weights, refuse_unknown, rou
 
 OLD_ROUTES = "old_routes"
 """The extra that holds the routes of the policy before the first step on a rollout."""
+ROLLOUT_ROUTES = "rollout_routes"
+"""The extra that holds the routes of the engine while it sampled, if it has recorded them."""
 
 
 class Routes(TrunkOutput):

@@ -98,7 +98,7 @@ def forced(router: Any, experts: Tensor) -> Any:
     return forward
 
 
-def module_of(source: TinyPolicy, ratio: ImportanceRatio, **others: Any) -> PolicyOptimization:
+def module_of(source: TinyPolicy, ratio: ImportanceRatio, engine: TransformersEngine | None = None, **others: Any) -> PolicyOptimization:
     algorithm = GroupRelative(
         sampler=GroupSampler(group_size=4),
         advantage=GroupNormalized(),
@@ -112,7 +112,7 @@ def module_of(source: TinyPolicy, ratio: ImportanceRatio, **others: Any) -> Poli
         policy=source,
         algorithm=algorithm,
         rewards={"codes": CodePoints()},
-        engine=TransformersEngine(max_new_tokens=6),
+        engine=engine or TransformersEngine(max_new_tokens=6),
         prompts_per_rollout=4,
         optimizer=lambda p: torch.optim.AdamW(p, lr=0.01),
     )
@@ -132,6 +132,7 @@ def test_rollouts_log_probs_and_steps_of_a_mixture_agree(family: str) -> None:
     assert module.policy.longest_packed > 0
     assert logged["ratio/first_pass_deviation"] < 1e-3
     assert logged["rerouted/tokens"] > 0
+    assert logged["rerouted/tokens_in_rollout"] <= 0.02, "near ties alone"
     assert 1.0 <= logged["router_balance"] < 4.0
     assert 0.25 <= logged["router/largest_share"] <= 0.5
 
@@ -185,3 +186,14 @@ def test_a_folder_with_routers_is_read(tmp_path: Any) -> None:
 def test_more_chosen_experts_than_there_are_is_refused() -> None:
     with pytest.raises(ValueError, match="TinyMixture needs chosen <= experts"):
         TinyMixture(experts=2, chosen=3)
+
+
+def test_an_engine_that_records_nothing_says_so() -> None:
+    class Silent(TransformersEngine):
+        """Keeps to itself what happens inside."""
+
+        records = False
+
+    with pytest.warns(UserWarning, match="Silent does not record routes while it samples"):
+        module = module_of(TinyMixture(hidden=16, heads=2), RoutedTokenRatio(), engine=Silent(max_new_tokens=6))
+    assert not module.engine.recorded
