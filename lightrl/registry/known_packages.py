@@ -61,14 +61,12 @@ CLASSES: Mapping[str, tuple[str, ...]] = {
         "MultipleChoice",
     ),
     "lightrl-moe": (
-        "Balance",
         "PretrainedMixture",
         "ReplayedSequenceRatio",
         "ReplayedTokenRatio",
         "RoutedSequenceRatio",
         "RoutedTokenRatio",
         "RouterBalance",
-        "Routes",
         "TinyMixture",
     ),
     "lightrl-ppo": (

@@ -27,11 +27,6 @@ def lightrl_loss_terms() -> list[type[Any]]:
 
 
 @hookimpl
-def lightrl_outputs() -> list[type[Any]]:
-    return [Balance, Routes]
-
-
-@hookimpl
 def lightrl_policies() -> list[type[Any]]:
     return [PretrainedMixture, TinyMixture]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from lightrl_moe import TinyMixture
 
 from lightrl import (
     GAE,
@@ -30,6 +31,7 @@ from lightrl import (
     Teacher,
     TinyPolicy,
     TransformersEngine,
+    TrunkOutput,
     ValueHead,
 )
 from lightrl.algorithms.asked_references import asked_of
@@ -136,6 +138,10 @@ def _wants_adapters(algorithm: Algorithm) -> bool:
     return any(part.wants_adapters for part in algorithm.parts.values() if isinstance(part, Reference))
 
 
+def _wants_routers(algorithm: Algorithm) -> bool:
+    return any(isinstance(output, TrunkOutput) for output in algorithm.outputs.values())
+
+
 def take_steps(bundles: dict[str, Algorithm], policy: PolicySource) -> None:
     trainer = quiet_trainer(max_epochs=len(bundles))
     trainer.fit(Crossing(bundles, policy), datamodule=PromptData(train=DigitSorting(length=2, examples=90)))
@@ -159,18 +165,16 @@ def built_or_refused(names: str, pair: dict[str, type[Any]]) -> Algorithm | None
 def test_pairs(one: str) -> None:
     """Of one slot's parts with all parts of the slots after it."""
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    small = TinyPolicy(hidden=8, layers=1, heads=2)
-    whole: dict[str, Algorithm] = {}
-    adapted: dict[str, Algorithm] = {}
+    tiny = {False: TinyPolicy(hidden=8, layers=1, heads=2), True: TinyMixture(experts=4, hidden=8, layers=1, heads=2)}
+    made: dict[tuple[bool, bool], dict[str, Algorithm]] = {}
     for other in list(SLOTS)[list(SLOTS).index(one) + 1 :]:
         for first, second in itertools.product(parts(one), parts(other)):
             names = f"{one}: {first.__name__}, {other}: {second.__name__}"
             algorithm = built_or_refused(names, {one: first, other: second})
             if algorithm is not None:
-                (adapted if _wants_adapters(algorithm) else whole)[names] = algorithm
-    take_steps(whole, small)
-    if adapted:
-        take_steps(adapted, LoraPolicy(small, r=2))
+                made.setdefault((_wants_routers(algorithm), _wants_adapters(algorithm)), {})[names] = algorithm
+    for (routers, adapters), bundles in made.items():
+        take_steps(bundles, LoraPolicy(tiny[routers], r=2) if adapters else tiny[routers])
 
 
 def test_every_pair_is_there() -> None:
