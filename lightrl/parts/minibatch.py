@@ -20,7 +20,8 @@ class Minibatch:
     rows: TrainingBatch
     """N rows."""
     output: PolicyOutput
-    """Log-probs and outputs of the current policy, `[N, L]` each, without gradient; 0 outside the response."""
+    """Log-probs and outputs of the current policy, `[N, L]` each, without gradient; 0 outside the response. Those of a `TrunkOutput` are
+    `[N, L, ...]`, prompts included."""
     step: int = 0
     """Optimizer steps of the run so far: the random numbers of each step are its own."""
     ranks: Ranks = ALONE

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lightrl.parts.minibatch import Minibatch
 
 Extras = Mapping[str, Tensor]
-"""`[n]` or `[n, L]` each, by name."""
+"""`[n]`, `[n, L]` or `[n, L, ...]` each, by name."""
 
 
 class StepPart(Part):

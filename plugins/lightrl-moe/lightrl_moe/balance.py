@@ -28,6 +28,7 @@ class Balance(TrunkOutput):
 
     def __init__(self) -> None:
         self._shares: Tensor | None = None
+        self._checked = False
 
     @property
     def shares(self) -> Tensor | None:
@@ -44,6 +45,10 @@ class Balance(TrunkOutput):
         with heard(trunk) as said:
 
             def found() -> Tensor:
+                # once: a device is waited for
+                for router in () if self._checked else said:
+                    router.refuse_other_weights()
+                self._checked = True
                 likely = torch.stack([router.probabilities() for router in said], 1)
                 if self._shares is None:
                     return likely.new_zeros(len(likely))
@@ -85,7 +90,8 @@ class RouterBalance(LossTerm):
         """The mean share of all choices that fell on each token's experts. The shares are kept for the losses of the step."""
         routes, mask = minibatch.output.needed(Routes.name).long(), minibatch.rows.response_mask
         layers = routes.shape[2]
-        experts = max(minibatch.ranks.gather(int(routes[mask].amax()) + 1 if mask.any() else 0))
+        # a rank may have no token
+        experts = max(minibatch.ranks.gather(int(routes[mask].amax()) + 1 if mask.any() else 1))
         place = routes[mask].transpose(1, 2).flatten(0, 1) + experts * torch.arange(layers).to(routes)
         counts = minibatch.ranks.total(torch.bincount(place.flatten(), minlength=layers * experts).double()).view(layers, experts)
         self._balance.shares = counts / counts.sum(1, keepdim=True).clamp(min=1)

@@ -50,13 +50,16 @@ class Said:
     """`[P, k]` int64: the router's own choice, also where another one is forced on it."""
 
     def probabilities(self) -> Tensor:
-        """`[P, E]`: how likely each expert is, in float32 or the logits' own type if that is wider.
+        """`[P, E]`: how likely each expert is, in float32 or the logits' own type if that is wider."""
+        return softmax(self.logits)
+
+    def refuse_other_weights(self) -> None:
+        """Refuse a router that weighs its experts in another way than by the softmax of its logits.
 
         Raises:
-            ValueError: the router does not choose by the softmax of its logits.
+            ValueError: it does.
         """
         refuse_other_weights(self.router, self.logits, self.weights, self.experts)
-        return softmax(self.logits)
 
 
 def softmax(logits: Tensor) -> Tensor:

@@ -132,6 +132,12 @@ def test_experts_that_nobody_chose_and_a_step_before_any_count_as_nothing() -> N
     assert found().tolist() == [0.0]
 
 
+def test_a_step_without_a_token_has_no_shares() -> None:
+    term, _ = prepared(torch.zeros(0, 2, 2))
+    assert term._balance.shares is not None
+    assert term._balance.shares.tolist() == [[0.0], [0.0]]
+
+
 def test_the_term_that_is_switched_off_asks_for_nothing() -> None:
     assert RouterBalance(0).outputs == ()
 

@@ -26,6 +26,7 @@ from lightrl import (
     WithStatistics,
 )
 from lightrl.policy.trunk_numbers import FromTrunk
+from lightrl.rollout.lean_step import has_lean_form
 from lightrl.testing import CodePoints, quiet_trainer
 
 FAMILIES = ["mixtral", "qwen2_moe", "qwen3_moe"]
@@ -130,6 +131,7 @@ def test_rollouts_log_probs_and_steps_of_a_mixture_agree(family: str) -> None:
     module = module_of(TinyMixture(family, experts=4, hidden=16, heads=2), RoutedTokenRatio(), balance=RouterBalance(0.01))
     logged = fit(module)
     assert module.policy.longest_packed > 0
+    assert not has_lean_form(module.policy.model), "its blocks are decoded by the model's own forward"
     assert logged["ratio/first_pass_deviation"] < 1e-3
     assert logged["rerouted/tokens"] > 0
     assert logged["rerouted/tokens_in_rollout"] <= 0.02, "near ties alone"
