@@ -22,10 +22,10 @@ from speed_page import PAGE, filled
 from torch.profiler import ProfilerActivity, profile
 
 from lightrl import Policy, PretrainedPolicy, Prompt, Rollout, TransformersEngine
+from lightrl.rows import Sequences
 from lightrl.testing import rollouts_with
 from lightrl.training.micro_batch_cut import cut_rows
 from lightrl.training.token_budget import fitting_tokens
-from lightrl.rows import Sequences
 
 KINDS = {
     "products of matrices": ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm"),

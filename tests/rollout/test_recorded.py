@@ -55,17 +55,20 @@ def policy() -> Policy:
 PROMPTS = [Prompt(id=str(i), text="123456="[i:]) for i in (3, 0, 5)]
 
 
-def sampled(policy: Policy, environment: Environment, prompts: list[Prompt], recorded: tuple[TrunkOutput, ...]) -> Rollout:
-    engine = TransformersEngine(max_new_tokens=24)
+def sampled(
+    policy: Policy, environment: Environment, prompts: list[Prompt], recorded: tuple[TrunkOutput, ...], max_rows: int | None = None
+) -> Rollout:
+    engine = TransformersEngine(max_new_tokens=24, max_rows=max_rows)
     engine.recorded = recorded
     return rollouts_with(policy, engine, environment).rollout(prompts, 4)
 
 
 @pytest.mark.parametrize("prompts", [PROMPTS, PROMPTS[:1]], ids=["padded", "of one length"])
 @pytest.mark.parametrize("environment", [SingleTurn(), Counting(max_turns=3)], ids=repr)
-def test_it_is_what_the_trainer_finds(policy: Policy, environment: Environment, prompts: list[Prompt]) -> None:
+@pytest.mark.parametrize("max_rows", [None, 3], ids=["together", "in places as they become free"])
+def test_it_is_what_the_trainer_finds(policy: Policy, environment: Environment, prompts: list[Prompt], max_rows: int | None) -> None:
     assert has_lean_form(policy.model)
-    rollout = sampled(policy, environment, prompts, (LastNorm(),))
+    rollout = sampled(policy, environment, prompts, (LastNorm(),), max_rows)
     found = policy(rollout.input_ids, rollout.response_mask, outputs={"last_norm": FromTrunk(LastNorm().listen)}).outputs["last_norm"]
     recorded = rollout.extra("rollout_last_norm")
     assert recorded.shape == found.shape
