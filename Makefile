@@ -20,7 +20,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn curriculum alarms troubleshooting claims preferences distill moe parity killtest ahead bytes memory vllmtest fuzz counts bench gpu profile growth speed loggers clean
+.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn curriculum alarms troubleshooting claims curves preferences distill moe parity killtest ahead bytes memory vllmtest fuzz counts bench gpu profile growth speed loggers clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -112,6 +112,9 @@ troubleshooting: $(STAMP)  ## run the faults of docs/troubleshooting.md, and wri
 
 claims: $(STAMP)  ## look for published effects on a small task, and write docs/claims.md (CLAIMS=--plan, CLAIMS="--only clip-higher")
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/claims.py $(CLAIMS)
+
+curves: $(STAMP)  ## compare curves of learning with TRL's, and write docs/curves.md (CURVES=--plan, CURVES="--only grpo --trl ENVIRONMENT")
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/curves.py $(CURVES)
 
 parity: $(STAMP)  ## test that every strategy gives the weights of one process
 	$(BIN)/python benchmarks/parity.py

@@ -1,0 +1,93 @@
+"""What `make curves` gives both sides of its comparison; imported by either, so that it knows neither framework."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+DIGITS, TRAIN, HELD_OUT = 6, 6_400, 512
+"""Of a prompt; prompts to learn from, in the order in which both sides read them; prompts of the evaluation."""
+SEEDS = (0, 1, 2, 3, 4)
+CAP = 8
+"""Most tokens of a completion: six digits and EOS are seven."""
+BETAS, EPS = (0.9, 0.999), 1e-8
+"""Of AdamW, without weight decay; the rate is constant."""
+MAX_GRAD_NORM = 1.0
+Curves = dict[str, list[tuple[int, float]]]
+"""By name: values, each with the completions or examples that had been seen before it."""
+
+
+@dataclass(frozen=True)
+class Online:
+    """A method that learns from its own completions; its curve is the mean reward of each rollout."""
+
+    name: str
+    steps: int
+    """Optimizer steps of a rollout, each on its part of the completions."""
+    rate: float
+    rollouts: int = 80
+    prompts: int = 32
+    group: int = 8
+    clip: float = 0.2
+
+    @property
+    def rows(self) -> int:
+        """Completions of a rollout."""
+        return self.prompts * self.group
+
+
+@dataclass(frozen=True)
+class Given:
+    """A method that learns from given answers; its curves are numbers on held-out prompts."""
+
+    name: str
+    rate: float
+    steps: int = 100
+    batch: int = 64
+    """Prompts of an optimizer step."""
+    every: int = 10
+    """Steps between two evaluations."""
+    beta: float = 0.1
+    """Of DPO."""
+
+
+METHODS: dict[str, Online | Given] = {
+    method.name: method
+    for method in (
+        Online("grpo", steps=2, rate=5e-4),
+        Online("rloo", steps=1, rate=5e-4),
+        Given("dpo", rate=3e-4),
+        Given("reward_model", rate=1e-3),
+        Given("sft", rate=5e-4),
+    )
+}
+NUMBERS: dict[str, dict[str, str]] = {
+    "grpo": {"reward": "mean reward"},
+    "rloo": {"reward": "mean reward"},
+    "dpo": {"accuracy": "accuracy on held-out pairs", "margin": "margin on held-out pairs"},
+    "reward_model": {"accuracy": "accuracy on held-out pairs", "margin": "margin on held-out pairs"},
+    "sft": {"loss": "held-out loss"},
+}
+"""The curves of each method, in words."""
+TITLES = {"grpo": "GRPO", "rloo": "RLOO", "dpo": "DPO", "reward_model": "reward model", "sft": "supervised fine-tuning"}
+SIDES = ("lightrl", "trl")
+WRITTEN = "curves.json"
+"""The curves of a run, in its folder, once it is complete."""
+
+
+def run_folder(out: Path, method: str, side: str, seed: int) -> Path:
+    """The folder of a run of one side."""
+    return out / f"{method}-{side}-{seed}"
+
+
+def start_folder(out: Path, seed: int) -> Path:
+    """The folder with the start and the data of a seed."""
+    return out / f"start-{seed}"
+
+
+def write_curves(folder: Path, found: Curves) -> None:
+    """Write the curves of a run, whole or not at all."""
+    unfinished = folder / "unfinished.json"
+    unfinished.write_text(json.dumps(found))
+    unfinished.replace(folder / WRITTEN)

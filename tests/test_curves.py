@@ -1,0 +1,110 @@
+"""`make curves`: the area under a curve, when two sides are alike, what its plan says, and that its runs are configs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lightrl.config.resolve import resolve
+from lightrl.config.settings import read_words
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def curves(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The module of the command."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import curves
+
+    yield curves
+    for name in {
+        name for name in set(sys.modules) - before if str(getattr(sys.modules[name], "__file__", "")).startswith(str(ROOT / "benchmarks"))
+    }:
+        del sys.modules[name]
+
+
+def test_the_area_is_that_of_trapezoids_beside_the_width(curves: Any) -> None:
+    # (1 + 3) / 2 * 2 + (3 + 3) / 2 * 6 = 22, over a width of 8
+    assert curves.area([(0, 1.0), (2, 3.0), (8, 3.0)]) == 2.75
+
+
+@pytest.mark.parametrize(
+    ("own", "word"),
+    [
+        ([1.01, 0.99, 1.0], "alike"),
+        ([1.11, 1.09, 1.1], "different"),
+        ([1.3, 0.7, 1.0], "too wide"),
+        ([1.0, 1.0, 1.0], "alike"),  # to the bit
+    ],
+)
+def test_two_sides_are_alike_if_the_interval_contains_0_and_is_narrow(own: list[float], word: str, curves: Any) -> None:
+    assert curves.agreement(own, [1.0, 1.0, 1.0]).word == word
+
+
+def test_the_interval_is_paired_and_that_of_student(curves: Any) -> None:
+    # differences 0.2, 0.3 and 0.25: deviation 0.05, t(0.975, 2) = 4.3027, half 4.3027 * 0.05 / sqrt(3) = 0.12421
+    found = curves.agreement([1.2, 5.3, 9.25], [1.0, 5.0, 9.0])
+    assert found.difference == pytest.approx(0.25)
+    assert found.half == pytest.approx(0.12421, abs=1e-5)
+
+
+def test_a_run_that_is_complete_is_not_repeated(curves: Any, tmp_path: Path) -> None:
+    done = curves.run_folder(tmp_path, "sft", "trl", 2)
+    done.mkdir(parents=True)
+    (done / curves.WRITTEN).write_text("{}")
+    jobs = curves.missing(["sft", "dpo"], tmp_path)
+    assert {(job.side, job.seed): job.methods for job in jobs}["trl", 2] == ("dpo",)
+    assert "20 runs, of which 1 are complete" in curves.plan(["sft", "dpo"], jobs, tmp_path, 2)
+
+
+@pytest.mark.parametrize("name", ["grpo", "rloo", "dpo", "reward_model", "sft"])
+def test_every_method_is_a_config_of_lightrl(name: str, curves: Any, tmp_path: Path) -> None:
+    import curve_data
+    import curve_lightrl
+
+    curve_data.write_rows(tmp_path, 1)
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(curve_lightrl.config(curves.METHODS[name], tmp_path, 1, tmp_path)))
+    found = resolve("fit", read_words(["--config", str(file)]))
+    assert found.model.value("optimizer").value("lr") == curves.METHODS[name].rate
+    assert found.data.value("shuffle") is False
+
+
+def test_no_prompt_is_held_out_and_learnt_from_and_wrong_answers_are_wrong(curves: Any, tmp_path: Path) -> None:
+    import curve_data
+
+    curve_data.write_rows(tmp_path, 1)
+    train, held_out = ([json.loads(line) for line in (tmp_path / f"{n}.jsonl").read_text().splitlines()] for n in ("train", "held_out"))
+    assert len({row["prompt"] for row in train + held_out}) == len(train) + len(held_out)
+    assert all(row["answer"] == row["chosen"] == "".join(sorted(row["prompt"][:-1])) != row["rejected"] for row in train)
+
+
+def test_the_rows_are_enough_for_every_run(curves: Any) -> None:
+    import curve_cases
+
+    for method in curve_cases.METHODS.values():
+        rounds = (method.rollouts, method.prompts) if isinstance(method, curve_cases.Online) else (method.steps, method.batch)
+        assert rounds[0] * rounds[1] <= curve_cases.TRAIN
+
+
+def test_the_page_says_first_what_did_not_hold(curves: Any) -> None:
+    import curve_page
+
+    alike, other = curves.agreement([1.0, 1.0], [1.0, 1.0]), curves.agreement([1.2, 1.2], [1.0, 1.0])
+    page = curve_page.page({("sft", "loss"): alike, ("dpo", "margin"): other}, {})
+    assert "does not contain 0 for: DPO (margin). Not run: GRPO, RLOO, reward model." in page
+    assert page.index("| **different** | DPO") < page.index("| **alike** | supervised")
+
+
+def test_the_page_is_the_one_that_the_command_writes(curves: Any) -> None:
+    import curve_page
+
+    page = (ROOT / "docs" / "curves.md").read_text()
+    assert curve_page.page({}, {}).partition("## What is the same")[2].partition("| task |")[0] in page
