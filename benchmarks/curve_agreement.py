@@ -26,6 +26,8 @@ class Agreement:
     """Mean of own less peer, paired by seed."""
     half: float
     """Half the width of its 95 % interval."""
+    seeds: int
+    """Whose runs are complete on both sides."""
 
 
 def area(curve: Sequence[tuple[float, float]]) -> float:
@@ -49,4 +51,4 @@ def agreement(own: Sequence[float], peer: Sequence[float]) -> Agreement:
     means = [sum(side) / len(side) for side in (own, peer)]
     narrow = 2 * half < NARROW * abs(means[1])
     word = "different" if abs(difference) > half else "alike" if narrow else "too wide"
-    return Agreement(word, *means, difference, half)
+    return Agreement(word, *means, difference, half, len(own))

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-DIGITS, TRAIN, HELD_OUT = 6, 6_400, 512
+DIGITS, TRAIN, HELD_OUT = 6, 4_000, 512
 """Of a prompt; prompts to learn from, in the order in which both sides read them; prompts of the evaluation."""
 SEEDS = (0, 1, 2, 3, 4)
 CAP = 8
@@ -26,7 +26,7 @@ class Online:
     steps: int
     """Optimizer steps of a rollout, each on its part of the completions."""
     rate: float
-    rollouts: int = 80
+    rollouts: int = 60
     prompts: int = 32
     group: int = 8
     clip: float = 0.2
@@ -43,10 +43,10 @@ class Given:
 
     name: str
     rate: float
-    steps: int = 100
+    steps: int = 60
     batch: int = 64
     """Prompts of an optimizer step."""
-    every: int = 10
+    every: int = 5
     """Steps between two evaluations."""
     beta: float = 0.1
     """Of DPO."""

@@ -56,6 +56,8 @@ def first_words(verdicts: Verdicts) -> str:
     ]
     missing = [TITLES[name] for name in METHODS if not any(name == one for one, _ in verdicts)]
     said += [f"Not run: {', '.join(missing)}."] if missing else []
+    few = [TITLES[name] for name in METHODS if any(name == one and verdict.seeds < len(SEEDS) for (one, _), verdict in verdicts.items())]
+    said += [f"Fewer than {len(SEEDS)} seeds: {', '.join(few)}."] if few else []
     return " ".join(said) or "Every curve is alike."
 
 
@@ -64,7 +66,7 @@ def table(verdicts: Verdicts) -> str:
     order = ("different", "too wide", "alike")
     return "\n".join(
         f"| **{one.word}** | {TITLES[name]} | {NUMBERS[name][number]} | {one.own:.4f} | {one.peer:.4f} | {one.difference:+.5f} "
-        f"({one.difference - one.half:+.5f} to {one.difference + one.half:+.5f}) | {2 * one.half / abs(one.peer):.2%} |"
+        f"({one.difference - one.half:+.5f} to {one.difference + one.half:+.5f}) | {2 * one.half / abs(one.peer):.2%} | {one.seeds} |"
         for (name, number), one in sorted(verdicts.items(), key=lambda pair: order.index(pair[1].word))
     )
 
@@ -138,8 +140,8 @@ A number of a run is the area under its curve, divided by
 the curve's width. Two sides are alike if the 95 % interval of the paired difference over seeds (Student's t) contains 0 and is narrower
 than {narrow} of TRL's mean.
 
-| verdict | method | curve | lightrl | TRL | difference, 95 % interval | width beside TRL |
-|---|---|---|---|---|---|---|
+| verdict | method | curve | lightrl | TRL | difference, 95 % interval | width beside TRL | seeds |
+|---|---|---|---|---|---|---|---|
 {table}
 
 ## What is the same

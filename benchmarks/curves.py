@@ -110,11 +110,10 @@ def work(jobs: Sequence[Job], out: Path, trl: Path, at_once: int) -> None:
 
 
 def curves_of(name: str, out: Path) -> dict[str, list[Curves]]:
-    """The curves of a method by side, one per seed; empty while a run is missing."""
+    """The curves of a method by side, one per seed that both sides have completed; empty with fewer than two of them."""
     files = {side: [run_folder(out, name, side, seed) / WRITTEN for seed in SEEDS] for side in SIDES}
-    if not all(file.exists() for side in SIDES for file in files[side]):
-        return {}
-    return {side: [json.loads(file.read_text()) for file in files[side]] for side in SIDES}
+    done = [index for index in range(len(SEEDS)) if all(files[side][index].exists() for side in SIDES)]
+    return {side: [json.loads(files[side][index].read_text()) for index in done] for side in SIDES} if len(done) > 1 else {}
 
 
 def compared(found: dict[str, list[Curves]], number: str) -> Agreement:

@@ -97,9 +97,10 @@ def test_the_rows_are_enough_for_every_run(curves: Any) -> None:
 def test_the_page_says_first_what_did_not_hold(curves: Any) -> None:
     import curve_page
 
-    alike, other = curves.agreement([1.0, 1.0], [1.0, 1.0]), curves.agreement([1.2, 1.2], [1.0, 1.0])
+    alike, other = curves.agreement([1.0] * 5, [1.0] * 5), curves.agreement([1.2] * 5, [1.0] * 5)
     page = curve_page.page({("sft", "loss"): alike, ("dpo", "margin"): other}, {})
     assert "does not contain 0 for: DPO (margin). Not run: GRPO, RLOO, reward model." in page
+    assert "Fewer than 5 seeds: DPO." in curve_page.page({("dpo", "margin"): curves.agreement([1.0, 1.1], [1.0, 1.1])}, {})
     assert page.index("| **different** | DPO") < page.index("| **alike** | supervised")
 
 
