@@ -30,6 +30,13 @@ class Online:
     prompts: int = 32
     group: int = 8
     clip: float = 0.2
+    kind: str = ""
+    """What both sides call it, if its name is longer."""
+
+    @property
+    def algorithm(self) -> str:
+        """`grpo` or `rloo`."""
+        return self.kind or self.name
 
     @property
     def rows(self) -> int:
@@ -57,6 +64,8 @@ METHODS: dict[str, Online | Given] = {
     for method in (
         Online("grpo", steps=2, rate=5e-4),
         Online("rloo", steps=1, rate=5e-4),
+        # what the first one is, without the split of a rollout, which the two sides make in two ways
+        Online("grpo_one_step", steps=1, rate=5e-4, kind="grpo"),
         Given("dpo", rate=3e-4),
         Given("reward_model", rate=1e-3),
         Given("sft", rate=5e-4),
@@ -65,12 +74,20 @@ METHODS: dict[str, Online | Given] = {
 NUMBERS: dict[str, dict[str, str]] = {
     "grpo": {"reward": "mean reward"},
     "rloo": {"reward": "mean reward"},
+    "grpo_one_step": {"reward": "mean reward"},
     "dpo": {"accuracy": "accuracy on held-out pairs", "margin": "margin on held-out pairs"},
     "reward_model": {"accuracy": "accuracy on held-out pairs", "margin": "margin on held-out pairs"},
     "sft": {"loss": "held-out loss"},
 }
 """The curves of each method, in words."""
-TITLES = {"grpo": "GRPO", "rloo": "RLOO", "dpo": "DPO", "reward_model": "reward model", "sft": "supervised fine-tuning"}
+TITLES = {
+    "grpo": "GRPO",
+    "rloo": "RLOO",
+    "grpo_one_step": "GRPO, one step per rollout",
+    "dpo": "DPO",
+    "reward_model": "reward model",
+    "sft": "supervised fine-tuning",
+}
 SIDES = ("lightrl", "trl")
 WRITTEN = "curves.json"
 """The curves of a run, in its folder, once it is complete."""

@@ -19,8 +19,6 @@ from lightrl.config.run import Run
 from lightrl.config.settings import read_words
 
 LOGGED = {
-    "grpo": {"reward": "reward"},
-    "rloo": {"reward": "reward"},
     "dpo": {"accuracy": "val/rewards/accuracies", "margin": "val/rewards/margins"},
     "reward_model": {"accuracy": "val/accuracy", "margin": "val/margin"},
     "sft": {"loss": "val/loss"},
@@ -85,9 +83,9 @@ def online(method: Online, seed: int) -> dict[str, Any]:
         "clip": class_of("SymmetricClip", epsilon=method.clip),
         "aggregation": "TokenMean",
     }
-    slots = {"sampler": sampler, "kl": None, "minibatches": method.steps} | (grpo if method.name == "grpo" else {})
+    slots = {"sampler": sampler, "kl": None, "minibatches": method.steps} | (grpo if method.algorithm == "grpo" else {})
     return {
-        "algorithm": class_of("GRPO" if method.name == "grpo" else "RLOO", **slots),
+        "algorithm": class_of(method.algorithm.upper(), **slots),
         "rewards": {"correct": "ExactMatch"},
         "engine": class_of("TransformersEngine", max_new_tokens=CAP, seed=seed),
         "prompts_per_rollout": method.prompts,

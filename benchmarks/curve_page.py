@@ -22,6 +22,14 @@ GAMES = {
     "blackjack": ("Blackjack", "mean reward per hand", "start_reward", "final_reward", "value_iteration"),
 }
 """By command: task, number, and its names in runs/COMMAND/summary.json at the start, at the end and at the optimum."""
+CAUSES = {
+    "grpo": (
+        "grpo_one_step",
+        "Both sides make two optimizer steps of a rollout. lightrl puts whole groups into each, so that a step sees half of the prompts; "
+        "TRL puts single completions there, so that each step sees nearly all of them.",
+    ),
+}
+"""By method that is not alike: the method without the cause, and the cause in words."""
 
 
 def write_page(found: Found, verdicts: Verdicts) -> Path:
@@ -55,9 +63,13 @@ def first_words(verdicts: Verdicts) -> str:
         if any(one.word == word for one in verdicts.values())
     ]
     missing = [TITLES[name] for name in METHODS if not any(name == one for one, _ in verdicts)]
-    said += [f"Not run: {', '.join(missing)}."] if missing else []
+    said += [f"Not run: {'; '.join(missing)}."] if missing else []
     few = [TITLES[name] for name in METHODS if any(name == one and verdict.seeds < len(SEEDS) for (one, _), verdict in verdicts.items())]
     said += [f"Fewer than {len(SEEDS)} seeds: {', '.join(few)}."] if few else []
+    for name, (without, cause) in CAUSES.items():
+        removed = [one for (method, _), one in verdicts.items() if method == without]
+        if removed and any(method == name and one.word != "alike" for (method, _), one in verdicts.items()):
+            said.append(f"{cause} Without that, as {TITLES[without]}, the verdict is: {removed[0].word}.")
     return " ".join(said) or "Every curve is alike."
 
 
@@ -161,6 +173,10 @@ What differs: the random numbers that sample completions. So GRPO and RLOO diffe
 nothing, and their curves part only as rounding errors grow.
 
 ## Tasks whose optimum is known
+
+This is what each command wrote when it last ran in this checkout. The numbers of runs made before stand in
+[two games](environments.md#two-games): 3.73 to 3.89 guesses over three seeds where binary search needs 3.7, and a reward of -0.060 at
+Blackjack where the best play has -0.047. FrozenLake, whose optimum is known too, is left out: no command trains it yet.
 
 | task | number | start | after training | optimum | command |
 |---|---|---|---|---|---|

@@ -50,7 +50,7 @@ def online(method: Online, folder: Path, seed: int, out: Path) -> Curves:
         "temperature": 1.0, "top_p": 1.0, "top_k": 0, "beta": 0.0, "epsilon": method.clip, "epsilon_high": method.clip,
     }  # fmt: skip
     policy, rows = str(folder / "policy"), rows_of(folder / "train.jsonl").select_columns(["prompt", "answer"])
-    if method.name == "grpo":
+    if method.algorithm == "grpo":
         # bnpo: the mean over the tokens of the optimizer step. The default, dapo, divides by those of the rollout
         trainer: Any = GRPOTrainer(policy, correct, GRPOConfig(**settings, loss_type="bnpo", scale_rewards="group"), rows)
     else:
