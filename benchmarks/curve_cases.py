@@ -32,6 +32,8 @@ class Online:
     clip: float = 0.2
     kind: str = ""
     """What both sides call it, if its name is longer."""
+    whole_groups: bool = False
+    """TRL too puts whole groups into each optimizer step."""
 
     @property
     def algorithm(self) -> str:
@@ -64,7 +66,8 @@ METHODS: dict[str, Online | Given] = {
     for method in (
         Online("grpo", steps=2, rate=5e-4),
         Online("rloo", steps=1, rate=5e-4),
-        # what the first one is, without the split of a rollout, which the two sides make in two ways
+        # the first one, with the split of a rollout that lightrl makes on both sides, and without any
+        Online("grpo_whole_groups", steps=2, rate=5e-4, kind="grpo", whole_groups=True),
         Online("grpo_one_step", steps=1, rate=5e-4, kind="grpo"),
         Given("dpo", rate=3e-4),
         Given("reward_model", rate=1e-3),
@@ -74,6 +77,7 @@ METHODS: dict[str, Online | Given] = {
 NUMBERS: dict[str, dict[str, str]] = {
     "grpo": {"reward": "mean reward"},
     "rloo": {"reward": "mean reward"},
+    "grpo_whole_groups": {"reward": "mean reward"},
     "grpo_one_step": {"reward": "mean reward"},
     "dpo": {"accuracy": "accuracy on held-out pairs", "margin": "margin on held-out pairs"},
     "reward_model": {"accuracy": "accuracy on held-out pairs", "margin": "margin on held-out pairs"},
@@ -83,6 +87,7 @@ NUMBERS: dict[str, dict[str, str]] = {
 TITLES = {
     "grpo": "GRPO",
     "rloo": "RLOO",
+    "grpo_whole_groups": "GRPO, whole groups",
     "grpo_one_step": "GRPO, one step per rollout",
     "dpo": "DPO",
     "reward_model": "reward model",

@@ -22,14 +22,12 @@ GAMES = {
     "blackjack": ("Blackjack", "mean reward per hand", "start_reward", "final_reward", "value_iteration"),
 }
 """By command: task, number, and its names in runs/COMMAND/summary.json at the start, at the end and at the optimum."""
-CAUSES = {
-    "grpo": (
-        "grpo_one_step",
-        "Both sides make two optimizer steps of a rollout. lightrl puts whole groups into each, so that a step sees half of the prompts; "
-        "TRL puts single completions there, so that each step sees nearly all of them.",
-    ),
-}
-"""By method that is not alike: the method without the cause, and the cause in words."""
+SPLIT = (
+    "Both sides of GRPO make two optimizer steps of a rollout. lightrl puts whole groups into each, so that a step sees half of the "
+    "prompts; TRL puts single completions there, so that each step sees nearly all of them."
+)
+WITHOUT = {"grpo_whole_groups": "With whole groups on both sides", "grpo_one_step": "With one step per rollout"}
+"""The methods that remove this difference, and how."""
 
 
 def write_page(found: Found, verdicts: Verdicts) -> Path:
@@ -66,10 +64,9 @@ def first_words(verdicts: Verdicts) -> str:
     said += [f"Not run: {'; '.join(missing)}."] if missing else []
     few = [TITLES[name] for name in METHODS if any(name == one and verdict.seeds < len(SEEDS) for (one, _), verdict in verdicts.items())]
     said += [f"Fewer than {len(SEEDS)} seeds: {', '.join(few)}."] if few else []
-    for name, (without, cause) in CAUSES.items():
-        removed = [one for (method, _), one in verdicts.items() if method == without]
-        if removed and any(method == name and one.word != "alike" for (method, _), one in verdicts.items()):
-            said.append(f"{cause} Without that, as {TITLES[without]}, the verdict is: {removed[0].word}.")
+    if any(name == "grpo" and one.word != "alike" for (name, _), one in verdicts.items()):
+        removed = [f"{WITHOUT[name]} the verdict is: {one.word}." for (name, _), one in verdicts.items() if name in WITHOUT]
+        said += [SPLIT, *removed] if removed else []
     return " ".join(said) or "Every curve is alike."
 
 
@@ -77,8 +74,8 @@ def table(verdicts: Verdicts) -> str:
     """The verdicts, those that did not hold first."""
     order = ("different", "too wide", "alike")
     return "\n".join(
-        f"| **{one.word}** | {TITLES[name]} | {NUMBERS[name][number]} | {one.own:.4f} | {one.peer:.4f} | {one.difference:+.5f} "
-        f"({one.difference - one.half:+.5f} to {one.difference + one.half:+.5f}) | {2 * one.half / abs(one.peer):.2%} | {one.seeds} |"
+        f"| **{one.word}** | {TITLES[name]} | {NUMBERS[name][number]} | {one.own:.4f} | {one.peer:.4f} | {one.difference:+.2g} "
+        f"({one.difference - one.half:+.2g} to {one.difference + one.half:+.2g}) | {200 * one.half / abs(one.peer):.2g} % | {one.seeds} |"
         for (name, number), one in sorted(verdicts.items(), key=lambda pair: order.index(pair[1].word))
     )
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from curve_cases import BETAS, CAP, EPS, MAX_GRAD_NORM, METHODS, NUMBERS, Curves, Given, Online, run_folder, start_folder, write_curves
 from datasets import load_dataset
@@ -55,7 +57,10 @@ def online(method: Online, folder: Path, seed: int, out: Path) -> Curves:
         trainer: Any = GRPOTrainer(policy, correct, GRPOConfig(**settings, loss_type="bnpo", scale_rewards="group"), rows)
     else:
         trainer = RLOOTrainer(policy, correct, RLOOConfig(**settings, normalize_advantages=False), rows)
-    trainer.train()
+    # a batch in the order in which it was sampled is cut into whole groups
+    unshuffled = patch("trl.trainer.grpo_trainer.shuffle_sequence_dict", lambda batch: batch)
+    with unshuffled if method.whole_groups else nullcontext():
+        trainer.train()
     return {"reward": [(number * method.rows, value) for number, value in enumerate(rewards)]}
 
 

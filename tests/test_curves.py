@@ -64,7 +64,7 @@ def test_a_run_that_is_complete_is_not_repeated(curves: Any, tmp_path: Path) -> 
     assert "20 runs, of which 1 are complete" in curves.plan(["sft", "dpo"], jobs, tmp_path, 2)
 
 
-@pytest.mark.parametrize("name", ["grpo", "rloo", "grpo_one_step", "dpo", "reward_model", "sft"])
+@pytest.mark.parametrize("name", ["grpo", "rloo", "grpo_whole_groups", "grpo_one_step", "dpo", "reward_model", "sft"])
 def test_every_method_is_a_config_of_lightrl(name: str, curves: Any, tmp_path: Path) -> None:
     import curve_data
     import curve_lightrl
@@ -99,7 +99,9 @@ def test_the_page_says_first_what_did_not_hold(curves: Any) -> None:
 
     alike, other = curves.agreement([1.0] * 5, [1.0] * 5), curves.agreement([1.2, 1.3, 1.2, 1.3, 1.2], [1.0] * 5)
     page = curve_page.page({("sft", "loss"): alike, ("dpo", "margin"): other}, {})
-    assert "does not contain 0 for: DPO (margin). Not run: GRPO; RLOO; GRPO, one step per rollout; reward model." in page
+    assert (
+        "does not contain 0 for: DPO (margin). Not run: GRPO; RLOO; GRPO, whole groups; GRPO, one step per rollout; reward model." in page
+    )
     assert "Fewer than 5 seeds: DPO." in curve_page.page({("dpo", "margin"): curves.agreement([1.0, 1.1], [1.0, 1.1])}, {})
     assert page.index("| **different** | DPO") < page.index("| **alike** | supervised")
 
@@ -109,8 +111,8 @@ def test_the_page_names_the_cause_of_a_difference_and_what_removes_it(curves: An
 
     alike, other = curves.agreement([1.0] * 5, [1.0] * 5), curves.agreement([1.2, 1.3, 1.2, 1.3, 1.2], [1.0] * 5)
     page = curve_page.page({("grpo", "reward"): other, ("grpo_one_step", "reward"): alike}, {})
-    assert "Without that, as GRPO, one step per rollout, the verdict is: alike." in page
-    assert "Without that" not in curve_page.page({("grpo", "reward"): alike, ("grpo_one_step", "reward"): alike}, {})
+    assert "With one step per rollout the verdict is: alike." in page
+    assert "With one step" not in curve_page.page({("grpo", "reward"): alike, ("grpo_one_step", "reward"): alike}, {})
 
 
 def test_the_page_is_the_one_that_the_command_writes(curves: Any) -> None:
