@@ -64,6 +64,12 @@ def test_a_run_that_is_complete_is_not_repeated(curves: Any, tmp_path: Path) -> 
     assert "20 runs, of which 1 are complete" in curves.plan(["sft", "dpo"], jobs, tmp_path, 2)
 
 
+def test_the_plan_knows_how_long_every_method_takes(curves: Any, tmp_path: Path) -> None:
+    assert f"{2 * 5 * len(curves.METHODS)} runs, of which 0" in curves.plan(
+        curves.METHODS, curves.missing(curves.METHODS, tmp_path), tmp_path, 2
+    )
+
+
 @pytest.mark.parametrize("name", ["grpo", "rloo", "grpo_whole_groups", "grpo_one_step", "dpo", "reward_model", "sft"])
 def test_every_method_is_a_config_of_lightrl(name: str, curves: Any, tmp_path: Path) -> None:
     import curve_data
