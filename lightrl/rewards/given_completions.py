@@ -51,6 +51,7 @@ def score_completions(rewards: RewardSet, completions: GivenCompletions, encode:
     for rows in _chunks(completions.group):
         scoring = rewards.submit(_rollout(completions, rows, encode))
         scored = scoring.result()
+        scoring.warn()
         yield Findings(
             rows=rows,
             group=scored.group,

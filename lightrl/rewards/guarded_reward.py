@@ -34,6 +34,8 @@ class GuardedReward:
                 'set runs = "inline" in the class if it is quick and always returns, or runs: inline in the config'
             )
         self.name, self.reward, self.budget = name, reward, ErrorBudget(reward, "completions")
+        self.silent, self.silence_told = True, False
+        """It has abstained on every row so far; and the log says so."""
         self.calls = RowCalls(name, reward) if isinstance(reward, RowReward) else BatchCall(name, reward)
 
     def submit(self, rollout: Rollout, gate: RewardScores | None) -> PendingScores:

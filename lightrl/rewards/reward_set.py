@@ -114,8 +114,11 @@ class RewardSet:
         return Scoring(self._guarded, self._stages, self.weights, rollout, self.needed)
 
     def score(self, rollout: Rollout) -> ScoredRollout:
-        """The rollout with each reward's raw values and outcomes; see `Scoring.result`."""
-        return self.submit(rollout).result()
+        """The rollout with each reward's raw values and outcomes, failures logged; see `Scoring.result`."""
+        scoring = self.submit(rollout)
+        scored = scoring.result()
+        scoring.warn()
+        return scored
 
     def spent(self) -> str | None:
         """A complaint, if a reward with a weight has failed more often than its error budget allows."""

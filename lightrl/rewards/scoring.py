@@ -18,6 +18,10 @@ log = logging.getLogger(__name__)
 
 FAILED = (Outcome.ERROR, Outcome.TIMEOUT)
 ANSWERED = (Outcome.VALUE, Outcome.GATED)
+SILENT = (
+    "reward %r has abstained on each of its first %d rows, so that it counts in none: a function without `return` gives None. "
+    "rewards/%s/abstained says whether it goes on"
+)
 COUNTED = {"failed": FAILED, "timeout": (Outcome.TIMEOUT,), "abstained": (Outcome.ABSTAINED,), "gated": (Outcome.GATED,)}
 """Shares of rows that are reported, by their outcomes."""
 
@@ -54,8 +58,8 @@ class Scoring:
     def result(self) -> ScoredRollout:
         """The rollout with each reward's raw values and outcomes.
 
-        A row is scorable if every reward with a weight answered or abstained, and at least one answered where one is needed. Failures
-        are logged in one line per reward.
+        A row is scorable if every reward with a weight answered or abstained, and at least one answered where one is needed.
+        `warn` tells of those that failed.
 
         Raises:
             ValueError: a reward returned something of the wrong type or shape.
@@ -64,7 +68,6 @@ class Scoring:
         for stage in self._stages:
             self._submit([name for name in stage if name not in self._pending])
             self._results |= {name: self._pending[name].result() for name in stage}
-        self._log_failures({name: self._results[name] for name in self._guarded})
         results = {name: self._of_all_rows(self._results[name]) for name in self._guarded}
         weighted = [results[name].outcome for name, weight in self._weights.items() if weight != 0]
         nothing = torch.zeros(len(self._whole), dtype=torch.bool, device=self._whole.group.device)
@@ -127,11 +130,15 @@ class Scoring:
             gate = self._guarded[name].reward.gate
             self._pending[name] = self._guarded[name].submit(self._rollout, None if gate is None else self._results[gate])
 
-    def _log_failures(self, results: Mapping[str, RewardScores]) -> None:
-        for name, result in results.items():
-            failures = [failure for failure in result.failures if failure is not None]
-            if failures:
+    def warn(self) -> None:
+        """Log one line for each reward that has failed, and, once, for one that has said nothing so far; after `result`."""
+        for name, guarded in self._guarded.items():
+            if failures := [failure for failure in self.failures[name] if failure is not None]:
                 log.warning("reward %r failed on %d of %d rows; first: %s", name, len(failures), len(self._rollout), failures[0])
+            guarded.silent = guarded.silent and bool(_is(self._results[name].outcome, (Outcome.ABSTAINED,)).all())
+            if guarded.silent and not guarded.silence_told and self._weights[name] != 0:
+                log.warning(SILENT, name, len(self._rollout), name)
+                guarded.silence_told = True
 
 
 def _is(outcome: Tensor, kinds: tuple[Outcome, ...]) -> Tensor:

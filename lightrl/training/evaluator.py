@@ -64,6 +64,7 @@ def score(
     report_episodes(ledger, rollout, environment)
     scoring = rewards.submit(rollout)
     scored = scoring.result()
+    scoring.warn()
     if rewards.rewards:
         # one completion per prompt has nothing to be normalised by
         ledger.add("reward", rewards.row_rewards(scored, normalized=False))

@@ -46,10 +46,14 @@ def test_a_reward_beside_the_config_works_as_typed(write: Callable[..., Path], t
     assert "failed on" not in done.stderr
 
 
-def test_a_reward_that_never_works_ends_the_run_in_its_first_rollout(lightrl: Callable[..., Any], write: Callable[..., Path]) -> None:
+def test_a_reward_that_never_works_ends_the_run_in_its_first_rollout(
+    lightrl: Callable[..., Any], write: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
     files(write)
-    answer = lightrl("fit", "--config", "run.yaml", "--model.rewards.short", "my_rewards.mistyped")
+    words = ["--model.rewards.short", "my_rewards.mistyped", "--model.evaluation.before_training", "false"]
+    answer = lightrl("fit", "--config", "run.yaml", *words)
     assert answer.status == 1
+    assert (answer.err + caplog.text).count("name 'lenn' is not defined") == 1
     why, advice = answer.lines[-2:]
     assert why.startswith("model.rewards.short failed on every row of its first rollout: NameError: name 'lenn' is not defined (")
     assert advice.startswith("Mend it and start again")
@@ -83,6 +87,17 @@ def test_a_run_without_any_update_fails_and_says_why(lightrl: Callable[..., Any]
     assert what == "nothing was learnt: every update of 2 rollouts was skipped."
     assert why.startswith("Of the last completions 100% had no score")
     assert "Checkpoint: runs/run/version_0" in answer.err
+
+
+def test_a_reward_without_a_return_beside_another_is_told_once(
+    lightrl: Callable[..., Any], write: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    files(write)
+    answer = lightrl("fit", "--config", "run.yaml", "--model.rewards.short", "my_rewards.silent")
+    assert answer.status == 0
+    assert caplog.text.count("reward 'short' has abstained on each of its first 8 rows") == 1
+    assert "a function without `return` gives None" in caplog.text
+    assert "reward 'correct' has abstained" not in caplog.text
 
 
 def test_a_resumed_run_with_nothing_left_to_do_ends_well(lightrl: Callable[..., Any]) -> None:

@@ -116,6 +116,8 @@ class RunCollection:
             for name, failure in first.items():
                 if all(other.get(name) == failure for other in others):
                     raise RunEndedError(f"model.rewards.{name} failed on every row of its first rollout: {failure}\n{TRY_REWARDS}")
+        for scoring in scorings:
+            scoring.warn()
         return scored
 
     def _finished(self, scoring: Scoring) -> ScoredRollout:
