@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -47,6 +48,9 @@ CONFIG: dict[str, Any] = {
     "data": {"train": {"class_path": "DigitSorting", "init_args": {"examples": 100}}, "validation_size": 8},
 }
 
+BESIDE = re.compile(r"import path: |.* \.\.\.$|[a-z ,]+: \d+ s$")
+"""Lines that belong to no answer."""
+
 
 @dataclass
 class Answer:
@@ -63,8 +67,8 @@ class Answer:
 
     @property
     def lines(self) -> list[str]:
-        """Lines on stderr, but for those that say what is imported."""
-        return [line for line in self.err.strip().splitlines() if not line.startswith("import path: ")]
+        """Lines on stderr, but for those that say what is imported, or on a busy machine what is waited for."""
+        return [line for line in self.err.strip().splitlines() if not BESIDE.match(line)]
 
     def at(self, key: str) -> Any:
         """The value at a key of the printed config, class_path and init_args passed over."""

@@ -34,20 +34,27 @@ class DescribeRun(Callback):
             return
         add_text(trainer, "run/config", f"```yaml\n{self.text}\n```", 0)
         if self.algorithm is not None:
-            name_algorithm(trainer, self.algorithm.cls.__name__)
+            name_algorithm(trainer, self.algorithm.cls.__name__, table_of(self.algorithm))
             add_text(trainer, "run/algorithm", table_of(self.algorithm), 0)
         for logger in trainer.loggers:
             if trainer.enable_autolog_hparams and not isinstance(texts_of(logger), TensorBoardTexts):
                 logger.log_hyperparams(dict(flat(yaml.safe_load(self.text))))
 
 
-def name_algorithm(trainer: Trainer, name: str) -> None:
-    """Tag the run with its algorithm where a logger can be searched for tags."""
+def name_algorithm(trainer: Trainer, name: str, description: str) -> None:
+    """Tag the run with its algorithm where a logger can be searched for tags, and describe it where a run has a description.
+
+    Args:
+        trainer: with the loggers.
+        name: of the algorithm.
+        description: as Markdown.
+    """
     for logger in trainer.loggers:
         if isinstance(logger, WandbLogger):
             logger.experiment.tags = (*(logger.experiment.tags or ()), name)
         elif isinstance(logger, MLFlowLogger):
             logger.experiment.set_tag(logger.run_id, "algorithm", name)
+            logger.experiment.set_tag(logger.run_id, "mlflow.note.content", description)
 
 
 def table_of(chosen: Choice) -> str:

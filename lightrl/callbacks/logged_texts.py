@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -62,6 +63,8 @@ class MLFlowTexts(LoggedTexts):
 
     def __init__(self, logger: MLFlowLogger) -> None:
         self.logger = logger
+        # MLflow reads a table back before it adds rows to it, each time with a bar across the terminal
+        os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
     def text(self, tag: str, text: str, step: int) -> None:
         self.logger.experiment.log_text(self.logger.run_id, text, f"{tag}/{step}.md")

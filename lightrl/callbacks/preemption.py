@@ -109,14 +109,15 @@ class Preemption(Callback):
             kept = "The last checkpoint holds. Resume with the same command and --ckpt_path last"
             last = kept if self._saved else "There is no checkpoint"
             where = f"{SIGNALS[self._by]}: ended in rollout {trainer.current_epoch + 1}"
-            said = f"{where}; the next one was not complete after {LIMIT_S:g} s. {last}.\n"
+            said = f"\n{where}; the next one was not complete after {LIMIT_S:g} s. {last}.\n"
             os.write(2, said.encode())
             raise SystemExit(0 if started_by_rank_0(trainer) else 128 + self._by)
 
     def _end(self, trainer: Trainer) -> None:
         kept = "A checkpoint is written. Resume with the same command and --ckpt_path last" if self._saved else "No checkpoint was written"
         if trainer.is_global_zero:
-            os.write(2, f"{SIGNALS[self._by]}: ended before rollout {trainer.current_epoch + 1}. {kept}.\n".encode())
+            # the bar stands on the present line
+            os.write(2, f"\n{SIGNALS[self._by]}: ended before rollout {trainer.current_epoch + 1}. {kept}.\n".encode())
         raise SystemExit(0 if started_by_rank_0(trainer) else 128 + self._by)
 
 

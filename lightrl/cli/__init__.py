@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 
 from lightrl.cli.kept_answers import answer, is_listing
-from lightrl.config.errors import ConfigError, closest, report
+from lightrl.cli.slow_imports import naming_slow_imports
+from lightrl.config.errors import ConfigError, report
+from lightrl.registry.closest import closest
 from lightrl.registry.distribution import other_distribution
 from lightrl.run_end import RunEndedError
 from lightrl.strategies.disk import refusal_of_disk
@@ -41,16 +45,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one command and return its exit status.
 
     0; 1 if a run ends before its time or without an update, the disk refuses something, `reward test` finds a label contradicted, `plugins
-    check` something wrong or `sample` nothing to keep; 2 if the request was wrong. Refusals are at most three lines on stderr.
+    check` something wrong or `sample` nothing to keep; 2 if the request was wrong; 130 after Ctrl-C. Refusals are at most three lines on
+    stderr.
 
     Args:
         argv: the words after `lightrl`; None takes those of the process.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        if argv is None and is_listing(words):
-            return answer(words, lambda: _dispatch(words))
-        return _dispatch(words)
+        with naming_slow_imports():
+            if argv is None and is_listing(words):
+                return answer(words, lambda: _dispatch(words))
+            return _dispatch(words)
     except ConfigError as error:
         return report(error)
     except RunEndedError as error:
@@ -62,6 +68,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         sys.stderr.write(f"{told}\n")
         return 1
+    except KeyboardInterrupt:
+        # a run that has begun to train treats it otherwise, and ends with the same status
+        sys.stderr.write("\nCtrl-C: ended.\n")
+        return 128 + signal.SIGINT
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
 
@@ -80,7 +90,9 @@ def _dispatch(words: list[str]) -> int:
         return carry_out(verb, rest)
     if verb not in VERBS:
         known = [*RUN_VERBS, *VERBS]
-        same = ELSEWHERE.get(verb.lower())
+        same = next(
+            (ELSEWHERE[name] for name in (verb.lower(), *get_close_matches(verb.lower(), ELSEWHERE, 1, 0.75)) if name in ELSEWHERE), None
+        )
         hint = closest(verb, known) if same is None else f" Type for example: lightrl {same}."
         problem = f"there is no verb {verb!r}.{hint} Verbs: {', '.join(known)}."
         raise ConfigError(f"lightrl {verb}", problem, "See: lightrl --help")

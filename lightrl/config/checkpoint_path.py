@@ -6,9 +6,10 @@ import dataclasses
 import os
 from pathlib import Path
 
-from lightrl.config.errors import ConfigError, closest
+from lightrl.config.errors import ConfigError
 from lightrl.config.resolve import Resolved
 from lightrl.config.settings import Request
+from lightrl.registry.closest import closest
 from lightrl.strategies.leftovers import tidy
 
 
@@ -40,9 +41,13 @@ def newest_of(request: Request, resolved: Resolved) -> Path:
     """The checkpoint that was written last, of all runs with this config's name.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is none; those of the config's own algorithm are named.
     """
-    return newest(_run_folder(request, resolved.name))
+    folder, of_config = _run_folder(request, resolved.name), _run_folder(request, request.name)
+    if of_config != folder and not _below(folder) and (others := _below(of_config)):
+        problem = f"there is no checkpoint below {str(folder)!r}, so there is no last one of this algorithm."
+        raise ConfigError("ckpt_path", problem, f"To go on from the config's own algorithm: --ckpt_path {_latest(others)}")
+    return newest(folder)
 
 
 def newest(folder: Path) -> Path:
@@ -52,11 +57,18 @@ def newest(folder: Path) -> Path:
         ConfigError: there is none.
     """
     tidy(folder, below=True)
-    found = [p for p in folder.rglob("*.ckpt") if p.is_file() or p.is_dir()]
-    if not found:
+    if not (found := _below(folder)):
         raise ConfigError(
             "ckpt_path", f"there is no checkpoint below {str(folder)!r}, so there is no last one.", "Leave out --ckpt_path to start anew."
         )
+    return _latest(found)
+
+
+def _below(folder: Path) -> list[Path]:
+    return [p for p in folder.rglob("*.ckpt") if p.is_file() or p.is_dir()]
+
+
+def _latest(found: list[Path]) -> Path:
     return max(found, key=lambda p: (p.stat().st_mtime, p.name))
 
 

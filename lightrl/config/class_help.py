@@ -10,12 +10,13 @@ from jsonargparse import ArgumentParser
 
 from lightrl.config.choice import Choice
 from lightrl.config.class_lookup import class_named, known
-from lightrl.config.errors import ConfigError, closest
+from lightrl.config.errors import ConfigError
 from lightrl.config.resolve import resolve
 from lightrl.config.settings import Request
 from lightrl.config.signatures import arguments_of
 from lightrl.config.slots import Slot
 from lightrl.ranges import rule
+from lightrl.registry.closest import closest
 
 
 def print_class_help(verb: str, request: Request) -> int:

@@ -8,10 +8,11 @@ import inspect
 from collections.abc import Container, Mapping
 from typing import Any
 
-from lightrl.config.errors import ConfigError, closest
+from lightrl.config.errors import ConfigError
 from lightrl.config.slots import Slot
 from lightrl.parts.function import WHERE
 from lightrl.registry.classes import UnknownName, registry
+from lightrl.registry.closest import closest
 from lightrl.registry.renamed import new_place
 from lightrl.workers.calls import describe
 
@@ -43,7 +44,10 @@ def class_named(slot: Slot, name: str, key: str) -> type[Any]:
     if slot.base is not None and not issubclass(cls, slot.base) and not _is_plateau(slot, cls):
         raise ConfigError(key, f"{cls.__name__} is no {slot.base.__name__}, which this slot wants.")
     if inspect.isabstract(cls):
-        raise ConfigError(key, f"{cls.__name__} is abstract: name a class that implements it. Known: {known(slot)}.")
+        lacks = ", ".join(sorted(cls.__abstractmethods__))
+        raise ConfigError(
+            key, f"{cls.__name__} is abstract, since it does not write {lacks}: name a class that does. Known: {known(slot)}."
+        )
     return cls
 
 

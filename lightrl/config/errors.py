@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
-from collections.abc import Iterable
 
 LINES = 3
 """The most lines that an error takes."""
@@ -36,10 +34,3 @@ def report(error: ConfigError) -> int:
     """Print the error to stderr and return the exit status."""
     sys.stderr.write("\n".join(error.lines()) + "\n")
     return 2
-
-
-def closest(name: str, known: Iterable[str]) -> str:
-    """` Did you mean 'x'?` if one of the known names is close, else nothing."""
-    by_lower = {k.lower(): k for k in known}
-    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    return f" Did you mean {by_lower[found[0]]!r}?" if found else ""

@@ -15,11 +15,12 @@ from typing import Any, Literal, get_args, get_origin
 import yaml
 from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
-from lightrl.config.errors import ConfigError, closest
+from lightrl.config.errors import ConfigError
 from lightrl.config.settings import Item, Text
 from lightrl.config.slots import type_name
 from lightrl.config.yaml_files import parse_yaml
 from lightrl.ranges import admits, bare, members_of
+from lightrl.registry.closest import closest
 
 AS_IN_YAML = (Any, inspect.Parameter.empty, object, bool, int, float, str, type(None), list, dict)
 """Types whose values are built as they stand."""

@@ -15,14 +15,18 @@ class WithoutTips(logging.Filter):
 
 
 def quiet_lightning() -> None:
-    """Filter Lightning's log; its warnings about the run itself stay."""
+    """Filter the logs of Lightning and DeepSpeed; their warnings about the run itself stay."""
     for name in ("lightning.pytorch.utilities.rank_zero", "lightning.fabric.utilities.rank_zero"):
         logging.getLogger(name).addFilter(WithoutTips())
+    # transformers imports DeepSpeed when it writes a model, which then says that it has found no GPU
+    logging.getLogger("DeepSpeed").addFilter(lambda record: "Setting accelerator to CPU" not in record.getMessage())
     for message in (
         # raised by Lightning's own use of torch, and by DeepSpeed's, at every call
         r".*isinstance\(treespec, LeafSpec\).*",
         r".*`torch\.distributed\.(all_gather_into_tensor|reduce_scatter_tensor)` is deprecated.*",
         # lightrl has already reduced its numbers over the ranks, each in its own way
         r".*It is recommended to use `self\.log\(.*sync_dist=True.*",
+        # said at every validation: val/avg@8 is called val/avg8 there
+        r".*MLFlow only allows .* special characters in metric name.*",
     ):
         warnings.filterwarnings("ignore", message=message)

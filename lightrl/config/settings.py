@@ -95,9 +95,16 @@ def read_words(words: list[str]) -> Request:
         elif word == "-c" or word.startswith("--"):
             _option(request, word, rest)
         else:
-            problem = f"unexpected word {word!r}: everything after the verb is --KEY VALUE, or --config FILE."
-            raise ConfigError("", problem, f"For a config type: --config {word}")
+            raise _unexpected(word, rest)
     return request
+
+
+def _unexpected(word: str, rest: list[str]) -> ConfigError:
+    """The refusal of a word that is no option; other libraries write KEY=VALUE, and some tools -KEY VALUE."""
+    key, equals, value = word.lstrip("-").partition("=")
+    value = value if equals else rest[0] if word.startswith("-") and rest else ""
+    meant = f"Type: --{key} {value}" if value else f"For a config type: --config {word}"
+    return ConfigError("", f"unexpected word {word!r}: everything after the verb is --KEY VALUE, or --config FILE.", meant)
 
 
 def _option(request: Request, word: str, rest: list[str]) -> None:

@@ -7,10 +7,11 @@ import inspect
 import pkgutil
 from typing import Any
 
-from lightrl.config.errors import ConfigError, closest
+from lightrl.config.errors import ConfigError
 from lightrl.config.plain_values import parsed
 from lightrl.config.slots import classes_in
 from lightrl.ranges import members_of
+from lightrl.registry.closest import closest
 from lightrl.registry.renamed import new_place
 
 

@@ -14,7 +14,12 @@ HeldOutBatches = Natural | Share | None
 End = Literal[-1] | Count
 """-1: never."""
 
+Precision = Literal["32-true", "bf16-mixed", "bf16-true", "64-true", "32", "bf16", "64", "transformer-engine", 32, 64] | None
+Float16 = Literal["16-mixed", "16-true", "16", "fp16", "float16", "transformer-engine-float16", 16]
+"""What a person may type for it; it is refused with the reason."""
+
 RANGES: dict[str, object] = {
+    "precision": Precision | Float16,
     "devices": Literal[-1] | Annotated[int, Ge(1), Le(1024)] | str | list[int],
     "num_nodes": Annotated[int, Ge(1), Le(10_000)],
     "max_epochs": End | None,

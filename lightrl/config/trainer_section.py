@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 from jsonargparse import ArgumentError, ArgumentParser, lazy_instance
 from lightning.fabric.utilities.exceptions import MisconfigurationException
@@ -19,6 +20,11 @@ from lightrl.config.parser_errors import cause_of, reduced
 from lightrl.config.resolve import Resolved
 from lightrl.config.settings import FOLDER
 from lightrl.config.trainer_keys import GIVEN_BY_US, verb_keys
+from lightrl.registry.closest import closest
+from lightrl.strategies.adapter_choice import strategy_names
+
+LIGHTNINGS_EXPERIMENT = "lightning_logs"
+"""What its logger calls an experiment of MLflow that nobody has named."""
 
 
 class TrainerSection:
@@ -66,6 +72,7 @@ class TrainerSection:
             given = arguments["callbacks"] or []
             arguments["callbacks"] = given if isinstance(given, list) else [given]
             arguments["callbacks"] = [*arguments["callbacks"], *more_callbacks(arguments)]
+            _refuse_hardware(arguments["strategy"], arguments["accelerator"])
             return Trainer(**arguments)
         except (ValueError, TypeError, OverflowError, ImportError, MisconfigurationException) as error:
             raise ConfigError("trainer", cause_of(str(error))) from error
@@ -81,6 +88,8 @@ class TrainerSection:
             if arguments is not None and "tracking_uri" in arguments:
                 folder = Path(arguments["save_dir"] or FOLDER).resolve()
                 arguments["run_name"] = arguments["run_name"] or self._name
+                if arguments["experiment_name"] == LIGHTNINGS_EXPERIMENT:
+                    arguments["experiment_name"] = "lightrl"
                 if arguments["tracking_uri"] is None and "MLFLOW_TRACKING_URI" not in os.environ:
                     folder.mkdir(parents=True, exist_ok=True)
                     arguments["tracking_uri"] = f"sqlite:///{folder / 'mlflow.db'}"
@@ -90,6 +99,27 @@ class TrainerSection:
     def verb_arguments(self) -> dict[str, Any]:
         """The arguments of the Trainer's method for this verb, beside model and data."""
         return {name: self._values[name] for name in verb_keys(self.verb) if name != "seed_everything"}
+
+
+def _refuse_hardware(strategy: object, accelerator: object) -> None:
+    """Refuse what Lightning would refuse in words that do not say what to type.
+
+    Raises:
+        ConfigError: no strategy has this name, or torch finds no GPU.
+    """
+    names = ["auto", *strategy_names()]
+    if isinstance(strategy, str) and strategy not in names:
+        problem = f"there is no strategy {strategy!r}.{closest(strategy, names)} Names: {', '.join(names)}."
+        raise ConfigError("trainer.strategy", problem, "What each one shards: docs/scale.md")
+    found = torch.cuda.is_available() or (accelerator == "gpu" and torch.backends.mps.is_available())
+    if accelerator in ("gpu", "cuda") and not found:
+        build = (
+            "is built for CPUs alone"
+            if torch.version.cuda is None
+            else f"is built for CUDA {torch.version.cuda}: does nvidia-smi list one?"
+        )
+        problem = f"{accelerator!r} needs a GPU, and torch finds none: torch {torch.__version__} {build}"
+        raise ConfigError("trainer.accelerator", problem, "Type for example: --trainer.accelerator auto, which takes what there is")
 
 
 def trainer_parser(verb: str, folder: str, name: str) -> ArgumentParser:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from lightrl.config.errors import ConfigError, closest
+from lightrl.config.errors import ConfigError
 from lightrl.config.other_libraries import key_here
+from lightrl.registry.closest import closest
 from lightrl.registry.renamed import new_argument
 
 LISTED = 30

@@ -8,7 +8,8 @@ from typing import Any
 
 import yaml
 
-from lightrl.config.errors import ConfigError, closest
+from lightrl.config.errors import ConfigError
+from lightrl.registry.closest import closest
 
 _FLOAT = re.compile(r"^[-+]?(\d[\d_]*\.?[\d_]*|\.[\d_]+)([eE][-+]?\d+)?$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$")
 
@@ -51,6 +52,8 @@ def read_config(path: str) -> dict[str, Any]:
         ConfigError: there is no such file (with the closest names), or it is not a mapping (with the line).
     """
     file = Path(path).expanduser()
+    if file.is_dir():
+        raise ConfigError("--config", f"{path!r} is a folder.{_listed(file, _names_in(file))}")
     if not file.is_file():
         raise ConfigError("--config", f"there is no file {path!r}.{_neighbours(file)}", *_installed(file))
     try:
@@ -76,7 +79,7 @@ def find_config(name: str) -> Path:
         ConfigError: there is neither.
     """
     file = Path(name).expanduser()
-    if file.is_file() or len(file.parts) > 1 or file.suffix in (".yaml", ".yml"):
+    if file.is_file() or len(file.parts) > 1 or file.suffix in (".yaml", ".yml") or file.is_dir():
         return file
     from lightrl.registry.classes import UnknownName, registry
     from lightrl.registry.installed_configs import config_named
@@ -91,13 +94,20 @@ def _neighbours(file: Path) -> str:
     folder = file.parent
     if not folder.is_dir():
         return f" There is no folder {str(folder)!r} either."
-    names = sorted(p.name for p in folder.iterdir() if p.suffix in (".yaml", ".yml"))
-    listed = (
+    names = _names_in(folder)
+    return closest(file.name, names) + _listed(folder, names)
+
+
+def _names_in(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir() if p.suffix in (".yaml", ".yml"))
+
+
+def _listed(folder: Path, names: list[str]) -> str:
+    return (
         f" In {str(folder)!r}: {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}."
         if names
         else f" {str(folder)!r} has no YAML file."
     )
-    return closest(file.name, names) + listed
 
 
 def _installed(file: Path) -> list[str]:

@@ -11,6 +11,12 @@ from lightrl.data.json_lines import json_lines
 from lightrl.data.parquet_rows import parquet_rows
 from lightrl.data.records import Record, Records
 
+READ_BY = {
+    ".parquet": "Parquet reads it, with the same arguments",
+    ".csv": "DatasetPrompts reads a folder of such files, with `name: FOLDER` in place of `path`",
+}
+"""By the ending of a file that holds no JSON: the source for it."""
+
 
 class JsonLines(Records):
     """Prompts from a file with one JSON object per line, gzipped if its name ends in `.gz`."""
@@ -26,7 +32,10 @@ class JsonLines(Records):
         """
         super().__init__(**kwargs)
         self.path = path
-        self._read(f"the file {path!r}", json_lines(existing_file(path)))
+        file = existing_file(path)
+        if (reader := READ_BY.get(file.suffix)) is not None:
+            raise ValueError(f"{path!r} is no file of JSON lines: {reader}")
+        self._read(f"the file {path!r}", json_lines(file))
 
 
 class Parquet(Records):

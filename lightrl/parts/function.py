@@ -98,7 +98,9 @@ def _imported(path: str) -> Callable[..., RowScore]:
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        raise ValueError(f"the reward function {path!r} cannot be imported: {error}. {WHERE}") from error
+        own = module_name.startswith(f"{error.name}.") or error.name == module_name
+        where = WHERE if own else f"{module_name} imports it, and it is not installed in this environment"
+        raise ValueError(f"the reward function {path!r} cannot be imported: {error}. {where}") from error
     except Exception as error:
         raise ValueError(f"the reward function {path!r} cannot be imported: {describe(error)}") from error
     function: Callable[..., RowScore] | None = getattr(module, name, None)

@@ -80,9 +80,8 @@ def encode_opening(
     elif isinstance(said, str):
         ids, special = plain.read(plain.said(said), add=True)[0], plain.control.count(said)
     elif not tokenizer.chat_template:
-        raise no_template(
-            whose, "the tokenizer", "give the prompt source a text field instead of messages, or the tokenizer a chat_template"
-        )
+        remedy = "give the prompt source chat: false, which takes its field as plain text, or the policy a chat_template"
+        raise no_template(whose, "the tokenizer", remedy)
     else:
         masked = plain.control.mask([list(said), list(tools)])
         messages, shown = masked.value
@@ -151,7 +150,7 @@ def encode_conversation(tokenizer: Tokenizer, prompt: Prompt, completion: str) -
         boundary = first_difference(text, render(tokenizer, masked.value[:-1], opened=True))
         ids, offsets = plain.read(plain.written(text, masked.hidden))
     elif prompt.text is None:
-        remedy = "give RewardModel a chat_template, or the prompt source a text field"
+        remedy = "give RewardModel a chat_template, or the prompt source chat: false"
         raise no_template(f"prompt {prompt.id!r}", "the reward model's tokenizer", remedy)
     else:
         text, boundary = prompt.text + completion, len(prompt.text)

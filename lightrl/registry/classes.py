@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 from typing import Any
 
 from lightrl.kinds import KINDS, Kind
+from lightrl.registry.closest import closest
 from lightrl.registry.distribution import CORE
 from lightrl.registry.known_packages import CLASSES, where_to_find
 from lightrl.registry.loader import PluginRecord, load_plugins
@@ -68,9 +68,7 @@ class Registry:
         return {record.distribution for record in self.records}
 
     def _suggestion(self, kind: str, name: str) -> str:
-        names = {cls.__name__.lower(): cls.__name__ for _, cls in self.of_kind(kind)}
-        close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
-        return f" Did you mean {names[close[0]]!r}?" if close else ""
+        return closest(name, [cls.__name__ for _, cls in self.of_kind(kind)])
 
     def _known(self, kind: str) -> str:
         by_distribution: dict[str, list[str]] = {}

@@ -276,7 +276,9 @@ def where_to_find(name: str, packages: Mapping[str, Iterable[str]], loaded: Iter
         return ""
     if LIMIT in os.environ and is_installed(package):
         return f" It is in {package}, which {LIMIT} leaves out."
-    return f" It is in the package {package}. Type: pip install {package} (in a checkout: pip install ./plugins/{package})."
+    return (
+        f" It is in the package {package}. Type: pip install --find-links dist {package} (in a checkout: pip install ./plugins/{package})."
+    )
 
 
 def is_installed(package: str) -> bool:

@@ -23,12 +23,16 @@ def adapter_for(trainer: Trainer, module: LightningModule) -> StrategyAdapter:
         return FSDP2Adapter(trainer, module)
     if isinstance(strategy, (SingleDeviceStrategy, DDPStrategy)) and not isinstance(strategy, DeepSpeedStrategy):
         return StrategyAdapter(trainer, module)
-    known = ", ".join(name for name in StrategyRegistry if name.startswith(("ddp", "deepspeed", "fsdp2")))
     raise ValueError(
         f"trainer.strategy: {type(strategy).__name__} is not supported: its gradients would silently be wrong when several "
-        f"micro-batches make one optimizer step. Use auto (one device) or one of {known}; with settings of your own, "
+        f"micro-batches make one optimizer step. Use auto (one device) or one of {', '.join(strategy_names())}; with settings of your own, "
         "class_path: ManualDeepSpeedStrategy, which takes what Lightning's DeepSpeedStrategy takes, or class_path: FSDP2Strategy"
     )
+
+
+def strategy_names() -> list[str]:
+    """The names of strategies whose gradients are right."""
+    return [name for name in StrategyRegistry if name.startswith(("ddp", "deepspeed", "fsdp2"))]
 
 
 def register_strategies() -> None:

@@ -125,7 +125,7 @@ def _standing(path: Path) -> Path:
 def _sentence(path: Path, number: int, needed: int | None) -> str:
     why = os.strerror(number)
     if number in CLOSED:
-        return f"{str(path)!r}: {why}. Give a place where you may write, for example: --trainer.default_root_dir FOLDER"
+        return f"{str(path)!r}: {why}. Give a place where you may write: --trainer.default_root_dir FOLDER for a run, --out for what else"
     disk = shutil.disk_usage(_standing(path))
     wanted = "" if needed is None else f"it needs about {in_words(needed)}, and "
     return (

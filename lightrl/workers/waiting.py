@@ -1,4 +1,4 @@
-"""A wait of more than two seconds says what it waits for."""
+"""A long wait says what it waits for."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-PATIENCE_S = 2.0
-"""Seconds that may pass in silence."""
+PATIENCE_S = 1.5
+"""Seconds that may pass in silence: a person begins to doubt after two."""
 
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Within, something may take long: after two seconds a line says so, and at the end another one how long it took.
+    """Within, something may take long: soon a line says so, and at the end another one how long it took.
 
     Args:
         what: what is done, as `reading the data`.

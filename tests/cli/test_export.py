@@ -143,6 +143,14 @@ def test_what_cannot_be_exported_is_said_and_nothing_is_written(
     assert not list(tmp_path.glob("*.partial-*"))
 
 
+def test_a_folder_where_nobody_may_write_is_refused_before_anything_is_read(lightrl: Callable[..., Any]) -> None:
+    answer = lightrl("export", "--ckpt_path", "none.ckpt", "--out", "/proc/policy")
+    assert answer.status == 1
+    [line] = answer.lines
+    assert line.startswith("'/proc/policy': Permission denied. Give a place where you may write: ")
+    assert line.endswith("--out for what else")
+
+
 def test_the_last_checkpoint_brings_what_its_run_was_given_on_the_command_line(
     lightrl: Callable[..., Any], write: Callable[..., Path], config: dict[str, Any]
 ) -> None:

@@ -42,12 +42,26 @@ def without_eos(tmp_path: Path) -> str:
     return str(folder)
 
 
+def own_module(folder: Path, text: str) -> Path:
+    file = folder / "needs_more.py"
+    file.write_text(text + "\n\ndef score(completion: str) -> float:\n    return 1.0\n")
+    return file
+
+
 CASES: dict[str, tuple[Callable[[Path], dict[str, Any]], list[str]]] = {
     "unknown key": (lambda p: {"model.prompts_per_rolout": 4}, ["model.prompts_per_rolout", "prompts_per_rollout"]),
     "misspelt part": (lambda p: {"model.algorithm.init_args.clip": "DecoupledClipp"}, ["model.algorithm.clip", "'DecoupledClip'"]),
     "wrong type": (lambda p: {"model.prompts_per_rollout": "many"}, ["model.prompts_per_rollout", "many", "int"]),
     "unknown prompt field": (lambda p: {"data": file_data(jsonl(p / "a.jsonl", ROW), prompt="promt")}, ["data.train", "promt", "prompt"]),
     "empty data file": (lambda p: {"data": file_data(jsonl(p / "a.jsonl"))}, ["data.train", "a.jsonl", "holds no rows"]),
+    "a CSV file as JSON lines": (
+        lambda p: {"data": file_data(jsonl(p / "a.csv", "prompt,answer", "12=,12"))},
+        ["data.train", "no file of JSON lines", "DatasetPrompts"],
+    ),
+    "a reward whose module imports what is not installed": (
+        lambda p: {"model.rewards": {"own": f"{own_module(p, 'import no_such_package').stem}.score"}},
+        ["model.rewards.own", "needs_more imports it, and it is not installed"],
+    ),
     "malformed json line": (lambda p: {"data": file_data(jsonl(p / "a.jsonl", ROW, "{oops"))}, ["data.train", "a.jsonl:2"]),
     "prompt longer than the limit": (
         lambda p: {"data": {**file_data(jsonl(p / "a.jsonl", ROW, OTHER, LONG)), "max_prompt_tokens": 20, "too_long": "raise"}},
@@ -56,6 +70,10 @@ CASES: dict[str, tuple[Callable[[Path], dict[str, Any]], list[str]]] = {
     "group size 1 with a group advantage": (
         lambda p: {"model.algorithm.init_args.sampler.init_args.group_size": 1},
         ["model.algorithm", "group_size", "GroupNormalized"],
+    ),
+    "a string for a tokenizer without a chat template": (
+        lambda p: {"data": file_data(jsonl(p / "a.jsonl", ROW, OTHER), chat=True)},
+        ["data: ", "has no chat template", "chat: false"],
     ),
     "missing model folder": (
         lambda p: {"model.policy": {"class_path": "PretrainedPolicy", "init_args": {"path": "./nowhere"}}},

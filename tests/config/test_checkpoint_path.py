@@ -26,6 +26,15 @@ def test_without_a_checkpoint_it_says_where_it_looked(lightrl: Command) -> None:
     assert answer.lines[0].startswith("ckpt_path: there is no checkpoint below 'runs/run'")
 
 
+def test_with_another_algorithm_it_names_the_checkpoint_of_the_configs_own(lightrl: Command) -> None:
+    assert lightrl("fit", "--config", "run.yaml", "--model.algorithm.kl", "null").status == 0
+    answer = lightrl("fit", "--config", "run.yaml", "--ckpt_path", "last", "--model.algorithm", "DrGRPO", "--rollouts", "4")
+    assert answer.status == 2
+    assert "there is no checkpoint below 'runs/run_DrGRPO', so there is no last one of this algorithm" in answer.lines[0]
+    named = answer.lines[1].rpartition(" ")[2]
+    assert lightrl("fit", "--config", "run.yaml", "--ckpt_path", named, "--model.algorithm", "DrGRPO", "--rollouts", "4").status == 0
+
+
 def test_a_resumed_run_goes_on_in_its_folder_with_one_curve(lightrl: Command, trained: None, tmp_path: Path) -> None:
     answer = lightrl("fit", "--config", "run.yaml", "--ckpt_path", "last", "--rollouts", "4")
     assert answer.status == 0, answer.err

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 from lightrl.config.errors import LINES, ConfigError
 
@@ -19,6 +20,7 @@ CASES = {
     "unknown record field": (["--model.evaluation.sampels", "3"], "model.evaluation.sampels", "Did you mean 'samples'?"),
     "misspelt part": (["--model.algorithm.clip", "DecoupledClipp"], "model.algorithm.clip", "Did you mean 'DecoupledClip'?"),
     "misspelt algorithm": (["--model.algorithm", "GRPPO"], "model.algorithm", "Did you mean 'GRPO'?"),
+    "letters that have changed places": (["--model.algorithm", "GPRO"], "model.algorithm", "Did you mean 'GRPO'?"),
     "misspelt reward": (["--model.rewards.a", "ExactMach"], "model.rewards.a", "Did you mean 'ExactMatch'?"),
     "misspelt optimizer": (["--model.optimizer", "SDG"], "model.optimizer", "Did you mean 'SGD'?"),
     "misspelt module": (["--model", "SupervisedFineTunin"], "model", "Did you mean 'SupervisedFineTuning'?"),
@@ -33,7 +35,7 @@ CASES = {
     "bad YAML in a word": (["--model.algorithm", "{bad: ["], "model.algorithm", "bad YAML"),
     "+= on what is no list": (["--model.algorithm+=GRPO"], "model.algorithm", "+= adds to a list"),
     "a part of another kind": (["--model.algorithm.clip", "lightrl.GAE"], "model.algorithm.clip", "not a clip scheme"),
-    "an abstract part": (["--model.algorithm.clip", "lightrl.ClipScheme"], "model.algorithm.clip", "abstract"),
+    "an abstract part": (["--model.algorithm.clip", "lightrl.ClipScheme"], "model.algorithm.clip", "does not write surrogate"),
     "wrong type": (["--model.algorithm.clip.epsilon", "abc"], "model.algorithm.clip.epsilon", "expected 0 < float < 1, got 'abc'"),
     "wrong literal": (["--model.algorithm.kl.estimator", "k3_straigt"], "model.algorithm.kl.estimator", "Did you mean 'k3_straight"),
     "wrong type of the trainer": (["--trainer.max_steps", "abc"], "trainer.max_steps", "expected -1 or int >= 1, got 'abc'"),
@@ -56,7 +58,10 @@ CASES = {
     "no rollouts": (["--rollouts", "0"], "rollouts", "1 or more"),
     "clipping by the trainer": (["--trainer.gradient_clip_val", "1"], "trainer.gradient_clip_val", "--model.max_grad_norm"),
     "the trainer refuses": (["--trainer.devices", "abc"], "trainer", "devices"),
-    "no such strategy": (["--trainer.strategy", "ddpp"], "trainer", "ddpp"),
+    "no such strategy": (["--trainer.strategy", "ddpp"], "trainer.strategy", "Did you mean 'ddp'?"),
+    "a strategy of Lightning's that is not ours": (["--trainer.strategy", "fsdp"], "trainer.strategy", "Did you mean 'fsdp2'?"),
+    "float16 by another name": (["--trainer.precision", "fp16"], "trainer.precision", "--trainer.precision bf16-mixed"),
+    "no such precision": (["--trainer.precision", "bf17"], "trainer.precision", "expected '32-true' or 'bf16-mixed'"),
     "option without value": (["--model.seed"], "--model.seed", "a value must follow"),
     "a stray word": (["stray"], "unexpected word 'stray'", "--KEY VALUE"),
     "help of a plain value": (["--model.seed.help"], "model.seed", "plain value"),
@@ -73,6 +78,22 @@ def test_a_wrong_request(lightrl: Callable[..., Any], case: str) -> None:
     assert hint in answer.err
     assert len(lines) <= LINES
     assert "Traceback" not in answer.err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_missed_in_words(lightrl: Callable[..., Any]) -> None:
+    answer = lightrl("fit", "--config", "run.yaml", "--trainer.accelerator", "gpu", "--trainer.devices", "8")
+    assert answer.status == 2
+    assert "trainer.accelerator: 'gpu' needs a GPU, and torch finds none" in answer.err
+    assert "--trainer.accelerator auto" in answer.lines[-1]
+
+
+def test_notes_on_dropped_values_stand_above_no_error(lightrl: Callable[..., Any]) -> None:
+    switched = ["--model.algorithm", "DrGRPO"]
+    refused = lightrl("fit", "--config", "run.yaml", *switched, "--trainer.strategy", "ddpp")
+    assert refused.status == 2
+    assert "dropped:" not in refused.err
+    assert "dropped: model.algorithm.clip" in lightrl("check", "--config", "run.yaml", *switched).err
 
 
 @pytest.mark.parametrize(("section", "name"), [("model", "policy"), ("model", "algorithm"), ("data", "train")])

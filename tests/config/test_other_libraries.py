@@ -91,9 +91,13 @@ def test_what_nobody_has_is_answered_with_the_closest_key(lightrl: Callable[...,
     [
         (["train", "--config", "grpo"], "Type for example: lightrl fit --config FILE."),
         (["GRPO", "--model", "x"], "Type for example: lightrl fit --config grpo."),
+        (["trian", "--config", "grpo"], "Type for example: lightrl fit --config FILE."),
         (["fit", "grpo.yaml"], "For a config type: --config grpo.yaml"),
+        (["fit", "rollouts=5"], "Type: --rollouts 5"),
+        (["fit", "-rollouts", "5"], "Type: --rollouts 5"),
+        (["fit", "--config", "."], "--config: '.' is a folder. In '.': "),
     ],
-    ids=["train", "GRPO", "a config without its option"],
+    ids=["train", "GRPO", "train mistyped", "a config without its option", "Hydra's form", "one dash", "a folder"],
 )
 def test_other_habits_of_the_command_line_are_answered_with_what_to_type(
     words: list[str], answer: str, capsys: pytest.CaptureFixture[str]

@@ -110,9 +110,10 @@ def test_wandb_has_tables_texts_config_and_the_algorithm(folder: Path, capsys: p
 def test_mlflow_has_tables_texts_config_and_the_algorithm(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", "--config", "small.yaml", "--trainer.logger", "MLFlowLogger"]) == 0
     client = mlflow.MlflowClient(f"sqlite:///{folder / 'runs' / 'mlflow.db'}")
-    [experiment] = [one for one in client.search_experiments() if one.name == "lightning_logs"]
+    [experiment] = [one for one in client.search_experiments() if one.name == "lightrl"]
     [run] = client.search_runs([experiment.experiment_id], filter_string="tags.algorithm = 'GRPO'")
     assert run.info.run_name == "small"
+    assert run.data.tags["mlflow.note.content"].startswith("**GRPO**")
     assert run.data.params["model.prompts_per_rollout"] == "4"
     assert "reward" in run.data.metrics
     artifacts = folder / "runs" / "mlflow" / run.info.run_id / "artifacts"
@@ -122,5 +123,7 @@ def test_mlflow_has_tables_texts_config_and_the_algorithm(folder: Path, capsys: 
     assert "**Rollout 5:**" in (artifacts / "alarms" / "truncation" / "4.md").read_text()
     assert (artifacts / "run" / "config" / "0.md").read_text().startswith("```yaml")
     said = " ".join(capsys.readouterr().err.split())
+    assert "Downloading artifacts" not in said
+    assert "special characters in metric name" not in said
     assert "Log: MLflow, run small Watch: mlflow ui --backend-store-uri sqlite:" in said
     assert list(folder.glob("runs/small/*/checkpoints/rollout=6.ckpt"))

@@ -40,13 +40,13 @@ def alone() -> Registry:
 def test_a_name_of_a_package_that_is_not_installed(name: str, alone: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LIGHTRL_PLUGINS", raising=False)
     monkeypatch.setitem(__import__("sys").modules, "lightrl_dapo", None)
-    with pytest.raises(UnknownName, match=r"It is in the package lightrl-dapo\. Type: pip install lightrl-dapo"):
+    with pytest.raises(UnknownName, match=r"It is in the package lightrl-dapo\. Type: pip install --find-links dist lightrl-dapo"):
         alone.resolve("algorithm", name, "model.algorithm")
 
 
 def test_a_config_of_a_package_that_is_not_installed(alone: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LIGHTRL_PLUGINS", raising=False)
-    with pytest.raises(UnknownName, match=r"It is in the package lightrl-dapo\. Type: pip install lightrl-dapo"):
+    with pytest.raises(UnknownName, match=r"It is in the package lightrl-dapo\. Type: pip install --find-links dist lightrl-dapo"):
         config_named(alone, "dapo")
 
 

@@ -7,10 +7,11 @@ from string import Formatter
 from typing import Any
 
 from lightrl.config.choice import Choice
-from lightrl.config.errors import ConfigError, closest
+from lightrl.config.errors import ConfigError
 from lightrl.data.completion_file import CompletionFile
 from lightrl.data.files import table_rows
 from lightrl.data.records import Records
+from lightrl.registry.closest import closest
 
 COMPLETION = ("completion", "response")
 """Names of the column with the completion, the first that the file has."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from lightrl.config.errors import ConfigError, closest
+from lightrl.config.errors import ConfigError
+from lightrl.registry.closest import closest
 
 VERBS = ("test", "pairs")
 """The words that can follow `lightrl reward`."""

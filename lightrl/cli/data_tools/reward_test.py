@@ -11,7 +11,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from lightrl.config.errors import ConfigError, closest
+from lightrl.config.errors import ConfigError
+from lightrl.registry.closest import closest
 
 if TYPE_CHECKING:
     from lightrl.config.settings import Request

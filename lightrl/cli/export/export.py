@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lightrl.config.errors import ConfigError
+from lightrl.strategies.disk import refuse_closed
 from lightrl.workers.waiting import waiting
 
 if TYPE_CHECKING:
@@ -38,9 +39,11 @@ def export(words: list[str]) -> int:
     out = _free(options.out)
     path, resolved = _checkpoint_and_config(options.ckpt_path, options.config, rest)
     from lightrl.cli.export.model_card import model_card
+    from lightrl.config.quiet_warnings import quiet_lightning
     from lightrl.config.trained_policy import trained_policy
     from lightrl.strategies.trained_weights import notes_in, trained_weights
 
+    quiet_lightning()
     with waiting("reading the checkpoint"):
         weights = trained_weights(path)
         policy, adapters = trained_policy(resolved, weights, path), False
@@ -80,6 +83,7 @@ def _free(text: str) -> Path:
     out = Path(text).expanduser()
     if out.is_file() or (out.is_dir() and any(out.iterdir())):
         raise ConfigError("--out", f"{text!r} is not empty, and nothing is overwritten.", "Give a folder that is not there yet.")
+    refuse_closed(out)
     return out
 
 

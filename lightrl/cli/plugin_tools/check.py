@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 
 from lightrl.cli.plugin_tools.check_arguments import read_arguments, refuse_unknown
 from lightrl.cli.plugin_tools.named_plugin import name_of, record_named
+from lightrl.cli.slow_imports import naming_slow_imports
 from lightrl.config.errors import ConfigError, report
 from lightrl.registry.classes import registry
 from lightrl.registry.loader import PluginRecord
@@ -31,6 +33,11 @@ def check(names: list[str], arguments: str | None) -> int:
 
 def main(arguments: str, *names: str) -> int:
     """The work of the fresh process."""
+    with naming_slow_imports():
+        return _checked(arguments, names)
+
+
+def _checked(arguments: str, names: Sequence[str]) -> int:
     try:
         records = [record_named(name_of(name)) for name in names]
         if find_spec("pytest") is None:
@@ -99,6 +106,9 @@ def _names(record: PluginRecord) -> list[Finding]:
 def _contract(record: PluginRecord, arguments: str) -> list[Finding]:
     from lightrl.cli.plugin_tools.contract_run import run_contract
 
+    # pytest keeps what is written while it runs
+    sys.stdout.flush()
+    sys.stderr.write("running its contract tests, and a step of each config ...\n")
     run = run_contract(record.name, arguments)
     passed = {"checks of its contracts pass": "test_contract_check", "of its configs take a step on a CPU": "test_config"}
     good = [Finding(f"{run.passed[test]} {text}") for text, test in passed.items() if run.passed.get(test)]

@@ -10,11 +10,12 @@ from typing import Any
 import yaml
 
 from lightrl.config.choice import Choice
-from lightrl.config.errors import ConfigError, closest
+from lightrl.config.errors import ConfigError
 from lightrl.config.merge import Merger
 from lightrl.config.slots import Slot
 from lightrl.config.yaml_files import parse_yaml, read_config
 from lightrl.kinds import KINDS
+from lightrl.registry.closest import closest
 from lightrl.registry.loader import PluginRecord
 
 OPTION = "--arguments"

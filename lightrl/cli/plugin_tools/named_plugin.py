@@ -5,8 +5,9 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from lightrl.config.errors import ConfigError, closest
+from lightrl.config.errors import ConfigError
 from lightrl.registry.classes import registry
+from lightrl.registry.closest import closest
 from lightrl.registry.loader import PluginRecord
 
 

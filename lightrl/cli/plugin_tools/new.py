@@ -12,11 +12,12 @@ from string import Template
 
 import yaml
 
-from lightrl.config.errors import ConfigError, closest
+from lightrl.config.errors import ConfigError
 from lightrl.config.yaml_files import parse_yaml
 from lightrl.hookspecs import GROUP
 from lightrl.kinds import KINDS, Kind
 from lightrl.prompt import JSON
+from lightrl.registry.closest import closest
 
 TEMPLATES = files("lightrl.cli.plugin_tools") / "templates"
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lightrl.config.errors import ConfigError, closest
+from lightrl.config.errors import ConfigError
+from lightrl.registry.closest import closest
 from lightrl.strategies.checkpoint_files import CheckpointError, check
 from lightrl.strategies.trained_weights import notes_in
 from lightrl.training.records.record import Record

@@ -49,7 +49,6 @@ def check(words: list[str]) -> int:
 
     request = read_words(words)
     resolved = with_checkpoint(request, resolve("fit", request))
-    print_notes(resolved.notes)
     # Lightning's lines about the hardware are no part of the answer
     logging.getLogger("lightning.pytorch.utilities.rank_zero").setLevel(logging.WARNING)
     logging.getLogger("lightning.fabric.utilities.seed").setLevel(logging.WARNING)
@@ -59,6 +58,8 @@ def check(words: list[str]) -> int:
         run.prepare()
         length = _schedule(run)
         tables = [*_sections(resolved), *_sizes(run, resolved, length), _data(run.data), _memory(run.model, resolved)]
+    # a refusal stands alone
+    print_notes(resolved.notes)
     for table in tables:
         console.print(table)
     for line in exceptions_of(run.model):

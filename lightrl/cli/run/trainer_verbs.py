@@ -23,8 +23,8 @@ def carry_out(verb: str, words: list[str]) -> int:
     from lightrl.config.checkpoint_path import tidy_runs, with_checkpoint
 
     resolved = with_checkpoint(request, resolve(verb, request))
-    print_notes(resolved.notes)
     if request.print_config:
+        print_notes(resolved.notes)
         from lightrl.config.config_yaml import config_yaml
         from lightrl.config.trainer_section import TrainerSection
 
@@ -36,7 +36,10 @@ def carry_out(verb: str, words: list[str]) -> int:
     if verb == "fit":
         tidy_runs(request, resolved)
     try:
-        Run(verb, resolved).start()
+        run = Run(verb, resolved)
+        # a refusal stands alone
+        print_notes(resolved.notes)
+        run.start()
     except SystemExit as end:
         if end.code not in (0, None):
             raise

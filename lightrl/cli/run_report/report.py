@@ -34,9 +34,11 @@ def report(words: list[str]) -> int:
     from lightrl.cli.run_report.page import page
     from lightrl.cli.run_report.run_folder import read_run
     from lightrl.strategies.atomic import partial, publish
+    from lightrl.workers.waiting import waiting
 
     given = {Path(run).expanduser().resolve(): Path(run).expanduser() for run in reversed(options.runs)}
-    text = page([read_run(run) for run in reversed(given.values())])
+    with waiting("reading the logs and drawing the curves"):
+        text = page([read_run(run) for run in reversed(given.values())])
     written = partial(out)
     written.write_text(text, encoding="utf-8", errors="backslashreplace")
     publish(written, out)

@@ -14,7 +14,8 @@ from lightrl.callbacks.describe_run import flat
 from lightrl.callbacks.save_resolved_config import NAME as CONFIG
 from lightrl.cli.run_report import csv_log, tensorboard_log
 from lightrl.cli.run_report.run_log import RunLog
-from lightrl.config.errors import ConfigError, closest
+from lightrl.config.errors import ConfigError
+from lightrl.registry.closest import closest
 
 LEFT_BY_RUNS = (tensorboard_log.PATTERN, csv_log.NAME, CONFIG)
 """One of these is in the folder of every run that can be reported."""

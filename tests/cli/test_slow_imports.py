@@ -1,0 +1,82 @@
+"""Nothing begins in silence: a line is out before torch or Lightning is imported, on every verb, on a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lightrl.cli import RUN_VERBS, VERBS
+from lightrl.cli.slow_imports import SLOW, naming_slow_imports
+
+WORDS = {
+    "generate": ["--policy", ".", "--prompt", "1="],
+    "sample": ["--config", "run.yaml", "--prompts", "1", "--n", "1", "--keep", "all", "--out", "out.jsonl"],
+    "export": ["--config", "run.yaml", "--ckpt_path", "x.ckpt", "--out", "policy"],
+    "report": ["."],
+    "replay": ["."],
+    "explain": ["GRPO"],
+    "diff": ["GRPO", "DrGRPO"],
+    "configs": ["copy", "grpo_sort"],
+    "plugins": ["list"],
+    "reward": ["test", "--config", "run.yaml", "--data", "run.yaml"],
+    "algorithms": [],
+}
+"""The words after a verb that needs others than a config."""
+STOPPED = 99
+
+
+@pytest.fixture
+def stopped_at_import(tmp_path: Path) -> dict[str, str]:
+    """An environment in which a slow library ends the process as soon as it is imported."""
+    for module in SLOW:
+        (tmp_path / f"{module}.py").write_text(f"import os\nos._exit({STOPPED})\n")
+    return {**os.environ, "PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+
+def on_a_terminal(words: list[str], environment: dict[str, str], folder: Path) -> tuple[int, str]:
+    """The status of a command that is typed in a terminal, and all that it shows."""
+    terminal, end = pty.openpty()
+    typed = subprocess.Popen([sys.executable, "-m", "lightrl", *words], stdin=end, stdout=end, stderr=end, env=environment, cwd=folder)
+    os.close(end)
+    shown = b""
+    try:
+        while piece := os.read(terminal, 4096):
+            shown += piece
+    except OSError:  # Linux: the other end is closed
+        os.close(terminal)
+    return typed.wait(), shown.decode()
+
+
+@pytest.mark.parametrize("verb", [*RUN_VERBS, *VERBS])
+def test_a_line_is_out_before_anything_slow_is_imported(verb: str, stopped_at_import: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("rollouts: 1\n")
+    words = [verb, *WORDS.get(verb, ["--config", "run.yaml"])]
+    status, shown = on_a_terminal(words, stopped_at_import, tmp_path)
+    assert status == STOPPED, shown
+    assert shown.strip() in {f"loading {module} ..." for module in SLOW}
+
+
+def test_what_is_loaded_already_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
+    before = list(sys.meta_path)
+    with naming_slow_imports():
+        import lightning  # noqa: F401
+        import torch  # noqa: F401
+        import transformers  # noqa: F401
+    assert capsys.readouterr().err == ""
+    assert sys.meta_path == before
+
+
+def test_one_process_of_a_run_speaks_for_all(stopped_at_import: dict[str, str], tmp_path: Path) -> None:
+    status, shown = on_a_terminal(["algorithms"], {**stopped_at_import, "LOCAL_RANK": "1"}, tmp_path)
+    assert (status, shown) == (STOPPED, "")
+
+
+def test_ctrl_c_while_a_command_starts_leaves_no_traceback(stopped_at_import: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise KeyboardInterrupt\n")
+    status, shown = on_a_terminal(["algorithms"], stopped_at_import, tmp_path)
+    assert (status, shown.split()) == (130, ["loading", "torch", "...", "Ctrl-C:", "ended."])
