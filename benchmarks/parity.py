@@ -59,7 +59,15 @@ from lightrl.testing import FirstDigits, quiet_trainer
 TOLERANCE = 1e-6
 POLICY = "policy"
 """Name of the folder with the first policy."""
-STRATEGIES = ("ddp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3", "fsdp2")
+STRATEGIES = (
+    "ddp",
+    "deepspeed_stage_1",
+    "deepspeed_stage_2",
+    "deepspeed_stage_3",
+    "deepspeed_stage_2_offload",
+    "deepspeed_stage_3_offload",
+    "fsdp2",
+)
 
 
 def actor_critic(**changes: Any) -> Algorithm:

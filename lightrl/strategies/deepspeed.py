@@ -29,9 +29,11 @@ from lightrl.strategies.checkpoint_weights import refuse_shapes
 from lightrl.strategies.disk import onto_disk
 from lightrl.strategies.only_weights import only_weights, unsafe_names
 from lightrl.strategies.strategy_module import module_of
+from lightrl.workers.waiting import waiting
 
 T = TypeVar("T")
 Loss = TypeVar("Loss")
+STARTING = "starting DeepSpeed, which compiles operators the first time, for some minutes"
 
 
 class ManualDeepSpeedStrategy(DeepSpeedStrategy):
@@ -40,18 +42,17 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Takes the arguments of Lightning's `DeepSpeedStrategy`."""
         if not torch.cuda.is_available():
-            # DeepSpeed would find the same, with a warning
-            os.environ.setdefault("DS_ACCELERATOR", "cpu")
+            os.environ.setdefault("DS_ACCELERATOR", "cpu")  # DeepSpeed would find the same, with a warning
         super().__init__(*args, **kwargs)
 
     def setup_environment(self) -> None:
         """As Lightning's, also on CPU with gloo."""
-        if not isinstance(self.accelerator, CPUAccelerator):
-            super().setup_environment()
-            return
-        # an index stands for the local rank; tensors say `cpu` all the same
-        self.parallel_devices = [torch.device("cpu", i) for i in range(len(self.parallel_devices or []))]
-        DDPStrategy.setup_environment(self)
+        cpu = isinstance(self.accelerator, CPUAccelerator)
+        if cpu:
+            # an index stands for the local rank; tensors say `cpu` all the same
+            self.parallel_devices = [torch.device("cpu", i) for i in range(len(self.parallel_devices or []))]
+        with waiting(STARTING):
+            (DDPStrategy if cpu else DeepSpeedStrategy).setup_environment(self)
 
     def init_deepspeed(self) -> None:
         """Start the engine with the module's own bound on the gradient norm."""
@@ -68,7 +69,9 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
             )
         if asked := sorted({"writer", "load_universal", "checkpoint_serialization"} & set(config.get("checkpoint", {}))):
             raise ValueError(f"the DeepSpeed config sets checkpoint.{asked[0]}, and there is one way to write and load: leave it out")
-        super().init_deepspeed()
+        config.setdefault("zero_force_ds_cpu_optimizer", False)  # else it offloads no optimizer but its own, which computes the same
+        with waiting(STARTING):
+            super().init_deepspeed()
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | os.PathLike[str], storage_options: object = None) -> None:
         """As Lightning does, into a folder of another name, which gets its own when it is complete.
@@ -237,6 +240,14 @@ class DeepSpeedAdapter(StrategyAdapter):
         self._forget_gradients()
         return float(self.engine.get_global_grad_norm())
 
+    @contextmanager
+    def frozen(self, optimizer: LightningOptimizer, groups: Iterable[int]) -> Iterator[None]:
+        buffers = [(flat, flat.grad) for flat in self._flat_weights()]  # offloaded gradients are allocated once, for all steps
+        with super().frozen(optimizer, groups):
+            yield
+        for flat, buffer in buffers:
+            flat.grad = buffer
+
     def discard(self, optimizer: LightningOptimizer) -> None:
         # the gradients lie in buffers of the engine's own, which only a step empties
         with self.frozen(optimizer, range(len(optimizer.param_groups))):
@@ -245,11 +256,13 @@ class DeepSpeedAdapter(StrategyAdapter):
 
     def _forget_gradients(self) -> None:
         """Zero what a parameter without a gradient in the next step would otherwise bring into its norm, and its update."""
-        optimizer = self.engine.optimizer
-        kept = getattr(optimizer, "fp32_partitioned_groups_flat", None) or getattr(optimizer, "single_partition_of_fp32_groups", [])
-        for buffer in (getattr(optimizer, "grad_partitions_flat_buffer", None), *(flat.grad for flat in kept)):
+        for buffer in (getattr(self.engine.optimizer, "grad_partitions_flat_buffer", None), *(flat.grad for flat in self._flat_weights())):
             if buffer is not None:
                 buffer.zero_()
+
+    def _flat_weights(self) -> list[Tensor]:
+        inner: Any = self.engine.optimizer
+        return getattr(inner, "fp32_partitioned_groups_flat", None) or getattr(inner, "single_partition_of_fp32_groups", [])
 
     @contextmanager
     def gathered_weights(self) -> Iterator[None]:

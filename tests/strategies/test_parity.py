@@ -18,7 +18,7 @@ BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "parity.py"
         pytest.param("shared trunk", ["fsdp2"], marks=pytest.mark.thorough),
         pytest.param("critic alone", ["ddp"], marks=pytest.mark.thorough),
         pytest.param("shared trunk", ["deepspeed_stage_1"], marks=pytest.mark.thorough),
-        pytest.param("stopped", ["deepspeed_stage_2"], marks=pytest.mark.thorough),
+        pytest.param("stopped", ["deepspeed_stage_2", "deepspeed_stage_2_offload"], marks=pytest.mark.thorough),
     ],
     ids=lambda value: value if isinstance(value, str) else value[0],
 )
