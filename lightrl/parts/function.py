@@ -106,7 +106,8 @@ def _imported(path: str) -> Callable[..., RowScore]:
     function: Callable[..., RowScore] | None = getattr(module, name, None)
     if not callable(function):
         known = sorted(n for n, v in vars(module).items() if inspect.isfunction(v) and not n.startswith("_"))
-        raise ValueError(f"module {module_name!r} has no function {name!r}; it has: {', '.join(known) or 'none'}")
+        file = getattr(module, "__file__", None) or "built in"
+        raise ValueError(f"module {module_name!r} ({file}) has no function {name!r}; it has: {', '.join(known) or 'none'}")
     return _checked(function, path)
 
 

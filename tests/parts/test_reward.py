@@ -41,7 +41,7 @@ def test_which_names_a_function_takes_and_which_it_must_have(module: str) -> Non
     [
         ("exact", "package.module.function; got 'exact'"),
         ("no_such_package.exact", "cannot be imported: No module named 'no_such_package'"),
-        ("throwaway_rewards.exakt", "has no function 'exakt'; it has: everything, exact, optional"),
+        ("throwaway_rewards.exakt", r"throwaway_rewards.py\) has no function 'exakt'; it has: everything, exact, optional"),
         ("throwaway_rewards.LIMIT", "has no function 'LIMIT'"),
     ],
 )
