@@ -24,6 +24,7 @@ CLASSES: Mapping[str, tuple[str, ...]] = {
         "ForwardKL",
         "GKD",
         "JensenShannon",
+        "MixedSampler",
         "NoAdvantage",
         "OnPolicyDistillation",
         "ReverseKL",
