@@ -34,6 +34,8 @@ class Online:
     """What both sides call it, if its name is longer."""
     whole_groups: bool = False
     """TRL too puts whole groups into each optimizer step."""
+    draws: int = 0
+    """Is added to the seed of the random numbers, not to that of start and data."""
 
     @property
     def algorithm(self) -> str:
@@ -59,6 +61,7 @@ class Given:
     """Steps between two evaluations."""
     beta: float = 0.1
     """Of DPO."""
+    draws: int = 0
 
 
 METHODS: dict[str, Online | Given] = {
@@ -66,8 +69,9 @@ METHODS: dict[str, Online | Given] = {
     for method in (
         Online("grpo", steps=2, rate=5e-4),
         Online("rloo", steps=1, rate=5e-4),
-        # the first one, with the split of a rollout that lightrl makes on both sides, and without any
+        # the first one with the split of a rollout that lightrl makes on both sides, with other random numbers, and without any split
         Online("grpo_whole_groups", steps=2, rate=5e-4, kind="grpo", whole_groups=True),
+        Online("grpo_other_draws", steps=2, rate=5e-4, kind="grpo", draws=1000),
         Online("grpo_one_step", steps=1, rate=5e-4, kind="grpo"),
         Given("dpo", rate=3e-4),
         Given("reward_model", rate=1e-3),
@@ -78,6 +82,7 @@ NUMBERS: dict[str, dict[str, str]] = {
     "grpo": {"reward": "mean reward"},
     "rloo": {"reward": "mean reward"},
     "grpo_whole_groups": {"reward": "mean reward"},
+    "grpo_other_draws": {"reward": "mean reward"},
     "grpo_one_step": {"reward": "mean reward"},
     "dpo": {"accuracy": "accuracy on held-out pairs", "margin": "margin on held-out pairs"},
     "reward_model": {"accuracy": "accuracy on held-out pairs", "margin": "margin on held-out pairs"},
@@ -88,6 +93,7 @@ TITLES = {
     "grpo": "GRPO",
     "rloo": "RLOO",
     "grpo_whole_groups": "GRPO, whole groups",
+    "grpo_other_draws": "GRPO, other random numbers",
     "grpo_one_step": "GRPO, one step per rollout",
     "dpo": "DPO",
     "reward_model": "reward model",

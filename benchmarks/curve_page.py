@@ -23,11 +23,15 @@ GAMES = {
 }
 """By command: task, number, and its names in runs/COMMAND/summary.json at the start, at the end and at the optimum."""
 SPLIT = (
-    "Both sides of GRPO make two optimizer steps of a rollout. lightrl puts whole groups into each, so that a step sees half of the "
-    "prompts; TRL puts single completions there, so that each step sees nearly all of them."
+    "One setting of GRPO is not the same: of the two optimizer steps of a rollout, lightrl gives each whole groups, and TRL single "
+    "completions. The other possible cause is chance, since both sides sample. Further sides test both."
 )
-WITHOUT = {"grpo_whole_groups": "With whole groups on both sides", "grpo_one_step": "With one step per rollout"}
-"""The methods that remove this difference, and how."""
+WITHOUT = {
+    "grpo_whole_groups": "With whole groups on both sides",
+    "grpo_other_draws": "With other random numbers",
+    "grpo_one_step": "With one step per rollout",
+}
+"""The further sides, and what they change."""
 
 
 def write_page(found: Found, verdicts: Verdicts) -> Path:
@@ -65,9 +69,26 @@ def first_words(verdicts: Verdicts) -> str:
     few = [TITLES[name] for name in METHODS if any(name == one and verdict.seeds < len(SEEDS) for (one, _), verdict in verdicts.items())]
     said += [f"Fewer than {len(SEEDS)} seeds: {', '.join(few)}."] if few else []
     if any(name == "grpo" and one.word != "alike" for (name, _), one in verdicts.items()):
-        removed = [f"{WITHOUT[name]} the verdict is: {one.word}." for (name, _), one in verdicts.items() if name in WITHOUT]
+        removed = [
+            f"{WITHOUT[name]} the difference is {one.difference:+.2g} ({span(one)}): {one.word}."
+            for (name, _), one in verdicts.items()
+            if name in WITHOUT
+        ]
         said += [SPLIT, *removed] if removed else []
+        said += moved(verdicts)
     return " ".join(said) or "Every curve is alike."
+
+
+def moved(verdicts: Verdicts) -> list[str]:
+    """How far other random numbers alone move each side, as a sentence, if that was run."""
+    first, other = verdicts[("grpo", "reward")], verdicts.get(("grpo_other_draws", "reward"))
+    if other is None:
+        return []
+    own, peer = f"{first.own:.4f} to {other.own:.4f}", f"{first.peer:.4f} to {other.peer:.4f}"
+    tested = [one for (name, _), one in verdicts.items() if name in WITHOUT]
+    unclear = all(abs(one.difference - first.difference) <= one.half for one in tested)
+    said = ["The intervals of the further sides contain the first difference too, so that neither cause is proved."] if unclear else []
+    return said + [f"Other random numbers alone move the mean of lightrl from {own}, and that of TRL from {peer}."]
 
 
 def table(verdicts: Verdicts) -> str:
@@ -75,9 +96,14 @@ def table(verdicts: Verdicts) -> str:
     order = ("different", "too wide", "alike")
     return "\n".join(
         f"| **{one.word}** | {TITLES[name]} | {NUMBERS[name][number]} | {one.own:.4f} | {one.peer:.4f} | {one.difference:+.2g} "
-        f"({one.difference - one.half:+.2g} to {one.difference + one.half:+.2g}) | {200 * one.half / abs(one.peer):.2g} % | {one.seeds} |"
+        f"({span(one)}) | {200 * one.half / abs(one.peer):.2g} % | {one.seeds} |"
         for (name, number), one in sorted(verdicts.items(), key=lambda pair: order.index(pair[1].word))
     )
+
+
+def span(one: Agreement) -> str:
+    """The 95 % interval."""
+    return f"{one.difference - one.half:+.2g} to {one.difference + one.half:+.2g}"
 
 
 def settings(method: Online | Given) -> str:
@@ -85,6 +111,8 @@ def settings(method: Online | Given) -> str:
     if isinstance(method, Online):
         steps = "one optimizer step" if method.steps == 1 else f"{method.steps} optimizer steps"
         clip = f", each on a part of the completions, with a clip of {method.clip}" if method.steps > 1 else ", so that no clip can act"
+        clip += " and whole groups in each part on both sides" if method.whole_groups else ""
+        clip += ", and with other random numbers than the first" if method.draws else ""
         told = f"{method.rollouts} rollouts of {method.prompts} prompts with {method.group} completions, {steps} per rollout{clip}; no KL"
     else:
         told = f"{method.steps} optimizer steps on {method.batch} prompts each, evaluated every {method.every} steps"
@@ -125,7 +153,8 @@ def draw(found: Found, verdicts: Verdicts) -> None:
             panel.fill_between(x, [min(v) for v in values], [max(v) for v in values], color=colour, alpha=0.15, linewidth=0)
             panel.plot(x, [statistics.mean(v) for v in values], style, color=colour, label={"trl": "TRL"}.get(side, side))
         seen = "completions" if isinstance(METHODS[name], Online) else "prompts"
-        panel.set(title=TITLES[name], xlabel=f"{seen} seen", ylabel=NUMBERS[name][number])
+        panel.set_title(TITLES[name], fontsize="medium")
+        panel.set(xlabel=f"{seen} seen", ylabel=NUMBERS[name][number])
         panel.grid(alpha=0.3)
     axes.flat[0].legend()
     figure.savefig(PICTURE, dpi=100)

@@ -32,6 +32,7 @@ EXPECTED_S = {
     "grpo": 60.0,
     "rloo": 50.0,
     "grpo_whole_groups": 60.0,
+    "grpo_other_draws": 60.0,
     "grpo_one_step": 50.0,
     "dpo": 35.0,
     "reward_model": 30.0,
