@@ -88,7 +88,7 @@ def moved(verdicts: Verdicts) -> list[str]:
     tested = [one for (name, _), one in verdicts.items() if name in WITHOUT]
     unclear = all(abs(one.difference - first.difference) <= one.half for one in tested)
     said = ["The intervals of the further sides contain the first difference too, so that neither cause is proved."] if unclear else []
-    return said + [f"Other random numbers alone move the mean of lightrl from {own}, and that of TRL from {peer}."]
+    return [*said, f"Other random numbers alone move the mean of lightrl from {own}, and that of TRL from {peer}."]
 
 
 def table(verdicts: Verdicts) -> str:
