@@ -5,9 +5,9 @@ mutation is tried in a process of its own, forked from one that has everything i
 `lightrl fit` for one rollout, with a tiny policy and tiny data in place of paths.
 
 A finding is a traceback, a hang (60 seconds of processor time, or 240 by the clock), or a config that `fit` refuses and `check` accepts.
-Counts and findings are printed and written to `runs/fuzz/summary.json`, and the exit status is 1 if there is a finding or if fewer than a
-third of the mutations has reached `fit`. A run that stops on purpose, since too many of its rows fail or no batch can be filled, is counted
-and is no finding. `--only SEED:INDEX` tries one mutation alone and shows all that it prints.
+Counts and findings are printed and written to `runs/fuzz/summary.json`, and the exit status is 1 if there is a finding or if, of fifty
+mutations or more, fewer than a third has reached `fit`. A run that stops on purpose, since too many of its rows fail or no batch can be
+filled, is counted and is no finding. `--only SEED:INDEX` tries one mutation alone and shows all that it prints.
 """
 
 # ruff: noqa: T201
@@ -35,6 +35,8 @@ from fuzz_mutations import KINDS_OF_MUTATION, Mutation, Subject, mutation
 
 WALL_S = 4 * fuzz_child.CPU_S
 """Seconds by the clock after which a mutation hangs."""
+LEAST_FOR_A_SHARE = 50
+"""Mutations; fewer reach `fit` more or less often by chance."""
 SUMMARY = Path("runs/fuzz/summary.json")
 
 
@@ -205,7 +207,7 @@ def _report(outcomes: list[tuple[int, Mutation, Outcome]], seed: int, seconds: f
     for kind, of_kind in [*counts.items(), ("all", sum(counts.values(), Counter()))]:
         print(f"{kind:<12}" + "".join(f"{of_kind[name]:>12}" for name in columns))
     print(f"{reached} of {len(outcomes)} reached fit, in {seconds:.0f} s; {len(findings)} findings, see {SUMMARY}")
-    if few := 3 * reached < len(outcomes):
+    if few := 3 * reached < len(outcomes) >= LEAST_FOR_A_SHARE:
         print("fewer than a third reached fit: the mutations are too wild to say much about it")
     return int(bool(findings) or few)
 

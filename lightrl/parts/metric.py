@@ -26,7 +26,7 @@ def deciding_reward(rewards: Sequence[str], metric: str | None) -> str:
     if metric is None and len(names) == 1:
         return names[0]
     problem = f"{metric!r}, and no reward is named so" if metric is not None else "null, and there is not exactly one reward"
-    there = f"there are {', '.join(names)}" if names else "there is none"
+    there = f"there are {', '.join(names)}; for example metric: {names[0]}" if names else "there is none"
     raise ValueError(f"algorithm.sampler.metric is {problem}: name the one that says whether a completion succeeded; {there}")
 
 
