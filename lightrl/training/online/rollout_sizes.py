@@ -90,6 +90,11 @@ def refuse_unfit(
         algorithm.critic.check(policy)
     for reference in algorithm.references.values():
         reference.check(policy)
+    for output in (algorithm.outputs | algorithm.old_outputs | algorithm.rollout_outputs).values():
+        if isinstance(output, TrunkOutput):
+            # which refuses a trunk that it does not know
+            with output.listen(policy.model.base_model):
+                pass
     there = data.sizes()["train"]
     if there is not None and prompts > there:
         rank_zero_warn(
