@@ -42,7 +42,7 @@ AHEAD: dict[str, Any] = {
     "rollouts_ahead": 1,
     "engine": {
         "class_path": "ProcessEngine",
-        "init_args": {"engine": {"class_path": "TransformersEngine", "init_args": {"max_new_tokens": 8, "max_rows": 4}}},
+        "init_args": {"engine": {"class_path": "TransformersEngine", "init_args": {"max_new_tokens": 8, "slice_rows": 4}}},
     },
 }
 """A worker process makes the next rollout while the policy learns."""

@@ -149,7 +149,7 @@ def tiny_policy() -> TinyPolicy:
 
 def engine(case: str) -> RolloutEngine:
     if case == "ahead":
-        return ProcessEngine(TransformersEngine(max_new_tokens=8, max_rows=16))
+        return ProcessEngine(TransformersEngine(max_new_tokens=8, slice_rows=16))
     return FirstPolicyEngine(max_new_tokens=8, stop=list("012345") if case == "episodes" else None)
 
 

@@ -53,11 +53,12 @@ def settle_rollouts(prompts: int, algorithm: Algorithm, engine: RolloutEngine) -
     if engine.sampling.temperature == 0:
         raise ValueError("model.engine.temperature is 0, and a policy that never varies cannot learn from its rollouts; use 1.0")
     wanted = tuple(output for output in algorithm.rollout_outputs.values() if isinstance(output, TrunkOutput))
-    if wanted and engine.records:
+    if wanted and engine.records and algorithm.sampler.samples_all:
         engine.recorded = wanted
     elif wanted:
         names = ", ".join(output.name for output in wanted)
-        rank_zero_warn(f"{type(engine).__name__} does not record {names} while it samples: numbers that compare them are not there")
+        without = f"{type(engine).__name__} does not record" if not engine.records else f"{type(algorithm.sampler).__name__} has rows without"
+        rank_zero_warn(f"{without} {names} of the engine while it samples: numbers that compare them are not there")
 
 
 def refuse_unfit(
