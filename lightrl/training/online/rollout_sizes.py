@@ -52,13 +52,23 @@ def settle_rollouts(prompts: int, algorithm: Algorithm, engine: RolloutEngine) -
         )
     if engine.sampling.temperature == 0:
         raise ValueError("model.engine.temperature is 0, and a policy that never varies cannot learn from its rollouts; use 1.0")
+    tell_engine(algorithm, engine)
+
+
+def tell_engine(algorithm: Algorithm, engine: RolloutEngine) -> None:
+    """Say what the engine is to record while it samples; nothing where it records nothing, or where it has not sampled all rows.
+
+    Args:
+        algorithm: whose parts read it.
+        engine: before its first request.
+    """
     wanted = tuple(output for output in algorithm.rollout_outputs.values() if isinstance(output, TrunkOutput))
-    if wanted and engine.records and algorithm.sampler.samples_all:
-        engine.recorded = wanted
-    elif wanted:
+    records = engine.records and algorithm.sampler.samples_all
+    engine.recorded = wanted if records else ()
+    if wanted and not records:
+        who = f"{type(algorithm.sampler).__name__} brings rows" if engine.records else f"{type(engine).__name__} samples rows"
         names = ", ".join(output.name for output in wanted)
-        without = f"{type(engine).__name__} does not record" if not engine.records else f"{type(algorithm.sampler).__name__} has rows without"
-        rank_zero_warn(f"{without} {names} of the engine while it samples: numbers that compare them are not there")
+        rank_zero_warn(f"{who} for which no engine records {names}: numbers that compare them are not there")
 
 
 def refuse_unfit(

@@ -197,6 +197,6 @@ def test_an_engine_that_records_nothing_says_so() -> None:
 
         records = False
 
-    with pytest.warns(UserWarning, match="Silent does not record routes while it samples"):
+    with pytest.warns(UserWarning, match="Silent samples rows for which no engine records routes"):
         module = module_of(TinyMixture(hidden=16, heads=2), RoutedTokenRatio(), engine=Silent(max_new_tokens=6))
     assert not module.engine.recorded

@@ -40,6 +40,7 @@ from lightrl.kinds import KINDS
 from lightrl.parts.function import Function
 from lightrl.registry.classes import registry
 from lightrl.testing import quiet_trainer
+from lightrl.training.online.rollout_sizes import tell_engine
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "AdvantageSum": {"advantages": {"outcome": GroupNormalized()}},
@@ -126,6 +127,7 @@ class Crossing(PolicyOptimization):
         """The module as if it were built with another algorithm, without the cost of a run for each."""
         self.policy.load_state_dict(self.policy_source.build().state_dict())
         self.algorithm = algorithm
+        tell_engine(algorithm, self.engine)
         self.critic = None if algorithm.critic is None else algorithm.critic.build(self.policy)
         for reference in algorithm.references.values():
             reference.build(self.policy)
