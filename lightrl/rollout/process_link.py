@@ -57,7 +57,8 @@ class ProcessLink(WorkerLink):
         except BlockingIOError:
             raise self.late(f"has taken no message for {self._timeout_s:g} s") from None
         except OSError:
-            raise self._died() from None
+            # it has ended, and may have said why before: that is read first
+            return
 
     def receive(self) -> object:
         try:

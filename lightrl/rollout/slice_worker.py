@@ -63,7 +63,7 @@ class SliceWorker:
         """Tell it of the policy.
 
         Raises:
-            FallenWorkerError: it has ended, or takes no messages.
+            FallenWorkerError: it is known to have ended, or takes no messages.
         """
         self.link.send(outline)
 

@@ -24,11 +24,13 @@ class WorkerLink(ABC):
     def send(self, message: object) -> None:
         """Send a message, without waiting until it is obeyed.
 
+        A worker that has just ended may still have said something: `receive` gives that first, and then tells of the end.
+
         Args:
             message: can be pickled.
 
         Raises:
-            FallenWorkerError: the worker has ended, or takes no messages.
+            FallenWorkerError: the worker is known to have ended, or takes no messages.
         """
 
     @abstractmethod

@@ -33,7 +33,7 @@ from lightrl import (
 )
 from lightrl.policy.weights import TrainerWeights
 from lightrl.testing import quiet_trainer, rollouts_with
-from lightrl.testing.checks.continuations import answers, peaked_policy, request
+from lightrl.testing.checks.continuations import answers, peaked_policy, remaining, request
 
 sys.path.insert(0, str(Path(__file__).parent))
 from hosted_engines import Counting, Obedient
@@ -146,6 +146,25 @@ def test_an_exception_comes_back_with_its_place(hosted: ProcessEngine, tell: Cal
     ):
         rollouts.rollout(PROMPTS, 3)
     # whoever goes on nevertheless gets a new worker
+    expect_equal(rollouts_with(POLICY, hosted).rollout(PROMPTS, 3), embedded(SingleTurn()))
+
+
+def test_a_worker_that_has_raised_is_not_taken_for_dead_when_it_is_asked_again(
+    hosted: ProcessEngine, folder: Path, tell: Callable[[str], None]
+) -> None:
+    rollouts_with(POLICY, hosted).rollout(PROMPTS, 3)
+    hosted.statistics()
+    tell("fail of one who is asked again")
+    before = pids(folder, "obeyed fail*")
+    hosted.submit([request(number) for number in range(4)])
+    _wait_for(lambda: len(pids(folder, "obeyed fail*")) > len(before), 60)
+    _wait_for(lambda: not running(pids(folder, "obeyed fail*")), 60)
+    # it has ended, and what it said has not been read
+    hosted.submit([request(number) for number in range(4, 16)])
+    with pytest.raises(RuntimeError, match=r"Obedient failed in worker process \d: ValueError: the logits are odd"):
+        remaining(hosted, [request(number) for number in range(16)])
+    assert hosted.statistics() == {"replaced_workers": 0.0}
+    hosted.forget(range(16))
     expect_equal(rollouts_with(POLICY, hosted).rollout(PROMPTS, 3), embedded(SingleTurn()))
 
 
