@@ -69,9 +69,9 @@ class Watch(Callback):
     def _count_tokens(self, pl_module: Any) -> None:
         inner = pl_module.step_on
 
-        def counted(batch: Any, lengths: Any, *args: Any, **kwargs: Any) -> Any:
-            self.meter.tokens += float(lengths.sum())
-            return inner(batch, lengths, *args, **kwargs)
+        def counted(rows: Any, loss_of: Any) -> Any:
+            self.meter.tokens += float(rows.sequences().lengths.sum())
+            return inner(rows, loss_of)
 
         pl_module.step_on = counted
 

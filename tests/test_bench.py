@@ -1,0 +1,37 @@
+"""What `make bench` runs of lightrl, here with a tiny policy."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["rollouts", "sft", "dpo", "reward_model"])
+def test_a_case_is_measured(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    from bench_cases import Examples, Rollouts
+    from bench_lightrl import examples_config, rollout_config, run
+    from bench_policy import write_examples, write_policy, write_prompts
+
+    policy, data = tmp_path / "policy", tmp_path / "data.jsonl"
+    write_policy(policy, "133K", None)
+    if kind == "rollouts":
+        rollouts = Rollouts("133K", cap=4, mean_length=None, steps=2, prompts=2, group=2)
+        write_prompts(data, rollouts)
+        config, counted = rollout_config(rollouts, policy, data, tmp_path), 2 * 2 * 4
+    else:
+        examples = Examples(kind, size="133K", steps=2, batch=2, longest=9)
+        write_examples(data, examples)
+        config, counted = examples_config(examples, policy, data, tmp_path), 2
+    run(Path(sys.executable), config, tmp_path, os.sched_getaffinity(0))
+    steps = json.loads((tmp_path / "meter.json").read_text())["steps"]
+    assert len(steps) == 2
+    for step in steps:
+        # the tokens of a text are counted with those of its prompt
+        assert step["tokens"] > counted if kind == "sft" else step["tokens"] == counted
+        assert step["seconds"] >= step["forward"] + step["backward"] > 0
