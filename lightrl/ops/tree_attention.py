@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask
@@ -25,11 +27,11 @@ def tree_attention(query: Tensor, key: Tensor, value: Tensor, rows: PackedRows, 
         window: tokens that one sees at most, itself included; None: any number.
     """
     shared = query.shape[1] // key.shape[1]
-    tokens = [tensor[0].transpose(0, 1) for tensor in (query, key, value)]
+    queries, keys = rows.kept("places", None, _places)
+    masks = rows.kept("blocks", window, _masks)
     found = []
-    for block, mask in zip(rows.blocks, rows.kept("blocks", window, _masks), strict=True):
-        q = _taken(tokens[0], block.queries)
-        k, v = (_repeated(_taken(tensor, block.keys), shared) for tensor in tokens[1:])
+    for q, k, v, mask in zip(_taken(query, queries), _taken(key, keys), _taken(value, keys), masks, strict=True):
+        k, v = _repeated(k, shared), _repeated(v, shared)
         out = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, scale=scale)
         found.append(out.transpose(1, 2).flatten(0, 1))
     return torch.cat(found).index_select(0, rows.inverse)[None]
@@ -67,9 +69,30 @@ def _masks(rows: PackedRows, window: int | None) -> list[Tensor | None]:
     return [block.mask(window) for block in rows.blocks]
 
 
-def _taken(tokens: Tensor, places: Tensor) -> Tensor:
-    """`[B, heads, W, D]` of `[T, heads, D]` at `[B, W]` places."""
-    return tokens.index_select(0, places.flatten()).view(*places.shape, *tokens.shape[1:]).transpose(1, 2)
+def _places(rows: PackedRows, window: int | None) -> tuple[_Places, _Places]:
+    """Of the queries and of the keys."""
+    return _Places.of([block.queries for block in rows.blocks]), _Places.of([block.keys for block in rows.blocks])
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where the tokens of all blocks stand."""
+
+    flat: Tensor
+    shapes: list[torch.Size]
+    """`[B, W]` of each block."""
+
+    @classmethod
+    def of(cls, blocks: list[Tensor]) -> _Places:
+        return cls(torch.cat([places.flatten() for places in blocks]), [places.shape for places in blocks])
+
+
+def _taken(states: Tensor, places: _Places) -> list[Tensor]:
+    """`[B, heads, W, D]` for each block, of `[1, heads, T, D]`."""
+    # taken at once: the gradient of each taking is as large as all tokens
+    found = states.squeeze(0).transpose(0, 1).index_select(0, places.flat)
+    parts = torch.split(found, [shape.numel() for shape in places.shapes])
+    return [part.view(*shape, *part.shape[1:]).transpose(1, 2) for part, shape in zip(parts, places.shapes, strict=True)]
 
 
 def _repeated(tensor: Tensor, times: int) -> Tensor:
