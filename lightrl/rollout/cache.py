@@ -45,6 +45,19 @@ class GrowingLayer(DynamicLayer):
             self._key_buffer, self.keys = _chosen(self.keys, beam_idx, self._room)
             self._value_buffer, self.values = _chosen(self.values, beam_idx, self._room)
 
+    def keep(self, count: int, sources: Tensor, targets: Tensor) -> None:
+        """Go on with the first rows, after some others have taken places there.
+
+        Args:
+            count: rows that stay.
+            sources: `[m]` rows that move.
+            targets: `[m]`, below `count`, where they go.
+        """
+        for states in (self.keys, self.values):
+            states.index_copy_(0, targets, states.index_select(0, sources))
+        self._key_buffer, self.keys = self._key_buffer[:count], self.keys[:count]
+        self._value_buffer, self.values = self._value_buffer[:count], self.values[:count]
+
     def join(self, further: GrowingLayer, unread: int) -> None:
         """Put further rows below, so that the last positions of both are neighbours.
 
@@ -65,7 +78,8 @@ class GrowingLayer(DynamicLayer):
     def restore(self, keys: Tensor, values: Tensor) -> None:
         """Begin with these `[n, heads, length, width]` keys and values, computed before."""
         self.lazy_initialization(keys, values)
-        self.keys, self.values, self._room = keys, values, 0
+        self._key_buffer, self._value_buffer = self.keys, self.values = keys, values
+        self._room = 0
 
     def _enlarge(self, least: int) -> None:
         self._room = max(least, ROOM, self.keys.shape[-2] // 2)

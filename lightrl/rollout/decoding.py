@@ -15,8 +15,10 @@ from lightrl.rollout.decoding_rows import AdmittedRows, DecodedRow, DecodingRows
 from lightrl.rollout.incremental import IncrementalModel
 from lightrl.rollout.stops import StopStrings
 
-COMPACTION_COST = 0.5
-"""The cost of keeping a row when others are dropped (its cache is copied), in forward passes of one row."""
+DROP_COST = 4.0
+"""The cost of dropping rows, whose places others behind them take, in forward passes of one row."""
+HANDOVER_COST = 0.5
+"""The cost of each row that stays when rows are handed over, or others are taken in (its cache is copied), in the same."""
 UNIFORMS_AT_ONCE = 64
 """Random numbers made ahead for each row."""
 LOOKED_AT_ONCE = 16
@@ -51,10 +53,10 @@ class Decoding:
         Args:
             admit: asked for rows at the beginning, and whenever finished rows have been dropped.
         """
-        first = admit(0)
-        if first is None:
+        admitted = admit(0)
+        if admitted is None:
             return
-        rows, logits, seeds = DecodingRows(first.limits), first.logits, first.seeds
+        rows, logits, seeds = DecodingRows(admitted.limits), admitted.logits, admitted.seeds
         drawn: list[_Drawn] = []
         between = tokens_between_looks(logits.device)
         used, waste = UNIFORMS_AT_ONCE, 0
@@ -69,23 +71,24 @@ class Decoding:
                 remaining = int(rows.alive.sum())
                 waste += len(drawn) * (len(tokens) - remaining)
                 drawn = []
-                if waste and waste >= COMPACTION_COST * remaining:
+                if not remaining or waste >= (HANDOVER_COST * remaining if admitted.awaited else DROP_COST):
                     yield rows.gone()
-                    kept, waste = rows.keep_alive().to(logits.device), 0
+                    stay, waste = rows.keep_alive(), 0
+                    kept = stay.to(logits.device)
                     uniform, seeds = uniform[kept], seeds[kept]
-                    logits = self._stepped(tokens, kept) if remaining else logits[:0]
+                    logits = self._stepped(tokens[kept], stay) if remaining else logits[:0]
                     if joining := admit(remaining):
                         logits, seeds = torch.cat([logits, joining.logits]), torch.cat([seeds, joining.seeds])
                         rows.join(joining.limits)
-                        used = UNIFORMS_AT_ONCE
+                        admitted, used = joining, UNIFORMS_AT_ONCE
                     elif not remaining:
                         return
                     continue
             logits = self._model.step(tokens)
 
-    def _stepped(self, tokens: Tensor, kept: Tensor) -> Tensor:
-        self._model.keep(kept)
-        return self._model.step(tokens[kept])
+    def _stepped(self, tokens: Tensor, stay: Tensor) -> Tensor:
+        self._model.keep(stay)
+        return self._model.step(tokens)
 
     def _draw(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
         s = self._sampling

@@ -23,6 +23,8 @@ class AdmittedRows:
     """`[n]` int64, of each row's random numbers."""
     limits: Tensor
     """`[n]` int64 on the host, the most tokens each row may get; at least 1."""
+    awaited: bool
+    """Whoever leaves the batch is waited for: others want the place, or the episode goes on."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +117,9 @@ class DecodingRows:
         ]
 
     def keep_alive(self) -> Tensor:
-        """Forget the rows that are gone; `[m]` places of those that stay."""
-        kept = self.alive.nonzero()[:, 0]
+        """Forget the rows that are gone; `[m]` places of those that stay, of which the last take the places that are free."""
+        kept = torch.arange(int(self.alive.sum()))
+        kept[~self.alive[: len(kept)]] = len(kept) + self.alive[len(kept) :].nonzero()[:, 0]
         self.numbers, self._limits, self.counts = self.numbers[kept], self._limits[kept], self.counts[kept]
         self.alive, self._stopped, self._first = self.alive[kept], self._stopped[kept], self._first[kept]
         self._tokens, self._logprobs = self._tokens[:, kept], self._logprobs[:, kept]

@@ -107,7 +107,8 @@ class IncrementalModel:
         logits = self._listened(len(prompts), lambda: self._forward.read(input_ids, self._cache, inputs))
         self._check_cache(longest)
         rows = torch.arange(len(prompts)).repeat_interleave(torch.tensor(repeats)).to(device)
-        self.keep(rows)
+        self._cache.reorder_cache(rows)
+        self._choose_rows(rows)
         return logits[rows]
 
     def resume(self, rows: Sequence[KeptRow], further: Sequence[Sequence[int]]) -> Tensor:
@@ -173,8 +174,22 @@ class IncrementalModel:
         return self._listened(len(tokens), lambda: self._step.logits(tokens, self._cache, self._mask, positions))
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with these rows only, in this order."""
-        self._cache.reorder_cache(rows)
+        """Go on with some rows only; keys and values move where a row gets another place.
+
+        Args:
+            rows: `[m]` int64 on the host, their places so far.
+        """
+        moved = (rows != torch.arange(len(rows))).nonzero()[:, 0]
+        device = next(self.model.parameters()).device
+        sources, targets, all_rows = rows[moved].to(device), moved.to(device), rows.to(device)
+        for layer in self._cache.layers:
+            if isinstance(layer, GrowingLayer):
+                layer.keep(len(rows), sources, targets)
+            else:
+                layer.reorder_cache(all_rows)
+        self._choose_rows(all_rows)
+
+    def _choose_rows(self, rows: Tensor) -> None:
         self.heard = {name: numbers[rows] for name, numbers in self.heard.items()}
         if self._mask is not None and self._positions is not None:
             self._mask, self._positions = self._mask[rows], self._positions[rows]

@@ -21,6 +21,7 @@ class RequestBatch:
         """
         self._waiting = deque(requests)
         self._max_rows = max_rows
+        self._open = any(request.open for alike in self._waiting for request in alike)
         self.kept = kept
         self.begun: list[Request] = []
         """Those that are or were decoded; a row's number is its place here."""
@@ -31,6 +32,11 @@ class RequestBatch:
     def left(self) -> bool:
         """Some requests have not begun."""
         return bool(self._waiting)
+
+    @property
+    def awaited(self) -> bool:
+        """Whoever leaves is waited for: others want the place, or the episode goes on."""
+        return self._open or self.left
 
     @property
     def first(self) -> Request:

@@ -166,7 +166,7 @@ class TransformersEngine(RolloutEngine):
 
         def admit(present: int) -> AdmittedRows | None:
             requests = batch.take(present)
-            return self._admitted(model, requests, batch.kept, present, read) if requests else None
+            return self._admitted(model, requests, batch, present, read) if requests else None
 
         stop = first.sampling.stop
         stops = StopStrings(stop, policy.decode, policy.tokenizer.all_special_ids) if stop else None
@@ -187,23 +187,26 @@ class TransformersEngine(RolloutEngine):
         if ended:
             yield ended
 
-    def _admitted(self, model: IncrementalModel, requests: list[Request], kept: bool, present: int, read: list[int]) -> AdmittedRows:
+    def _admitted(
+        self, model: IncrementalModel, requests: list[Request], batch: RequestBatch, present: int, read: list[int]
+    ) -> AdmittedRows:
         """Read requests, below the rows that are being decoded.
 
         Args:
             model: that decodes.
             requests: at least one.
-            kept: as in `RequestBatch`.
+            batch: of which they have just begun.
             present: rows that are being decoded.
             read: the tokens that were read for each row; grows.
         """
         reader = model.another() if present else model
-        logits, tokens = self._read(reader, requests, kept)
+        logits, tokens = self._read(reader, requests, batch.kept)
         read += tokens
         if present:
             model.join(reader)
         seeds = torch.tensor([request.seed for request in requests], device=logits.device)
-        return AdmittedRows(logits, seeds, torch.tensor([request.limit for request in requests]))
+        limits = torch.tensor([request.limit for request in requests])
+        return AdmittedRows(logits, seeds, limits, batch.awaited)
 
     def _read(self, model: IncrementalModel, requests: Sequence[Request], kept: bool) -> tuple[Tensor, list[int]]:
         """`[n, V]` logits of the first tokens, and the tokens that were read for each row."""

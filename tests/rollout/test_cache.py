@@ -5,7 +5,9 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from transformers.cache_utils import DynamicCache, DynamicSlidingWindowLayer
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
 from lightrl import Policy, Prompt, TransformersEngine
 from lightrl.rollout.cache import ROOM, GrowingLayer, growing_cache, takes_padding
@@ -27,6 +29,29 @@ def test_updates_and_selections_are_those_of_the_dynamic_cache(policy: Policy, l
             rows = 5
             ours.reorder_cache(chosen)
             theirs.reorder_cache(chosen)
+
+
+@given(data=st.data())
+def test_rows_that_move_keep_what_was_read_and_no_memory_is_asked_for(data: st.DataObject) -> None:
+    ours, theirs = GrowingLayer(), DynamicLayer()
+    generator = torch.Generator().manual_seed(0)
+    rows = data.draw(st.integers(1, 6))
+    ours.restore(*torch.randn(2, rows, 2, 3, 8, generator=generator))
+    theirs.update(ours.keys, ours.values)
+    step = torch.randn(2, rows, 2, 1, 8, generator=generator)
+    ours.update(*step)
+    theirs.update(*step)
+    begin = ours.keys.data_ptr()
+    while rows > 1:
+        kept = torch.tensor(data.draw(st.lists(st.integers(0, rows - 1), min_size=1, max_size=rows - 1, unique=True)))
+        moved = (kept != torch.arange(len(kept))).nonzero()[:, 0]
+        ours.keep(len(kept), kept[moved], moved)
+        theirs.reorder_cache(kept)
+        rows = len(kept)
+        step = torch.randn(2, rows, 2, 1, 8, generator=generator)
+        for got, expected in zip(ours.update(*step), theirs.update(*step), strict=True):
+            assert torch.equal(got, expected)
+        assert ours.keys.data_ptr() == begin
 
 
 def test_growing_copies_rarely(policy: Policy) -> None:
