@@ -11,7 +11,7 @@ from transformers.cache_utils import Cache, DummyLayer, DynamicCache, DynamicLay
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
-ROOM = 64
+ROOM = 16
 """Least number of positions by which a full buffer is enlarged."""
 
 
