@@ -11,8 +11,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TextIO
 
-SLOW = ("torch", "lightning", "transformers")
-"""Their modules; each takes more than a second."""
+SLOW = ("torch", "lightning", "transformers", "torch._dynamo", "lightning.pytorch")
+"""Modules; most take more than a second, without those that are named too."""
 
 
 class _Teller(MetaPathFinder):
