@@ -73,13 +73,15 @@ class Rows:
 
     @classmethod
     def concat(cls, batches: Sequence[Self]) -> Self:
-        """All rows of several batches, padded to the longest; per-batch scalars must agree.
+        """All rows of several batches, padded to the longest; per-batch scalars must agree. A batch without rows is left out.
 
         Raises:
             ValueError: there is no batch, or a scalar field differs between two of them.
         """
         if not batches:
             raise ValueError("concat needs at least one batch")
+        # where nothing was sampled, an engine has recorded nothing under any name
+        batches = [batch for batch in batches if len(batch)] or batches[:1]
         if len(batches) == 1:
             return batches[0]
         length = max(batch.width for batch in batches)
@@ -126,6 +128,8 @@ def _concat(name: str, values: list[Any]) -> Any:
     if isinstance(first, list):
         return [item for value in values for item in value]
     if isinstance(first, dict):
+        if others := [value for value in values if value.keys() != first.keys()]:
+            raise ValueError(f"batches to be joined differ in {name}: {sorted(first)} and {sorted(others[0])}")
         return {key: _concat(f"{name}.{key}", [value[key] for value in values]) for key in first}
     if any(isinstance(value, Tensor) for value in values):
         raise ValueError(f"batches to be joined differ in {name}: one has it and another has not")

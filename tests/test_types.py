@@ -113,6 +113,23 @@ def test_joining_what_does_not_belong_together() -> None:
             TrainingBatch.concat(pair)
 
 
+def test_rows_with_what_an_engine_recorded_join_a_rollout_of_no_rows() -> None:
+    """A rank that needs no more prompts, or a slice of none, has a rollout without rows, for which no engine has recorded anything."""
+    rows, nothing = batch(), batch().select([])
+    rows.extras = {"rollout_routes": torch.ones(3, 5, 2)}
+    for order in ([rows, nothing], [nothing, rows], [rows, nothing, rows]):
+        joined = TrainingBatch.concat(order)
+        assert joined.extra("rollout_routes").shape == (len(joined), 5, 2)
+
+
+def test_joining_rows_with_other_extras_says_which() -> None:
+    rows = batch()
+    rows.extras = {"near": torch.ones(3)}
+    for pair in ([rows, batch()], [batch(), rows]):
+        with pytest.raises(ValueError, match=r"batches to be joined differ in extras: .*near"):
+            TrainingBatch.concat(pair)
+
+
 def test_moving_to_a_device_keeps_everything() -> None:
     rows = batch()
     assert same(rows.to("cpu"), rows)
