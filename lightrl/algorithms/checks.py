@@ -6,11 +6,11 @@ import warnings
 from typing import TYPE_CHECKING
 
 from lightrl.algorithms.asked_references import asked_of, comparisons_of, logprobs_of
+from lightrl.algorithms.extras import givers_of
 from lightrl.algorithms.slots import slots_of
 from lightrl.parts.base import NEEDS, Part, unread_outputs
 from lightrl.parts.ratio import TokenRatio
 from lightrl.parts.reference import Reference
-from lightrl.parts.step_part import StepPart
 
 if TYPE_CHECKING:
     from lightrl.algorithms.algorithm import Algorithm
@@ -27,7 +27,8 @@ def refuse_unsuitable(algorithm: Algorithm) -> None:
     """
     _refuse_wrong_values(algorithm)
     _refuse_needs(algorithm)
-    _refuse_extras(algorithm)
+    # refuses two parts that leave one extra; who leaves what is missing is known with the environment
+    givers_of(algorithm)
     _refuse_no_reference(algorithm)
     _refuse_row_constant(algorithm)
     _refuse_baseline(algorithm)
@@ -51,29 +52,6 @@ def _refuse_needs(algorithm: Algorithm) -> None:
     for part in algorithm.parts.values():
         if complaint := unread_outputs(part):
             raise ValueError(f"{type(part).__name__} {complaint}")
-
-
-def _refuse_extras(algorithm: Algorithm) -> None:
-    """Each extra has one part that leaves it, and it is left before it is read."""
-    sampler, advantage = algorithm.sampler, algorithm.advantage
-    steps = [part for part in algorithm.parts.values() if isinstance(part, StepPart)]
-    givers: dict[str, Part] = {}
-    leaving = [(sampler, sampler.gives_extras), (advantage, advantage.gives_extras), *((part, part.prepares) for part in steps)]
-    for part, names in leaving:
-        for name in sorted(names):
-            if givers.setdefault(name, part) is not part:
-                both = f"{type(givers[name]).__name__} and {type(part).__name__}"
-                raise ValueError(f"{both} both leave the extra {name!r}: rename one of them")
-    old = {f"old_{name}" for name in algorithm.old_outputs}
-    for part in algorithm.parts.values():
-        late = isinstance(part, StepPart) and part is not algorithm.token_weight
-        missing = sorted(part.needs_extras - old - (givers.keys() if late else sampler.gives_extras))
-        if missing:
-            others = ", and no other part does" if late else ""
-            raise ValueError(
-                f"{type(part).__name__} needs {', '.join(missing)} for each row, and the sampler {type(sampler).__name__} does not leave "
-                f"that{others}: use the part that it was written for"
-            )
 
 
 def _refuse_no_reference(algorithm: Algorithm) -> None:

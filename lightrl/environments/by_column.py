@@ -25,13 +25,17 @@ class EnvironmentByColumn(Environment):
             **limits: the arguments of `Environment`.
 
         Raises:
-            ValueError: there is no environment, one of them runs in an event loop, or their tools differ.
+            ValueError: there is no environment, one of them runs in an event loop, their tools differ, or a number of the turns of one has
+                the name of a number of the episodes of another.
         """
         super().__init__(**limits)
         _refuse_unfit(environments)
         self.environments, self.column = environments, column
         self.runs = "process" if any(environment.runs == "process" for environment in environments.values()) else "inline"
         self.gives_rewards = any(environment.gives_rewards for environment in environments.values())
+        self.gives_extras = frozenset[str]().union(*(environment.gives_extras for environment in environments.values()))
+        self.gives_turn_extras = frozenset[str]().union(*(environment.gives_turn_extras for environment in environments.values()))
+        _refuse_two_shapes(self.gives_extras & self.gives_turn_extras)
         self._chosen: Environment | None = None
 
     @property
@@ -86,4 +90,12 @@ def _refuse_unfit(environments: dict[str, Environment]) -> None:
         raise ValueError(
             f"EnvironmentByColumn shows the same tools for every prompt, and those of {first!r} and {other!r} differ: give them the same "
             "tools, or each a run of its own"
+        )
+
+
+def _refuse_two_shapes(names: frozenset[str]) -> None:
+    if names:
+        raise ValueError(
+            f"EnvironmentByColumn: {', '.join(sorted(names))} is a number of a turn in one environment and of an episode in another: "
+            "rename one of them"
         )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from lightrl.parts.environment import Reply
 from lightrl.prompt import JSON, Message
 
 LARGEST_TEXT = 1_000_000
 """Characters that one answer may have, those of its state included."""
-LARGEST_REWARD = 3.4028234663852886e38
-"""A reward beyond it is infinite in the f32 tensor that holds it."""
+LARGEST_NUMBER = 3.4028234663852886e38
+"""A reward or an extra beyond it is infinite in the f32 tensor that holds it."""
 
 
 class WrongAnswerError(Exception):
@@ -32,21 +32,27 @@ def checked_opening(said: object) -> str | list[Message]:
     return opening
 
 
-def checked_reply(reply: object) -> list[JSON]:
+def checked_reply(reply: object, extras: Set[str] = frozenset()) -> list[JSON]:
     """The members of a reply.
 
+    Args:
+        reply: of the environment.
+        extras: names that the environment declares.
+
     Raises:
-        WrongAnswerError: a member has the wrong type, or is not finite, or too long; or an episode that goes on is told nothing.
+        WrongAnswerError: a member has the wrong type, or is not finite, or too long; an extra is not declared; or an episode that goes on
+            is told nothing.
     """
     if not isinstance(reply, tuple) or len(reply) != len(Reply._fields):
         raise WrongAnswerError(f"reply() returned {_shown(reply)}, expected a Reply({', '.join(Reply._fields)})")
-    said, reward, done, state, counts = reply
+    said, reward, done, state, counts, numbers = reply
     checked: list[JSON] = [
         _said("reply().said", said),
-        None if reward is None else _reward(reward),
+        None if reward is None else _number("reply().reward", reward),
         _done(done),
         None if state is None else _mapping("reply().state", state),
         None if counts is None else {name: _count(name, value) for name, value in _mapping("reply().counts", counts).items()},
+        None if numbers is None else _extras(numbers, extras),
     ]
     if not checked[2] and not checked[0]:
         raise WrongAnswerError("reply() told the policy nothing, and the episode goes on: say something, or set done")
@@ -75,13 +81,23 @@ def _text(where: str, text: str) -> str:
     return text
 
 
-def _reward(reward: object) -> float:
-    number = _unwrapped(reward)
+def _number(where: str, value: object) -> float:
+    number = _unwrapped(value)
     if not isinstance(number, (bool, int, float)):
-        raise WrongAnswerError(f"reply().reward is {_shown(reward)}, expected a number or None")
-    if not abs(number) <= LARGEST_REWARD:
-        raise WrongAnswerError(f"reply().reward is {number}, expected a finite number")
+        raise WrongAnswerError(f"{where} is {_shown(value)}, expected a number")
+    if not abs(number) <= LARGEST_NUMBER:
+        raise WrongAnswerError(f"{where} is {number}, expected a finite number")
     return float(number)
+
+
+def _extras(given: object, declared: Set[str]) -> dict[str, float]:
+    extras = _mapping("reply().extras", given)
+    if unknown := sorted(extras.keys() - declared):
+        raise WrongAnswerError(
+            f"reply().extras has {', '.join(map(repr, unknown))}, and the class declares {', '.join(sorted(declared)) or 'none'}: have it "
+            "in gives_extras for a number of the episode, or in gives_turn_extras for one of the turn"
+        )
+    return {name: _number(f"reply().extras[{name!r}]", value) for name, value in extras.items()}
 
 
 def _done(done: object) -> bool:

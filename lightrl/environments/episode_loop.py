@@ -15,7 +15,7 @@ from lightrl.environments.checked_answers import WrongAnswerError, checked_openi
 from lightrl.environments.episodes import OVER
 from lightrl.environments.history import History
 from lightrl.environments.pending import log_failed_ends, log_failed_ends_later
-from lightrl.parts.environment import AsyncEnvironment
+from lightrl.parts.environment import AsyncEnvironment, declared_extras
 from lightrl.prompt import JSON
 from lightrl.workers.calls import Answer, describe
 from lightrl.workers.in_time import in_time
@@ -115,7 +115,8 @@ class EpisodeLoop:
         if call.episode not in self._copies:
             raise WrongAnswerError(OVER)
         if isinstance(call, Turn):
-            return checked_reply(await self._copies[call.episode].reply(call.completion))
+            environment = self._copies[call.episode]
+            return checked_reply(await environment.reply(call.completion), declared_extras(environment))
         await self._copies.pop(call.episode).end()
         return None
 

@@ -7,7 +7,7 @@ import copy
 from lightrl.environments.calls import Begin, Call, End, Turn
 from lightrl.environments.checked_answers import WrongAnswerError, checked_opening, checked_reply
 from lightrl.environments.random_state import EpisodeRandom
-from lightrl.parts.environment import Environment
+from lightrl.parts.environment import Environment, declared_extras
 from lightrl.prompt import JSON
 from lightrl.workers.calls import Answer, describe
 
@@ -73,7 +73,7 @@ class Episodes:
         environment, random = self._copies[call.episode]
         with random:
             reply = environment.reply(call.completion)
-        return checked_reply(reply)
+        return checked_reply(reply, declared_extras(environment))
 
     def _absent(self, call: Turn | End) -> None:
         self._failed.discard(call.episode)

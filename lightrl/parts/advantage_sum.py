@@ -56,6 +56,7 @@ class AdvantageSum(Advantage):
         self.imitates = all(part.imitates for part in parts)
         self.against = "; ".join(part.against for part in parts if part.against)
         self.needs_extras = frozenset[str]().union(*(part.needs_extras for part in parts))
+        self.extras_per_token = frozenset[str]().union(*(part.extras_per_token for part in parts))
         given = [name for part in parts for name in sorted(part.gives_extras)]
         self.gives_extras = frozenset(given)
         if twice := sorted({name for name in given if given.count(name) > 1}):

@@ -29,7 +29,9 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
     """
 
     needs_extras: frozenset[str] = frozenset()
-    """Names of the extras that it reads: what a part before it learnt of a row or a token."""
+    """Names of the extras that it reads: what the environment or a part before it learnt of a row or a token."""
+    extras_per_token: frozenset[str] = frozenset()
+    """Those of `needs_extras` that it reads as `[N, L]`; the others are `[N]`. Its contract gives it numbers of these shapes."""
     state_per_rank: bool = False
     """The state differs from rank to rank, so a checkpoint holds one for each."""
     exceptions: ClassVar[Mapping[str, str]] = MappingProxyType({})

@@ -30,6 +30,9 @@ class Reply(NamedTuple):
     """Facts of the episode, for rewards that ask for `state`: the last ones count. None: those before."""
     counts: Mapping[str, float] | None = None
     """Numbers that are added up over a rollout and all ranks, and logged as `environment/{name}`."""
+    extras: Mapping[str, float] | None = None
+    """Numbers for parts of the algorithm, by names that the class declares: those in `gives_extras` are of the episode, the last ones
+    count; those in `gives_turn_extras` are of the turn that is answered."""
 
 
 class Environment(Part):
@@ -49,6 +52,11 @@ class Environment(Part):
     """Where its episodes run. A class whose calls are quick, always return and never crash sets `inline`."""
     gives_rewards: bool = False
     """Replies have rewards: `model.rewards` may then be empty."""
+    gives_extras: frozenset[str] = frozenset()
+    """Names of the numbers of an episode that replies give in `extras`; parts read them as extras `[N]`, 0 where no reply gave one."""
+    gives_turn_extras: frozenset[str] = frozenset()
+    """Names of the numbers of a turn that replies give in `extras`; parts read them as extras `[N, L]`, on each token of the turn,
+    and 0 on turns for which no reply gave one and on tokens of others."""
     author: ClassVar[str] = "environment"
     """Who answers, in the table of completions."""
 
@@ -180,6 +188,11 @@ class AsyncEnvironment(Environment):
 
     async def end(self) -> None:
         """As `Environment.end`, awaited."""
+
+
+def declared_extras(environment: Environment) -> frozenset[str]:
+    """The names of all extras that an environment declares."""
+    return environment.gives_extras | environment.gives_turn_extras
 
 
 def own_opening(prompt: Prompt) -> Said:

@@ -40,6 +40,7 @@ class UnitMean(RolloutCorrection):
             raise ValueError(f"UnitMean divides weights by their mean, and {type(correction).__name__} within it does so already")
         self.correction, self.level = correction, level
         self.needs_extras, self.prepares = correction.needs_extras, correction.prepares | {MEAN}
+        self.extras_per_token = correction.extras_per_token
 
     def prepare(self, minibatch: Minibatch) -> Extras:
         rows, mask, inner = minibatch.rows, minibatch.mask, self.correction.prepare(minibatch)

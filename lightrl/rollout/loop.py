@@ -21,6 +21,7 @@ from lightrl.rollout.open_episode import OpenEpisode
 from lightrl.rollout.play import Play
 from lightrl.rollout.probe import probe
 from lightrl.rollout.rows import rollout_of
+from lightrl.rollout.told_extras import told_extras
 from lightrl.types import JSON, Prompt, Rollout
 
 log = logging.getLogger(__name__)
@@ -105,7 +106,7 @@ class RolloutLoop:
             self.engine.forget(numbers)
             self.host.end(numbers)
         self._count_failures(episodes)
-        rollout = rollout_of(episodes, sampling.temperature or 1.0, self._version)
+        rollout = self._rows(episodes, sampling)
         if self._new_weights:
             self._new_weights = False
             self.check_engine(rollout)
@@ -129,7 +130,7 @@ class RolloutLoop:
         episodes = self._begun(prompts, 1, self.engine.seed, "given", self._calls)
         for episode, completion in zip(episodes, completions, strict=True):
             self._write(episode, completion, weights.policy)
-        rollout = rollout_of(episodes, self.engine.sampling.temperature or 1.0, self._version)
+        rollout = self._rows(episodes, self.engine.sampling)
         return replace(rollout, rollout_logprobs=rollout.rollout_logprobs.masked_fill(rollout.response_mask, torch.nan))
 
     def probe(self, rollout: Rollout) -> None:
@@ -160,6 +161,11 @@ class RolloutLoop:
         """Take back what `state_dict` gave."""
         self._calls = int(state["calls"])
         self.host.budget.load_state_dict(state["budget"])
+
+    def _rows(self, episodes: Sequence[OpenEpisode], sampling: Sampling) -> Rollout:
+        rollout = rollout_of(episodes, sampling.temperature or 1.0, self._version)
+        rollout.extras |= told_extras(episodes, self.environment, rollout.response_mask)
+        return rollout
 
     def _write(self, episode: OpenEpisode, completion: str, policy: SampledPolicy) -> None:
         ends, prompt = policy.eos_token_ids, episode.prompt

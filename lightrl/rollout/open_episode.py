@@ -32,6 +32,7 @@ class OpenEpisode:
         self.logprobs: list[float] = []
         self.versions: list[int] = []
         self.recorded: list[tuple[int, Mapping[str, Tensor]]] = []
+        self.told: list[Mapping[str, float]] = []
         self.messages: list[Message] = []
         self.completion = ""
         self.turns = 0
@@ -87,11 +88,13 @@ class OpenEpisode:
         self.turns += 1
         self.completion = text
         self._rewards.append(None)
+        self.told.append({})
         self.messages.append({"role": "assistant", "content": text})
 
     def hear(self, reply: Reply, seconds: float) -> None:
         """Take what the environment says of the last turn; its words become tokens with `extend`."""
         self._rewards[-1] = reply.reward
+        self.told[-1] = reply.extras or {}
         self._seconds += seconds
         if reply.state is not None:
             self._state = dict(reply.state)

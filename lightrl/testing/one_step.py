@@ -13,11 +13,17 @@ from lightrl.types import Rollout
 
 if TYPE_CHECKING:
     from lightrl.algorithms.algorithm import Algorithm
+    from lightrl.parts.environment import Environment
     from lightrl.policy.source import TinyPolicy
 
 
 def gradient_of_step(
-    algorithm: Algorithm, rollout: Rollout | None, policy: TinyPolicy, budget: int | None = None, ranks: int = 1
+    algorithm: Algorithm,
+    rollout: Rollout | None,
+    policy: TinyPolicy,
+    budget: int | None = None,
+    ranks: int = 1,
+    environment: Environment | None = None,
 ) -> Tensor:
     """The gradient of the one step of a run on prepared rows: a float64 vector of all parameters, tied ones as often as they have names.
 
@@ -29,12 +35,14 @@ def gradient_of_step(
         policy: whose parameters follow from its seed.
         budget: `micro_batch_tokens` of the run; None: its default.
         ranks: that the groups are dealt out to. With more than one, call this from a script, which DDP starts again for each.
+        environment: answers the policy where the run samples its own rows; None: nobody does.
 
     Raises:
         ValueError: the algorithm made another number of steps.
     """
     from lightrl.data.prompt_data import PromptData
     from lightrl.data.tasks import DigitSorting
+    from lightrl.parts.environment import SingleTurn
     from lightrl.rollout.transformers_engine import TransformersEngine
     from lightrl.testing.trainer import quiet_trainer
     from lightrl.training.online.policy_optimization import PolicyOptimization
@@ -44,6 +52,7 @@ def gradient_of_step(
         algorithm=algorithm,
         rewards={"codes": CodePoints()},
         engine=TransformersEngine(max_new_tokens=16),
+        environment=environment or SingleTurn(),
         prompts_per_rollout=4 if rollout is None else len(torch.unique(rollout.group)),
         micro_batch_tokens=budget,
         optimizer=lambda p: torch.optim.SGD(p, lr=1.0),

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
+from lightrl.algorithms.extras import unmet
+from lightrl.parts.environment import Reply, SingleTurn, declared_extras
 from lightrl.parts.function import Function
 from lightrl.testing.trainer import quiet_trainer
 from lightrl.types import TrainingBatch
@@ -31,6 +33,24 @@ def small_digits(completion: str) -> float:
 def parity(completion: str) -> int:
     """0 or 1 by the sum of a completion's characters: it differs within a group of almost any policy."""
     return sum(map(ord, completion)) % 2
+
+
+class Telling(SingleTurn):
+    """Ends an episode after a turn, and says the share of small digits in it under every name that an algorithm reads."""
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        """
+        Args:
+            algorithm: whose parts read extras that none of its parts leaves.
+        """
+        super().__init__()
+        for part, missing in unmet(algorithm, algorithm.sampler.gives_extras).items():
+            self.gives_turn_extras |= part.extras_per_token & set(missing)
+            self.gives_extras |= set(missing) - part.extras_per_token
+
+    def reply(self, completion: str) -> Reply:
+        """See `Environment.reply`."""
+        return Reply(done=True, extras=dict.fromkeys(declared_extras(self), small_digits(completion)))
 
 
 @dataclass(frozen=True)
@@ -54,7 +74,7 @@ class Learnt:
 
 
 def one_rollout(algorithm: Algorithm) -> Learnt:
-    """Train a tiny policy on one rollout of its own, with AdamW at 1e-3.
+    """Train a tiny policy on one rollout of its own, with AdamW at 1e-3, in an environment that gives the extras which it lacks.
 
     Args:
         algorithm: it gets 64 rows, and as many groups as its minibatches need.
@@ -75,6 +95,7 @@ def one_rollout(algorithm: Algorithm) -> Learnt:
         algorithm=algorithm,
         rewards={"small": Function("lightrl.testing.toy.small_digits", runs="inline")},
         engine=TransformersEngine(max_new_tokens=6),
+        environment=Telling(algorithm),
         prompts_per_rollout=max(64 // algorithm.sampler.group_size, algorithm.minibatches, 1),
         optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3, weight_decay=0.0),
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lightrl import Prompt
+from lightrl.testing import class_cases
 
 PAGE = (Path(__file__).parents[2] / "docs" / "environments.md").read_text()
 
@@ -29,6 +30,24 @@ def test_its_environment_can_be_played() -> None:
         secret = said.index(right[0])
         assert [reply.said for reply in said] == ["Higher."] * secret + ["Right."] + ["Lower."] * (8 - secret)
         assert higher.reply("seven").counts == {"no_number": 1.0}
+
+
+def test_its_numbers_and_its_advantage_keep_their_contracts(tmp_path: Path) -> None:
+    found = names()
+    for kind, name in (("environment", "Nearer"), ("advantage", "ByNearness")):
+        for case in class_cases(kind, found[name]):
+            # a worker process cannot load a class of a page
+            if "worker process" not in case.check.title:
+                case.run(tmp_path)
+
+
+def test_how_near_a_guess_was() -> None:
+    nearer = names()["Nearer"]()
+    nearer.begin(Prompt(id="any", text=""), 3)
+    secret = int(nearer.secret)
+    told = [nearer.reply(guess).extras for guess in ("none", str(secret), str(9 if secret == 1 else 1))]
+    assert [each["guesses"] for each in told] == [1, 2, 3]
+    assert [each["near"] for each in told] == [0.0, 1.0, 1 - abs(secret - (9 if secret == 1 else 1)) / 8]
 
 
 def test_its_reward_prefers_early_wins() -> None:

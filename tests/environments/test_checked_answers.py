@@ -29,8 +29,9 @@ def test_a_valid_reply_survives_json_as_it_is(state: dict[str, Any], reward: flo
 
 def test_numpy_numbers_are_welcome() -> None:
     reply = Reply("on", np.float32(0.5), np.bool_(True), {"board": [np.int64(3)]}, {"moves": np.int32(2)})  # type: ignore[arg-type]
-    assert checked_reply(reply) == ["on", 0.5, True, {"board": [3]}, {"moves": 2.0}]
-    assert [type(value) for value in checked_reply(reply)] == [str, float, bool, dict, dict]
+    assert checked_reply(reply) == ["on", 0.5, True, {"board": [3]}, {"moves": 2.0}, None]
+    assert [type(value) for value in checked_reply(reply)[:5]] == [str, float, bool, dict, dict]
+    assert checked_reply(Reply("on", extras={"near": np.float32(0.5), "won": True}), {"near", "won"})[5] == {"near": 0.5, "won": 1.0}  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,10 @@ def test_numpy_numbers_are_welcome() -> None:
         (Reply("on", state={"a": {1, 2}}), "expected a JSON value"),
         (Reply("on", counts={"a": math.nan}), r"counts\['a'\] is float nan"),
         (Reply("on", counts={"a": None}), "expected a finite number"),
+        (Reply("on", extras={"naer": 1.0}), r"has 'naer', and the class declares near: have it in gives_extras for a number of the ep"),
+        (Reply("on", extras={"near": None}), r"extras\['near'\] is NoneType None, expected a number"),
+        (Reply("on", extras={"near": 1e39}), "expected a finite number"),
+        (Reply("on", extras=1.0), "extras is float 1.0, expected a mapping"),
         (Reply(), "told the policy nothing"),
         (Reply([]), "told the policy nothing"),
         (Reply(7), "expected a text or a list of messages"),
@@ -60,7 +65,7 @@ def test_numpy_numbers_are_welcome() -> None:
 )
 def test_what_is_no_reply_is_refused_with_the_reason(reply: Any, reason: str) -> None:
     with pytest.raises(WrongAnswerError, match=reason):
-        checked_reply(reply)
+        checked_reply(reply, {"near"})
 
 
 def test_openings() -> None:

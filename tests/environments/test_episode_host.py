@@ -38,7 +38,7 @@ def without_time(answers: list[list[Any]]) -> list[list[Any]]:
         ("nan at turn 2", 2, r"reply\(\).reward is nan, expected a finite number"),
         ("huge at turn 1", 1, "10,000,000 characters, and at most 1,000,000"),
         ("silent at turn 3", 3, "told the policy nothing"),
-        ("text at turn 1", 1, r"returned str 'hello', expected a Reply\(said, reward, done, state, counts\)"),
+        ("text at turn 1", 1, r"returned str 'hello', expected a Reply\(said, reward, done, state, counts, extras\)"),
     ],
 )
 def test_a_failure_is_told_and_stays_alone(name: str, fault: str, at: int, reason: str, hosted: Any, play: Any) -> None:

@@ -55,6 +55,8 @@ class Counting(Environment):
 
     runs = "inline"
     gives_rewards = True
+    gives_extras = frozenset({"turns"})
+    gives_turn_extras = frozenset({"length"})
 
     def begin(self, prompt: Prompt, seed: int) -> str:
         self.turn = 0
@@ -62,4 +64,5 @@ class Counting(Environment):
 
     def reply(self, completion: str) -> Reply:
         self.turn += 1
-        return Reply(f"{len(completion)}=", reward=1.0 / (1 + len(completion)), done=self.turn == 3)
+        told = {"turns": self.turn, "length": len(completion)}
+        return Reply(f"{len(completion)}=", reward=1.0 / (1 + len(completion)), done=self.turn == 3, extras=told)

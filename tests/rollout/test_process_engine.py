@@ -54,6 +54,8 @@ def expect_equal(found: Rollout, expected: Rollout) -> None:
     assert torch.equal(found.rollout_logprobs, expected.rollout_logprobs)
     assert found.finish_reason == expected.finish_reason
     assert torch.equal(found.policy_version, expected.policy_version)
+    assert found.extras.keys() == expected.extras.keys()
+    assert all(torch.equal(found.extras[name], extra) for name, extra in expected.extras.items())
 
 
 @pytest.fixture(scope="module", autouse=True)

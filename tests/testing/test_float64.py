@@ -26,7 +26,7 @@ from lightrl import (
 )
 from lightrl.parts.base import unpack
 from lightrl.registry.classes import registry
-from lightrl.testing.checks.examples import Micro, experiences, micros
+from lightrl.testing.checks.examples import Micro, micros
 from lightrl.testing.checks.steps import experiences_for, micros_for, minibatch
 from lightrl.testing.contracts import aggregation, clip, correction, critic, kl, loss_term, objective, output, ratio, shaping, token_weight
 from lightrl.types import PolicyOutput, TrainingBatch
@@ -62,9 +62,7 @@ def exact_micros(part: Any) -> list[Micro]:
 
 
 def exact_experiences(part: Any) -> list[TrainingBatch]:
-    extras = getattr(part, "needs_extras", frozenset())
-    found = experiences_for(part) if isinstance(part, StepPart) else experiences(extras)
-    return [replace(rows, **{f.name: doubled(getattr(rows, f.name)) for f in fields(rows)}) for rows in found]
+    return [replace(rows, **{f.name: doubled(getattr(rows, f.name)) for f in fields(rows)}) for rows in experiences_for(part)]
 
 
 def of_objective(part: Objective, rows: objective.ObjectiveRows) -> None:

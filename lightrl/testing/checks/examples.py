@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from lightrl.parts.base import Part
 from lightrl.testing.experience import PROMPT, experience
 from lightrl.types import Experience, Outcome, TrainingBatch
 
@@ -60,15 +61,17 @@ class Micro:
         """NaN wherever the mask is False, the token weights excepted."""
         kept = ("mask", "group", "token_weight")
         nan: dict[str, Any] = {k: torch.where(self.mask, v, torch.nan) for k, v in self.tensors().items() if k not in kept}
-        extras = {k: self._unknown(v) if v.is_floating_point() and v.dim() > 1 else v for k, v in self.extras.items()}
-        return replace(self, **nan, extras=extras)
-
-    def _unknown(self, values: Tensor) -> Tensor:
-        mask = self.mask.view(*self.mask.shape, *[1] * (values.dim() - 2))
-        return torch.where(mask, values, torch.nan)
+        return replace(self, **nan, extras={name: _unknown(value, self.mask) for name, value in self.extras.items()})
 
     def __len__(self) -> int:
         return len(self.group)
+
+
+def _unknown(extra: Tensor, mask: Tensor) -> Tensor:
+    """An extra with NaN where the mask is False, if it has numbers per token."""
+    if extra.dim() < 2 or not extra.is_floating_point():
+        return extra
+    return torch.where(mask.view(*mask.shape, *[1] * (extra.dim() - 2)), extra, torch.nan)
 
 
 MASKS = ([[1]], [[1, 1]], [[1, 1, 1], [1, 0, 0]], [[0, 1, 1, 1, 0], [1, 1, 0, 1, 1], [0, 0, 0, 0, 0], [1, 0, 0, 0, 0], [1, 1, 1, 1, 1]])
@@ -108,29 +111,41 @@ def _micro(shape: Tensor, scale: float, sign: int, seed: int) -> Micro:
     )
 
 
-def experiences(extras: Iterable[str] = ()) -> Iterator[TrainingBatch]:
+def experiences(part: Part | None = None) -> Iterator[TrainingBatch]:
     """Examples, smallest first: every field filled; ends that were cut off, gaps, an empty row and failed rows among the last.
 
     Args:
-        extras: names of numbers per row that a sampler would leave, the same for all rows of a group.
+        part: reads extras, which are the same for all rows of a group; None: there are none.
     """
     for rows in _experiences():
-        rows.extras = {name: 0.25 * (1 + rows.group % 3).float() for name in extras}
+        rows.extras = {} if part is None else read_extras(part, rows, 0.25 * (1 + rows.group % 3).to(rows.rewards)[:, None])
         yield rows
 
 
-def alike(rewards: Sequence[float], extras: Iterable[str] = ()) -> TrainingBatch:
+def read_extras(part: Part, rows: TrainingBatch, numbers: Tensor) -> dict[str, Tensor]:
+    """The extras that a part reads, each of the shape that it says.
+
+    Args:
+        part: with its `needs_extras`.
+        rows: N of them.
+        numbers: `[N, 1]` or `[N, L]`; an extra per row has the first column.
+    """
+    on_tokens = torch.where(rows.response_mask, numbers, 0.0)
+    return {name: on_tokens if name in part.extras_per_token else numbers[:, 0] for name in part.needs_extras}
+
+
+def alike(rewards: Sequence[float], part: Part) -> TrainingBatch:
     """One group of completions of one token that differ in their rewards alone, worth 0 to the critic.
 
     Args:
         rewards: of the rows.
-        extras: as in `experiences`.
+        part: as in `experiences`.
     """
     rows = _filled(experience(rewards, lengths=[1] * len(rewards)), 0)
     rows = rows.select([0] * len(rewards))
     same = experience(rewards, lengths=[1] * len(rewards))
     rows = replace(rows, rewards=same.rewards, token_rewards=same.token_rewards, reward_parts=same.reward_parts)
-    rows.extras = {name: torch.full((len(rewards),), 0.25) for name in extras}
+    rows.extras = read_extras(part, rows, torch.full((len(rewards), 1), 0.25))
     return replace(rows, values=torch.zeros_like(rows.token_rewards), returns=None)
 
 
@@ -182,6 +197,7 @@ def poisoned(rows: TrainingBatch) -> TrainingBatch:
     failed = ~rows.scorable
     nan["token_rewards"] = torch.where(failed[:, None], torch.nan, nan["token_rewards"])
     parts = {name: torch.where(failed, torch.nan, part) for name, part in rows.reward_parts.items()}
+    nan["extras"] = {name: _unknown(value, rows.response_mask) for name, value in rows.extras.items()}
     nan["further_logprobs"] = {word: torch.where(rows.response_mask, value, torch.nan) for word, value in rows.further_logprobs.items()}
     return replace(rows, **nan, rewards=torch.where(failed, torch.nan, rows.rewards), reward_parts=parts)
 

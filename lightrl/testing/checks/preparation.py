@@ -10,7 +10,7 @@ from torch import Tensor
 from lightrl.parts.step_part import StepPart
 from lightrl.ranks import Ranks
 from lightrl.testing.checks.check import expect, expect_same
-from lightrl.testing.checks.examples import brief, experiences, poisoned, shuffled
+from lightrl.testing.checks.examples import brief, experiences, poisoned, read_extras, shuffled
 from lightrl.testing.checks.steps import minibatch
 from lightrl.testing.ranks import on_ranks
 from lightrl.types import TrainingBatch
@@ -19,7 +19,7 @@ from lightrl.types import TrainingBatch
 def check_preparation(part: StepPart) -> None:
     """Prepare for the same step in another order, with padding, with NaN at masked positions, and by two ranks."""
     for rows in experiences():
-        rows.extras = dict.fromkeys(part.needs_extras, rows.old_logprobs)
+        rows.extras = read_extras(part, rows, rows.old_logprobs)
         whole, width = prepared(part, rows), rows.input_ids.shape[1]
         expect(whole.keys() == part.prepares, f"it prepares {sorted(whole)}, and says {sorted(part.prepares)}")
         order = shuffled(len(rows))

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from lightrl.ops.random import token_uniforms
+from lightrl.parts.base import Part
 from lightrl.parts.minibatch import Minibatch
 from lightrl.parts.output import Output, TrunkOutput
 from lightrl.parts.step_part import StepPart
 from lightrl.ranks import ALONE, Ranks
-from lightrl.testing.checks.examples import Micro, experiences, micros
+from lightrl.testing.checks.examples import Micro, experiences, micros, read_extras
 from lightrl.types import PolicyOutput, Prompt, TrainingBatch
 
 
@@ -29,7 +30,7 @@ def minibatch(part: StepPart, rows: TrainingBatch, ranks: Ranks = ALONE) -> Mini
 
 def given(part: StepPart, rows: TrainingBatch) -> TrainingBatch:
     """The rows with every extra that a part reads or prepares."""
-    read = {name: token_uniforms(rows, name).to(rows.old_logprobs) for name in part.needs_extras}
+    read = read_extras(part, rows, token_uniforms(rows, "extras").to(rows.old_logprobs))
     read |= {f"old_{output.name}": likely(output, token_uniforms(rows, output.name)) for output in part.old_outputs}
     rows = replace(rows, extras=rows.extras | read)
     return replace(rows, extras=rows.extras | dict(part.prepare(minibatch(part, rows))))
@@ -41,8 +42,8 @@ def likely(output: Output, uniforms: Tensor) -> Tensor:
 
 
 def experiences_for(part: object) -> Iterator[TrainingBatch]:
-    """The examples of experiences; for a part of optimizer steps with every extra that it reads or prepares, each a whole step."""
-    for rows in experiences():
+    """The examples of experiences with every extra that a part reads; one of optimizer steps has prepared its own, each a whole step."""
+    for rows in experiences(part if isinstance(part, Part) else None):
         yield given(part, rows) if isinstance(part, StepPart) else rows
 
 

@@ -26,7 +26,7 @@ KIND = "advantage"
 @contract_check(KIND, "advantages have the shape of the tokens and are 0 where nothing was sampled or scored")
 def shapes(make: Make[Advantage]) -> None:
     """`[N, L]`, finite, in the dtype of the rewards; returns as well, if and only if a critic is needed."""
-    for rows in experiences(make().needs_extras):
+    for rows in experiences(make()):
         part, size = make(), list(rows.response_mask.shape)
         found = part.compute(rows)
         kept = rows.response_mask & rows.scorable[:, None]
@@ -44,14 +44,14 @@ def shapes(make: Make[Advantage]) -> None:
 @contract_check(KIND, "masked positions and failed rows have no influence")
 def masked(make: Make[Advantage]) -> None:
     """NaN there changes nothing."""
-    for rows in experiences(make().needs_extras):
+    for rows in experiences(make()):
         _expect_equal(make().compute(rows), make().compute(poisoned(rows)), "NaN at masked positions or failed rows leaks out", rows)
 
 
 @contract_check(KIND, "failed rows leave the statistics")
 def failed_rows_leave(make: Make[Advantage]) -> None:
     """Without them the others get the same."""
-    for rows in experiences(make().needs_extras):
+    for rows in experiences(make()):
         scored = rows.scorable.nonzero()[:, 0].tolist()
         found = _only(make().compute(rows), scored)
         _expect_equal(make().compute(rows.select(scored)), found, "a row that is not scorable changes what the others get", rows)
@@ -60,7 +60,7 @@ def failed_rows_leave(make: Make[Advantage]) -> None:
 @contract_check(KIND, "rows that are all masked get 0")
 def all_masked(make: Make[Advantage]) -> None:
     """No row scored at all, and no row at all."""
-    for rows in experiences(make().needs_extras):
+    for rows in experiences(make()):
         nobody = poisoned(replace(rows, scorable=torch.zeros_like(rows.scorable)))
         expect(make().compute(nobody).advantages == 0, "advantages must be 0 where no row is scorable", **brief(nobody))
         expect_shape(make().compute(rows.select([])).advantages, [0, rows.input_ids.shape[1]], "of no rows", **brief(rows))
@@ -69,7 +69,7 @@ def all_masked(make: Make[Advantage]) -> None:
 @contract_check(KIND, "another order of rows gives the same results in that order, and group numbers are only names")
 def permutation(make: Make[Advantage]) -> None:
     """Another order, other numbers for the same groups."""
-    for rows in experiences(make().needs_extras):
+    for rows in experiences(make()):
         order, whole = shuffled(len(rows)), make().compute(rows)
         _expect_equal(_only(whole, order), make().compute(rows.select(order)), f"rows in the order {order} get other values", rows)
         renamed = replace(rows, group=100 - rows.group)
@@ -79,7 +79,7 @@ def permutation(make: Make[Advantage]) -> None:
 @contract_check(KIND, "padding changes nothing")
 def padding(make: Make[Advantage]) -> None:
     """Three more positions on the right."""
-    for rows in experiences(make().needs_extras):
+    for rows in experiences(make()):
         length = rows.input_ids.shape[1]
         wide = make().compute(rows.padded(length + 3))
         _expect_equal(make().compute(rows), _cut(wide, length), "three padded positions change the values", rows)
@@ -88,7 +88,7 @@ def padding(make: Make[Advantage]) -> None:
 @contract_check(KIND, "splitting a batch over ranks changes nothing")
 def ranks(make: Make[Advantage]) -> None:
     """Each group on a rank of its own, they get what they get on one; sums over all rows go through `experience.ranks`."""
-    for rows in experiences(make().needs_extras):
+    for rows in experiences(make()):
         shares = [(rows.group == group).nonzero()[:, 0].tolist() for group in torch.unique(rows.group)]
         parts = [replace(rows.select(share), group=torch.zeros(len(share), dtype=torch.long)) for share in shares]
         whole = make().compute(rows).advantages
@@ -107,7 +107,7 @@ def direction(make: Make[Advantage]) -> None:
         return
     strict = False
     for rewards in ([1.0, 0.0], [1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [1.0] + 7 * [0.0], 4 * [1.0] + 4 * [0.0]):
-        rows = alike(rewards, make().needs_extras)
+        rows = alike(rewards, make())
         found = make().compute(rows).advantages.sum(1)
         right, wrong = found[rows.rewards == 1], found[rows.rewards == 0]
         says = "a row with reward 1 must not get less than a row with reward 0"
@@ -123,7 +123,7 @@ def equal_rewards(make: Make[Advantage]) -> None:
     if part.baseline != "group":
         return
     for reward in (0.0, 1.0, 0.1, 1e6 / 3):
-        for rows in experiences(make().needs_extras):
+        for rows in experiences(make()):
             level = replace(rows, token_rewards=torch.where(rows.step_ends, reward, 0.0), rewards=torch.full_like(rows.rewards, reward))
             found = make().compute(level).advantages
             expect(found == 0, f"every reward is {reward} and the advantages are not exactly 0", advantages=found, **brief(level))
@@ -132,7 +132,7 @@ def equal_rewards(make: Make[Advantage]) -> None:
 @contract_check(KIND, "compute changes nothing before commit")
 def repeatable(make: Make[Advantage]) -> None:
     """A second `compute` gives the same, and the experience is left as it was."""
-    for rows in experiences(make().needs_extras):
+    for rows in experiences(make()):
         part = make()
         before = {f.name: getattr(rows, f.name).clone() for f in fields(rows) if isinstance(getattr(rows, f.name), Tensor)}
         first = part.compute(rows)
@@ -145,18 +145,18 @@ def repeatable(make: Make[Advantage]) -> None:
 def history(make: Make[Advantage]) -> None:
     """After two rollouts, a new instance that took the state back computes the same."""
     part, again = make(), make()
-    for rows in experiences(make().needs_extras):
+    for rows in experiences(make()):
         part.compute(rows)
         part.commit()
     round_trip(part, again)
-    for rows in experiences(make().needs_extras):
+    for rows in experiences(make()):
         _expect_equal(part.compute(rows), again.compute(rows), "after a restart it computes something else", rows)
 
 
 @contract_check(KIND, "it runs without the fields that it does not need")
 def honest_needs(make: Make[Advantage]) -> None:
     """Reference log-probs and values are there only if asked for."""
-    for rows in experiences(make().needs_extras):
+    for rows in experiences(make()):
         part = make()
         given: dict[str, Any] = {name: getattr(rows, name) if name in part.needs else None for name in ("ref_logprobs", "values")}
         given["further_logprobs"] = {word: value for word, value in rows.further_logprobs.items() if word in part.needs}

@@ -6,7 +6,7 @@ import copy
 import json
 import random
 
-from lightrl.parts.environment import AsyncEnvironment, Environment
+from lightrl.parts.environment import AsyncEnvironment, Environment, declared_extras
 from lightrl.testing.checks.check import Make, contract_check, expect
 from lightrl.testing.checks.episodes import ODD, PLAIN, expect_answers, hosted, inline, played, without_time
 
@@ -77,6 +77,20 @@ def rewards_are_declared(make: Make[Environment]) -> None:
             answers = played(host, [prompt], [1], PLAIN)[0]
         given = [answer.reply.reward for answer in answers if answer.reply is not None and answer.reply.reward is not None]
         expect(part.gives_rewards or not given, "reply() gives rewards: set gives_rewards = True in the class", rewards=given)
+
+
+@contract_check(KIND, "its replies give the extras that it declares, each of them in some reply")
+def extras_are_declared(make: Make[Environment]) -> None:
+    """Of all example prompts and some seeds; an extra that is not declared fails the episode."""
+    part, given = make(), set[str]()
+    both = sorted(part.gives_extras & part.gives_turn_extras)
+    expect(not both, f"{', '.join(both)} is in gives_extras, of the episode, and in gives_turn_extras, of a turn: keep it in one of them")
+    for prompt in part.example_prompts() if declared_extras(part) else ():
+        with hosted(inline(make())) as host:
+            for answers in played(host, [prompt] * len(SEEDS), SEEDS, PLAIN):
+                given |= {name for answer in answers if answer.reply is not None for name in answer.reply.extras or ()}
+    never = sorted(declared_extras(part) - given)
+    expect(not never, f"the class declares {', '.join(never)}, and no reply gives it: is it misspelt, or do example_prompts() miss it?")
 
 
 @contract_check(KIND, "an episode can be ended at any point")

@@ -24,7 +24,7 @@ whole_batch_checks(KIND, rewards, signed=True)
 @contract_check(KIND, "rewards stay on sampled tokens of rows that were scored")
 def on_tokens(make: Make[RewardShaping]) -> None:
     """0 elsewhere."""
-    for rows in experiences():
+    for rows in experiences(make()):
         found, _ = unpack(make().rewards(rows, rows.token_rewards))
         outside = ~(rows.response_mask & rows.scorable[:, None])
         expect(found[outside] == 0, "a reward is paid outside the response or on a row that failed", found=found, **brief(rows))

@@ -6,8 +6,9 @@ import torch
 
 from lightrl.parts.token_weight import TokenWeight
 from lightrl.testing.checks.check import Make, contract_check, expect, expect_shape
-from lightrl.testing.checks.examples import brief, experiences, shuffled
+from lightrl.testing.checks.examples import brief, shuffled
 from lightrl.testing.checks.per_token import Numbers
+from lightrl.testing.checks.steps import experiences_for
 from lightrl.testing.checks.whole_batch import whole_batch_checks
 from lightrl.types import Experience
 
@@ -25,7 +26,7 @@ whole_batch_checks(KIND, weights)
 @contract_check(KIND, "which rows count is decided row by row")
 def counts(make: Make[TokenWeight]) -> None:
     """`[N]` bool, the same in another order."""
-    for rows in experiences():
+    for rows in experiences_for(make()):
         found, order = make().in_statistics(rows), shuffled(len(rows))
         expect_shape(found, [len(rows)], "in_statistics", **brief(rows))
         expect(found.dtype == torch.bool, f"in_statistics must be bool, got {found.dtype}")

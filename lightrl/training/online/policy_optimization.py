@@ -97,7 +97,7 @@ class PolicyOptimization(PolicyModule):
         wants = refuse_no_rewards(algorithm := as_algorithm(algorithm), rewards, environment)
         settings = engine, environment, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation
         super().__init__(policy, rewards or {}, *settings, wants)
-        settle_rollouts(prompts_per_rollout, algorithm, self.engine)
+        settle_rollouts(prompts_per_rollout, algorithm, self.engine, environment)
         check_ahead(rollouts_ahead, self.engine, algorithm)
         self.algorithm, self.prompts_per_rollout, self.seed = algorithm, prompts_per_rollout, seed
         refuse_outside(type(self), vars(self))

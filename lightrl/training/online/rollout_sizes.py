@@ -8,6 +8,7 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.utilities import rank_zero_warn
 
 from lightrl.algorithms.algorithm import Algorithm
+from lightrl.algorithms.extras import refuse_missing_extras
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.environment import Environment
 from lightrl.parts.output import TrunkOutput
@@ -34,17 +35,20 @@ def refuse_no_rewards(algorithm: Algorithm, rewards: Mapping[str, Reward] | None
     return wants
 
 
-def settle_rollouts(prompts: int, algorithm: Algorithm, engine: RolloutEngine) -> None:
+def settle_rollouts(prompts: int, algorithm: Algorithm, engine: RolloutEngine, environment: Environment) -> None:
     """Refuse rollouts from which nothing could be learnt, and tell the engine what parts read of its passes.
 
     Args:
         prompts: groups of a rollout over all ranks.
         algorithm: cuts them into minibatches.
         engine: samples their completions.
+        environment: answers the policy.
 
     Raises:
-        ValueError: there are more minibatches than groups, or all completions of a group would be the same.
+        ValueError: there are more minibatches than groups, all completions of a group would be the same, or a part reads an extra that
+            nobody leaves.
     """
+    refuse_missing_extras(algorithm, environment)
     if prompts < algorithm.minibatches:
         raise ValueError(
             f"model.prompts_per_rollout is {prompts}, but algorithm.minibatches is {algorithm.minibatches}, and minibatches are whole "

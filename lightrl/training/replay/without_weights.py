@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.algorithms.asked_references import logprobs_of
+from lightrl.algorithms.extras import unmet
 from lightrl.parts.loss_term import LossTerm
 from lightrl.ranks import ALONE
 from lightrl.rewards.reward_set import RewardSet
@@ -129,10 +130,10 @@ def refuse_lacking(records: Sequence[Record], algorithm: Algorithm, values: bool
     record, name = records[0], type(algorithm).__name__
     run = record.notes.algorithm
     advantage, has = algorithm.advantage, ", ".join(sorted(record.scored.extras)) or "none"
-    if missing := sorted(advantage.needs_extras - record.scored.extras.keys()):
+    for part, missing in unmet(algorithm, record.scored.extras.keys()).items():
         raise ValueError(
-            f"{type(advantage).__name__} of {name} needs {', '.join(missing)} for each row, which a sampler leaves while it samples. The "
-            f"record is of {run}, and has of these: {has}"
+            f"{type(part).__name__} of {name} needs {', '.join(missing)} for each row, which a sampler or an environment leaves while a "
+            f"rollout is made. The record is of {run}, and has of these: {has}"
         )
     largest = int(torch.unique(record.scored.group, return_counts=True)[1].max()) if len(record.scored) else 0
     if (advantage.compares or advantage.baseline == "group") and largest < 2:

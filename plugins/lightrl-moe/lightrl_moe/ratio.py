@@ -11,7 +11,7 @@ from lightrl_moe.routes import OLD_ROUTES, ROLLOUT_ROUTES, Routes
 class _Routed(StepPart):
     """What ratios of mixtures share: the routes before the first step on a rollout, and those of now."""
 
-    needs_extras = frozenset({OLD_ROUTES})
+    needs_extras = extras_per_token = frozenset({OLD_ROUTES})
 
     @property
     def outputs(self) -> tuple[Output, ...]:

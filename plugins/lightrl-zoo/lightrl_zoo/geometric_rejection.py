@@ -34,6 +34,7 @@ class GeometricRejection(RolloutCorrection):
         self.low, self.high, self.importance = low, high, importance
         if importance is not None:
             self.needs_extras, self.prepares = importance.needs_extras, importance.prepares
+            self.extras_per_token = importance.extras_per_token
 
     def prepare(self, minibatch: Minibatch) -> Mapping[str, Tensor]:
         return {} if self.importance is None else self.importance.prepare(minibatch)

@@ -40,6 +40,7 @@ class TopEntropy(ClipScheme):
         self.token_ratio_only, self.row_constant, self.bounded = clip.token_ratio_only, clip.row_constant, clip.bounded
         self.silent_without_advantage, self.needs_extras = clip.silent_without_advantage, clip.needs_extras
         self.prepares = clip.prepares | {KEPT}
+        self.extras_per_token = clip.extras_per_token
 
     @property
     def outputs(self) -> tuple[Output, ...]:

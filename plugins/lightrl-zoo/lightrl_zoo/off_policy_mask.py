@@ -34,6 +34,7 @@ class OffPolicyMask(ClipScheme):
         self.token_ratio_only, self.row_constant = clip.token_ratio_only, clip.row_constant
         self.silent_without_advantage = clip.silent_without_advantage
         self.needs_extras, self.prepares = clip.needs_extras, clip.prepares
+        self.extras_per_token = clip.extras_per_token
 
     @property
     def outputs(self) -> tuple[Output, ...]:

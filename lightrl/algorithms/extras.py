@@ -1,0 +1,77 @@
+"""The extras of a run: each is left by one part, or by the environment, before another part reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import TYPE_CHECKING
+
+from lightrl.parts.base import Part
+from lightrl.parts.environment import Environment, declared_extras
+from lightrl.parts.step_part import StepPart
+
+if TYPE_CHECKING:
+    from lightrl.algorithms.algorithm import Algorithm
+
+
+def givers_of(algorithm: Algorithm, environment: Environment | None = None) -> dict[str, Part]:
+    """The part that leaves each extra, by the extra's name.
+
+    Args:
+        algorithm: with all its slots.
+        environment: of the run; None: it is not known.
+
+    Raises:
+        ValueError: two of them leave the same.
+    """
+    sampler, advantage, givers = algorithm.sampler, algorithm.advantage, dict[str, Part]()
+    prepared = [(part, part.prepares) for part in algorithm.parts.values() if isinstance(part, StepPart)]
+    told = [] if environment is None else [(environment, declared_extras(environment))]
+    for part, names in [*told, (sampler, sampler.gives_extras), (advantage, advantage.gives_extras), *prepared]:
+        for name in sorted(names):
+            if givers.setdefault(name, part) is not part:
+                both = f"{type(givers[name]).__name__} and {type(part).__name__}"
+                raise ValueError(f"{both} both leave the extra {name!r}: rename one of them")
+    return givers
+
+
+def unmet(algorithm: Algorithm, there: Set[str]) -> dict[Part, list[str]]:
+    """The extras that each part reads and nobody leaves before it; parts that have all of theirs are not in it.
+
+    Args:
+        algorithm: with all its slots.
+        there: names of those that the rows of a rollout have.
+    """
+    early = there | {f"old_{name}" for name in algorithm.old_outputs}
+    late = early | givers_of(algorithm).keys() - algorithm.sampler.gives_extras
+    found = {}
+    for part in algorithm.parts.values():
+        of_steps = isinstance(part, StepPart) and part is not algorithm.token_weight
+        if missing := sorted(part.needs_extras - (late if of_steps else early)):
+            found[part] = missing
+    return found
+
+
+def refuse_missing_extras(algorithm: Algorithm, environment: Environment) -> None:
+    """Refuse an algorithm with a part that reads what nobody leaves, or what is left only after it.
+
+    Args:
+        algorithm: with all its slots.
+        environment: of the run.
+
+    Raises:
+        ValueError: names the part, the extras, and who leaves what.
+    """
+    givers, sampler = givers_of(algorithm, environment), algorithm.sampler
+    for part, missing in unmet(algorithm, sampler.gives_extras | declared_extras(environment)).items():
+        leaving = ", ".join(f"{name} (of {type(giver).__name__})" for name, giver in sorted(givers.items())) or "none"
+        raise ValueError(
+            f"{type(part).__name__} needs {', '.join(missing)} for each row, and neither the sampler {type(sampler).__name__} nor the "
+            f"environment {type(environment).__name__} leaves that before it; extras are: {leaving}. Use the sampler, or the environment, "
+            "that it was written for"
+        )
+    for part in algorithm.parts.values():
+        if wrong := sorted(part.extras_per_token & environment.gives_extras):
+            raise ValueError(
+                f"{type(part).__name__} reads {', '.join(wrong)} per token, and {type(environment).__name__} gives one number for an "
+                "episode: have it in gives_turn_extras there, or use another environment"
+            )
