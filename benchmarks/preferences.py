@@ -34,7 +34,7 @@ from lightrl.config.building import Builder
 
 GAIN, WITHIN = 0.15, 60.0
 OFFLINE = ("dpo", "ipo", "simpo", "orpo", "kto", "apo_zero", "exo", "nca", "sppo", "discopop")
-OFFLINE += ("jensen_shannon_dpo", "length_normalized_dpo", "bco", "aot")
+OFFLINE += ("jensen_shannon_dpo", "length_normalized_dpo", "bco", "aot", "aot_unpaired", "apo_down", "forward_kl_dpo")
 ONLINE = ("grpo", "ppo", "ppo_reward_model")
 REWARD_MODEL = CONFIGS / "reward_model_sort.yaml"
 
