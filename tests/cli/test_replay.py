@@ -72,6 +72,34 @@ def test_every_algorithm_finds_its_numbers_again_to_the_bit(
     assert cosines[1] == "1.000000000000", answer.out
 
 
+MIXTURE = {"class_path": "TinyMixture", "init_args": {"experts": 4, "hidden": 16, "layers": 2, "heads": 2}}
+REPLAYED_ROUTES = {
+    "class_path": "GRPO",
+    "init_args": {
+        "sampler": {"class_path": "GroupSampler", "init_args": {"group_size": 4}},
+        "ratio": "ReplayedTokenRatio",
+        "balance": {"class_path": "RouterBalance", "init_args": {"coefficient": 0.01}},
+        "minibatches": 2,
+    },
+}
+
+
+@pytest.mark.thorough
+def test_a_mixture_of_experts_takes_the_recorded_routes_again(
+    run: Callable[..., Path], lightrl: Callable[..., Any], config: dict[str, Any]
+) -> None:
+    config["model"]["policy"] = MIXTURE
+    folder = run(REPLAYED_ROUTES)
+    answer = lightrl("replay", str(folder))
+    assert answer.status == 0, answer.out + answer.err
+    assert re.search(r"Found again: all \d\d+ numbers that the run logged of learning are the same, to the bit", answer.out), answer.out
+    (notes,) = (folder / "records" / "rollout=3").glob("*.json")
+    assert {"rerouted/tokens", "rerouted/tokens_in_rollout", "balance_loss"} <= json.loads(notes.read_text())["numbers"].keys()
+    without = lightrl("replay", str(folder), "--no_weights")
+    assert without.status == 2
+    assert "GRPO reads routes of whole distributions, which cannot be computed without weights" in " ".join(without.lines)
+
+
 GROUPS = {"class_path": "GRPO", "init_args": {"sampler": {"class_path": "GroupSampler", "init_args": {"group_size": 4}}}}
 
 
