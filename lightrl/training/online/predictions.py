@@ -16,6 +16,9 @@ from lightrl.policy.policy import Policy
 from lightrl.training.online.forwards import Outputs, PerToken
 from lightrl.types import PolicyOutput, ScoredRollout, WithNeeds
 
+GIVEN = "given"
+"""The extra `[N]` bool that says which rows somebody else wrote, where a sampler has such rows."""
+
 
 @dataclass(frozen=True)
 class Predictions(WithNeeds):
@@ -30,7 +33,7 @@ class Predictions(WithNeeds):
     further_logprobs: dict[str, Tensor] = field(default_factory=dict)
     """Under other references, by the words that ask for them."""
     extras: dict[str, Tensor] = field(default_factory=dict)
-    """The outputs of the policy before the first step, by `old_` and their names."""
+    """The outputs of the policy before the first step, by `old_` and their names; and `GIVEN`, where not all rows were sampled."""
 
     def further(self) -> Mapping[str, Tensor]:
         """See `WithNeeds.further`."""
@@ -75,6 +78,8 @@ def predict(
             found[word] = reference.logprobs(policy, micro.input_ids, micro.response_mask, micro.temperature)
         return found
 
+    # a recorded rollout has had its log-probs filled in, and says which rows were given
+    given = {} if algorithm.sampler.samples_all else {GIVEN: scored.extras.get(GIVEN, scored.rollout_logprobs.isnan().any(1))}
     found = per_token(scored, compute) if recompute or read or references or "values" in needs else {}
     if not known:
         unknown = scored.response_mask & (scored.rollout_logprobs.isnan() | (not engine.comparable_logprobs))
@@ -84,7 +89,7 @@ def predict(
         values=found.get("values", nothing) if "values" in needs else None,
         ref_logprobs=found.get("ref_logprobs", nothing) if "ref_logprobs" in references else None,
         further_logprobs={word: found.get(word, nothing) for word in references if word != "ref_logprobs"},
-        extras={f"old_{name}": found.get(f"old_{name}", nothing) for name in read},
+        extras=given | {f"old_{name}": found.get(f"old_{name}", nothing) for name in read},
     )
 
 

@@ -13,6 +13,7 @@ from lightrl.parts.minibatch import Minibatch
 from lightrl.parts.output import Output
 from lightrl.ranks import ALONE, Ranks
 from lightrl.rewards.reward_set import RewardSet
+from lightrl.training.online.predictions import GIVEN
 from lightrl.training.rollout_lengths import report_lengths
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import Experience, PolicyOutput, TrainingBatch
@@ -44,7 +45,8 @@ def report_experience(
     report_advantages(ledger, experience.advantages, experience.response_mask & scored[:, None])
     report_lengths(ledger, experience)
     # an unbiased estimate where every token can be sampled; a part that needs the exact entropy reports it as `entropy`
-    ledger.add("entropy_estimate", -experience.rollout_logprobs, experience.response_mask)
+    sampled = ~experience.extras.get(GIVEN, torch.zeros_like(scored))
+    ledger.add("entropy_estimate", -experience.rollout_logprobs, experience.response_mask & sampled[:, None])
     if watched is not None:
         ledger.add(f"watched/{watched.name}", experience.extra(f"old_{watched.name}"), experience.response_mask)
     if experience.ref_logprobs is not None:

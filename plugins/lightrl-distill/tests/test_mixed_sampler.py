@@ -6,8 +6,19 @@ import pytest
 import torch
 from lightrl_distill import GKD, ForwardKL, MixedSampler, TeacherLoss
 
-from lightrl import GroupSampler, Prompt, Sampler, ScoredRollout, Teacher, TinyPolicy
-from lightrl.testing import Meeting, ScriptedCollection, assert_same_gradient, gradient_of_step
+from lightrl import (
+    DigitSorting,
+    GroupSampler,
+    PolicyOptimization,
+    Prompt,
+    PromptData,
+    Sampler,
+    ScoredRollout,
+    Teacher,
+    TinyPolicy,
+    TransformersEngine,
+)
+from lightrl.testing import Meeting, ScriptedCollection, assert_same_gradient, gradient_of_step, quiet_trainer
 
 
 def policy_of(seed: int, hidden: int = 16) -> TinyPolicy:
@@ -64,6 +75,26 @@ def test_log_probs_of_given_rows_are_the_trainers() -> None:
     with torch.no_grad():
         expected = policy(rows.input_ids, rows.response_mask).logprobs
     torch.testing.assert_close(rows.rollout_logprobs, expected.float(), atol=1e-6, rtol=1e-6)
+
+
+def test_the_entropy_is_estimated_from_sampled_rows_alone() -> None:
+    """A given row says how unlikely the policy finds what somebody else wrote, which is no entropy."""
+    sampler = Seen(0.5)
+    module = PolicyOptimization(
+        policy=policy_of(0),
+        algorithm=GKD(sampler=sampler, teacher=Teacher(policy_of(7, hidden=24)), distillation=TeacherLoss(ForwardKL())),
+        engine=TransformersEngine(max_new_tokens=8),
+        prompts_per_rollout=8,
+    )
+    trainer = quiet_trainer(max_epochs=1)
+    trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=100)))
+    rows = sampler.seen
+    own = torch.tensor([sampler.by_student(prompt) for prompt in rows.prompts])
+    expected, all_rows = (-rows.rollout_logprobs[mask].mean() for mask in (rows.response_mask & own[:, None], rows.response_mask))
+    assert float(trainer.callback_metrics["entropy_estimate"]) == pytest.approx(float(expected), rel=1e-5)
+    assert float(all_rows) != pytest.approx(float(expected), rel=1e-3)
+    assert module.experience is not None
+    assert torch.equal(module.experience.extra("given"), ~own)
 
 
 def test_the_choice_is_that_of_the_draw_whoever_draws_it() -> None:
