@@ -27,6 +27,7 @@ from lightrl import (
     PromptData,
     Reference,
     SequenceMean,
+    SingleTurn,
     SymmetricClip,
     Teacher,
     TinyPolicy,
@@ -35,6 +36,7 @@ from lightrl import (
     ValueHead,
 )
 from lightrl.algorithms.asked_references import asked_of
+from lightrl.algorithms.extras import refuse_missing_extras
 from lightrl.algorithms.slots import slots_of
 from lightrl.kinds import KINDS
 from lightrl.parts.function import Function
@@ -153,7 +155,10 @@ def take_steps(bundles: dict[str, Algorithm], policy: PolicySource) -> None:
 def built_or_refused(names: str, pair: dict[str, type[Any]]) -> Algorithm | None:
     """The algorithm, or None if it was refused with both named."""
     try:
-        return bundle({slot: make(cls) for slot, cls in pair.items()})
+        algorithm = bundle({slot: make(cls) for slot, cls in pair.items()})
+        # as a module that is built with it would
+        refuse_missing_extras(algorithm, SingleTurn())
+        return algorithm
     except ValueError as error:
         refusal = str(error)
     unnamed = [cls.__name__ for cls in pair.values() if cls.__name__ not in refusal]
