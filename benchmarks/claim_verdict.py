@@ -20,6 +20,17 @@ DONE = "folder.json"
 
 
 @dataclass(frozen=True)
+class Spread:
+    """A mean over seeds."""
+
+    mean: float
+    low: float
+    """Of its 95 % interval; of a factor the smallest."""
+    high: float
+    """Likewise the largest."""
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The result of a claim."""
 
@@ -27,6 +38,8 @@ class Verdict:
     """seen, not seen, opposite or not run."""
     effect: str = "-"
     """Its mean and interval, or the range of a factor."""
+    spread: Spread | None = None
+    """The same in numbers, as a share of the mean without the mechanism; of a factor less 1."""
     with_it: str = "-"
     """Mean of the measure with the mechanism."""
     without: str = "-"
@@ -60,12 +73,24 @@ def compared(claim: Claim, having: Sequence[float], without: Sequence[float]) ->
     if claim.expected == "factor":
         factors = [a / b for a, b in zip(having, without, strict=True)]
         seen = all(abs(factor / claim.factor - 1) <= claim.threshold for factor in factors)
-        return Verdict("seen" if seen else "not seen", f"times {min(factors):.6f} to {max(factors):.6f}", **shown)
+        effect = f"times {min(factors):.6f} to {max(factors):.6f}"
+        spread = Spread(sum(factors) / len(factors) - 1, min(factors) - 1, max(factors) - 1)
+        return Verdict("seen" if seen else "not seen", effect, spread, **shown)
     sign = 1.0 if claim.expected == "higher" else -1.0
-    mean, half = mean_and_half([sign * (a - b) / abs(means[1]) if means[1] else math.nan for a, b in zip(having, without, strict=True)])
+    one = spread_of([sign * (a - b) / abs(means[1]) if means[1] else math.nan for a, b in zip(having, without, strict=True)])
     word = "not seen"
-    if mean - half > 0 and mean >= claim.threshold:
+    if one.low > 0 and one.mean >= claim.threshold:
         word = "seen"
-    elif mean + half < 0 and mean <= -claim.threshold:
+    elif one.high < 0 and one.mean <= -claim.threshold:
         word = "opposite"
-    return Verdict(word, f"{mean:+.1%} ({mean - half:+.1%} to {mean + half:+.1%})", **shown)
+    return Verdict(word, f"{one.mean:+.1%} ({one.low:+.1%} to {one.high:+.1%})", one, **shown)
+
+
+def spread_of(values: Sequence[float]) -> Spread:
+    """The mean over seeds and its 95 % interval.
+
+    Args:
+        values: one per seed; at least two.
+    """
+    mean, half = mean_and_half(values)
+    return Spread(mean, mean - half, mean + half)

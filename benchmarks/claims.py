@@ -10,8 +10,8 @@ both measures as a share of the mean of the side without the mechanism, in the d
 
 A claim about a factor is seen if every seed has it within the threshold. The ladder adds the mechanisms of DAPO to GRPO one after the
 other. A run that is complete in the output folder is not repeated, so
-that the command goes on where it was stopped. The plan is printed first; `--plan` prints nothing else. The table is written to
-docs/claims.md.
+that the command goes on where it was stopped. The plan is printed first; `--plan` prints nothing else. The tables are written to
+docs/claims.md, and the picture to docs/images/claims.png.
 """
 
 # ruff: noqa: T201
@@ -25,15 +25,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from alarms import CONFIGS, fit
-from claim_ladder import ladder_rows
+from claim_ladder import ladder_rows, rungs_of
 from claim_list import CLAIMS, LADDER, ROLLOUTS, RUNG_HIGHER, SIDES, STARTS, Claim, Side, changes_of
 from claim_measures import MEASURES, RowNumbers
+from claim_picture import draw
 from claim_verdict import DONE, SEEDS, Verdict, verdict
 from logged_process import run_logged
 
 from lightrl.callbacks.alarms import Alarms
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "claims.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+PAGE, PICTURE = DOCS / "claims.md", DOCS / "images" / "claims.png"
 LADDER_NAME = "ladder"
 """Of the ladder among the claims of `--only`."""
 MINUTES_PER_RUN, MINUTES_PER_START = 0.7, 0.4
@@ -62,8 +64,11 @@ def main() -> int:
     verdicts = {claim.name: verdict(claim, arguments.out) for claim in CLAIMS}
     for claim in chosen:
         print(f"{claim.name:<36}{verdicts[claim.name].word:<10}{verdicts[claim.name].effect}")
-    PAGE.write_text(page([(claim, verdicts[claim.name]) for claim in CLAIMS], ladder_rows(arguments.out)))
-    print(f"Written: {PAGE}")
+    found = ordered([(claim, verdicts[claim.name]) for claim in CLAIMS])
+    rungs = rungs_of(arguments.out)
+    draw(found, rungs, PICTURE)
+    PAGE.write_text(page(found, ladder_rows(rungs)))
+    print(f"Written: {PAGE} and {PICTURE}")
     return 0
 
 
@@ -125,10 +130,20 @@ ORDER = ("opposite", "not seen", "seen", "not run")
 """Of the verdicts in the page: what was not found comes first."""
 
 
+def ordered(verdicts: Sequence[tuple[Claim, Verdict]]) -> list[tuple[Claim, Verdict]]:
+    """The claims in the order of the page."""
+    return sorted(verdicts, key=lambda pair: ORDER.index(pair[1].word))
+
+
 def page(verdicts: Sequence[tuple[Claim, Verdict]], rungs: Sequence[str]) -> str:
-    """docs/claims.md."""
+    """docs/claims.md.
+
+    Args:
+        verdicts: in the order of the page.
+        rungs: rows of the ladder's table.
+    """
     counts = ", ".join(f"{word}: {sum(found.word == word for _, found in verdicts)}" for word in ORDER)
-    rows = [row(*pair) for pair in sorted(verdicts, key=lambda pair: ORDER.index(pair[1].word))]
+    rows = [row(*pair) for pair in verdicts]
     return PAGE_TEXT.format(
         seeds=len(SEEDS), rollouts=ROLLOUTS, counts=counts, rows="\n".join(rows), rungs="\n".join(rungs), least=f"{RUNG_HIGHER:.0%}"
     )
@@ -153,6 +168,11 @@ The effect of a seed is the difference of both sides as a share of the mean with
 if the interval over seeds is above 0 and the mean reaches the threshold, and opposite if both hold with the other sign.
 
 {counts}.
+
+![The effect of each claim with its interval over seeds beside its threshold, and avg@32 of each rung](images/claims.png)
+
+A dot is the mean over seeds, a line its 95 % interval, and the grey band reaches to the threshold on both sides of 0. A dot in the band is
+too small to count, and a line that crosses 0 too uncertain.
 
 | verdict | claim | measure | threshold | effect, 95 % interval | with | without |
 |---|---|---|---|---|---|---|

@@ -66,6 +66,7 @@ def test_a_factor_must_hold_for_every_seed(claims: Any, compared: Any) -> None:
     exact = claim(claims, expected="factor", threshold=1e-5, factor=2.0)
     assert compared(exact, [2.0, 4.0], [1.0, 2.0]).word == "seen"
     assert compared(exact, [2.0, 4.001], [1.0, 2.0]).word == "not seen"
+    assert compared(exact, [2.0, 5.0], [1.0, 2.0]).spread.high == pytest.approx(1.5)  # times 2.5, less 1
 
 
 def test_every_claim_has_two_sides_and_a_measure(claims: Any) -> None:
@@ -94,9 +95,23 @@ def test_the_page_is_the_one_that_the_command_writes(claims: Any, tmp_path: Path
     page = (ROOT / "docs" / "claims.md").read_text()
     assert [page.count(f"| {one.name}: {one.effect} ") for one in claims.CLAIMS] == [1] * len(claims.CLAIMS)
     assert [page.count(f"| {name} | ") for name in claims.LADDER] == [1] * len(claims.LADDER)
-    unrun = claims.page([(one, claims.verdict(one, tmp_path)) for one in claims.CLAIMS], claims.ladder_rows(tmp_path))
+    unrun = claims.page([(one, claims.verdict(one, tmp_path)) for one in claims.CLAIMS], claims.ladder_rows(claims.rungs_of(tmp_path)))
     assert unrun.partition("opposite: 0")[0] == page.partition("opposite: ")[0]
     assert "not run: 12." in unrun
+
+
+def test_the_picture_has_the_rows_of_the_page_with_their_words(claims: Any, compared: Any, tmp_path: Path) -> None:
+    opposite = compared(claims.CLAIMS[0], [0.7, 0.6, 0.8], [1.0, 1.0, 1.0])
+    found = claims.ordered([(one, opposite if number == 0 else claims.verdict(one, tmp_path)) for number, one in enumerate(claims.CLAIMS)])
+    effects, ladder = claims.draw(found, claims.rungs_of(tmp_path), tmp_path / "claims.png").axes
+    names = [label.get_text() for label in effects.get_yticklabels()]
+    assert names[0] == f"{claims.CLAIMS[0].name}: {claims.CLAIMS[0].effect}"
+    assert len(names) == len(claims.CLAIMS)
+    assert [text.get_text() for text in effects.texts] == ["opposite"] + ["not run"] * (len(names) - 1)
+    assert [label.get_text() for label in ladder.get_yticklabels()] == list(claims.LADDER)
+    # the dot of the only claim that has been run: mean effect -30 %
+    assert [line.get_xdata()[0] for line in effects.lines if line.get_marker() == "s"] == [pytest.approx(-0.3)]
+    assert (tmp_path / "claims.png").stat().st_size < 150_000
 
 
 def test_the_plan_says_what_is_left(claims: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
