@@ -20,7 +20,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack learn curriculum alarms troubleshooting claims curves preferences distill moe parity killtest ahead bytes memory vllmtest fuzz counts bench gpu profile growth speed loggers clean
+.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack frozenlake learn curriculum alarms troubleshooting claims curves preferences distill moe parity killtest ahead bytes memory vllmtest fuzz counts bench gpu profile growth speed loggers clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -88,6 +88,9 @@ guess: $(STAMP)  ## train a small policy that guesses at random to search (SEED=
 
 blackjack: $(STAMP)  ## train a small policy that plays Blackjack at random, beside the best play (SEED=0)
 	$(BIN)/python benchmarks/blackjack.py --seed $(SEED)
+
+frozenlake: $(STAMP)  ## train a small policy that walks on a frozen lake at random, beside the best walk (SEED=0)
+	$(BIN)/python benchmarks/frozenlake.py --seed $(SEED)
 
 learn: $(STAMP)  ## train every online algorithm to sort digits (LEARN="--only grpo --seeds 0")
 	$(BIN)/python benchmarks/learn.py $(LEARN)

@@ -10,7 +10,6 @@ training has seen, at temperature 1. Value iteration over the game's states give
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
 from collections.abc import Sequence
@@ -19,8 +18,8 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from demo_run import cpu_seconds, latest, lightrl, logged_to, seeded, write_summary
-from games import episodes, played, warm_start
+from demo_run import cpu_seconds, write_summary
+from games import episodes, learnt, mean_and_error, played, seed_and_out, warm_start
 from lightrl_gym import Blackjack
 
 from lightrl.episode import Episode
@@ -61,20 +60,13 @@ class Scores(NamedTuple):
 
 def main() -> None:
     """Run the demonstration."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0, help="of weights, data order and sampling")
-    parser.add_argument("--out", type=Path, default=Path("runs/blackjack"), help="folder for logs, policies and the summary")
-    arguments = parser.parse_args()
-    seed, out = arguments.seed, arguments.out
+    seed, out = seed_and_out(__doc__, "runs/blackjack")
     before = cpu_seconds()
     hands = played(game(), lambda draw, _: draw.choice([HIT, STAND]), HANDS, random.Random(seed))
     start = warm_start(out, hands, rf"{HIT}|{STAND}|\d+", STEPS, seed)
-    lightrl(
-        "fit", "--config", CONFIG, *seeded(seed), *logged_to(out / "grpo"), "--model.seed", seed, "--model.policy.path", start,
-        "--model.engine.seed", seed,
-    )  # fmt: skip
+    policy = learnt(CONFIG, start, out, seed)
     seconds = cpu_seconds() - before
-    first, last = (evaluate(policy, seed) for policy in (start, latest(out / "grpo") / "policy"))
+    first, last = (evaluate(chosen, seed) for chosen in (start, policy))
     write_summary(
         out,
         {
@@ -99,12 +91,10 @@ def game() -> Blackjack:
 def evaluate(policy: Path, seed: int) -> Scores:
     """Play hands that no training has seen."""
     found = episodes(policy, game(), [HIT, STAND], [f"evaluation {number}" for number in range(EVALUATED)], seed)
-    rewards = [reward_of(episode) for episode in found]
-    mean = sum(rewards) / len(rewards)
-    variance = sum((reward - mean) ** 2 for reward in rewards) / (len(rewards) - 1)
+    mean, error = mean_and_error([reward_of(episode) for episode in found])
     moves = [move for episode in found for move in moves_of(episode)]
     best = best_values()
-    return Scores(mean, (variance / len(rewards)) ** 0.5, sum(best[hand][1] == word for hand, word in moves) / len(moves))
+    return Scores(mean, error, sum(best[hand][1] == word for hand, word in moves) / len(moves))
 
 
 def reward_of(episode: Episode) -> float:

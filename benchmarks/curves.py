@@ -3,7 +3,8 @@
 Both sides start from the same weights, read the same rows in the same order, and have the same settings (benchmarks/curve_cases.py). TRL is
 installed in an environment of its own, in the version of benchmarks/trl.txt. A run that is complete in the output folder is not repeated,
 so that the command goes on where it was stopped. The plan is printed first; `--plan` prints nothing else. The table and the picture are
-written to docs/curves.md and docs/images/curves.png. The page also has what `make guess` and `make blackjack` wrote last.
+written to docs/curves.md and docs/images/curves.png. The page also has what `make guess`, `make blackjack` and `make frozenlake`
+wrote last.
 """
 
 # ruff: noqa: T201

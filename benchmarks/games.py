@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import math
 import random
+import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -15,6 +18,20 @@ from lightrl.episode import Episode
 from lightrl.testing.sampling import rollouts_with
 
 WARM_START = Path(__file__).resolve().parent / "game_warm_start.yaml"
+
+
+def seed_and_out(said: str | None, folder: str) -> tuple[int, Path]:
+    """The arguments of a demonstration: its seed, and the folder that it writes to.
+
+    Args:
+        said: about it, in its help.
+        folder: the one that it writes to if it is told no other.
+    """
+    parser = argparse.ArgumentParser(description=said, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=0, help="of weights, data order and sampling")
+    parser.add_argument("--out", type=Path, default=Path(folder), help="folder for logs, policies and the summary")
+    arguments = parser.parse_args()
+    return arguments.seed, arguments.out
 
 
 def warm_start(out: Path, games: Sequence[str], apart: str, steps: int, seed: int) -> Path:
@@ -35,6 +52,22 @@ def warm_start(out: Path, games: Sequence[str], apart: str, steps: int, seed: in
         "--data.train.path", out / "games.jsonl", "--trainer.max_steps", steps, "--model.lr_scheduler.total_steps", steps,
     )  # fmt: skip
     return latest(out / "sft") / "policy"
+
+
+def learnt(config: Path, start: Path, out: Path, seed: int) -> Path:
+    """Train a policy by a config, and return the folder of what it became.
+
+    Args:
+        config: of the run.
+        start: the policy's folder.
+        out: folder for the log.
+        seed: of data order and sampling.
+    """
+    lightrl(
+        "fit", "--config", config, *seeded(seed), *logged_to(out / "grpo"), "--model.seed", seed, "--model.policy.path", start,
+        "--model.engine.seed", seed,
+    )  # fmt: skip
+    return latest(out / "grpo") / "policy"
 
 
 def played(game: Environment, choose: Callable[[random.Random, str], str], number: int, draw: random.Random) -> list[str]:
@@ -62,3 +95,8 @@ def episodes(policy: Path, game: Environment, stop: Sequence[str], ids: Sequence
     engine = TransformersEngine(max_new_tokens=8, stop=list(stop), seed=seed)
     rollouts = rollouts_with(PretrainedPolicy(str(policy)).build(), engine, game)
     return rollouts.rollout([Prompt(id=chosen, text="") for chosen in ids], 1).episodes
+
+
+def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """A mean and its standard error."""
+    return statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))

@@ -11,14 +11,13 @@ temperature 1. Binary search needs 3.7 guesses.
 
 from __future__ import annotations
 
-import argparse
 import random
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from demo_run import cpu_seconds, latest, lightrl, logged_to, seeded, write_summary
-from games import episodes, played, warm_start
+from demo_run import cpu_seconds, write_summary
+from games import episodes, learnt, played, seed_and_out, warm_start
 from lightrl_gym import TextArena
 
 from lightrl import Prompt
@@ -58,20 +57,13 @@ class ChosenSecret(TextArena):
 
 def main() -> None:
     """Run the demonstration."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0, help="of weights, data order and sampling")
-    parser.add_argument("--out", type=Path, default=Path("runs/guess"), help="folder for logs, policies and the summary")
-    arguments = parser.parse_args()
-    seed, out = arguments.seed, arguments.out
+    seed, out = seed_and_out(__doc__, "runs/guess")
     before = cpu_seconds()
     games = played(TextArena(GAME, opening=OPENING, chat=False), random_guess, GAMES, random.Random(seed))
     start = warm_start(out, games, r"\[\d+\]", STEPS, seed)
-    lightrl(
-        "fit", "--config", CONFIG, *seeded(seed), *logged_to(out / "grpo"), "--model.seed", seed, "--model.policy.path", start,
-        "--model.engine.seed", seed,
-    )  # fmt: skip
+    policy = learnt(CONFIG, start, out, seed)
     seconds = cpu_seconds() - before
-    report(seed, out, evaluate(start, seed), evaluate(latest(out / "grpo") / "policy", seed), seconds)
+    report(seed, out, evaluate(start, seed), evaluate(policy, seed), seconds)
 
 
 def random_guess(draw: random.Random, text: str) -> str:

@@ -188,6 +188,7 @@ CONFIGS: Mapping[str, tuple[str, ...]] = {
         "grpo",
         "grpo_blackjack",
         "grpo_calculator",
+        "grpo_frozen_lake",
         "grpo_gsm8k",
         "grpo_guess",
         "grpo_lora_sort",

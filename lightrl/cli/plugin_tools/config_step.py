@@ -26,7 +26,7 @@ TRAINER = {
 }
 SMALL: dict[str, Any] = {"hidden": 16, "layers": 1}
 """Of the policy that takes the place of another."""
-CHARACTERS = string.ascii_letters + string.digits + string.punctuation + " "
+CHARACTERS = string.ascii_letters + string.digits + string.punctuation + " \n"
 """Of policies whose environment says more than digits."""
 ENGINE = {"class_path": "TransformersEngine", "init_args": {"max_new_tokens": 4}}
 REWARD = {"class_path": "Function", "init_args": {"path": "lightrl.testing.toy.parity", "runs": "inline"}}
