@@ -25,7 +25,7 @@ GAMES = {
 """By command: task, number, and its names in runs/COMMAND/summary.json at the start, at the end and at the optimum."""
 SPLIT = (
     "One setting of GRPO is not the same: of the two optimizer steps of a rollout, lightrl gives each whole groups, and TRL single "
-    "completions. The other possible cause is chance, since both sides sample. Further sides test both."
+    "completions. The other possible cause is chance, since both sides sample. Further sides test both:"
 )
 WITHOUT = {
     "grpo_whole_groups": "With whole groups on both sides",
@@ -69,27 +69,28 @@ def first_words(verdicts: Verdicts) -> str:
     said += [f"Not run: {'; '.join(missing)}."] if missing else []
     few = [TITLES[name] for name in METHODS if any(name == one and verdict.seeds < len(SEEDS) for (one, _), verdict in verdicts.items())]
     said += [f"Fewer than {len(SEEDS)} seeds: {', '.join(few)}."] if few else []
-    if any(name == "grpo" and one.word != "alike" for (name, _), one in verdicts.items()):
-        removed = [
-            f"{WITHOUT[name]} the difference is {one.difference:+.2g} ({span(one)}): {one.word}."
-            for (name, _), one in verdicts.items()
-            if name in WITHOUT
-        ]
-        said += [SPLIT, *removed] if removed else []
-        said += moved(verdicts)
-    return " ".join(said) or "Every curve is alike."
+    tested = {name: one for (name, _), one in verdicts.items() if name in WITHOUT}
+    paragraphs = [" ".join(said)] if said else []
+    if tested and any(name == "grpo" and one.word != "alike" for (name, _), one in verdicts.items()):
+        paragraphs += [SPLIT, causes(verdicts[("grpo", "reward")], tested)]
+    return "\n\n".join(paragraphs) or "Every curve is alike."
 
 
-def moved(verdicts: Verdicts) -> list[str]:
-    """How far other random numbers alone move each side, as a sentence, if that was run."""
-    first, other = verdicts[("grpo", "reward")], verdicts.get(("grpo_other_draws", "reward"))
-    if other is None:
-        return []
-    own, peer = f"{first.own:.4f} to {other.own:.4f}", f"{first.peer:.4f} to {other.peer:.4f}"
-    tested = [one for (name, _), one in verdicts.items() if name in WITHOUT]
-    unclear = all(abs(one.difference - first.difference) <= one.half for one in tested)
-    said = ["The intervals of the further sides contain the first difference too, so that neither cause is proved."] if unclear else []
-    return [*said, f"Other random numbers alone move the mean of lightrl from {own}, and that of TRL from {peer}."]
+def causes(first: Agreement, tested: Mapping[str, Agreement]) -> str:
+    """A line for each further side, and what they say together.
+
+    Args:
+        first: GRPO as it is.
+        tested: the further sides that have been run, by name.
+    """
+    lines = [f"- {WITHOUT[name]} the difference is {one.difference:+.2g} ({span(one)}): {one.word}." for name, one in tested.items()]
+    other = tested.get("grpo_other_draws")
+    if other is not None:
+        own, peer = f"{first.own:.4f} to {other.own:.4f}", f"{first.peer:.4f} to {other.peer:.4f}"
+        lines.append(f"- Other random numbers alone move the mean of lightrl from {own}, and that of TRL from {peer}.")
+    if all(abs(one.difference - first.difference) <= one.half for one in tested.values()):
+        lines.append("\nThe intervals of the further sides contain the first difference too, so that neither cause is proved.")
+    return "\n".join(lines)
 
 
 def table(verdicts: Verdicts) -> str:

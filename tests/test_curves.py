@@ -115,7 +115,7 @@ def test_the_page_names_the_cause_of_a_difference_and_what_removes_it(curves: An
 
     alike, other = curves.agreement([1.0] * 5, [1.0] * 5), curves.agreement([1.2, 1.3, 1.2, 1.3, 1.2], [1.0] * 5)
     page = curve_page.page({("grpo", "reward"): other, ("grpo_one_step", "reward"): alike}, {})
-    assert "With one step per rollout the difference is +0 (+0 to +0): alike." in page
+    assert "test both:\n\n- With one step per rollout the difference is +0 (+0 to +0): alike.\n\n" in page
     assert "With one step" not in curve_page.page({("grpo", "reward"): alike, ("grpo_one_step", "reward"): alike}, {})
 
 
