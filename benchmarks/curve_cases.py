@@ -36,6 +36,8 @@ class Online:
     """TRL too puts whole groups into each optimizer step."""
     draws: int = 0
     """Is added to the seed of the random numbers, not to that of start and data."""
+    replayed: bool = False
+    """lightrl learns from the completions that TRL has sampled; the curve is the norm of the gradient of each rollout."""
 
     @property
     def algorithm(self) -> str:
@@ -73,6 +75,8 @@ METHODS: dict[str, Online | Given] = {
         Online("grpo_whole_groups", steps=2, rate=5e-4, kind="grpo", whole_groups=True),
         Online("grpo_other_draws", steps=2, rate=5e-4, kind="grpo", draws=1000),
         Online("grpo_one_step", steps=1, rate=5e-4, kind="grpo"),
+        # without chance: steps that differ show here; over more rollouts rounding errors grow and hide what causes what
+        Online("grpo_same_completions", steps=1, rate=5e-4, rollouts=15, kind="grpo", replayed=True),
         Given("dpo", rate=3e-4),
         Given("reward_model", rate=1e-3),
         Given("sft", rate=5e-4),
@@ -84,6 +88,7 @@ NUMBERS: dict[str, dict[str, str]] = {
     "grpo_whole_groups": {"reward": "mean reward"},
     "grpo_other_draws": {"reward": "mean reward"},
     "grpo_one_step": {"reward": "mean reward"},
+    "grpo_same_completions": {"grad_norm": "norm of the gradient"},
     "dpo": {"accuracy": "accuracy on held-out pairs", "margin": "margin on held-out pairs"},
     "reward_model": {"accuracy": "accuracy on held-out pairs", "margin": "margin on held-out pairs"},
     "sft": {"loss": "held-out loss"},
@@ -95,6 +100,7 @@ TITLES = {
     "grpo_whole_groups": "GRPO, whole groups",
     "grpo_other_draws": "GRPO, other random numbers",
     "grpo_one_step": "GRPO, one step per rollout",
+    "grpo_same_completions": "GRPO, the same completions",
     "dpo": "DPO",
     "reward_model": "reward model",
     "sft": "supervised fine-tuning",
@@ -102,6 +108,8 @@ TITLES = {
 SIDES = ("lightrl", "trl")
 WRITTEN = "curves.json"
 """The curves of a run, in its folder, once it is complete."""
+SAMPLED = "sampled.json"
+"""The completions of a run of TRL, in its folder: their tokens, rollout by rollout."""
 
 
 def run_folder(out: Path, method: str, side: str, seed: int) -> Path:

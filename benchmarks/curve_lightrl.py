@@ -9,7 +9,21 @@ from typing import Any
 
 import torch
 from bench_lightrl import ADAMW, FOLDER_LOGGER, class_of
-from curve_cases import BETAS, CAP, EPS, MAX_GRAD_NORM, METHODS, NUMBERS, Curves, Given, Online, run_folder, start_folder, write_curves
+from curve_cases import (
+    BETAS,
+    CAP,
+    EPS,
+    MAX_GRAD_NORM,
+    METHODS,
+    NUMBERS,
+    SAMPLED,
+    Curves,
+    Given,
+    Online,
+    run_folder,
+    start_folder,
+    write_curves,
+)
 from lightning.pytorch import Callback, LightningModule, Trainer
 from safetensors.torch import load_file
 
@@ -53,6 +67,7 @@ def config(method: Online | Given, folder: Path, seed: int, out: Path) -> dict[s
         seed: of sampling.
         out: where the run logs.
     """
+    sampled = run_folder(out.parent, method.name, "trl", seed) / SAMPLED
     seed += method.draws
     logger = class_of(FOLDER_LOGGER, save_dir=str(out), name="run")
     trainer: dict[str, Any] = {"accelerator": "cpu", "devices": 1, "logger": logger}
@@ -66,6 +81,8 @@ def config(method: Online | Given, folder: Path, seed: int, out: Path) -> dict[s
     if isinstance(method, Online):
         trainer |= {"max_epochs": method.rollouts}
         model |= online(method, seed)
+        if method.replayed:
+            model["engine"] = class_of("recorded_engine.RecordedEngine", file=str(sampled))
     else:
         trainer |= {"max_steps": method.steps, "val_check_interval": method.every, "check_val_every_n_epoch": None}
         model = class_of(CLASSES[method.name], batch_size=method.batch, **model, **objective(method))
@@ -117,7 +134,7 @@ def curves(method: Online | Given, log_dir: Path) -> Curves:
     """The curves in the log of a run."""
     log = read_run(log_dir).log
     if isinstance(method, Online):
-        return {"reward": [((x - 1) * method.rows, y) for x, y in sorted(log.numbers["reward"].items())]}
+        return {name: [((x - 1) * method.rows, y) for x, y in sorted(log.numbers[name].items())] for name in NUMBERS[method.name]}
     found = {name: sorted(log.numbers[LOGGED[method.name][name]].items()) for name in NUMBERS[method.name]}
     return {name: [(x * method.batch, y) for x, y in series if x > 0] for name, series in found.items()}
 

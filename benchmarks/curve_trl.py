@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import json
 import warnings
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from curve_cases import BETAS, CAP, EPS, MAX_GRAD_NORM, METHODS, NUMBERS, Curves, Given, Online, run_folder, start_folder, write_curves
+from curve_cases import (
+    BETAS,
+    CAP,
+    EPS,
+    MAX_GRAD_NORM,
+    METHODS,
+    NUMBERS,
+    SAMPLED,
+    Curves,
+    Given,
+    Online,
+    run_folder,
+    start_folder,
+    write_curves,
+)
 from datasets import load_dataset
 from trl import (
     DPOConfig,
@@ -40,16 +55,20 @@ def shared(method: Online | Given, seed: int, out: Path) -> dict[str, Any]:
 def online(method: Online, folder: Path, seed: int, out: Path) -> Curves:
     """GRPO or RLOO without KL, on prompts in the order of the file."""
     rewards: list[float] = []
+    sampled: list[list[list[int]]] = []
 
-    def correct(completions: list[str], answer: list[str], **_: Any) -> list[float]:
-        found = [float(completion == right) for completion, right in zip(completions, answer, strict=True)]
+    def correct(completions: list[str], answer: list[str], completion_ids: list[list[int]], **_: Any) -> list[float]:
+        # as lightrl's ExactMatch does
+        found = [float(completion.strip() == right) for completion, right in zip(completions, answer, strict=True)]
         rewards.append(sum(found) / len(found))
+        sampled.append(completion_ids)
         return found
 
     settings = shared(method, seed, out) | {
         "max_steps": method.rollouts * method.steps, "per_device_train_batch_size": method.rows // method.steps,
         "steps_per_generation": method.steps, "num_generations": method.group, "max_completion_length": CAP, "shuffle_dataset": False,
         "temperature": 1.0, "top_p": 1.0, "top_k": 0, "beta": 0.0, "epsilon": method.clip, "epsilon_high": method.clip,
+        "logging_steps": method.steps,
     }  # fmt: skip
     policy, rows = str(folder / "policy"), rows_of(folder / "train.jsonl").select_columns(["prompt", "answer"])
     if method.algorithm == "grpo":
@@ -61,7 +80,10 @@ def online(method: Online, folder: Path, seed: int, out: Path) -> Curves:
     unshuffled = patch("trl.trainer.grpo_trainer.shuffle_sequence_dict", lambda batch: batch)
     with unshuffled if method.whole_groups else nullcontext():
         trainer.train()
-    return {"reward": [(number * method.rows, value) for number, value in enumerate(rewards)]}
+    (out / SAMPLED).write_text(json.dumps(sampled))
+    norms = [entry["grad_norm"] for entry in trainer.state.log_history if "grad_norm" in entry]
+    found = {"reward": rewards, "grad_norm": norms}
+    return {name: [(number * method.rows, value) for number, value in enumerate(found[name])] for name in NUMBERS[method.name]}
 
 
 def given(method: Given, folder: Path, seed: int, out: Path) -> Curves:

@@ -35,6 +35,7 @@ EXPECTED_S = {
     "grpo_whole_groups": 60.0,
     "grpo_other_draws": 60.0,
     "grpo_one_step": 50.0,
+    "grpo_same_completions": 15.0,
     "dpo": 35.0,
     "reward_model": 30.0,
     "sft": 25.0,
@@ -101,7 +102,7 @@ def plan(names: Sequence[str], jobs: Sequence[Job], out: Path, at_once: int) -> 
 
 
 def work(jobs: Sequence[Job], out: Path, trl: Path, at_once: int) -> None:
-    """Carry out runs in processes of their own, so many at a time; the starts come first."""
+    """Carry out runs in processes of their own, so many at a time; the starts come first, then TRL, whose completions are learnt from."""
     cores = os.sched_getaffinity(0)
 
     def start(seed: int) -> None:
@@ -118,7 +119,8 @@ def work(jobs: Sequence[Job], out: Path, trl: Path, at_once: int) -> None:
 
     with ThreadPoolExecutor(at_once) as pool:
         list(pool.map(start, sorted({job.seed for job in jobs})))
-        list(pool.map(run, jobs))
+        for side in reversed(SIDES):
+            list(pool.map(run, [job for job in jobs if job.side == side]))
 
 
 def curves_of(name: str, out: Path) -> dict[str, list[Curves]]:

@@ -70,7 +70,12 @@ def test_the_plan_knows_how_long_every_method_takes(curves: Any, tmp_path: Path)
     )
 
 
-@pytest.mark.parametrize("name", ["grpo", "rloo", "grpo_whole_groups", "grpo_other_draws", "grpo_one_step", "dpo", "reward_model", "sft"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "grpo", "rloo", "grpo_whole_groups", "grpo_other_draws", "grpo_one_step", "grpo_same_completions", "dpo", "reward_model", "sft",
+    ],
+)  # fmt: skip
 def test_every_method_is_a_config_of_lightrl(name: str, curves: Any, tmp_path: Path) -> None:
     import curve_data
     import curve_lightrl
@@ -117,6 +122,30 @@ def test_the_page_names_the_cause_of_a_difference_and_what_removes_it(curves: An
     page = curve_page.page({("grpo", "reward"): other, ("grpo_one_step", "reward"): alike}, {})
     assert "test both:\n\n- With one step per rollout the difference is +0 (+0 to +0): alike.\n\n" in page
     assert "With one step" not in curve_page.page({("grpo", "reward"): alike, ("grpo_one_step", "reward"): alike}, {})
+
+
+def test_the_page_says_what_the_same_completions_show(curves: Any) -> None:
+    import curve_page
+
+    norms, errors = [1.0, 1.2, 1.1, 1.3, 1.2], [1.0, -2.0, 0.5, 3.0, 1.5]
+    close, far = (curves.agreement([a + scale * b for a, b in zip(norms, errors, strict=True)], norms) for scale in (1e-7, 1e-3))
+    assert "the steps of both are the same" in curve_page.page({curve_page.REPLAYED: close}, {})
+    assert "the steps of both differ too" in curve_page.page({curve_page.REPLAYED: far}, {})
+
+
+def test_recorded_completions_are_given_in_order_and_never_to_another_number_of_requests(curves: Any, tmp_path: Path) -> None:
+    from recorded_engine import RecordedEngine
+
+    from lightrl.parts.engine import Request
+
+    (tmp_path / "sampled.json").write_text(json.dumps([[[4, 5], [6, 1]], [[7]]]))
+    engine = RecordedEngine(str(tmp_path / "sampled.json"))
+    engine.start()
+    requests = [Request(number, [3], 8, engine.sampling, frozenset({1}), 0, number) for number in range(2)]
+    engine.submit(requests)
+    assert [(one.id, one.tokens, one.finish_reason) for one in engine.results()] == [(0, [4, 5], "length"), (1, [6, 1], "stop")]
+    with pytest.raises(ValueError, match="the next rollout has 1 completions, and 2 are asked for"):
+        engine.submit(requests)
 
 
 def test_the_page_is_the_one_that_the_command_writes(curves: Any) -> None:
