@@ -169,7 +169,7 @@ class IncrementalModel:
         if self._mask is not None and self._positions is not None:
             self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], 1)
             # rows that are finished but still in the batch must not run out of positions
-            positions = self._positions.clamp(max=self._last_position)
+            positions = self._positions if self._last_position is None else self._positions.clamp(max=self._last_position)
             self._positions = self._positions + 1
         return self._listened(len(tokens), lambda: self._step.logits(tokens, self._cache, self._mask, positions))
 

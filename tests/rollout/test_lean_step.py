@@ -10,6 +10,7 @@ import torch
 
 from lightrl import LoraPolicy, Policy, Prompt, Rollout, TinyPolicy, TransformersEngine
 from lightrl.rollout import lean_step, step_choice
+from lightrl.rollout.incremental import IncrementalModel
 from lightrl.rollout.lean_step import LeanStep, has_lean_form
 from lightrl.rollout.loop import RolloutLoop
 from lightrl.rollout.model_forward import ModelForward
@@ -141,3 +142,14 @@ def test_a_step_is_tried_once(policy: Policy, engine_for: EngineFor, even: list[
     for _ in range(3):
         engine.rollout(even, 2)
     assert tried == [1]
+
+
+def test_padding_where_a_model_has_no_last_position(policy_of: PolicyOf) -> None:
+    model = policy_of("llama").model.eval()
+    steps = []
+    for last in (None, 96):
+        batch = IncrementalModel(model, last, lambda: ModelForward(model))
+        with torch.no_grad():
+            batch.prefill([[2, 3, 4], [5]], [1, 1])
+            steps.append(batch.step(torch.tensor([6, 7])))
+    assert torch.equal(*steps)
