@@ -1,9 +1,11 @@
-"""The callback by which `make gpu` meters runs of lightrl."""
+"""The callbacks by which `make gpu` meters runs of lightrl."""
 
 from __future__ import annotations
 
 from bench_watch import Watch
 from gpu_cases import device_meter
+
+from lightrl.rollout import step_choice
 
 
 class DeviceWatch(Watch):
@@ -11,3 +13,11 @@ class DeviceWatch(Watch):
 
     def __init__(self, file: str) -> None:
         super().__init__(file, device_meter())
+
+
+class WithoutGraphs(DeviceWatch):
+    """The same where each decode step goes through Python."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__(file)
+        step_choice.recorder_for = lambda model: None

@@ -67,8 +67,8 @@ class GrowingLayer(DynamicLayer):
         """
         width = max(self.keys.shape[-2] - unread, further.keys.shape[-2])
         self._room = max(ROOM, width // 2)
-        self._key_buffer, self.keys = _joined(self.keys[:, :, unread:], further.keys, width, self._room)
-        self._value_buffer, self.values = _joined(self.values[:, :, unread:], further.values, width, self._room)
+        self._key_buffer, self.keys = joined(self.keys[:, :, unread:], further.keys, width, self._room)
+        self._value_buffer, self.values = joined(self.values[:, :, unread:], further.values, width, self._room)
 
     def release(self) -> None:
         """Let go of keys and values."""
@@ -117,7 +117,7 @@ def _chosen(states: Tensor, rows: Tensor, room: int) -> tuple[Tensor, Tensor]:
     return buffer, front
 
 
-def _joined(states: Tensor, further: Tensor, width: int, room: int) -> tuple[Tensor, Tensor]:
+def joined(states: Tensor, further: Tensor, width: int, room: int) -> tuple[Tensor, Tensor]:
     """A buffer that begins with so many positions of the rows of both, and that part of it."""
     rows, heads, _, size = states.shape
     buffer = states.new_empty(rows + len(further), heads, width + room, size)
