@@ -27,6 +27,7 @@ from lightrl.rollout.lean_step import LeanStep
 from lightrl.rollout.loop import RolloutLoop
 from lightrl.rollout.model_forward import DecodeStep
 from lightrl.rollout.step_choice import StepChoice
+from lightrl.rollout.step_inputs import StepInputs
 from lightrl.testing import rollouts_with
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -189,26 +190,41 @@ def test_what_a_graph_would_not_follow_is_seen(change: str) -> None:
     assert replay() == 16
 
 
+def test_unused_rows_read_all_that_is_there_and_no_row_more() -> None:
+    inputs = StepInputs(torch.zeros(0, dtype=torch.int64), 3, 4)
+    padded = torch.tensor([[False, True, True], [True, True, True]])
+    inputs.tell(torch.tensor([7, 8]), 2, padded, torch.tensor([1, 2]))
+    everything = [True, True, True, False]
+    assert inputs.open().tolist() == [[False, True, True, False], everything, everything]
+    assert (inputs.tokens.tolist(), inputs.positions.tolist(), inputs.place.tolist()) == ([7, 8, 0], [1, 2, 2], [2])
+    inputs.tell(torch.tensor([9]), 1, None, None)
+    assert inputs.open().tolist() == [[True, True, False, False]] * 3
+    assert (inputs.tokens.tolist(), inputs.positions.tolist(), inputs.place.tolist()) == ([9, 8, 0], [1, 1, 1], [1])
+
+
 def test_rows_and_positions_of_buffers() -> None:
     assert [rows_for(n) for n in (1, 2, 3, 4, 5, 7, 13, 17, 100, 129, 193)] == [1, 2, 3, 4, 6, 8, 16, 24, 128, 192, 256]
     assert [positions_for(n) for n in (1, 8, 9, 17)] == [8, 8, 16, 24]
 
 
-def test_a_row_of_nan_leaves_none_to_those_that_take_its_place(policy: Policy) -> None:
-    step = GraphStep(policy.model, CallsAgain())
+def test_a_row_of_nan_leaves_none_to_the_row_that_takes_its_place(policy: Policy) -> None:
+    recorder = CallsAgain()
+    step = GraphStep(policy.model, recorder)
     batch = batch_of(policy, step)
-    batch.prefill(prompts_of([9]), [3])
+    batch.prefill(prompts_of([5, 10]), [2, 1])
     steps(batch, 3, 2)
     for layer in batch._cache.layers:
-        layer.keys[1:].fill_(torch.nan)
-        layer.values[1:].fill_(torch.nan)
+        layer.keys[2].fill_(torch.nan)
+        layer.values[2].fill_(torch.nan)
+    logits = steps(batch, 3, 1)[0]
+    assert logits[:2].isfinite().all()
+    assert logits[2].isnan().all()
     batch.keep(torch.tensor([0, 1]))
-    assert steps(batch, 2, 2)[-1][0].isfinite().all()
-    batch.keep(torch.tensor([0]))
     other = batch_of(policy, step)
     other.prefill(prompts_of([2]), [1])
     batch.join(other)
-    assert all(logits.isfinite().all() for logits in steps(batch, 2, 3))
+    assert all(logits.isfinite().all() for logits in steps(batch, 3, 3))
+    assert recorder.recordings == 1, "these are the same buffers"
 
 
 def test_weights_that_change_in_place_are_read(policy: Policy) -> None:
