@@ -8,6 +8,7 @@ from pathlib import Path
 
 DIGITS, TRAIN, HELD_OUT = 6, 4_000, 512
 """Of a prompt; prompts to learn from, in the order in which both sides read them; prompts of the evaluation."""
+SEEDS = (0, 1, 2, 3, 4)
 CAP = 8
 """Most tokens of a completion: six digits and EOS are seven."""
 BETAS, EPS = (0.9, 0.999), 1e-8
@@ -35,8 +36,6 @@ class Online:
     """TRL too puts whole groups into each optimizer step."""
     draws: int = 0
     """Is added to the seed of the random numbers, not to that of start and data."""
-    seeds: int = 10
-    """What is sampled makes the difference of two runs vary, so that five would leave a wide interval."""
     replayed: bool = False
     """lightrl learns from the completions that TRL has sampled; the curve is the norm of the gradient of each rollout."""
 
@@ -64,7 +63,6 @@ class Given:
     """Steps between two evaluations."""
     beta: float = 0.1
     """Of DPO."""
-    seeds: int = 5
     draws: int = 0
 
 
@@ -78,7 +76,7 @@ METHODS: dict[str, Online | Given] = {
         Online("grpo_other_draws", steps=2, rate=5e-4, kind="grpo", draws=1000),
         Online("grpo_one_step", steps=1, rate=5e-4, kind="grpo"),
         # without chance: steps that differ show here; over more rollouts rounding errors grow and hide what causes what
-        Online("grpo_same_completions", steps=1, rate=5e-4, rollouts=15, kind="grpo", seeds=5, replayed=True),
+        Online("grpo_same_completions", steps=1, rate=5e-4, rollouts=15, kind="grpo", replayed=True),
         Given("dpo", rate=3e-4),
         Given("reward_model", rate=1e-3),
         Given("sft", rate=5e-4),

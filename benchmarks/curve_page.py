@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from curve_agreement import NARROW, Agreement
-from curve_cases import BETAS, DIGITS, EPS, HELD_OUT, MAX_GRAD_NORM, METHODS, NUMBERS, TITLES, Curves, Given, Online
+from curve_cases import BETAS, DIGITS, EPS, HELD_OUT, MAX_GRAD_NORM, METHODS, NUMBERS, SEEDS, TITLES, Curves, Given, Online
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE, PICTURE = ROOT / "docs" / "curves.md", ROOT / "docs" / "images" / "curves.png"
@@ -53,8 +53,7 @@ def page(verdicts: Verdicts, games: Mapping[str, str]) -> str:
         games: the row of each task with a known optimum.
     """
     return PAGE_TEXT.format(
-        first=first_words(verdicts), picture=PICTURE_TEXT if verdicts else "", narrow=f"{NARROW:.0%}",
-        seeds=min(method.seeds for method in METHODS.values()),
+        first=first_words(verdicts), picture=PICTURE_TEXT if verdicts else "", seeds=len(SEEDS), narrow=f"{NARROW:.0%}",
         table=table(verdicts), digits=DIGITS, held_out=HELD_OUT, settings="\n".join(settings(method) for method in METHODS.values()),
         betas=BETAS, eps=EPS, norm=MAX_GRAD_NORM, games="\n".join(games.values()),
     )  # fmt: skip
@@ -70,10 +69,8 @@ def first_words(verdicts: Verdicts) -> str:
     ]
     missing = [TITLES[name] for name in METHODS if not any(name == one for one, _ in verdicts)]
     said += [f"Not run: {'; '.join(missing)}."] if missing else []
-    few = dict.fromkeys(
-        f"{TITLES[name]} ({one.seeds} of {METHODS[name].seeds})" for (name, _), one in verdicts.items() if one.seeds < METHODS[name].seeds
-    )
-    said += [f"Seeds are missing: {', '.join(few)}."] if few else []
+    few = [TITLES[name] for name in METHODS if any(name == one and verdict.seeds < len(SEEDS) for (one, _), verdict in verdicts.items())]
+    said += [f"Fewer than {len(SEEDS)} seeds: {', '.join(few)}."] if few else []
     tested = {name: one for (name, _), one in verdicts.items() if name in WITHOUT}
     paragraphs = [" ".join(said)] if said else []
     if tested and any(name == "grpo" and one.word != "alike" for (name, _), one in verdicts.items()):
@@ -89,18 +86,13 @@ def causes(first: Agreement, tested: Mapping[str, Agreement]) -> str:
         first: GRPO as it is.
         tested: the further sides that have been run, by name.
     """
-    removed = {name for name, one in tested.items() if one.word == "alike" and abs(one.difference - first.difference) > one.half}
-    lines = [
-        f"- {WITHOUT[name]} the difference is {one.difference:+.2g} ({span(one)}): {one.word}"
-        f"{', and less than before' if name in removed else ''}."
-        for name, one in tested.items()
-    ]
+    lines = [f"- {WITHOUT[name]} the difference is {one.difference:+.2g} ({span(one)}): {one.word}." for name, one in tested.items()]
     other = tested.get("grpo_other_draws")
     if other is not None:
         own, peer = f"{first.own:.4f} to {other.own:.4f}", f"{first.peer:.4f} to {other.peer:.4f}"
         lines.append(f"- Other random numbers alone move the mean of lightrl from {own}, and that of TRL from {peer}.")
-    if not removed:
-        lines.append("\nNo further side is alike with an interval that leaves the first difference out, so that neither cause is proved.")
+    if all(abs(one.difference - first.difference) <= one.half for one in tested.values()):
+        lines.append("\nThe intervals of the further sides contain the first difference too, so that neither cause is proved.")
     return "\n".join(lines)
 
 
@@ -192,8 +184,8 @@ The line is the mean over seeds, the band reaches from the least to the largest.
 PAGE_TEXT = """\
 # Curves beside a peer
 
-`make curves` trains with lightrl and with TRL 1.16.0 from the same start on the same data, {seeds} seeds each or more, and writes this
-page. It goes on where it was stopped; `make curves CURVES=--plan` prints what it would do.
+`make curves` trains with lightrl and with TRL 1.16.0 from the same start on the same data, {seeds} seeds each, and writes this page. It
+goes on where it was stopped; `make curves CURVES=--plan` prints what it would do.
 
 {first}
 {picture}

@@ -65,7 +65,7 @@ def test_a_run_that_is_complete_is_not_repeated(curves: Any, tmp_path: Path) -> 
 
 
 def test_the_plan_knows_how_long_every_method_takes(curves: Any, tmp_path: Path) -> None:
-    assert f"{2 * sum(method.seeds for method in curves.METHODS.values())} runs, of which 0" in curves.plan(
+    assert f"{2 * 5 * len(curves.METHODS)} runs, of which 0" in curves.plan(
         curves.METHODS, curves.missing(curves.METHODS, tmp_path), tmp_path, 2
     )
 
@@ -111,7 +111,7 @@ def test_the_page_says_first_what_did_not_hold(curves: Any) -> None:
     alike, other = curves.agreement([1.0] * 5, [1.0] * 5), curves.agreement([1.2, 1.3, 1.2, 1.3, 1.2], [1.0] * 5)
     page = curve_page.page({("sft", "loss"): alike, ("dpo", "margin"): other}, {})
     assert "does not contain 0 for: DPO (margin). Not run: GRPO; RLOO; GRPO, whole groups;" in page
-    assert "Seeds are missing: DPO (2 of 5)." in curve_page.page({("dpo", "margin"): curves.agreement([1.0, 1.1], [1.0, 1.1])}, {})
+    assert "Fewer than 5 seeds: DPO." in curve_page.page({("dpo", "margin"): curves.agreement([1.0, 1.1], [1.0, 1.1])}, {})
     assert page.index("| **different** | DPO") < page.index("| **alike** | supervised")
 
 
@@ -120,19 +120,8 @@ def test_the_page_names_the_cause_of_a_difference_and_what_removes_it(curves: An
 
     alike, other = curves.agreement([1.0] * 5, [1.0] * 5), curves.agreement([1.2, 1.3, 1.2, 1.3, 1.2], [1.0] * 5)
     page = curve_page.page({("grpo", "reward"): other, ("grpo_one_step", "reward"): alike}, {})
-    assert "test both:\n\n- With one step per rollout the difference is +0 (+0 to +0): alike, and less than before." in page
+    assert "test both:\n\n- With one step per rollout the difference is +0 (+0 to +0): alike.\n\n" in page
     assert "With one step" not in curve_page.page({("grpo", "reward"): alike, ("grpo_one_step", "reward"): alike}, {})
-
-
-def test_the_page_says_where_no_further_side_removes_the_difference(curves: Any) -> None:
-    import curve_page
-
-    other, unclear = (
-        curves.agreement([1.0 + error for error in errors], [1.0] * 5) for errors in ([0.03] * 4 + [0.04], [0.1, -0.1, 0, 0.1, 0])
-    )
-    page = curve_page.page({("grpo", "reward"): other, ("grpo_one_step", "reward"): unclear}, {})
-    assert "neither cause is proved" in page
-    assert "less than before" not in page
 
 
 def test_the_page_says_what_the_same_completions_show(curves: Any) -> None:
