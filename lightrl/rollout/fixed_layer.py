@@ -27,6 +27,11 @@ class FixedLayer(GrowingLayer):
     def reorder_cache(self, beam_idx: Tensor) -> None:
         self._put(self.keys[beam_idx], self.values[beam_idx])
 
+    def keep(self, count: int, sources: Tensor, targets: Tensor) -> None:
+        super().keep(count, sources, targets)
+        if self.whole[0].shape[0] >= 2 * rows_for(count):
+            self._put(self.keys, self.values)
+
     def join(self, further: GrowingLayer, unread: int) -> None:
         width = max(self.keys.shape[-2] - unread, further.keys.shape[-2])
         pairs = ((self.keys, further.keys), (self.values, further.values))
