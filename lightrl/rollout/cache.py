@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,8 +12,8 @@ from transformers.cache_utils import Cache, DummyLayer, DynamicCache, DynamicLay
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
-ROOM = 16
-"""Least number of positions by which a full buffer is enlarged."""
+ROOM = 32
+"""Least number of positions by which a full buffer is enlarged, if so many may come."""
 
 
 class GrowingLayer(DynamicLayer):
@@ -23,12 +24,15 @@ class GrowingLayer(DynamicLayer):
     _key_buffer: Tensor
     _value_buffer: Tensor
     _room: int
+    left: int = sys.maxsize
+    """Positions that may still come: buffers have room for no more."""
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
             # a prefill is followed by `reorder_cache`, which makes room
             self._room = 0
             super().update(key_states, value_states)
+            self.left -= key_states.shape[-2]
             return self.keys, self.values
         begin, new = self.keys.shape[-2], key_states.shape[-2]
         if new > self._room:
@@ -36,12 +40,13 @@ class GrowingLayer(DynamicLayer):
         self.keys = _written(self._key_buffer, key_states, begin)
         self.values = _written(self._value_buffer, value_states, begin)
         self._room -= new
+        self.left -= new
         return self.keys, self.values
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         if self.get_seq_length() > 0:
             # copied once, to where there is room for more
-            self._room = max(ROOM, self.keys.shape[-2] // 2)
+            self._room = self._room_behind(self.keys.shape[-2])
             self._key_buffer, self.keys = _chosen(self.keys, beam_idx, self._room)
             self._value_buffer, self.values = _chosen(self.values, beam_idx, self._room)
 
@@ -66,7 +71,8 @@ class GrowingLayer(DynamicLayer):
             unread: first positions of this layer that are padding in all rows, and are dropped.
         """
         width = max(self.keys.shape[-2] - unread, further.keys.shape[-2])
-        self._room = max(ROOM, width // 2)
+        self.left = max(self.left, further.left)
+        self._room = self._room_behind(width)
         self._key_buffer, self.keys = joined(self.keys[:, :, unread:], further.keys, width, self._room)
         self._value_buffer, self.values = joined(self.values[:, :, unread:], further.values, width, self._room)
 
@@ -82,19 +88,26 @@ class GrowingLayer(DynamicLayer):
         self._room = 0
 
     def _enlarge(self, least: int) -> None:
-        self._room = max(least, ROOM, self.keys.shape[-2] // 2)
+        self._room = max(least, self._room_behind(self.keys.shape[-2]))
         self._key_buffer = _with_room(self.keys, self._room)
         self._value_buffer = _with_room(self.values, self._room)
 
+    def _room_behind(self, length: int) -> int:
+        return max(0, min(self.left, max(ROOM, length // 2)))
 
-def growing_cache(config: PreTrainedConfig) -> Cache:
+
+def growing_cache(config: PreTrainedConfig, most: int = sys.maxsize) -> Cache:
     """The cache that transformers would choose, with full-attention layers that grow in place.
 
     Args:
         config: of the model; says which layers have a sliding window, a recurrent state or nothing to keep.
+        most: positions that will be read.
     """
     cache = DynamicCache(config=config)
     cache.layers = [GrowingLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
+    for layer in cache.layers:
+        if isinstance(layer, GrowingLayer):
+            layer.left = most
     return cache
 
 

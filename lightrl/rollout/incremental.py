@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -80,12 +81,13 @@ class IncrementalModel:
         """Rows can be taken out of a batch and come back in another one, without being read again."""
         return self.takes_padding and takes_gaps(growing_cache(self.model.config))
 
-    def prefill(self, prompts: Sequence[Sequence[int]], repeats: Sequence[int]) -> Tensor:
+    def prefill(self, prompts: Sequence[Sequence[int]], repeats: Sequence[int], further: int = sys.maxsize) -> Tensor:
         """Read each prompt once and go on with some rows of it.
 
         Args:
             prompts: token ids of B prompts.
             repeats: rows of each prompt, which are neighbours; they add up to n.
+            further: most tokens of a row that follow.
 
         Returns:
             `[n, V]` logits of the first tokens of the completions.
@@ -97,7 +99,7 @@ class IncrementalModel:
         lengths = torch.tensor([len(ids) for ids in prompts])
         longest = int(lengths.max())
         input_ids = torch.tensor([[0] * (longest - len(ids)) + list(ids) for ids in prompts], device=device)
-        self._cache = growing_cache(self.model.config)
+        self._cache = growing_cache(self.model.config, longest + further)
         self._positions = self._mask = None
         inputs: dict[str, Tensor] = {}
         if int(lengths.min()) < longest:

@@ -216,7 +216,8 @@ class TransformersEngine(RolloutEngine):
             return model.resume(rows, further), [len(ids) for ids in further]
         contexts = with_one_context(requests)
         read = [len(alike[0].context) * (i == 0) for alike in contexts for i in range(len(alike))]
-        return model.prefill([alike[0].context for alike in contexts], [len(alike) for alike in contexts]), read
+        repeats, most = [len(alike) for alike in contexts], max(request.limit for request in requests)
+        return model.prefill([alike[0].context for alike in contexts], repeats, most), read
 
     def _keep(self, model: IncrementalModel, rows: Sequence[tuple[Request, DecodedRow]]) -> None:
         if rows and model.keeps_rows:

@@ -11,6 +11,8 @@ from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingW
 
 from lightrl import Policy, Prompt, TransformersEngine
 from lightrl.rollout.cache import ROOM, GrowingLayer, growing_cache, takes_padding
+from lightrl.rollout.incremental import IncrementalModel
+from lightrl.rollout.model_forward import ModelForward
 from lightrl.testing import rollouts_with
 
 
@@ -77,3 +79,16 @@ def test_keys_and_values_are_not_kept_beyond_the_rollout(policy: Policy, uneven:
         loop.rollout(uneven, 2)
     gc.collect()
     assert not [found for found in gc.get_objects() if type(found) is GrowingLayer and found.is_initialized]
+
+
+@torch.no_grad()
+def test_there_is_room_for_no_more_than_may_come(policy: Policy) -> None:
+    model = policy.model.eval()
+    batch = IncrementalModel(model, 96, lambda: ModelForward(model))
+    batch.prefill([[2, 3, 4], [2, 3]], [2, 1], further=5)
+    for _ in range(5):
+        batch.step(torch.tensor([5, 6, 7]))
+    for keys in batch.keys:
+        rows, heads, length, width = keys.shape
+        assert length == 8
+        assert keys.untyped_storage().nbytes() == rows * heads * length * width * keys.element_size()
