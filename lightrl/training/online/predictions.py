@@ -78,8 +78,7 @@ def predict(
             found[word] = reference.logprobs(policy, micro.input_ids, micro.response_mask, micro.temperature)
         return found
 
-    # a recorded rollout has had its log-probs filled in, and says which rows were given
-    given = {} if algorithm.sampler.samples_all else {GIVEN: scored.extras.get(GIVEN, scored.rollout_logprobs.isnan().any(1))}
+    given = {} if algorithm.sampler.samples_all else {GIVEN: _given(scored)}
     found = per_token(scored, compute) if recompute or read or references or "values" in needs else {}
     if not known:
         unknown = scored.response_mask & (scored.rollout_logprobs.isnan() | (not engine.comparable_logprobs))
@@ -91,6 +90,12 @@ def predict(
         further_logprobs={word: found.get(word, nothing) for word in references if word != "ref_logprobs"},
         extras=given | {f"old_{name}": found.get(f"old_{name}", nothing) for name in read},
     )
+
+
+def _given(scored: ScoredRollout) -> Tensor:
+    """`[N]` bool: rows that the policy has not sampled."""
+    # a recorded rollout has had its log-probs filled in, and says which they are
+    return scored.extras.get(GIVEN, scored.rollout_logprobs.isnan().any(1))
 
 
 def _refuse_unsaid(scored: ScoredRollout, sampler: Sampler) -> None:
