@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +18,9 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
-def claims(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def claims(benchmark_module: Callable[[str], Any]) -> Any:
     """The module of the command."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import claims
-
-    yield claims
-    for name in {
-        name for name in set(sys.modules) - before if str(getattr(sys.modules[name], "__file__", "")).startswith(str(ROOT / "benchmarks"))
-    }:
-        del sys.modules[name]
+    return benchmark_module("claims")
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +16,9 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
-def curves(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def curves(benchmark_module: Callable[[str], Any]) -> Any:
     """The module of the command."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import curves
-
-    yield curves
-    for name in {
-        name for name in set(sys.modules) - before if str(getattr(sys.modules[name], "__file__", "")).startswith(str(ROOT / "benchmarks"))
-    }:
-        del sys.modules[name]
+    return benchmark_module("curves")
 
 
 def test_the_area_is_that_of_trapezoids_beside_the_width(curves: Any) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +17,9 @@ LEFT, DOWN, RIGHT, UP = range(4)
 
 
 @pytest.fixture
-def lake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def lake(benchmark_module: Callable[[str], Any]) -> Any:
     """The module of the command."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import frozenlake
-
-    yield frozenlake
-    for name in {
-        name for name in set(sys.modules) - before if str(getattr(sys.modules[name], "__file__", "")).startswith(str(ROOT / "benchmarks"))
-    }:
-        del sys.modules[name]
+    return benchmark_module("frozenlake")
 
 
 def test_the_best_play_waits_where_that_is_safer_and_hurries_where_it_must(lake: Any) -> None:
