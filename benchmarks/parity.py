@@ -1,8 +1,8 @@
 """Tests that every strategy gives the same weights: run `OMP_NUM_THREADS=1 python benchmarks/parity.py`, or `make parity`.
 
 A small policy takes four optimizer steps, each of several micro-batches, with clipped ratios and gradients, on the same completions: with
-a critic, a KL penalty and an entropy bonus, with dynamic sampling, with DCPO's statistics per prompt, with steps that stop_kl drops, and
-with rollouts that worker processes make ahead.
+a critic, a KL penalty and an entropy bonus, with dynamic sampling, with DCPO's statistics per prompt, with steps that stop_kl drops,
+with a teacher, as a mixture of experts whose routes are replayed, and with rollouts that worker processes make ahead.
 It does so with AdamW in one process, then on two processes under each strategy. AdamW's eps is 1e-2: with a small eps a gradient that is
 twice as large makes the same step, and a wrong scale would not be noticed.
 """
@@ -22,6 +22,8 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, Trainer
 from lightrl_dcpo import DCPO
+from lightrl_distill import GKD
+from lightrl_moe import PretrainedMixture, ReplayedTokenRatio, RouterBalance, TinyMixture
 from logged_process import run_logged
 
 from lightrl import (
@@ -47,6 +49,7 @@ from lightrl import (
     Request,
     RolloutEngine,
     SingleTurn,
+    Teacher,
     TinyPolicy,
     TransformersEngine,
     TurnGAE,
@@ -90,6 +93,12 @@ CASES: dict[str, Callable[[], Algorithm]] = {
     "episodes": lambda: actor_critic(critic=ValueHead(learning_rate=2e-2), advantage=TurnGAE(), epochs=2),
     # statistics per prompt, which decide the second rollout's advantages
     "dcpo": lambda: DCPO(sampler=GroupSampler(group_size=4), epochs=2),
+    # another policy, whose whole distribution is read at each token
+    "teacher": lambda: GKD(sampler=GroupSampler(group_size=4), teacher=Teacher(tiny_policy("teacher", seed=1)), epochs=2),
+    # the shares of experts are counted over all ranks, and the routes of the policy before the first step are forced
+    "mixture": lambda: GroupRelative(
+        sampler=GroupSampler(group_size=4), ratio=ReplayedTokenRatio(), balance=RouterBalance(0.1), epochs=2, old_logprobs="recompute"
+    ),
     # a worker process for each rank, which makes the next rollout with the weights from before the last steps
     "ahead": lambda: GroupRelative(sampler=GroupSampler(group_size=4), epochs=2),
 }
@@ -112,10 +121,12 @@ class Echo(Environment):
 class FirstPolicyEngine(TransformersEngine):
     """Samples from the base policy as it was at the start, so that rounding in training changes no completion."""
 
+    first: PolicySource
+
     def submit(self, requests: Sequence[Request]) -> None:
         # an evaluation samples the policy as it is now
         if all(request.sampling == self.sampling for request in requests):
-            self._policy, self._model = tiny_policy().build(), None
+            self._policy, self._model = self.first.build(), None
         super().submit(requests)
 
 
@@ -143,19 +154,22 @@ class Final(Callback):
             torch.save({"weights": weights, "norms": self.norms, "answers": self.answers, "steps": trainer.global_step}, self.file)
 
 
-def tiny_policy() -> TinyPolicy:
-    return TinyPolicy(hidden=32, layers=2, heads=4)
+def tiny_policy(case: str, seed: int = 0) -> TinyPolicy:
+    sizes = {"hidden": 32, "layers": 2, "heads": 4, "seed": seed}
+    return TinyMixture(**sizes, experts=4) if case == "mixture" else TinyPolicy(**sizes)
 
 
 def engine(case: str) -> RolloutEngine:
     if case == "ahead":
         return ProcessEngine(TransformersEngine(max_new_tokens=8, slice_rows=16))
-    return FirstPolicyEngine(max_new_tokens=8, stop=list("012345") if case == "episodes" else None)
+    sampled = FirstPolicyEngine(max_new_tokens=8, stop=list("012345") if case == "episodes" else None)
+    sampled.first = tiny_policy(case)
+    return sampled
 
 
 def policy(case: str, folder: Path) -> PolicySource:
     """The first policy, from a folder: strategies that cut weights over ranks read each rank's share from there."""
-    saved = PretrainedPolicy(str(folder))
+    saved = PretrainedMixture(str(folder)) if case == "mixture" else PretrainedPolicy(str(folder))
     return LoraPolicy(saved, r=4) if case == "LoRA" else saved
 
 
@@ -200,7 +214,7 @@ def main() -> int:
     failed = 0
     for case in arguments.cases:
         with tempfile.TemporaryDirectory() as folder:
-            tiny_policy().build().save(Path(folder) / POLICY)
+            tiny_policy(case).build().save(Path(folder) / POLICY)
             expected, _ = trained(case, "auto", Path(folder))
             for strategy in arguments.strategies:
                 failed += report(case, strategy, Path(folder), expected)
