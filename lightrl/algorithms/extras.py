@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 from lightrl.parts.base import Part
 from lightrl.parts.environment import Environment, declared_extras
+from lightrl.parts.output import OLD, ROLLOUT
 from lightrl.parts.step_part import StepPart
 
 if TYPE_CHECKING:
     from lightrl.algorithms.algorithm import Algorithm
+
+GIVEN = "given"
+"""The extra `[N]` bool that says which rows somebody else wrote, where a sampler has such rows."""
 
 
 def givers_of(algorithm: Algorithm, environment: Environment | None = None) -> dict[str, Part]:
@@ -21,13 +25,14 @@ def givers_of(algorithm: Algorithm, environment: Environment | None = None) -> d
         environment: of the run; None: it is not known.
 
     Raises:
-        ValueError: two of them leave the same.
+        ValueError: two of them leave the same, or one has a name of the core.
     """
     sampler, advantage, givers = algorithm.sampler, algorithm.advantage, dict[str, Part]()
     prepared = [(part, part.prepares) for part in algorithm.parts.values() if isinstance(part, StepPart)]
     told = [] if environment is None else [(environment, declared_extras(environment))]
     for part, names in [*told, (sampler, sampler.gives_extras), (advantage, advantage.gives_extras), *prepared]:
         for name in sorted(names):
+            _refuse_name_of_core(name, part)
             if givers.setdefault(name, part) is not part:
                 both = f"{type(givers[name]).__name__} and {type(part).__name__}"
                 raise ValueError(f"{both} both leave the extra {name!r}: rename one of them")
@@ -41,7 +46,7 @@ def unmet(algorithm: Algorithm, there: Set[str]) -> dict[Part, list[str]]:
         algorithm: with all its slots.
         there: names of those that the rows of a rollout have.
     """
-    early = there | {f"old_{name}" for name in algorithm.old_outputs}
+    early = there | {f"{OLD}{name}" for name in algorithm.old_outputs}
     late = early | givers_of(algorithm).keys() - algorithm.sampler.gives_extras
     found = {}
     for part in algorithm.parts.values():
@@ -75,3 +80,11 @@ def refuse_missing_extras(algorithm: Algorithm, environment: Environment) -> Non
                 f"{type(part).__name__} reads {', '.join(wrong)} per token, and {type(environment).__name__} gives one number for an "
                 "episode: have it in gives_turn_extras there, or use another environment"
             )
+
+
+def _refuse_name_of_core(name: str, giver: Part) -> None:
+    if name == GIVEN or name.startswith((OLD, ROLLOUT)):
+        raise ValueError(
+            f"{type(giver).__name__} leaves the extra {name!r}: {GIVEN!r}, and names that begin with {OLD!r} or {ROLLOUT!r}, are the "
+            "core's. Rename it"
+        )

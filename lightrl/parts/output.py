@@ -11,6 +11,9 @@ from torch import Tensor, nn
 from lightrl.ops.entropy import entropies
 from lightrl.parts.base import Part
 
+OLD, ROLLOUT = "old_", "rollout_"
+"""What stands before the name of an output in the extras: of the policy before the first step, and of the engine while it sampled."""
+
 
 class Output(Part):
     """A number of the policy at each sampled token, made of all logits there.

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lightrl.ops.random import row_seed
+from lightrl.parts.output import ROLLOUT
 from lightrl.rollout.open_episode import OpenEpisode
 from lightrl.types import Rollout
 
@@ -55,7 +56,7 @@ def _recorded(episodes: Sequence[OpenEpisode], width: int) -> dict[str, Tensor]:
     for row, episode in enumerate(episodes):
         for start, recorded in episode.recorded:
             for name, numbers in recorded.items():
-                whole = found.setdefault(f"rollout_{name}", numbers.new_zeros((len(episodes), width, *numbers.shape[1:])))
+                whole = found.setdefault(f"{ROLLOUT}{name}", numbers.new_zeros((len(episodes), width, *numbers.shape[1:])))
                 whole[row, start : start + len(numbers)] = numbers
     return found
 

@@ -134,13 +134,19 @@ class Other(SequenceRatio):
     prepares = frozenset({"likely"})
 
 
+class OfTheCore(FirstHalf):
+    def __init__(self, name: str) -> None:
+        self.prepares = frozenset({name})
+
+
 REFUSED = [
+    *[({"token_weight": OfTheCore(name)}, f"OfTheCore leaves the extra '{name}': 'given', and") for name in ("given", "old_entropy")],
     ({"clip": BetterAlone()}, "BetterAlone needs better, level for each row, .* leaves that before it; extras are: none"),
     ({"clip": BetterAlone(), "advantage": Ranked(), "token_weight": FirstHalf(), "ratio": Other()}, "both leave the extra 'likely'"),
 ]
 
 
-@pytest.mark.parametrize(("slots", "message"), REFUSED, ids=["nobody leaves it", "two leave it"])
+@pytest.mark.parametrize(("slots", "message"), REFUSED, ids=["given", "of an output", "nobody leaves it", "two leave it"])
 def test_extras_that_do_not_fit_are_refused(slots: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         trained(GroupRelative(**slots))

@@ -11,7 +11,7 @@ from torch import Tensor
 from lightrl.ops.random import token_uniforms
 from lightrl.parts.base import Part
 from lightrl.parts.minibatch import Minibatch
-from lightrl.parts.output import Output, TrunkOutput
+from lightrl.parts.output import OLD, Output, TrunkOutput
 from lightrl.parts.step_part import StepPart
 from lightrl.ranks import ALONE, Ranks
 from lightrl.testing.checks.examples import Micro, experiences, micros, read_extras
@@ -31,7 +31,7 @@ def minibatch(part: StepPart, rows: TrainingBatch, ranks: Ranks = ALONE) -> Mini
 def given(part: StepPart, rows: TrainingBatch) -> TrainingBatch:
     """The rows with every extra that a part reads or prepares."""
     read = read_extras(part, rows, token_uniforms(rows, "extras").to(rows.old_logprobs))
-    read |= {f"old_{output.name}": likely(output, token_uniforms(rows, output.name)) for output in part.old_outputs}
+    read |= {f"{OLD}{output.name}": likely(output, token_uniforms(rows, output.name)) for output in part.old_outputs}
     rows = replace(rows, extras=rows.extras | read)
     return replace(rows, extras=rows.extras | dict(part.prepare(minibatch(part, rows))))
 

@@ -10,14 +10,13 @@ from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.algorithms.asked_references import logprobs_of
+from lightrl.algorithms.extras import GIVEN
 from lightrl.parts.engine import RolloutEngine
+from lightrl.parts.output import OLD
 from lightrl.parts.sampler import Sampler
 from lightrl.policy.policy import Policy
 from lightrl.training.online.forwards import Outputs, PerToken
 from lightrl.types import PolicyOutput, ScoredRollout, WithNeeds
-
-GIVEN = "given"
-"""The extra `[N]` bool that says which rows somebody else wrote, where a sampler has such rows."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Predictions(WithNeeds):
     further_logprobs: dict[str, Tensor] = field(default_factory=dict)
     """Under other references, by the words that ask for them."""
     extras: dict[str, Tensor] = field(default_factory=dict)
-    """The outputs of the policy before the first step, by `old_` and their names; and `GIVEN`, where not all rows were sampled."""
+    """The outputs of the policy before the first step, by `OLD` and their names; and `GIVEN`, where not all rows were sampled."""
 
     def further(self) -> Mapping[str, Tensor]:
         """See `WithNeeds.further`."""
@@ -73,7 +72,7 @@ def predict(
         if recompute or "values" in needs or read:
             output = outputs(micro, micro.response_mask, read)
             found = {"old": output.logprobs, **({} if output.values is None else {"values": output.values})}
-            found |= {f"old_{name}": values for name, values in output.outputs.items()}
+            found |= {f"{OLD}{name}": values for name, values in output.outputs.items()}
         for word, reference in references.items():
             found[word] = reference.logprobs(policy, micro.input_ids, micro.response_mask, micro.temperature)
         return found
@@ -88,7 +87,7 @@ def predict(
         values=found.get("values", nothing) if "values" in needs else None,
         ref_logprobs=found.get("ref_logprobs", nothing) if "ref_logprobs" in references else None,
         further_logprobs={word: found.get(word, nothing) for word in references if word != "ref_logprobs"},
-        extras=given | {f"old_{name}": found.get(f"old_{name}", nothing) for name in read},
+        extras=given | {f"{OLD}{name}": found.get(f"{OLD}{name}", nothing) for name in read},
     )
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from lightrl.algorithms.extras import GIVEN
 from lightrl.ops.groups import group_statistics
 from lightrl.ops.kl import k3
 from lightrl.parts.base import unpack
 from lightrl.parts.correction import RolloutCorrection
 from lightrl.parts.minibatch import Minibatch
-from lightrl.parts.output import Output
+from lightrl.parts.output import OLD, Output
 from lightrl.ranks import ALONE, Ranks
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.training.online.predictions import GIVEN
 from lightrl.training.rollout_lengths import report_lengths
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import Experience, PolicyOutput, TrainingBatch
@@ -48,7 +48,7 @@ def report_experience(
     sampled = ~experience.extras.get(GIVEN, torch.zeros_like(scored))
     ledger.add("entropy_estimate", -experience.rollout_logprobs, experience.response_mask & sampled[:, None])
     if watched is not None:
-        ledger.add(f"watched/{watched.name}", experience.extra(f"old_{watched.name}"), experience.response_mask)
+        ledger.add(f"watched/{watched.name}", experience.extra(f"{OLD}{watched.name}"), experience.response_mask)
     if experience.ref_logprobs is not None:
         difference = experience.old_logprobs - experience.ref_logprobs
         ledger.add("kl_sequence", torch.where(experience.response_mask, difference, 0.0).sum(1))
