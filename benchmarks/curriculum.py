@@ -49,7 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, default=list(SAMPLERS), help="to run, uniform being needed")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="of weights, data order and sampling")
-    parser.add_argument("--rollouts", type=int, default=400, help="of uniform, and the most of the others")
+    parser.add_argument("--rollouts", type=int, default=1600, help="of uniform, and the most of the others")
     parser.add_argument("--out", type=Path, default=Path("runs/curriculum"), help="folder for logs and results")
     arguments = parser.parse_args()
     results = [of for seed in arguments.seeds for of in run_seed(seed, arguments.samplers, arguments.rollouts, arguments.out)]
