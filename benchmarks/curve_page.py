@@ -33,6 +33,8 @@ WITHOUT = {
     "grpo_one_step": "With one step per rollout",
 }
 """The further sides, and what they change."""
+COLUMNS = 4
+"""Panels of the picture beside each other, so that the titles of all have room."""
 REPLAYED = ("grpo_same_completions", "grad_norm")
 """The side that takes chance away."""
 
@@ -157,7 +159,8 @@ def draw(found: Found, verdicts: Verdicts) -> None:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, -(-len(verdicts) // 2), figsize=(13, 6), layout="constrained", squeeze=False)
+    rows = -(-len(verdicts) // COLUMNS)
+    figure, axes = plt.subplots(rows, COLUMNS, figsize=(13, 3 * rows), layout="constrained", squeeze=False)
     for spare in axes.flat[len(verdicts) :]:
         spare.axis("off")
     for panel, (name, number) in zip(axes.flat, verdicts, strict=False):
