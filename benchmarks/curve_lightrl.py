@@ -68,7 +68,6 @@ def config(method: Online | Given, folder: Path, seed: int, out: Path) -> dict[s
         out: where the run logs.
     """
     sampled = run_folder(out.parent, method.name, "trl", seed) / SAMPLED
-    seed += method.draws
     logger = class_of(FOLDER_LOGGER, save_dir=str(out), name="run")
     trainer: dict[str, Any] = {"accelerator": "cpu", "devices": 1, "logger": logger}
     trainer |= {"enable_checkpointing": False, "enable_progress_bar": False}

@@ -25,11 +25,10 @@ GAMES = {
 """By command: task, number, and its names in runs/COMMAND/summary.json at the start, at the end and at the optimum."""
 SPLIT = (
     "One setting of GRPO is not the same: of the two optimizer steps of a rollout, lightrl gives each whole groups, and TRL single "
-    "completions. The other possible cause is chance, since both sides sample. Further sides test both:"
+    "completions. Further sides take it away:"
 )
 WITHOUT = {
     "grpo_whole_groups": "With whole groups on both sides",
-    "grpo_other_draws": "With other random numbers",
     "grpo_one_step": "With one step per rollout",
 }
 """The further sides, and what they change."""
@@ -55,7 +54,7 @@ def page(verdicts: Verdicts, games: Mapping[str, str]) -> str:
         games: the row of each task with a known optimum.
     """
     return PAGE_TEXT.format(
-        first=first_words(verdicts), picture=PICTURE_TEXT if verdicts else "", seeds=len(SEEDS), narrow=f"{NARROW:.0%}",
+        first=first_words(verdicts), picture=PICTURE_TEXT if verdicts else "", seeds=SEEDS, narrow=f"{NARROW:.0%}",
         table=table(verdicts), digits=DIGITS, held_out=HELD_OUT, settings="\n".join(settings(method) for method in METHODS.values()),
         betas=BETAS, eps=EPS, norm=MAX_GRAD_NORM, games="\n".join(games.values()),
     )  # fmt: skip
@@ -71,8 +70,12 @@ def first_words(verdicts: Verdicts) -> str:
     ]
     missing = [TITLES[name] for name in METHODS if not any(name == one for one, _ in verdicts)]
     said += [f"Not run: {'; '.join(missing)}."] if missing else []
-    few = [TITLES[name] for name in METHODS if any(name == one and verdict.seeds < len(SEEDS) for (one, _), verdict in verdicts.items())]
-    said += [f"Fewer than {len(SEEDS)} seeds: {', '.join(few)}."] if few else []
+    few = [
+        TITLES[name]
+        for name in METHODS
+        if any(name == one and verdict.seeds < METHODS[name].seeds for (one, _), verdict in verdicts.items())
+    ]
+    said += [f"Fewer seeds than planned: {', '.join(few)}."] if few else []
     tested = {name: one for (name, _), one in verdicts.items() if name in WITHOUT}
     paragraphs = [" ".join(said)] if said else []
     if tested and any(name == "grpo" and one.word != "alike" for (name, _), one in verdicts.items()):
@@ -88,14 +91,16 @@ def causes(first: Agreement, tested: Mapping[str, Agreement]) -> str:
         first: GRPO as it is.
         tested: the further sides that have been run, by name.
     """
-    lines = [f"- {WITHOUT[name]} the difference is {one.difference:+.2g} ({span(one)}): {one.word}." for name, one in tested.items()]
-    other = tested.get("grpo_other_draws")
-    if other is not None:
-        own, peer = f"{first.own:.4f} to {other.own:.4f}", f"{first.peer:.4f} to {other.peer:.4f}"
-        lines.append(f"- Other random numbers alone move the mean of lightrl from {own}, and that of TRL from {peer}.")
-    if all(abs(one.difference - first.difference) <= one.half for one in tested.values()):
-        lines.append("\nThe intervals of the further sides contain the first difference too, so that neither cause is proved.")
-    return "\n".join(lines)
+    lines = [
+        f"- {WITHOUT[name]} the difference is {one.difference:+.2g} ({span(one)}, {one.seeds} seeds): {one.word}."
+        for name, one in tested.items()
+    ]
+    gone = [WITHOUT[name] for name, one in tested.items() if one.word == "alike" and abs(one.difference - first.difference) > one.half]
+    if gone:
+        end = f"The first difference lies outside the interval {' and '.join(gone).lower()}, so that this setting is its cause."
+    else:
+        end = "The intervals contain the first difference too, so that this cause is not proved."
+    return "\n".join([*lines, f"\n{end}"])
 
 
 def same_steps(found: Agreement) -> str:
@@ -103,7 +108,7 @@ def same_steps(found: Agreement) -> str:
     said = f"Where lightrl learns from the completions that TRL has sampled, the norms of the gradients differ by {found.difference:.1g}"
     # float32 rounds to 6e-8, and errors grow by a factor of ten in about eight rollouts
     alike = abs(found.difference) + found.half < 1e-4 * abs(found.peer)
-    end = "the steps of both are the same, and what differs is which completions are sampled" if alike else "the steps of both differ too"
+    end = "the steps of both are the same" if alike else "the steps of both differ too"
     return f"{said} ({span(found)}) of {found.peer:.2f}: {end}."
 
 
@@ -128,7 +133,6 @@ def settings(method: Online | Given) -> str:
         steps = "one optimizer step" if method.steps == 1 else f"{method.steps} optimizer steps"
         clip = f", each on a part of the completions, with a clip of {method.clip}" if method.steps > 1 else ", so that no clip can act"
         clip += " and whole groups in each part on both sides" if method.whole_groups else ""
-        clip += ", and with other random numbers than the first" if method.draws else ""
         clip += ", and with the completions of TRL on both sides" if method.replayed else ""
         told = f"{method.rollouts} rollouts of {method.prompts} prompts with {method.group} completions, {steps} per rollout{clip}; no KL"
     else:
@@ -187,8 +191,8 @@ The line is the mean over seeds, the band reaches from the least to the largest.
 PAGE_TEXT = """\
 # Curves beside a peer
 
-`make curves` trains with lightrl and with TRL 1.16.0 from the same start on the same data, {seeds} seeds each, and writes this page. It
-goes on where it was stopped; `make curves CURVES=--plan` prints what it would do.
+`make curves` trains with lightrl and with TRL 1.16.0 from the same start on the same data, with {seeds} seeds each or more, and writes this
+page. It goes on where it was stopped; `make curves CURVES=--plan` prints what it would do.
 
 {first}
 {picture}

@@ -46,7 +46,7 @@ EVALUATED["reward_model"] = {"accuracy": "eval_accuracy", "margin": "eval_margin
 def shared(method: Online | Given, seed: int, out: Path) -> dict[str, Any]:
     """What all trainers are told: float32 on the CPU, the optimizer of `curve_cases`, and nothing to save."""
     return {
-        "output_dir": str(out / "run"), "use_cpu": True, "bf16": False, "gradient_checkpointing": False, "seed": seed + method.draws,
+        "output_dir": str(out / "run"), "use_cpu": True, "bf16": False, "gradient_checkpointing": False, "seed": seed,
         "learning_rate": method.rate, "lr_scheduler_type": "constant", "adam_beta1": BETAS[0], "adam_beta2": BETAS[1], "adam_epsilon": EPS,
         "weight_decay": 0.0, "max_grad_norm": MAX_GRAD_NORM, "save_strategy": "no", "report_to": "none", "disable_tqdm": True,
     }  # fmt: skip

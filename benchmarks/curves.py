@@ -21,7 +21,7 @@ from pathlib import Path
 
 from bench_lightrl import launch
 from curve_agreement import Agreement, agreement, area
-from curve_cases import METHODS, NUMBERS, SEEDS, SIDES, WRITTEN, Curves, run_folder, start_folder
+from curve_cases import METHODS, NUMBERS, SIDES, WRITTEN, Curves, run_folder, start_folder
 from curve_data import DONE, prepare
 from curve_page import write_page
 from peer_environment import make_environment
@@ -33,7 +33,6 @@ EXPECTED_S = {
     "grpo": 60.0,
     "rloo": 50.0,
     "grpo_whole_groups": 60.0,
-    "grpo_other_draws": 60.0,
     "grpo_one_step": 50.0,
     "grpo_same_completions": 15.0,
     "dpo": 35.0,
@@ -81,9 +80,10 @@ def main() -> int:
 def missing(names: Sequence[str], out: Path) -> list[Job]:
     """What is to be run."""
     jobs = []
-    for seed in SEEDS:
+    for seed in range(max(METHODS[name].seeds for name in names)):
+        wanted = [name for name in names if seed < METHODS[name].seeds]
         for side in SIDES:
-            methods = tuple(name for name in names if not (run_folder(out, name, side, seed) / WRITTEN).exists())
+            methods = tuple(name for name in wanted if not (run_folder(out, name, side, seed) / WRITTEN).exists())
             jobs += [Job(side, seed, methods)] if methods else []
     return jobs
 
@@ -93,10 +93,11 @@ def plan(names: Sequence[str], jobs: Sequence[Job], out: Path, at_once: int) -> 
     left = sum(len(job.methods) for job in jobs)
     starts = sum(not (start_folder(out, seed) / DONE).exists() for seed in {job.seed for job in jobs})
     seconds = sum(EXPECTED_S["process"] + sum(EXPECTED_S[name] / 2 for name in job.methods) for job in jobs)
-    total = len(names) * len(SIDES) * len(SEEDS)
+    total = len(SIDES) * sum(METHODS[name].seeds for name in names)
     minutes = (seconds + starts * EXPECTED_S["start"]) / 60 / at_once
+    each = ", ".join(f"{name} ({METHODS[name].seeds} seeds)" for name in names)
     return (
-        f"{', '.join(names)}: {len(SEEDS)} seeds of lightrl and of TRL, {total} runs, of which {total - left} are complete\n"
+        f"{each}: {total} runs of lightrl and of TRL, of which {total - left} are complete\n"
         f"The others take about {minutes:.0f} minutes on {at_once} idle cores; typed again, the command goes on where it was stopped."
     )
 
@@ -125,9 +126,9 @@ def work(jobs: Sequence[Job], out: Path, trl: Path, at_once: int) -> None:
 
 def curves_of(name: str, out: Path) -> dict[str, list[Curves]]:
     """The curves of a method by side, one per seed that both sides have completed; empty with fewer than two of them."""
-    files = {side: [run_folder(out, name, side, seed) / WRITTEN for seed in SEEDS] for side in SIDES}
-    done = [index for index in range(len(SEEDS)) if all(files[side][index].exists() for side in SIDES)]
-    return {side: [json.loads(files[side][index].read_text()) for index in done] for side in SIDES} if len(done) > 1 else {}
+    files = {side: [run_folder(out, name, side, seed) / WRITTEN for seed in range(METHODS[name].seeds)] for side in SIDES}
+    done = [seed for seed in range(METHODS[name].seeds) if all(files[side][seed].exists() for side in SIDES)]
+    return {side: [json.loads(files[side][seed].read_text()) for seed in done] for side in SIDES} if len(done) > 1 else {}
 
 
 def compared(found: dict[str, list[Curves]], number: str) -> Agreement:

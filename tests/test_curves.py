@@ -52,11 +52,14 @@ def test_a_run_that_is_complete_is_not_repeated(curves: Any, tmp_path: Path) -> 
     (done / curves.WRITTEN).write_text("{}")
     jobs = curves.missing(["sft", "dpo"], tmp_path)
     assert {(job.side, job.seed): job.methods for job in jobs}["trl", 2] == ("dpo",)
-    assert "20 runs, of which 1 are complete" in curves.plan(["sft", "dpo"], jobs, tmp_path, 2)
+    assert "sft (5 seeds), dpo (5 seeds): 20 runs of lightrl and of TRL, of which 1 are complete" in curves.plan(
+        ["sft", "dpo"], jobs, tmp_path, 2
+    )
 
 
 def test_the_plan_knows_how_long_every_method_takes(curves: Any, tmp_path: Path) -> None:
-    assert f"{2 * 5 * len(curves.METHODS)} runs, of which 0" in curves.plan(
+    planned = 2 * sum(method.seeds for method in curves.METHODS.values())
+    assert f"{planned} runs of lightrl and of TRL, of which 0" in curves.plan(
         curves.METHODS, curves.missing(curves.METHODS, tmp_path), tmp_path, 2
     )
 
@@ -64,7 +67,7 @@ def test_the_plan_knows_how_long_every_method_takes(curves: Any, tmp_path: Path)
 @pytest.mark.parametrize(
     "name",
     [
-        "grpo", "rloo", "grpo_whole_groups", "grpo_other_draws", "grpo_one_step", "grpo_same_completions", "dpo", "reward_model", "sft",
+        "grpo", "rloo", "grpo_whole_groups", "grpo_one_step", "grpo_same_completions", "dpo", "reward_model", "sft",
     ],
 )  # fmt: skip
 def test_every_method_is_a_config_of_lightrl(name: str, curves: Any, tmp_path: Path) -> None:
@@ -102,7 +105,7 @@ def test_the_page_says_first_what_did_not_hold(curves: Any) -> None:
     alike, other = curves.agreement([1.0] * 5, [1.0] * 5), curves.agreement([1.2, 1.3, 1.2, 1.3, 1.2], [1.0] * 5)
     page = curve_page.page({("sft", "loss"): alike, ("dpo", "margin"): other}, {})
     assert "does not contain 0 for: DPO (margin). Not run: GRPO; RLOO; GRPO, whole groups;" in page
-    assert "Fewer than 5 seeds: DPO." in curve_page.page({("dpo", "margin"): curves.agreement([1.0, 1.1], [1.0, 1.1])}, {})
+    assert "Fewer seeds than planned: DPO." in curve_page.page({("dpo", "margin"): curves.agreement([1.0, 1.1], [1.0, 1.1])}, {})
     assert page.index("| **different** | DPO") < page.index("| **alike** | supervised")
 
 
@@ -111,7 +114,12 @@ def test_the_page_names_the_cause_of_a_difference_and_what_removes_it(curves: An
 
     alike, other = curves.agreement([1.0] * 5, [1.0] * 5), curves.agreement([1.2, 1.3, 1.2, 1.3, 1.2], [1.0] * 5)
     page = curve_page.page({("grpo", "reward"): other, ("grpo_one_step", "reward"): alike}, {})
-    assert "test both:\n\n- With one step per rollout the difference is +0 (+0 to +0): alike.\n\n" in page
+    assert (
+        "take it away:\n\n- With one step per rollout the difference is +0 (+0 to +0, 5 seeds): alike.\n\nThe first difference lies outside"
+        in page
+    )
+    wide = curves.agreement([1.4, 0.6, 1.3, 1.0, 1.0], [1.0] * 5)
+    assert "this cause is not proved" in curve_page.page({("grpo", "reward"): other, ("grpo_one_step", "reward"): wide}, {})
     assert "With one step" not in curve_page.page({("grpo", "reward"): alike, ("grpo_one_step", "reward"): alike}, {})
 
 
