@@ -17,25 +17,40 @@ DONE = "complete"
 """A file of the folder once everything is there."""
 
 
-def prepare(folder: Path, seed: int, cores: set[int]) -> None:
-    """Write a policy, a reward model with its trunk and a random head, and the rows, unless they are there.
+def train_start(folder: Path, seed: int, cores: set[int]) -> None:
+    """Train the policy that both sides start from, in a process of its own, unless the start is complete.
 
     Args:
         folder: of the seed.
         seed: of weights and data.
-        cores: on which the supervised training of the policy runs.
+        cores: on which it runs.
+    """
+    if (folder / DONE).exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    words = ["fit", "--config", CONFIG, *seeded(seed), "--model.policy.seed", seed, *logged_to(folder / "sft")]
+    launch([sys.executable, "-m", "lightrl", *map(str, words)], folder / "sft.txt", cores)
+
+
+def complete_start(folder: Path, seed: int) -> None:
+    """Write a reward model with the policy's trunk and a random head, and the rows, unless they are there.
+
+    Not for several threads at a time: they would share torch's random numbers.
+
+    Args:
+        folder: of the seed, with its trained policy.
+        seed: of the head and the rows.
     """
     from lightrl import PretrainedPolicy
     from lightrl.policy.reward_network import RewardNetwork
 
     if (folder / DONE).exists():
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    words = ["fit", "--config", CONFIG, *seeded(seed), "--model.policy.seed", seed, *logged_to(folder / "sft")]
-    launch([sys.executable, "-m", "lightrl", *map(str, words)], folder / "sft.txt", cores)
-    (folder / "policy").symlink_to((latest(folder / "sft") / "policy").resolve())
+    policy = folder / "policy"
+    policy.unlink(missing_ok=True)
+    policy.symlink_to((latest(folder / "sft") / "policy").resolve())
     torch.manual_seed(seed)
-    RewardNetwork(PretrainedPolicy(str(folder / "policy")).build()).save(folder / "reward_model")
+    RewardNetwork(PretrainedPolicy(str(policy)).build()).save(folder / "reward_model")
     write_rows(folder, seed)
     (folder / DONE).touch()
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from bench_lightrl import launch
 from curve_agreement import Agreement, agreement, area
 from curve_cases import METHODS, NUMBERS, SIDES, WRITTEN, Curves, run_folder, start_folder
-from curve_data import DONE, prepare
+from curve_data import DONE, complete_start, train_start
 from curve_page import write_page
 from peer_environment import make_environment
 
@@ -107,8 +107,8 @@ def work(jobs: Sequence[Job], out: Path, trl: Path, at_once: int) -> None:
     cores = os.sched_getaffinity(0)
 
     def start(seed: int) -> None:
-        prepare(start_folder(out, seed), seed, cores)
-        print(f"start {seed} is complete", flush=True)
+        train_start(start_folder(out, seed), seed, cores)
+        print(f"the policy of start {seed} is trained", flush=True)
 
     def run(job: Job) -> None:
         for name in job.methods:
@@ -119,7 +119,10 @@ def work(jobs: Sequence[Job], out: Path, trl: Path, at_once: int) -> None:
         print(f"{job.side} {job.seed} is complete: {', '.join(job.methods)}", flush=True)
 
     with ThreadPoolExecutor(at_once) as pool:
-        list(pool.map(start, sorted({job.seed for job in jobs})))
+        seeds = sorted({job.seed for job in jobs})
+        list(pool.map(start, seeds))
+        for seed in seeds:
+            complete_start(start_folder(out, seed), seed)
         for side in reversed(SIDES):
             list(pool.map(run, [job for job in jobs if job.side == side]))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lightrl import TinyPolicy
 from lightrl.config.resolve import resolve
 from lightrl.config.settings import read_words
 
@@ -89,6 +90,21 @@ def test_no_prompt_is_held_out_and_learnt_from_and_wrong_answers_are_wrong(curve
     train, held_out = ([json.loads(line) for line in (tmp_path / f"{n}.jsonl").read_text().splitlines()] for n in ("train", "held_out"))
     assert len({row["prompt"] for row in train + held_out}) == len(train) + len(held_out)
     assert all(row["answer"] == row["chosen"] == "".join(sorted(row["prompt"][:-1])) != row["rejected"] for row in train)
+
+
+def test_a_start_that_was_stopped_after_its_policy_is_completed(curves: Any, tmp_path: Path) -> None:
+    import curve_data
+
+    heads = {}
+    for seed, name in ((1, "whole"), (1, "stopped"), (2, "other")):
+        TinyPolicy(hidden=16, layers=1, heads=2).build().save(tmp_path / name / "sft" / "version_0" / "policy")
+        if name == "stopped":
+            (tmp_path / name / "policy").symlink_to(tmp_path / "gone")
+        curve_data.complete_start(tmp_path / name, seed)
+        heads[name] = (tmp_path / name / "reward_model" / "model.safetensors").read_bytes()
+        assert (tmp_path / name / curve_data.DONE).exists()
+        assert (tmp_path / name / "policy").resolve() == tmp_path / name / "sft" / "version_0" / "policy"
+    assert heads["whole"] == heads["stopped"] != heads["other"]
 
 
 def test_the_rows_are_enough_for_every_run(curves: Any) -> None:
