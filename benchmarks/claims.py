@@ -62,8 +62,9 @@ def main() -> int:
     work(arguments.out, starts_of(missing, arguments.out), arguments.jobs)
     work(arguments.out, missing, arguments.jobs)
     verdicts = {claim.name: verdict(claim, arguments.out) for claim in CLAIMS}
+    width = max(len(claim.name) for claim in CLAIMS) + 2
     for claim in chosen:
-        print(f"{claim.name:<36}{verdicts[claim.name].word:<10}{verdicts[claim.name].effect}")
+        print(f"{claim.name:<{width}}{verdicts[claim.name].word:<10}{verdicts[claim.name].effect}")
     found = ordered([(claim, verdicts[claim.name]) for claim in CLAIMS])
     rungs = rungs_of(arguments.out)
     draw(found, rungs, PICTURE)

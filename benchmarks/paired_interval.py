@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy
 from scipy import stats
 
 
@@ -14,5 +15,5 @@ def mean_and_half(values: Sequence[float]) -> tuple[float, float]:
     Args:
         values: one per seed; at least two.
     """
-    half = stats.t.ppf(0.975, len(values) - 1) * stats.tstd(values) / math.sqrt(len(values))
+    half = stats.t.ppf(0.975, len(values) - 1) * numpy.std(values, ddof=1) / math.sqrt(len(values))
     return sum(values) / len(values), float(half)
