@@ -38,7 +38,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGE, PICTURE = DOCS / "claims.md", DOCS / "images" / "claims.png"
 LADDER_NAME = "ladder"
 """Of the ladder among the claims of `--only`."""
-MINUTES_PER_RUN, MINUTES_PER_START = 0.7, 0.4
+MINUTES_PER_RUN, MINUTES_PER_START = 0.35, 0.3
 """On an idle core."""
 
 

@@ -112,7 +112,7 @@ def test_the_plan_says_what_is_left(claims: Any, tmp_path: Path, capsys: pytest.
     missing = claims.plan([claims.CLAIMS[0]], tmp_path, 2)
     assert ("grpo", 0) not in missing
     assert len(missing) == 9
-    assert "1 runs are complete. The others take about 4 minutes on 2 idle cores." in capsys.readouterr().out
+    assert "1 runs are complete. The others take about 2 minutes on 2 idle cores." in capsys.readouterr().out
 
 
 def test_each_rung_of_the_ladder_has_what_the_one_before_it_has(claims: Any) -> None:
