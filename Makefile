@@ -1,7 +1,13 @@
-# A fresh checkout needs Python 3.11, make and a C++ compiler. `make help` lists the commands.
+# A fresh checkout needs Python 3.11 or newer and make. `make help` lists the commands.
 
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+ifdef PYTHON
+# an interpreter that is named has an environment of its own, such as .venv-3.13
+VENV ?= .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+else
 VENV ?= .venv
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PYTHON := $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do $$name -c '$(NEW_ENOUGH)' 2>/dev/null && command -v $$name && break; done)
+endif
 JOBS ?= 2
 SEED ?= 0
 
@@ -26,7 +32,7 @@ export TOKENIZERS_PARALLELISM ?= false
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-install: $(STAMP)  ## make a virtual environment in .venv with the core and every plugin, editable
+install: $(STAMP)  ## make a virtual environment in .venv with the core and every plugin, editable (PYTHON=python3.13: in .venv-3.13)
 
 $(STAMP): constraints.txt $(PROJECTS)
 	$(call installed,-e '.[dev]' $(PLUGINS))
@@ -38,8 +44,8 @@ $(DEMO): constraints.txt pyproject.toml plugins/lightrl-grpo/pyproject.toml
 
 # a virtual environment that has these packages; another package on PyPI is called lightrl, and so was this one
 define installed
-	@test -n "$(PYTHON)" || { echo "no python3.11 and no python3 on the path: make install PYTHON=/path/to/python3.11"; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info[:2] == (3, 11) else "lightrl needs Python 3.11, got " + sys.version)'
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or newer on the path: make install PYTHON=/path/to/python3.13"; exit 1; }
+	@$(PYTHON) -c '$(NEW_ENOUGH)' || { echo "PYTHON=$(PYTHON) does not do: lightrl needs Python 3.11 or newer"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	rm -rf lightrl.egg-info
 	$(BIN)/python -m pip uninstall --yes --quiet --quiet lightrl
@@ -157,12 +163,12 @@ vllmtest: $(STAMP)  ## test lightrl-vllm against a real `vllm serve`, if there i
 	@! command -v vllm >/dev/null || LIGHTRL_REAL_VLLM=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n0 -rs -m '' plugins/lightrl-vllm/tests/test_vllm_contract.py plugins/lightrl-vllm/tests/test_vllm_engine.py
 
 loggers: $(STAMP)  ## test Weights & Biases and MLflow, offline, in an environment of their own (.venv-loggers)
-	test -x .venv-loggers/bin/python || $(PYTHON) -m venv .venv-loggers
-	echo "import site; site.addsitedir('$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_paths()['purelib'])")')" > $$(.venv-loggers/bin/python -c "import sysconfig; print(sysconfig.get_paths()['purelib'])")/lightrl.pth
-	.venv-loggers/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt wandb mlflow-skinny sqlalchemy alembic
-	HF_HUB_OFFLINE=1 .venv-loggers/bin/python -m pytest -n0 -rs tests/loggers
+	test -x $(VENV)-loggers/bin/python || $(PYTHON) -m venv $(VENV)-loggers
+	echo "import site; site.addsitedir('$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_paths()['purelib'])")')" > $$($(VENV)-loggers/bin/python -c "import sysconfig; print(sysconfig.get_paths()['purelib'])")/lightrl.pth
+	$(VENV)-loggers/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt wandb mlflow-skinny sqlalchemy alembic
+	HF_HUB_OFFLINE=1 $(VENV)-loggers/bin/python -m pytest -n0 -rs tests/loggers
 
 clean:  ## remove the environment and the files of all tools
-	rm -rf $(VENV) .venv-loggers build dist site runs lightning_logs .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-loggers build dist site runs lightning_logs .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 	find . -name '*.egg-info' -prune -exec rm -rf {} +
