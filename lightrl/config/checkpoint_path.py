@@ -85,10 +85,13 @@ def _given(wanted: str) -> Path:
 
 def _refuse_damaged(path: Path) -> None:
     from lightrl.strategies.checkpoint_files import CheckpointError, check
+    from lightrl.strategies.deepspeed_needs import DeepSpeedNeedsError, refuse_without_deepspeed
 
     try:
         check(path)
-    except CheckpointError as error:
+        if path.is_dir():
+            refuse_without_deepspeed(f"ckpt_path: {str(path)!r}, a folder of DeepSpeed's,")
+    except (CheckpointError, DeepSpeedNeedsError) as error:
         raise ConfigError("", str(error)) from error
 
 

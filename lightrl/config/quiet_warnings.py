@@ -18,7 +18,7 @@ def quiet_lightning() -> None:
     """Filter the logs of Lightning and DeepSpeed; their warnings about the run itself stay."""
     for name in ("lightning.pytorch.utilities.rank_zero", "lightning.fabric.utilities.rank_zero"):
         logging.getLogger(name).addFilter(WithoutTips())
-    # transformers imports DeepSpeed when it writes a model, which then says that it has found no GPU
+    # DeepSpeed says when its checkpoint is exported that it has found no GPU
     logging.getLogger("DeepSpeed").addFilter(lambda record: "Setting accelerator to CPU" not in record.getMessage())
     for message in (
         # raised by Lightning's own use of torch, and by DeepSpeed's, at every call

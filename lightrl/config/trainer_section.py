@@ -22,6 +22,7 @@ from lightrl.config.settings import FOLDER
 from lightrl.config.trainer_keys import GIVEN_BY_US, verb_keys
 from lightrl.registry.closest import closest
 from lightrl.strategies.adapter_choice import strategy_names
+from lightrl.strategies.deepspeed_needs import DeepSpeedNeedsError, refuse_without_deepspeed
 
 LIGHTNINGS_EXPERIMENT = "lightning_logs"
 """What its logger calls an experiment of MLflow that nobody has named."""
@@ -45,6 +46,7 @@ class TrainerSection:
             self._values = self._parser.parse_args([*resolved.trainer_words, *resolved.rollouts.words])
         except ArgumentError as error:
             raise reduced(str(error)) from error
+        self._refuse_missing_deepspeed()
 
     def seed(self) -> None:
         """Seed Python, NumPy and torch; a seed that is drawn (`seed_everything: true`) stands in the config from then on."""
@@ -76,6 +78,15 @@ class TrainerSection:
             return Trainer(**arguments)
         except (ValueError, TypeError, OverflowError, ImportError, MisconfigurationException) as error:
             raise ConfigError("trainer", cause_of(str(error))) from error
+
+    def _refuse_missing_deepspeed(self) -> None:
+        given = self._values["trainer"]["strategy"]
+        name = str(getattr(given, "class_path", given)).rpartition(".")[2]
+        if name.lower().endswith("deepspeedstrategy") or name.startswith("deepspeed"):
+            try:
+                refuse_without_deepspeed(f"trainer.strategy: {name}")
+            except DeepSpeedNeedsError as error:
+                raise ConfigError("", str(error)) from error
 
     def _complete_mlflow(self) -> None:
         """Give MLflow's logger what the other loggers have by default: the config's name, and a place beside other runs.

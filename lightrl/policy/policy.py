@@ -27,6 +27,7 @@ from lightrl.policy.standing_weights import standing_weights
 from lightrl.policy.tokenizer import Tokenizer
 from lightrl.policy.trunk_numbers import FromTrunk, at_predicted, listening
 from lightrl.policy.weight_access import WeightAccess
+from lightrl.policy.written_model import write_model
 from lightrl.strategies.disk import onto_disk
 from lightrl.types import PolicyOutput, Prompt
 
@@ -185,7 +186,7 @@ class Policy(nn.Module):
     def save(self, folder: str | Path) -> None:
         """Write a Hugging Face folder (safetensors, config, tokenizer with chat template) that `PretrainedPolicy` takes."""
         with onto_disk(Path(folder)):
-            self.model.save_pretrained(folder, state_dict=standing_weights(self.model))
+            write_model(self.model, folder, standing_weights(self.model))
             save_tokenizer(self.tokenizer, folder)
 
     def merged(self) -> Policy:

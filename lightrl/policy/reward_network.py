@@ -17,6 +17,7 @@ from lightrl.policy.padding_token import give_padding
 from lightrl.policy.policy import Policy, save_tokenizer
 from lightrl.policy.standing_weights import standing_weights
 from lightrl.policy.tokenizer import Tokenizer
+from lightrl.policy.written_model import write_model
 from lightrl.strategies.disk import onto_disk
 from lightrl.types import Prompt
 
@@ -97,7 +98,7 @@ class RewardNetwork(nn.Module):
         """Write a Hugging Face folder (AutoModelForSequenceClassification with one output, safetensors, tokenizer with chat template)."""
         model = self._plain()
         with onto_disk(Path(folder)):
-            model.save_pretrained(folder, state_dict=standing_weights(model))
+            write_model(model, folder, standing_weights(model))
             save_tokenizer(self.tokenizer, folder)
 
     def merged(self) -> RewardNetwork:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from lightrl.policy.adapted import AdaptedPolicy
 from lightrl.policy.policy import Policy, save_tokenizer
 from lightrl.policy.weight_access import WeightAccess
+from lightrl.policy.written_model import write_model
 from lightrl.strategies.disk import onto_disk
 from lightrl.workers.calls import describe
 
@@ -113,7 +114,7 @@ class TrainerWeights:
     def _write(self, folder: Path, tensors: dict[str, Tensor]) -> None:
         # a bar for every update would bury the run's own
         with _no_progress_bar(), onto_disk(folder, sum(tensor.nbytes for tensor in tensors.values())):
-            self.policy.model.save_pretrained(folder, state_dict=tensors)
+            write_model(self.policy.model, folder, tensors)
         save_tokenizer(self.policy.tokenizer, folder)
 
 

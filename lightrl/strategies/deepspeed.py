@@ -26,6 +26,7 @@ from lightrl.strategies.atomic import beside, partial, publish, remove
 from lightrl.strategies.checkpoint_files import CheckpointError, Written, states_in, write_list
 from lightrl.strategies.checkpoint_io import WholeFileIO, refuse_execution, refuse_unsafe
 from lightrl.strategies.checkpoint_weights import refuse_shapes
+from lightrl.strategies.deepspeed_needs import naming_a_missing_compiler, refuse_without_deepspeed
 from lightrl.strategies.disk import onto_disk
 from lightrl.strategies.only_weights import only_weights, unsafe_names
 from lightrl.strategies.strategy_module import module_of
@@ -40,7 +41,12 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
     """Lightning's DeepSpeed strategy for modules that take their optimizer steps themselves."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Takes the arguments of Lightning's `DeepSpeedStrategy`."""
+        """Takes the arguments of Lightning's `DeepSpeedStrategy`.
+
+        Raises:
+            DeepSpeedNeedsError: DeepSpeed is not installed.
+        """
+        refuse_without_deepspeed(f"trainer.strategy: {type(self).__name__}")
         if not torch.cuda.is_available():
             os.environ.setdefault("DS_ACCELERATOR", "cpu")  # DeepSpeed would find the same, with a warning
         super().__init__(*args, **kwargs)
@@ -51,7 +57,7 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
         if cpu:
             # an index stands for the local rank; tensors say `cpu` all the same
             self.parallel_devices = [torch.device("cpu", i) for i in range(len(self.parallel_devices or []))]
-        with waiting(STARTING):
+        with waiting(STARTING), naming_a_missing_compiler():
             (DDPStrategy if cpu else DeepSpeedStrategy).setup_environment(self)
 
     def init_deepspeed(self) -> None:
@@ -70,7 +76,7 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
         if asked := sorted({"writer", "load_universal", "checkpoint_serialization"} & set(config.get("checkpoint", {}))):
             raise ValueError(f"the DeepSpeed config sets checkpoint.{asked[0]}, and there is one way to write and load: leave it out")
         config.setdefault("zero_force_ds_cpu_optimizer", False)  # else it offloads no optimizer but its own, which computes the same
-        with waiting(STARTING):
+        with waiting(STARTING), naming_a_missing_compiler():
             super().init_deepspeed()
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | os.PathLike[str], storage_options: object = None) -> None:
