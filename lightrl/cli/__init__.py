@@ -34,6 +34,9 @@ VERBS = {
 }
 """The function that carries out each of the other verbs; it is given the words after the verb."""
 
+OF_A_MODEL = ("check", "generate", "sample", "export", "replay")
+"""Those of them that need a model; they and `RUN_VERBS` refuse versions of packages that lightrl does not run with."""
+
 ELSEWHERE = {
     "train": "fit --config FILE", "grpo": "fit --config grpo", "dpo": "fit --config dpo_sort", "sft": "fit --config sft_sort",
     "eval": "validate --config FILE", "resume": "fit --config FILE --ckpt_path last",
@@ -84,6 +87,12 @@ def _dispatch(words: list[str]) -> int:
         from lightrl.cli.overview import overview, version
 
         return version() if verb in ("--version", "-V") else overview()
+    if verb in RUN_VERBS or verb in OF_A_MODEL:
+        from lightrl.hookspecs import GROUP
+        from lightrl.versions import refused_versions
+
+        if (complaint := refused_versions(GROUP)) is not None:
+            raise ConfigError(f"lightrl {verb}", complaint)
     if verb in RUN_VERBS:
         from lightrl.cli.run.trainer_verbs import carry_out
 

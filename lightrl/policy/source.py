@@ -21,6 +21,7 @@ from lightrl.policy.characters import ALPHABET, character_tokenizer
 from lightrl.policy.policy import Policy
 from lightrl.policy.tokenizer import Tokenizer
 from lightrl.ranges import Seed
+from lightrl.versions import recompute_activations
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -126,7 +127,7 @@ class PretrainedPolicy(PolicySource):
         with self._loading("policy"):
             model = make(self.path, dtype=getattr(torch, self.dtype), trust_remote_code=self.trust_remote_code, **options)
         if self.gradient_checkpointing:
-            model.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
+            recompute_activations(model)
         return Policy(model.train(), tokenizer)
 
     def tokenizer(self) -> Tokenizer:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import Cache, DummyLayer, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
+
+from lightrl.versions import layers_without_keys
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -113,12 +115,12 @@ def growing_cache(config: PreTrainedConfig, most: int = sys.maxsize) -> Cache:
 
 def takes_padding(cache: Cache) -> bool:
     """Prompts of different lengths can share it: no layer carries a state over the padding or counts positions in blocks."""
-    return all(type(layer) in (GrowingLayer, DynamicSlidingWindowLayer, DummyLayer) for layer in cache.layers)
+    return all(type(layer) in (GrowingLayer, DynamicSlidingWindowLayer, *layers_without_keys()) for layer in cache.layers)
 
 
 def takes_gaps(cache: Cache) -> bool:
     """Rows can be taken out and put together again with gaps in them: no layer counts the positions between two tokens."""
-    return all(type(layer) in (GrowingLayer, DummyLayer) for layer in cache.layers)
+    return all(type(layer) in (GrowingLayer, *layers_without_keys()) for layer in cache.layers)
 
 
 def _chosen(states: Tensor, rows: Tensor, room: int) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from lightrl.versions import CACHE_ARGUMENTS, cache_argument
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
     from transformers.cache_utils import Cache
@@ -43,8 +45,11 @@ class ModelForward(DecodeStep):
         self._model = model
         inner = unwrapped(model)
         self._arguments = inspect.signature(inner.forward).parameters
-        if "past_key_values" not in self._arguments:
-            raise ValueError(f"{type(inner).__name__}.forward takes no past_key_values, so TransformersEngine cannot decode with it")
+        cache = cache_argument(inner.forward)
+        if cache is None:
+            names = " or ".join(CACHE_ARGUMENTS)
+            raise ValueError(f"{type(inner).__name__}.forward takes no {names}, so TransformersEngine cannot decode with it")
+        self._cache_argument = cache
 
     @property
     def takes_positions(self) -> bool:
@@ -60,7 +65,8 @@ class ModelForward(DecodeStep):
             inputs: mask and position ids, where they are needed.
         """
         last = {"logits_to_keep": 1} if "logits_to_keep" in self._arguments else {}
-        logits: Tensor = self._model(input_ids=input_ids, past_key_values=cache, use_cache=True, **inputs, **last).logits
+        kept = {self._cache_argument: cache}
+        logits: Tensor = self._model(input_ids=input_ids, **kept, use_cache=True, **inputs, **last).logits
         return logits[:, -1]
 
     def logits(self, tokens: Tensor, cache: Cache, mask: Tensor | None, positions: Tensor | None) -> Tensor:

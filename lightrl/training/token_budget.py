@@ -13,6 +13,7 @@ from lightrl.ranges import Count
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.strategies.rank_memory import kept_of_token
 from lightrl.training.precision import compute_dtype
+from lightrl.versions import recomputes_activations
 
 MicroBatchTokens = Count | Literal["auto"] | None
 """Tokens; `auto`: chosen for model and device; None: all rows at once."""
@@ -80,7 +81,7 @@ def fitting_tokens(model: Any, width: int, kind: str, memory: float) -> int:
     head = model.get_output_embeddings()
     logits = 0 if head is None else 2 * 4 * LEAST_ROWS * model.config.get_text_config().vocab_size
     room = min(max(0.0, SHARE * memory - logits), MOST_BYTES.get(kind, memory))
-    tokens = int(room / (width * kept_of_token(model, bool(getattr(model, "is_activation_checkpointing", False)))))
+    tokens = int(room / (width * kept_of_token(model, recomputes_activations(model))))
     return min(max(LEAST, 1 << max(0, tokens.bit_length() - 1)), MOST.get(kind, MOST_ELSEWHERE))
 
 
