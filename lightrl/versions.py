@@ -1,0 +1,107 @@
+"""What differs between versions of the packages that lightrl runs with; no other file asks for a version or for a name that not all have."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, entry_points, requires, version
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+CACHE_ARGUMENTS = ("cache", "past_key_values")
+"""The argument of a forward that takes keys and values: since transformers 5.24, and before."""
+CUDA_MEMORY_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+"""The environment variable with the settings of CUDA's memory: since torch 2.9, and before."""
+
+
+def cache_argument(forward: Callable[..., Any]) -> str | None:
+    """The name under which a model's forward takes keys and values; None if it takes none.
+
+    Args:
+        forward: of a causal LM; one of the hub may have the old name beside a new transformers.
+    """
+    taken = inspect.signature(forward).parameters
+    return next((name for name in CACHE_ARGUMENTS if name in taken), None)
+
+
+def layers_without_keys() -> tuple[type, ...]:
+    """The classes of layers in a cache that keep nothing; before transformers 5.23 a cache had no place for those."""
+    from transformers import cache_utils
+
+    found = getattr(cache_utils, "DummyLayer", None)
+    return () if found is None else (found,)
+
+
+def recompute_activations(model: Any) -> None:
+    """Have a model compute its activations again in the backward pass; since transformers 5.23 the method has another name.
+
+    Args:
+        model: of transformers.
+    """
+    options = {"use_reentrant": False}
+    if hasattr(model, "activation_checkpointing_enable"):
+        model.activation_checkpointing_enable(activation_checkpointing_kwargs=options)
+    else:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=options)
+
+
+def recomputes_activations(model: Any) -> bool:
+    """Whether `recompute_activations` was called for a model; since transformers 5.23 the attribute has another name.
+
+    Args:
+        model: of transformers, or any other, which does not.
+    """
+    return any(bool(getattr(model, name, False)) for name in ("is_activation_checkpointing", "is_gradient_checkpointing"))
+
+
+def cuda_memory_variable(torch_version: str) -> str:
+    """The environment variable of a torch with the settings of CUDA's memory.
+
+    Args:
+        torch_version: such as `2.9.1+cu128`.
+    """
+    present, former = CUDA_MEMORY_VARIABLES
+    return present if Version(torch_version).release >= (2, 9) else former
+
+
+def refused_versions(group: str) -> str | None:
+    """The complaint about packages of a version that lightrl or an installed plugin does not run with; None if there are none.
+
+    What runs is stated once, in the dependencies of each package: floors, and as `!=` versions that are known not to work. pip keeps to them
+    until another package is installed that wants something else. The heavy packages are not imported.
+
+    Args:
+        group: of the entry points of lightrl and its plugins.
+    """
+    owners = sorted({entry.dist.name for entry in entry_points(group=group) if entry.dist is not None})
+    return complaint((owner, text) for owner in owners for text in requires(owner) or ())
+
+
+def complaint(requirements: Iterator[tuple[str, str]]) -> str | None:
+    """What `refused_versions` says.
+
+    Args:
+        requirements: a package, and one of its dependencies as its metadata has it.
+    """
+    said: list[str] = []
+    wanted: dict[str, str] = {}
+    for owner, text in requirements:
+        needed = Requirement(text)
+        if needed.marker is None or needed.marker.evaluate({"extra": ""}):
+            found = _installed(needed.name)
+            # 2.11.0a0+nv of a vendor's image is his 2.11
+            if found is not None and not needed.specifier.contains(Version(found).base_version, prereleases=True):
+                said.append(f"{owner} does not run with {needed.name} {found}; it needs {needed.name}{needed.specifier}.")
+                wanted[needed.name] = f"{needed.name}{needed.specifier}"
+    if not said:
+        return None
+    return "\n".join([" ".join(said), f"Type: pip install {' '.join(repr(one) for one in wanted.values())}"])
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
