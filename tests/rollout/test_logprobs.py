@@ -9,6 +9,7 @@ import torch
 
 from lightrl import Policy, Prompt, Rollout
 from lightrl.rollout.loop import RolloutLoop
+from lightrl.versions import cache_argument, recompute_activations
 
 ARCHITECTURES = ["llama", "llama-eager", "qwen2", "gpt2", "mistral-sliding", "gemma2", "gemma3", "bloom", "lfm2"]
 SETTINGS = [
@@ -54,7 +55,7 @@ def test_gradient_checkpointing_does_not_turn_the_cache_off(
     with_cache, checkpointing = engine_for(policy), engine_for(policy)
     reads_of(policy, with_cache)
     plain = with_cache.rollout(even, 2)
-    policy.model.activation_checkpointing_enable()
+    recompute_activations(policy.model)
     reads = reads_of(policy, checkpointing)
     rollout = checkpointing.rollout(even, 2)
     assert torch.equal(rollout.input_ids, plain.input_ids)
@@ -63,9 +64,9 @@ def test_gradient_checkpointing_does_not_turn_the_cache_off(
 
 
 def test_a_cache_that_stays_empty_is_an_error(policy: Policy, engine_for: EngineFor, even: list[Prompt]) -> None:
-    policy.model.model.register_forward_pre_hook(
-        lambda _, args, inputs: (args, {**inputs, "use_cache": False, "past_key_values": None}), with_kwargs=True
-    )
+    trunk = policy.model.model
+    without = {"use_cache": False, cache_argument(trunk.forward): None}
+    trunk.register_forward_pre_hook(lambda _, args, inputs: (args, {**inputs, **without}), with_kwargs=True)
     with pytest.raises(RuntimeError, match="key-value cache"):
         engine_for(policy).rollout(even, 1)
 

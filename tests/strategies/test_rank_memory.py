@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from lightrl import ModelSize, TinyPolicy, rank_memory
+from lightrl.versions import recompute_activations
 
 BILLION = ModelSize(parameters=1e9, layers=10, hidden=1000, intermediate=4000, key_width=250)
 
@@ -85,7 +86,7 @@ def test_activations_are_what_autograd_keeps(hidden: int, layers: int, checkpoin
     source = TinyPolicy(hidden=hidden, layers=layers)
     policy: Any = source.build()
     if checkpointing:
-        policy.model.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
+        recompute_activations(policy.model)
     kept = kept_for_backward(policy, torch.randint(2, 20, (4, 256)))
     size = ModelSize.of(source.outline())
     found = rank_memory(size, "auto", precision="32-true", micro_batch_tokens=1024, gradient_checkpointing=checkpointing).activations

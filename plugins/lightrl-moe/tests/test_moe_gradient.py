@@ -26,6 +26,7 @@ from lightrl import (
     TransformersEngine,
 )
 from lightrl.testing import CodePoints, ReplayedRollouts, quiet_trainer, random_rollout
+from lightrl.versions import recompute_activations
 
 pytestmark = pytest.mark.filterwarnings("ignore:the engine.s log-probs")  # rollouts here are made off-policy
 
@@ -56,7 +57,7 @@ class Mixture(TinyMixture):
             for name, weight in made.model.named_parameters():
                 weight *= 20 if name.endswith("gate.weight") else 5 if "experts" in name else 1
         if self.again:
-            made.model.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
+            recompute_activations(made.model)
         return made.train()
 
 

@@ -76,8 +76,8 @@ class Decoder:
         tokens, content, reason, past, feed = list[int](), list[dict[str, Any]](), "length", None, list(ids)
         for _ in range(min(p.get("max_tokens", 1 << 30), self.options.max_model_len - len(ids))):
             with self.lock:
-                out = self.adapted.get(name, self.model)(input_ids=torch.tensor([feed]), past_key_values=past, use_cache=True)
-            past = out.past_key_values
+                out = self.adapted.get(name, self.model)(input_ids=torch.tensor([feed]), use_cache=True, **{self.cache: past})
+            past = out[self.cache]
             token, logprob = self.draw(out.logits[0, -1].double(), p, numbers)
             tokens.append(token)
             feed = [token]
