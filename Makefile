@@ -26,7 +26,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack frozenlake learn curriculum alarms troubleshooting claims curves preferences distill moe parity killtest ahead bytes memory vllmtest fuzz counts bench gpu profile growth speed loggers clean
+.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack frozenlake learn curriculum alarms troubleshooting claims curves preferences distill moe parity killtest ahead bytes memory vllmtest fuzz counts bench gpu profile growth speed loggers stack clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -168,7 +168,10 @@ loggers: $(STAMP)  ## test Weights & Biases and MLflow, offline, in an environme
 	$(VENV)-loggers/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt wandb mlflow-skinny sqlalchemy alembic
 	HF_HUB_OFFLINE=1 $(VENV)-loggers/bin/python -m pytest -n0 -rs tests/loggers
 
+stack: $(STAMP)  ## run a short suite against the lowest, pinned and newest versions, and write docs/versions.md (STACK="lowest newest")
+	$(BIN)/python benchmarks/stack.py $(STACK)
+
 clean:  ## remove the environment and the files of all tools
-	rm -rf $(VENV) $(VENV)-loggers build dist site runs lightning_logs .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-loggers .venv-stack-* build dist site runs lightning_logs .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 	find . -name '*.egg-info' -prune -exec rm -rf {} +

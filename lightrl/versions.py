@@ -1,4 +1,4 @@
-"""What differs between versions of the packages that lightrl runs with; no other file asks for a version or for a name that not all have."""
+"""What differs between versions of the packages that lightrl runs with, which no other file asks about."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def cuda_memory_variable(torch_version: str) -> str:
 def refused_versions(group: str) -> str | None:
     """The complaint about packages of a version that lightrl or an installed plugin does not run with; None if there are none.
 
-    What runs is stated once, in the dependencies of each package: floors, and as `!=` versions that are known not to work. pip keeps to them
-    until another package is installed that wants something else. The heavy packages are not imported.
+    What runs is stated once, in the dependencies of each package: floors, and as `!=` the versions that are known not to work. pip keeps
+    to them until another package is installed that wants something else. The heavy packages are not imported.
 
     Args:
         group: of the entry points of lightrl and its plugins.

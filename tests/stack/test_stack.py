@@ -31,6 +31,8 @@ KINDS = {
 }  # fmt: skip
 FAMILIES = ("llama", "qwen2", "qwen3", "mistral", "gemma2", "phi3", "gpt2", "qwen3_moe")
 PACKAGES = ("torch", "transformers", "lightning", "deepspeed", "peft", "accelerate", "datasets", "tokenizers", "numpy", "jsonargparse")
+GIVEN = {"OutcomeShaping": {"limit": 1.0}}
+"""Without arguments it is refused."""
 QUIET = ["--trainer.accelerator", "cpu", "--trainer.devices", "1", "--trainer.enable_progress_bar", "false"]
 REWARD = {"class_path": "Function", "init_args": {"path": "lightrl.testing.toy.small_digits", "runs": "inline"}}
 
@@ -116,7 +118,7 @@ def test_resumed_and_exported(lightrl: Callable[..., Any], tmp_path: Path) -> No
 def first_cases() -> list[Case]:
     """The checks of one class of each kind."""
     chosen: dict[str, type[Any]] = {}
-    cases = [case for case in contract_cases(lightrl.builtin) if not required_arguments(case.cls)]
+    cases = [case for case in contract_cases(lightrl.builtin, GIVEN) if case.cls.__name__ in GIVEN or not required_arguments(case.cls)]
     for case in cases:
         chosen.setdefault(case.kind, case.cls)
     return [case for case in cases if chosen[case.kind] is case.cls and case.exception is None]

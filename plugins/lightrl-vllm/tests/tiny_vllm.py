@@ -19,6 +19,8 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from lightrl.versions import cache_argument
+
 BLOCK = 16
 """Tokens of a block of keys and values that a later request need not read again."""
 
@@ -38,6 +40,7 @@ class Decoder:
         self.options, self.lock, self.paused, self.running = options, threading.Condition(), False, 0
         self.tokenizer = AutoTokenizer.from_pretrained(options.folder)
         self.model: Any = AutoModelForCausalLM.from_pretrained(options.folder, dtype=torch.float32).eval()
+        self.cache = cache_argument(self.model.forward) or ""
         self.adapted: dict[str, Any] = {}
         self.version, self.dead = "default", False
         self.faults: set[str] = set()
