@@ -13,7 +13,8 @@ from torch.utils._triton import has_triton
 
 from lightrl.ops.packing import PackedRows, pack
 from lightrl.ops.shift import Selected, onto
-from lightrl.ops.tree_attention import tree_attention, tree_blocks
+from lightrl.ops.tree_attention import tree_attention
+from lightrl.policy.flex_kernel import FlexKernel, flex_kernel
 from lightrl.policy.trunk_numbers import at_positions
 
 KEY = "packed_rows"
@@ -106,7 +107,7 @@ def packed_hidden(trunk: Any, rows: PackedRows, steered: Mapping[str, Tensor] = 
     # a prepared mask, so that none is made; without the attention of this file nothing would be seen through it
     nothing = torch.zeros(1, 1, 1, 1, dtype=torch.bool, device=rows.input_ids.device)
     places = {"input_ids": rows.input_ids, "position_ids": rows.position_ids, "attention_mask": nothing}
-    hidden: Tensor = trunk(**places, use_cache=False, **{KEY: rows}, **steered).last_hidden_state
+    hidden: Tensor = trunk(**places, use_cache=False, **{KEY: _Packed(rows, flex_kernel(trunk))}, **steered).last_hidden_state
     return hidden[0]
 
 
@@ -122,22 +123,27 @@ def _take_over() -> None:
         AttentionInterface.register(IMPLEMENTATION, _Attention(known))
 
 
+@dataclass(frozen=True)
+class _Packed:
+    """The layout of a forward pass, and the kernel of its trunk."""
+
+    rows: PackedRows
+    flex: FlexKernel
+
+
 class _Attention:
     def __init__(self, plain: Callable[..., Any]) -> None:
         self.plain = plain
 
     def __call__(self, module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **arguments: Any) -> Any:
-        rows: PackedRows | None = arguments.pop(KEY, None)
-        if rows is None:
+        packed: _Packed | None = arguments.pop(KEY, None)
+        if packed is None:
             return self.plain(module, query, key, value, attention_mask, **arguments)
         if extra := [name for name in ("softcap", "position_bias", "s_aux") if arguments.get(name) is not None]:
             raise CannotPackError(f"its attention has {extra[0]}")
         scale, window = arguments.get("scaling"), arguments.get("sliding_window")
-        if not _has_kernel(query):
-            return tree_attention(query, key, value, rows, scale, window), None
-        from transformers.integrations.flex_attention import flex_attention_forward
-
-        return flex_attention_forward(module, query, key, value, rows.kept("flex", window, tree_blocks), scaling=scale)
+        attention = packed.flex if _has_kernel(query) else tree_attention
+        return attention(query, key, value, packed.rows, scale, window), None
 
 
 def _has_kernel(query: Tensor) -> bool:
