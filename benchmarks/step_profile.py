@@ -75,7 +75,7 @@ def learn(policy: Policy, rollout: Rollout) -> None:
     """Log-probs of all completions and their gradient, in the micro-batches of a CPU."""
     policy.train()
     lengths = rollout.attention_mask.sum(1)
-    budget = fitting_tokens(policy.model, 4, "cpu", 2.0**36)
+    budget = fitting_tokens(policy.model, "32-true", "cpu", 2.0**36)
     sequences = Sequences(rollout.input_ids, lengths, torch.arange(len(lengths)))
     for rows in cut_rows(sequences, budget, policy.longest_packed):
         policy(rollout.input_ids[rows], rollout.response_mask[rows]).logprobs.sum().backward()

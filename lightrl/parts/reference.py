@@ -74,6 +74,11 @@ class Reference(Part):
             "part that needs the log-probs alone"
         )
 
+    @property
+    def kept_bytes(self) -> int:
+        """Memory of its own on the device that trains, between its passes too."""
+        return 0
+
     def moves_at(self, step: int) -> bool:
         """The reference takes something over from the policy after this many optimizer steps."""
         return False
@@ -128,6 +133,12 @@ class FrozenReference(ModuleReference):
             )
         if not self._is_base:
             self._anchor = frozen_copy(policy)
+
+    @property
+    def kept_bytes(self) -> int:
+        """Those of the copy; none with adapters, or where it is offloaded."""
+        kept = () if self._anchor is None or self.offload is not None else self._anchor.parameters()
+        return sum(parameter.numel() * parameter.itemsize for parameter in kept)
 
     @contextmanager
     def anchor(self, policy: nn.Module) -> Iterator[Any]:

@@ -44,6 +44,16 @@ class StrategyAdapter(WeightAccess):
         return False
 
     @property
+    def arrangement(self) -> str:
+        """The name under which `rank_memory` has formulas for it."""
+        return "ddp" if isinstance(self.trainer.strategy, DDPStrategy) else "auto"
+
+    @property
+    def restarts(self) -> bool:
+        """A backward pass that fails leaves nothing behind but gradients, and no other rank waits in it."""
+        return self.world_size == 1
+
+    @property
     def rank(self) -> int:
         """The rank of this process."""
         return self.trainer.global_rank

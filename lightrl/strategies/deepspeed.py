@@ -138,6 +138,12 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
         return next((dtype for key, dtype in halves.items() if self.settings.get(key, {}).get("enabled")), torch.float32)
 
     @property
+    def arrangement(self) -> str:
+        """The name of its formulas in `rank_memory`."""
+        stage, offloads = self._stage, (self.settings.get("zero_optimization") or {}).get("offload_optimizer") is not None
+        return f"deepspeed_stage_{max(stage, 2)}_offload" if offloads else f"deepspeed_stage_{stage}" if stage else "ddp"
+
+    @property
     def _stage(self) -> int:
         return int((self.settings.get("zero_optimization") or {}).get("stage", 0))
 
@@ -197,6 +203,14 @@ class DeepSpeedAdapter(StrategyAdapter):
     @property
     def cuts_weights(self) -> bool:
         return self._strategy.zero_stage_3
+
+    @property
+    def arrangement(self) -> str:
+        return self._strategy.arrangement
+
+    @property
+    def restarts(self) -> bool:
+        return False
 
     def shard(self, *modules: nn.Module | None) -> None:
         parts = [module for module in modules if module is not None]

@@ -68,6 +68,14 @@ class FSDP2Adapter(StrategyAdapter):
     def cuts_weights(self) -> bool:
         return True
 
+    @property
+    def arrangement(self) -> str:
+        return "fsdp2"
+
+    @property
+    def restarts(self) -> bool:
+        return False
+
     def shard(self, *modules: nn.Module | None) -> None:
         strategy = self.trainer.strategy
         if not isinstance(strategy, ModelParallelStrategy):

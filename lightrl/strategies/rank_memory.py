@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-TrainerPrecision = Literal["32-true", "bf16-mixed", "bf16-true"]
+TrainerPrecision = Literal["64-true", "32-true", "bf16-mixed", "bf16-true"]
+COMPUTED: dict[TrainerPrecision, int] = {"64-true": 8, "32-true": 4, "bf16-mixed": 2, "bf16-true": 2}
+"""Bytes of a number that the layers compute."""
 
 CUT = {
     "auto": frozenset[str](),
@@ -20,8 +22,11 @@ CUT = {
 """What each strategy cuts over the ranks."""
 BUCKET, LIVE = 2e8, 1e9
 """Gradients that DeepSpeed sends at a time, and weights that stage 3 leaves gathered, at Lightning's settings."""
-SAVED_HIDDEN, SAVED_INTERMEDIATE = 9, 4
-"""Numbers that autograd keeps of a token in one block, in widths of the hidden states and of the MLP."""
+SAVED_HIDDEN: dict[TrainerPrecision, float] = {"64-true": 15, "32-true": 15, "bf16-mixed": 23, "bf16-true": 17}
+"""Numbers that autograd keeps of a token of packed rows in one block, in widths of the hidden states. Norms and rotations are computed in
+float32, which counts twice in half precision; flex attention keeps 4 to 5 less, since it copies no keys and values."""
+SAVED_INTERMEDIATE = 4
+"""The same in widths of the MLP."""
 
 
 @dataclass(frozen=True)
@@ -44,34 +49,30 @@ class ModelSize:
         """The sizes of a model, also of one on the meta device.
 
         Args:
-            model: a causal LM of transformers, such as `PretrainedPolicy("Qwen/Qwen2.5-7B").outline()` gives.
+            model: a causal LM of transformers, such as `PretrainedPolicy("Qwen/Qwen2.5-7B").outline()` gives. Where its config does not
+                say how many layers it has or how wide they are, they are those of a block of 12 hidden x hidden weights with an MLP of
+                four times the width.
         """
         config = model.config.get_text_config()
-        heads = config.num_attention_heads
-        key_heads = getattr(config, "num_key_value_heads", None) or heads
-        head = getattr(config, "head_dim", None) or config.hidden_size // heads
+        hidden = config.hidden_size
         parameters = sum({p: p.numel() for p in model.parameters()}.values())
-        return cls(parameters, config.num_hidden_layers, config.hidden_size, config.intermediate_size, key_heads * head)
+        layers = getattr(config, "num_hidden_layers", None) or max(1, round(parameters / (12 * hidden**2)))
+        heads = getattr(config, "num_attention_heads", None) or 1
+        key_heads = getattr(config, "num_key_value_heads", None) or heads
+        head = getattr(config, "head_dim", None) or hidden // heads
+        return cls(parameters, layers, hidden, getattr(config, "intermediate_size", None) or 4 * hidden, key_heads * head)
 
+    def kept_of_token(self, precision: TrainerPrecision, gradient_checkpointing: bool) -> float:
+        """Bytes that autograd keeps of a token of packed rows from the forward to the backward pass.
 
-def kept_of_token(model: Any, gradient_checkpointing: bool) -> float:
-    """Numbers that autograd keeps of a token from a model's forward to its backward pass.
-
-    Args:
-        model: a causal LM of transformers; where its config does not say how many layers it has or how wide they are, they are those of
-            a block of 12 hidden x hidden weights with an MLP of four times the width.
-        gradient_checkpointing: blocks keep their input alone.
-    """
-    config = model.config.get_text_config()
-    hidden = config.hidden_size
-    parameters = sum({p: p.numel() for p in model.parameters()}.values())
-    layers = getattr(config, "num_hidden_layers", None) or max(1, round(parameters / (12 * hidden**2)))
-    return _kept(layers, hidden, getattr(config, "intermediate_size", None) or 4 * hidden, gradient_checkpointing)
-
-
-def _kept(layers: int, hidden: int, intermediate: int, gradient_checkpointing: bool) -> float:
-    block = SAVED_HIDDEN * hidden + SAVED_INTERMEDIATE * intermediate
-    return (layers + 2) * hidden + block if gradient_checkpointing else layers * block
+        Args:
+            precision: in which the layers compute.
+            gradient_checkpointing: blocks keep their input alone.
+        """
+        block = COMPUTED[precision] * (SAVED_HIDDEN[precision] * self.hidden + SAVED_INTERMEDIATE * self.intermediate)
+        # between blocks numbers are as exact as weights
+        between = 4 if precision == "bf16-mixed" else COMPUTED[precision]
+        return between * (self.layers + 2) * self.hidden + block if gradient_checkpointing else self.layers * block
 
 
 @dataclass(frozen=True)
@@ -141,8 +142,9 @@ def rank_memory(
 
     With P parameters of which T learn, N ranks, w bytes of a weight and c of a number that the layers compute: weights wP, gradients wT
     (2wT under `ddp`), optimizer 2wT (12T under DeepSpeed: moments and weights in float32), each divided by N where it is cut; reference
-    wP, keys and values 2c x layers x key width x rows x positions, activations c x tokens x layers x (9 hidden + 4 intermediate), or with
-    checkpointing c x tokens x ((layers + 2) x hidden + one layer). Autocast (`bf16-mixed` without DeepSpeed) keeps 2P more with them.
+    wP, keys and values 2c x layers x key width x rows x positions, activations c x tokens x layers x (s hidden + 4 intermediate), or with
+    checkpointing c x tokens x ((layers + 2) x hidden + one layer), where s is 15 in float32, 17 under `bf16-true` and 23 under
+    `bf16-mixed`. Autocast (`bf16-mixed` without DeepSpeed) keeps 2P more with them.
 
     Source: Rajbhandari et al. 2020 (ZeRO), arXiv:1910.02054, section 3 (weights, gradients, optimizer); Korthikanti et al. 2022,
     arXiv:2205.05198, section 4 (activations; counted here for blocks with a gated MLP and attention that keeps no scores).
@@ -168,10 +170,9 @@ def rank_memory(
         raise ValueError(f"there is no formula for the strategy {strategy!r}; there is one for {', '.join(CUT)}")
     cut, deepspeed, offload = CUT[strategy], strategy.startswith("deepspeed"), strategy.endswith("offload")
     share = {part: 1 / ranks if part in cut else 1.0 for part in ("weights", "gradients", "optimizer")}
-    weight = 2 if precision == "bf16-true" or (deepspeed and precision == "bf16-mixed") else 4
-    computed = 4 if precision == "32-true" else 2
+    computed = COMPUTED[precision]
+    weight = 4 if precision == "bf16-mixed" and not deepspeed else computed
     moved = (model.parameters if learning is None else learning) + critic * model.parameters
-    kept = _kept(model.layers, model.hidden, model.intermediate, gradient_checkpointing)
     rounded = 2 * model.parameters if precision == "bf16-mixed" and not deepspeed else 0.0
     copied = 4 * moved * share["optimizer"] if deepspeed and not offload else 0.0
     kept_gradients = deepspeed and "weights" in cut
@@ -187,6 +188,7 @@ def rank_memory(
         step=copied,
         reference=weight * model.parameters * reference,
         critic=weight * model.parameters * share["weights"] * critic,
-        activations=computed * micro_batch_tokens * kept + rounded / (model.layers if gradient_checkpointing else 1),
+        activations=micro_batch_tokens * model.kept_of_token(precision, gradient_checkpointing)
+        + rounded / (model.layers if gradient_checkpointing else 1),
         keys_and_values=2 * computed * model.layers * model.key_width * rows * positions if engine_inside else 0.0,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 from lightrl.ops.batching import split_to
 from lightrl.rows import Rows
 from lightrl.strategies.adapter import StrategyAdapter
+from lightrl.training.fitting_passes import FittingPasses
 from lightrl.training.statistics import Reported, StatisticsLedger
 
 R = TypeVar("R", bound=Rows)
@@ -76,26 +78,41 @@ class StepMaker:
     """Gradients are scaled down to this norm; None: never."""
     ledger: StatisticsLedger
     """Receives the losses and the statistics."""
+    passes: FittingPasses
+    """Cut rows into micro-batches that fit the memory."""
 
-    def make(
-        self,
-        batch: R,
-        lengths: Tensor,
-        cuts: list[Tensor],
-        loss_of: LossOf[R],
-        veto: Veto,
-    ) -> Step:
+    def make(self, batch: R, loss_of: LossOf[R], veto: Veto) -> Step:
         """One optimizer step on a batch.
 
         Args:
             batch: rows of this rank.
-            lengths: `[N]` int64, on the CPU: positions of each row that matter.
-            cuts: the rows of each micro-batch.
             loss_of: the share of a micro-batch in the sum over the step and all ranks, and its statistics; it changes nothing else.
             veto: asked after the last backward, given the step's statistics, with the same answer on all ranks; True drops the gradients.
 
         Returns:
             Whether the step was made, and its statistics, which the ledger has already.
+        """
+        sequences = batch.sequences().to("cpu")
+        learn = partial(self._learn, batch, sequences.longest(), loss_of)
+        shares, statistics = self.passes.run(sequences, learn, lambda: self.adapter.discard(self.optimizer))
+        made = not veto(statistics)
+        if made:
+            self._take()
+        else:
+            self.adapter.discard(self.optimizer)
+        for name, share in shares.items():
+            self.ledger.add(name, share * self.adapter.world_size)
+        self.ledger.merge(statistics)
+        return Step(made, statistics)
+
+    def _learn(self, batch: R, lengths: Tensor, loss_of: LossOf[R], cuts: list[Tensor]) -> tuple[dict[str, Tensor], StatisticsLedger]:
+        """The gradient of all micro-batches, with the shares of the loss and the statistics.
+
+        Args:
+            batch: rows of this rank.
+            lengths: `[N]` int64, on the CPU: positions of each row that matter.
+            loss_of: see `make`.
+            cuts: the rows of each micro-batch.
         """
         cuts = split_to(cuts, self.adapter.largest(len(cuts)))
         shares, statistics = dict[str, Tensor](), StatisticsLedger(self.ledger.kept)
@@ -108,15 +125,7 @@ class StepMaker:
             statistics.add_report(found.statistics)
             for name, share in found.shares.items():
                 shares[name] = shares[name] + share if name in shares else share
-        made = not veto(statistics)
-        if made:
-            self._take()
-        else:
-            self.adapter.discard(self.optimizer)
-        for name, share in shares.items():
-            self.ledger.add(name, share * self.adapter.world_size)
-        self.ledger.merge(statistics)
-        return Step(made, statistics)
+        return shares, statistics
 
     def _take(self) -> None:
         """Clip the gradients, step, and move the learning rate on."""

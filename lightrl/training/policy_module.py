@@ -29,6 +29,7 @@ from lightrl.training.building import check_room, choose_threads, prompts_of
 from lightrl.training.close_after_failure import CloseAfterFailure
 from lightrl.training.evaluated_module import EvaluatedModule
 from lightrl.training.evaluation import Evaluation
+from lightrl.training.fitting_passes import FittingPasses
 from lightrl.training.fused_optimizer import fuse
 from lightrl.training.given import as_policy
 from lightrl.training.logged_numbers import log_numbers
@@ -37,6 +38,7 @@ from lightrl.training.optimizer_step import LossOf, MicroBatchLoss, R, Step, Ste
 from lightrl.training.optimizer_trial import tried_schedule
 from lightrl.training.phases import PhaseTimer
 from lightrl.training.precision import check_precision
+from lightrl.training.run_memory import ExplainMemory, formula_precision, run_memory
 from lightrl.training.run_state import run_state
 from lightrl.training.schedule import check_schedule, planned_steps
 from lightrl.training.spelled_tokens import SpelledTokens
@@ -124,7 +126,8 @@ class PolicyModule(EvaluatedModule):
         if not hasattr(self, "policy"):
             with waiting("building the policy and measuring the prompts"):
                 self.build_models()
-            self.token_budget.choose(self.policy, self.device, self.adapter)
+            standing = run_memory(self)
+            self.token_budget.choose(self.policy.model, formula_precision(self), self.device, self.adapter, standing.learning)
             self.adapter.shard(*self.children())
 
     def build_models(self) -> None:
@@ -199,9 +202,13 @@ class PolicyModule(EvaluatedModule):
 
     def step_on(self, batch: R, loss_of: LossOf[R], veto: Veto = never) -> Step:
         """One optimizer step on a batch, whose gradient does not depend on how it is cut into micro-batches; see `StepMaker.make`."""
-        maker = StepMaker(self.adapter, self.made_optimizer, self.lr_schedulers(), self.max_grad_norm, self.ledger)
-        sequences = batch.sequences().to("cpu")
-        return maker.make(batch, sequences.longest(), self.cut(sequences), loss_of, veto)
+        maker = StepMaker(self.adapter, self.made_optimizer, self.lr_schedulers(), self.max_grad_norm, self.ledger, self.fitting)
+        return maker.make(batch, loss_of, veto)
+
+    @property
+    def fitting(self) -> FittingPasses:
+        """Forward passes over rows, in micro-batches that fit the memory."""
+        return FittingPasses(self.token_budget, self.cut, self.adapter.restarts)
 
     def cut(self, sequences: Sequences) -> list[Tensor]:
         """The rows of each micro-batch of this rank, within the budget."""
@@ -238,12 +245,12 @@ class PolicyModule(EvaluatedModule):
         self.token_budget.load_state_dict(checkpoint.get("micro_batch_tokens"))
 
     def configure_callbacks(self) -> list[Callback]:
-        """One that calls `teardown` after a failure, and those that watch a run, beside those of the Trainer.
+        """One that calls `teardown` after a failure, one that explains a lack of memory, and those that watch, beside the Trainer's.
 
         Lightning asks before it does anything else, so that refusals come first.
         """
         refuse_trainer(self.trainer, rollouts=hasattr(self, "algorithm"), cuts_weights=self.adapter.cuts_weights)
-        return [CloseAfterFailure(), *watching(self.trainer.callbacks)]  # type: ignore[attr-defined]
+        return [CloseAfterFailure(), ExplainMemory(), *watching(self.trainer.callbacks)]  # type: ignore[attr-defined]
 
     @property
     def steps_per_batch(self) -> int:

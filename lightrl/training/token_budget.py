@@ -1,4 +1,4 @@
-"""How many tokens a forward and backward pass takes: as the config says, or chosen once for model and device."""
+"""How many tokens a forward and backward pass takes: as the config says, chosen once for model and device, or fewer where memory lacks."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ import os
 from typing import Any, Literal
 
 import torch
-from torch import nn
 
 from lightrl.ops.logprobs import LEAST_ROWS
 from lightrl.ranges import Count
 from lightrl.strategies.adapter import StrategyAdapter
-from lightrl.strategies.rank_memory import kept_of_token
-from lightrl.training.precision import compute_dtype
+from lightrl.strategies.rank_memory import ModelSize, TrainerPrecision
 from lightrl.versions import recomputes_activations
 
 MicroBatchTokens = Count | Literal["auto"] | None
 """Tokens; `auto`: chosen for model and device; None: all rows at once."""
-SHARE = 0.25
-"""Of the device's whole memory, the most that the activations of a micro-batch and a chunk of its logits may take."""
+SHARE = 0.5
+"""Of the memory that is left beside weights, gradients and optimizer, the most that activations and a chunk of logits may take."""
 MOST = {"cpu": 1024}
 """Tokens beyond which a pass gains nothing."""
-MOST_BYTES = {"cpu": 128 * 2**20}
+MOST_BYTES = {"cpu": 160 * 2**20}
 """Activations beyond which it gains nothing either."""
 MOST_ELSEWHERE = 16_384
 LEAST = 256
-"""Tokens; where even these are more than the share, only a smaller model or gradient checkpointing helps."""
+"""Tokens to begin with, even where they are more than the share."""
 
 
 class TokenBudget:
@@ -40,19 +38,27 @@ class TokenBudget:
         self.tokens = None if stated == "auto" else stated
         """Tokens of a pass, None: all at once; where it is chosen, once the policy is there."""
 
-    def choose(self, policy: nn.Module, device: torch.device, adapter: StrategyAdapter) -> None:
+    def choose(self, model: Any, precision: TrainerPrecision, device: torch.device, adapter: StrategyAdapter, standing: float) -> None:
         """Choose it, unless the config states it: the least that any rank would choose for itself.
 
         Args:
-            policy: a policy or a reward network, as built, before it is cut over ranks.
+            model: of transformers, as built, before it is cut over ranks.
+            precision: in which its layers compute.
             device: on which this rank trains.
             adapter: knows the other ranks.
+            standing: bytes that this rank will have there beside activations, those that it has already included.
         """
         if self.stated == "auto":
-            beside = adapter.world_size if device.type == "cpu" else 1
-            model: Any = policy.model
-            own = fitting_tokens(model, compute_dtype(model.dtype, device).itemsize, device.type, total_memory(device) / beside)
-            self.tokens = -adapter.largest(-own)
+            memory = total_memory() / adapter.world_size if device.type == "cpu" else free_memory(device)
+            self.tokens = -adapter.largest(-fitting_tokens(model, precision, device.type, memory - standing))
+
+    def halve(self, most: int) -> None:
+        """Go on with half of it, where memory did not suffice.
+
+        Args:
+            most: tokens of a pass that has all rows.
+        """
+        self.tokens = (most if self.tokens is None else self.tokens) // 2
 
     def state_dict(self) -> int | None:
         """What was chosen, for the checkpoint."""
@@ -69,24 +75,28 @@ class TokenBudget:
         return f"{self.tokens:,}" + (" (auto)" if self.stated == "auto" else "")
 
 
-def fitting_tokens(model: Any, width: int, kind: str, memory: float) -> int:
+def fitting_tokens(model: Any, precision: TrainerPrecision, kind: str, memory: float) -> int:
     """Tokens whose activations fit `SHARE` of the memory beside a chunk of logits: a power of two from `LEAST` to what is of use.
 
     Args:
         model: of transformers; its layers, widths and vocabulary count.
-        width: bytes of a number that the layers compute.
+        precision: in which its layers compute.
         kind: of the device, `cpu` or another.
-        memory: of the device in bytes, whether free or not.
+        memory: in bytes, beside everything that stays there.
     """
     head = model.get_output_embeddings()
     logits = 0 if head is None else 2 * 4 * LEAST_ROWS * model.config.get_text_config().vocab_size
-    room = min(max(0.0, SHARE * memory - logits), MOST_BYTES.get(kind, memory))
-    tokens = int(room / (width * kept_of_token(model, recomputes_activations(model))))
+    room = max(0.0, min(SHARE * memory - logits, MOST_BYTES.get(kind, memory)))
+    tokens = int(room / ModelSize.of(model).kept_of_token(precision, recomputes_activations(model)))
     return min(max(LEAST, 1 << max(0, tokens.bit_length() - 1)), MOST.get(kind, MOST_ELSEWHERE))
 
 
-def total_memory(device: torch.device) -> int:
-    """Bytes of a device's memory, of the machine's where it is a CPU."""
-    if device.type == "cuda":
-        return int(torch.cuda.get_device_properties(device).total_memory)
+def free_memory(device: torch.device) -> int:
+    """Bytes of an accelerator that nobody has, or that this process has: another process may stand beside it, such as an engine's."""
+    known = torch.get_device_module(device)
+    return int(known.mem_get_info(device)[0] + known.memory_reserved(device))
+
+
+def total_memory() -> int:
+    """Bytes of the machine's memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

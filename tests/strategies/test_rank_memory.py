@@ -7,25 +7,32 @@ import pytest
 import torch
 
 from lightrl import ModelSize, TinyPolicy, rank_memory
+from lightrl.ops.packing import pack
+from lightrl.policy.packed_trunk import packed_hidden
 from lightrl.versions import recompute_activations
 
 BILLION = ModelSize(parameters=1e9, layers=10, hidden=1000, intermediate=4000, key_width=250)
 
 
-def kept_for_backward(policy: Any, ids: torch.Tensor) -> int:
-    """Bytes that autograd keeps beside the parameters."""
+def kept_for_backward(policy: Any, precision: str = "32-true") -> tuple[int, int]:
+    """Bytes that autograd keeps of packed rows beside the parameters, and the tokens of the rows."""
     own = {p.untyped_storage().data_ptr() for p in policy.parameters()}
-    kept: dict[int, int] = {}
+    kept: dict[int, torch.UntypedStorage] = {}
 
     def note(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in own:
-            kept[storage.data_ptr()] = storage.nbytes()
+            # it stays, so that no other one gets its address
+            kept[storage.data_ptr()] = storage
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        policy.model.base_model(input_ids=ids, use_cache=False)
-    return sum(kept.values())
+    ids = torch.randint(2, 20, (8, 192), generator=torch.Generator().manual_seed(0))
+    ids[:, :64] = ids[0, :64].clone()
+    rows = pack(ids, [192] * 8)
+    mixed = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16-mixed")
+    with mixed, torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        packed_hidden(policy.model.base_model, rows)
+    return sum(storage.nbytes() for storage in kept.values()), len(rows)
 
 
 def test_the_sizes_of_a_model_are_those_of_its_config() -> None:
@@ -87,13 +94,22 @@ def test_activations_are_what_autograd_keeps(hidden: int, layers: int, checkpoin
     policy: Any = source.build()
     if checkpointing:
         recompute_activations(policy.model)
-    kept = kept_for_backward(policy, torch.randint(2, 20, (4, 256)))
+    kept, tokens = kept_for_backward(policy)
     size = ModelSize.of(source.outline())
-    found = rank_memory(size, "auto", precision="32-true", micro_batch_tokens=1024, gradient_checkpointing=checkpointing).activations
+    found = rank_memory(size, "auto", precision="32-true", micro_batch_tokens=tokens, gradient_checkpointing=checkpointing).activations
     if checkpointing:
         # the formula has one block on top, which is computed again in the backward pass
-        found -= rank_memory(replace(size, layers=1), "auto", precision="32-true", micro_batch_tokens=1024).activations
+        found -= rank_memory(replace(size, layers=1), "auto", precision="32-true", micro_batch_tokens=tokens).activations
     assert found == pytest.approx(kept, rel=0.15)
+
+
+@pytest.mark.parametrize("precision", ["bf16-true", "bf16-mixed"])
+def test_m3_activations_in_half_precision_are_what_autograd_keeps(precision: Any) -> None:
+    source = TinyPolicy(hidden=128, layers=3)
+    policy: Any = source.build()
+    kept, tokens = kept_for_backward(policy.to(torch.bfloat16) if precision == "bf16-true" else policy, precision)
+    found = rank_memory(ModelSize.of(source.outline()), "auto", precision=precision, micro_batch_tokens=tokens).activations
+    assert found == pytest.approx(kept, rel=0.1)
 
 
 def test_keys_and_values_are_what_the_model_caches() -> None:

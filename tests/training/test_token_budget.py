@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -30,16 +31,18 @@ def llama(width: int, layers: int, vocabulary: int = 32_000) -> torch.nn.Module:
 
 
 def test_a_small_model_on_a_cpu_has_a_thousand_tokens_and_a_larger_one_half_of_them() -> None:
-    assert fitting_tokens(llama(128, 4, 24), 4, "cpu", 24 * GB) == 1024
-    # 128 MiB of 6 layers of 9 x 384 + 4 x 1536 numbers of 4 bytes are 582 tokens
-    assert fitting_tokens(llama(384, 6, 24), 4, "cpu", 24 * GB) == 512
+    assert fitting_tokens(llama(128, 4, 24), "32-true", "cpu", 24 * GB) == 1024
+    # 160 MiB of 6 layers of 15 x 384 + 4 x 1536 numbers of 4 bytes are 587 tokens
+    assert fitting_tokens(llama(384, 6, 24), "32-true", "cpu", 24 * GB) == 512
 
 
 def test_by_hand() -> None:
-    # a quarter of 8 GB less 2 x 128 x 1000 logits of 4 bytes, for 10 layers of 9 x 512 + 4 x 2048 numbers of 2 bytes
-    exact = (2 * GB - 2 * 128 * 1000 * 4) / (10 * (9 * 512 + 4 * 2048) * 2)
+    # a half of 8 GB less 2 x 128 x 1000 logits of 4 bytes, for 10 layers of 17 x 512 + 4 x 2048 numbers of 2 bytes
+    exact = (4 * GB - 2 * 128 * 1000 * 4) / (10 * (17 * 512 + 4 * 2048) * 2)
     assert 8192 <= exact < 16_384
-    assert fitting_tokens(llama(512, 10, 1000), 2, "cuda", 8 * GB) == 8192
+    assert fitting_tokens(llama(512, 10, 1000), "bf16-true", "cuda", 8 * GB) == 8192
+    # 23 x 512 in mixed precision are fewer than 8192 of half the memory
+    assert fitting_tokens(llama(512, 10, 1000), "bf16-mixed", "cuda", 4 * GB) == 4096
 
 
 @given(
@@ -53,25 +56,26 @@ def test_activations_never_take_more_than_their_share_unless_the_least_does(
 ) -> None:
     model = llama(width, 1)
     model.config.num_hidden_layers = layers
-    tokens = fitting_tokens(model, 2, "cuda", memory * GB)
+    tokens = fitting_tokens(model, "bf16-true", "cuda", memory * GB)
     assert tokens.bit_count() == 1
     assert LEAST <= tokens <= MOST_ELSEWHERE
-    kept = 2 * layers * (9 + 16) * width
+    kept = 2 * layers * (17 + 16) * width
     assert tokens == LEAST or tokens * kept <= SHARE * memory * GB
-    assert fitting_tokens(model, 4, "cuda", memory * GB) <= tokens <= fitting_tokens(model, 2, "cuda", 2 * memory * GB)
+    wider, roomier = fitting_tokens(model, "32-true", "cuda", memory * GB), fitting_tokens(model, "bf16-true", "cuda", 2 * memory * GB)
+    assert wider <= tokens <= roomier
 
 
 def test_architectures_whose_config_does_not_name_the_width_of_the_mlp() -> None:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=2, n_positions=16))
-    assert fitting_tokens(model, 4, "cpu", 24 * GB) == 1024
+    assert fitting_tokens(model, "32-true", "cpu", 24 * GB) == 1024
 
 
-def module(tokens: object = "auto") -> PolicyOptimization:
+def module(tokens: object = "auto", algorithm: GroupRelative | None = None) -> PolicyOptimization:
     return PolicyOptimization(
         policy=TinyPolicy(hidden=16, layers=1),
-        algorithm=GroupRelative(),
+        algorithm=algorithm or GroupRelative(),
         rewards={"code points": CodePoints()},
         engine=TransformersEngine(max_new_tokens=4),
         prompts_per_rollout=2,
@@ -92,7 +96,7 @@ def test_a_resumed_run_goes_on_with_what_was_chosen(tmp_path: Path, monkeypatch:
     trainer.fit(first, datamodule=data)
     trainer.save_checkpoint(tmp_path / "x.ckpt")
     assert first.token_budget.tokens == 1024
-    monkeypatch.setattr("lightrl.training.token_budget.total_memory", lambda device: 2**20)
+    monkeypatch.setattr("lightrl.training.token_budget.total_memory", lambda: 2**20)
     for tokens, kept in (("auto", 1024), (77, 77), (None, None)):
         again = module(tokens)
         quiet_trainer(max_epochs=2, default_root_dir=tmp_path).fit(again, datamodule=data, ckpt_path=tmp_path / "x.ckpt")
@@ -100,6 +104,43 @@ def test_a_resumed_run_goes_on_with_what_was_chosen(tmp_path: Path, monkeypatch:
     new = module()
     quiet_trainer(max_epochs=1, default_root_dir=tmp_path).fit(new, datamodule=data)
     assert new.token_budget.tokens == LEAST
+
+
+def test_m3_auto_leaves_room_for_what_stands_in_memory_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine beside the trainer has two thirds of a device, and weights and optimizer come to the rest."""
+    from lightrl.training import token_budget
+    from lightrl.training.token_budget import TokenBudget
+
+    class OneRank:
+        world_size = 1
+        largest = staticmethod(int)
+
+    def chosen(free: float, standing: float) -> int | None:
+        known = SimpleNamespace(mem_get_info=lambda device: (int(free * GB), 80 * GB), memory_reserved=lambda device: 0)
+        monkeypatch.setattr(token_budget.torch, "get_device_module", lambda device: known)
+        budget = TokenBudget("auto")
+        budget.choose(llama(1024, 24), "bf16-mixed", torch.device("cuda", 0), OneRank(), standing * GB)  # type: ignore[arg-type]
+        return budget.tokens
+
+    assert chosen(80, 0) == MOST_ELSEWHERE
+    beside = chosen(26, 8)
+    assert LEAST < beside < MOST_ELSEWHERE
+    kept = 2 * 24 * (23 + 16) * 1024
+    assert beside * kept <= SHARE * 18 * GB
+    assert chosen(80, 62) == beside
+    assert chosen(26, 30) == LEAST
+
+
+def test_a_run_counts_weights_gradients_optimizer_and_reference_before_it_chooses() -> None:
+    from lightrl import FrozenReference, KLPenalty
+    from lightrl.training.run_memory import run_memory
+
+    algorithm = GroupRelative(kl=KLPenalty(loss_coefficient=0.1), reference=FrozenReference())
+    subject = module(algorithm=algorithm)
+    quiet_trainer(max_epochs=1).fit(subject, datamodule=PromptData(train=DigitSorting(examples=20)))
+    weights = 4 * sum(p.numel() for p in subject.policy.parameters())
+    found = run_memory(subject)
+    assert (found.weights, found.gradients, found.optimizer, found.reference) == (weights, weights, 2 * weights, weights)
 
 
 def test_the_saved_config_has_the_number(tmp_path: Path) -> None:

@@ -247,4 +247,6 @@ class PolicyOptimization(PolicyModule):
         self.rollouts.load_state_dict(state["rollouts"][rank % len(state["rollouts"])])
 
     def _per_token(self, scored: ScoredRollout, compute: Callable[[ScoredRollout], dict[str, Tensor]]) -> dict[str, Tensor]:
-        return per_token(scored, self.cut(scored.sequences()), self.device, compute, self.adapter.largest)
+        return self.fitting.run(
+            scored.sequences().to("cpu"), lambda cuts: per_token(scored, cuts, self.device, compute, self.adapter.largest)
+        )

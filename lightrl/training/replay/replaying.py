@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from lightrl.policy.policy import Policy
+from lightrl.training.fitting_passes import FittingPasses
 from lightrl.training.online.forwards import NO_OUTPUTS, Outputs
 from lightrl.training.online.passes import minibatches_of
 from lightrl.training.online.policy_optimization import PolicyOptimization
@@ -79,6 +80,11 @@ class Replaying(PolicyOptimization):
             return veto(statistics)
 
         return super().step_on(batch, loss_of, look)
+
+    @property
+    def fitting(self) -> FittingPasses:
+        """As in a run, but without a second attempt: what is kept of each micro-batch would count twice."""
+        return FittingPasses(self.token_budget, self.cut, restarts=False)
 
     def outputs(self, batch: ScoredRollout, mask: Tensor, read: Outputs = NO_OUTPUTS) -> PolicyOutput:
         """As in a run; the gradient of each log-prob is kept."""
