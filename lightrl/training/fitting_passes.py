@@ -45,25 +45,33 @@ class FittingPasses:
         Raises:
             torch.OutOfMemoryError: micro-batches cannot be smaller, or the passes cannot be run again.
         """
+        before: str | None = None
         while True:
             cuts = self._cut(sequences)
             try:
-                return act(cuts)
+                found = act(cuts)
             except torch.OutOfMemoryError:
                 if not self._restarts or self._budget.tokens == 1 or max(map(len, cuts), default=0) <= 1:
                     raise
+            else:
+                if before is not None:
+                    self._say(before)
+                return found
             # not before the error is gone, whose frames hold the tensors of the pass
             undo()
             if torch.accelerator.is_available():
                 torch.accelerator.empty_cache()
+            before = before or ("of all rows at once" if self._budget.tokens is None else f"of {self._budget.tokens:,} tokens")
             self._shrink(sequences, len(cuts))
 
     def _shrink(self, sequences: Sequences, passes: int) -> None:
-        before = "of all rows at once" if self._budget.tokens is None else f"of {self._budget.tokens:,} tokens"
+        """Halve the budget until there are more passes."""
         while self._budget.tokens != 1 and len(self._cut(sequences)) <= passes:
             self._budget.halve(int(sequences.lengths.sum()))
+
+    def _say(self, before: str) -> None:
         warnings.warn(
             f"the memory did not suffice for micro-batches {before}: from here on they have {self._budget.tokens:,}, with the same "
             f"gradient.\nTo begin with them: --model.micro_batch_tokens {self._budget.tokens}",
-            stacklevel=2,
+            stacklevel=3,
         )

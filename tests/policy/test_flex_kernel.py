@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -54,13 +54,13 @@ def with_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def graphs(with_kernel: None, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def graphs(with_kernel: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """The graphs that are compiled; each runs as it is."""
     made: list[Any] = []
-    # not beyond the limit either, where nothing would be compiled, and everything run unfused
-    monkeypatch.setattr(torch._dynamo.config, "fail_on_recompile_limit_hit", True)
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=lambda graph, inputs: (made.append(graph), graph.forward)[1]))
-    return made
+    # beyond the limit nothing would be compiled, and everything run unfused
+    with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True):
+        yield made
 
 
 def learn(subject: Policy, ids: Tensor, mask: Tensor, critic: Any = None) -> list[Tensor]:

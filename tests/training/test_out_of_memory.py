@@ -1,0 +1,149 @@
+"""A run whose memory does not suffice goes on with smaller passes, and learns what a run with enough memory learns."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from lightrl import (
+    DigitSorting,
+    FrozenReference,
+    GroupRelative,
+    GroupSampler,
+    KLPenalty,
+    Policy,
+    PolicyOptimization,
+    PromptData,
+    TinyPolicy,
+    TransformersEngine,
+)
+from lightrl.rows import Sequences
+from lightrl.testing import CodePoints, quiet_trainer
+from lightrl.training.fitting_passes import FittingPasses
+from lightrl.training.micro_batch_cut import cut_rows
+from lightrl.training.token_budget import TokenBudget
+
+
+def run(tokens: Any = None, max_rows: int | None = None, optimizer: Any = None, strategy: str = "auto", environment: Any = None) -> Any:
+    """A module after two rollouts of four prompts with four rows each, under a penalty against a reference."""
+    module = PolicyOptimization(
+        policy=TinyPolicy(hidden=16, layers=1, seed=3),
+        algorithm=GroupRelative(sampler=GroupSampler(group_size=4), kl=KLPenalty(loss_coefficient=0.1), reference=FrozenReference()),
+        rewards={"code points": CodePoints()},
+        engine=TransformersEngine(max_new_tokens=8, max_rows=max_rows),
+        prompts_per_rollout=4,
+        micro_batch_tokens=tokens,
+        optimizer=optimizer or (lambda p: torch.optim.SGD(p, lr=0.1)),
+    )
+    trainer = quiet_trainer(max_epochs=2, strategy=strategy)
+    trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=20)))
+    return module
+
+
+def weights(module: Any) -> Tensor:
+    return torch.cat([p.detach().flatten() for p in module.policy.parameters()])
+
+
+@pytest.fixture(scope="module")
+def roomy() -> Any:
+    return run()
+
+
+def full(rows: int) -> torch.OutOfMemoryError:
+    return torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {rows} GiB.")
+
+
+def too_many_in_forward(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    plain = Policy.forward
+
+    def forward(self: Policy, input_ids: Tensor, *rest: Any, **named: Any) -> Any:
+        if len(input_ids) > most:
+            raise full(len(input_ids))
+        return plain(self, input_ids, *rest, **named)
+
+    monkeypatch.setattr(Policy, "forward", forward)
+
+
+def too_many_in_backward(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """In the middle of a backward pass, when the MLP has its gradient already and the embedding has none."""
+    plain = Policy.forward
+
+    def forward(self: Policy, input_ids: Tensor, *rest: Any, **named: Any) -> Any:
+        found = plain(self, input_ids, *rest, **named)
+        if len(input_ids) > most and found.logprobs.requires_grad:
+            layer = self.model.base_model.layers[0]
+
+            def fail(gradient: Tensor) -> None:
+                handle.remove()
+                assert layer.mlp.down_proj.weight.grad is not None
+                raise full(len(input_ids))
+
+            handle = layer.input_layernorm.weight.register_hook(fail)
+        return found
+
+    monkeypatch.setattr(Policy, "forward", forward)
+
+
+@pytest.mark.parametrize("fail", [too_many_in_forward, too_many_in_backward])
+@pytest.mark.parametrize("tokens", [None, 512])
+def test_m2_micro_batches_that_lack_memory_are_halved_with_the_same_gradient(
+    roomy: Any, monkeypatch: pytest.MonkeyPatch, fail: Any, tokens: int | None
+) -> None:
+    fail(monkeypatch, 5)
+    with pytest.warns(UserWarning, match="micro_batch_tokens"):
+        found = run(tokens)
+    assert float((weights(found) - weights(roomy)).abs().max()) <= 1e-6
+    assert 1 < found.token_budget.tokens < 512
+
+
+def test_what_was_found_out_is_said_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    too_many_in_forward(monkeypatch, 5)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = run()
+    assert [str(w.message).split()[-1] for w in said if "micro_batch_tokens" in str(w.message)] == [str(found.token_budget.tokens)]
+
+
+def test_m2_where_a_single_row_is_too_much_the_message_names_what_takes_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    too_many_in_backward(monkeypatch, 0)
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        run()
+    said = "".join(caught.value.__notes__)
+    for word in ("weights: ", "optimizer: ", "reference: ", "activations of ", "micro_batch_tokens", "gradient_checkpointing", "max_rows"):
+        assert word in said
+
+
+def test_m2_a_step_of_the_optimizer_that_lacks_memory_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some weights may have moved already."""
+    made = []
+
+    class Greedy(torch.optim.SGD):
+        def step(self, closure: Any = None) -> None:
+            super().step(closure)
+            # a parameter on which it is tried before the run is smaller
+            if sum(p.numel() for p in self.param_groups[0]["params"]) > 500:
+                made.append(self)
+                raise full(1)
+
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        run(optimizer=lambda p: Greedy(p, lr=0.1))
+    assert len(made) == 1
+    assert "optimizer: " in caught.value.__notes__[0]
+
+
+def test_where_other_ranks_wait_in_a_pass_it_is_not_made_again() -> None:
+    attempts = []
+
+    def act(cuts: list[Tensor]) -> None:
+        attempts.append(cuts)
+        raise full(1)
+
+    budget = TokenBudget(64)
+    sequences = Sequences(torch.zeros(8, 8, dtype=torch.long), torch.full((8,), 8), torch.arange(8))
+    with pytest.raises(torch.OutOfMemoryError):
+        FittingPasses(budget, lambda rows: cut_rows(rows, budget.tokens, 0), restarts=False).run(sequences, act)
+    assert (len(attempts), budget.tokens) == (1, 64)
