@@ -27,6 +27,10 @@ class RequestBatch:
         """Those that are or were decoded; a row's number is its place here."""
         self.forgotten: set[int] = set()
         """Episodes whose results nobody wants; their rows stay, since the rows beside a row decide how it is rounded."""
+        self.most = 0
+        """Most requests that were decoded at a time."""
+        self.answered: set[int] = set()
+        """Numbers of the requests that have a result."""
 
     @property
     def left(self) -> bool:
@@ -58,7 +62,13 @@ class RequestBatch:
             if alike[places:]:
                 self._waiting.appendleft(alike[places:])
         self.begun += taken
+        self.most = max(self.most, present + len(taken))
         return taken
+
+    def unanswered(self) -> tuple[list[Request], list[Request]]:
+        """The requests whose results are still wanted: those that have begun, and the others."""
+        begun = [request for request in self.begun if request.id not in self.answered and request.episode not in self.forgotten]
+        return begun, [request for alike in self._waiting for request in alike if request.episode not in self.forgotten]
 
     def drop(self, episodes: Collection[int]) -> None:
         """Drop requests that have not begun."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -58,7 +59,8 @@ class TransformersEngine(RolloutEngine):
             top_k: keep this many of the likeliest tokens; 0 keeps all.
             min_p: keep tokens at least this likely relative to the likeliest; in [0, 1).
             stop: a completion ends as soon as its text contains one of these.
-            max_rows: completions generated at a time, which bounds the memory of keys and values. null: all of a slice.
+            max_rows: completions generated at a time, which bounds the memory of keys and values. null: all of a slice. Where the memory
+                does not suffice, the engine goes on with half of them, and says so.
             slice_rows: completions of a slice: those of one slice share batches, and episodes that begin in it stay in it. Engines in
                 workers take a slice at a time. null: all of a call.
             seed: of the random numbers.
@@ -76,6 +78,10 @@ class TransformersEngine(RolloutEngine):
         self._decoding: tuple[RequestBatch, Iterator[list[Result]]] | None = None
         self._kept: dict[int, KeptRow] = {}
         self._slices = Slices(slice_rows)
+        self._fitting = max_rows
+        """Completions at a time, as far as is known of the memory."""
+        self._lacked: int | None = None
+        """Completions at a time for which memory has not sufficed, until somebody is told."""
 
     def update_weights(self, weights: PolicyWeights, version: int) -> None:
         """Use the trainer's own modules, as they are now.
@@ -99,22 +105,21 @@ class TransformersEngine(RolloutEngine):
         if self._policy is None:
             raise RuntimeError("TransformersEngine was asked before update_weights(weights, version): there are no weights to sample from")
         for part in self._slices.cut(requests):
-            for kept in (False, True):
-                alike = [request for request in part.requests if (request.episode in self._kept) == kept]
-                self._waiting.extend(self._batches(alike, kept))
+            self._waiting.extend(self._batched(part.requests))
 
     @torch.no_grad()
     def results(self) -> list[Result]:
-        """Decode until a row has ended."""
+        """Decode until a row has ended.
+
+        Raises:
+            torch.OutOfMemoryError: there is not enough for one row.
+        """
         while self._decoding is not None or self._waiting:
             if self._decoding is None:
                 batch = self._waiting.popleft()
                 self._decoding = batch, self._decode(batch)
-            with _evaluation_mode(self._ready().model):
-                found = next(self._decoding[1], None)
-            if found is not None:
+            if (found := self._next(*self._decoding)) is not None:
                 return found
-            self._decoding = None
         return []
 
     def forget(self, episodes: Collection[int]) -> None:
@@ -143,17 +148,62 @@ class TransformersEngine(RolloutEngine):
             self._model = IncrementalModel(model, longest, self._steps.step, recorded)
         return self._model
 
+    def _next(self, batch: RequestBatch, rows: Iterator[list[Result]]) -> list[Result] | None:
+        """The next results of a batch; None: it is over, or has to begin again with fewer rows."""
+        try:
+            with _evaluation_mode(self._ready().model):
+                found = next(rows, None)
+        except torch.OutOfMemoryError:
+            if batch.most <= 1:
+                raise
+        else:
+            if found is None:
+                self._decoding = None
+            else:
+                batch.answered.update(result.id for result in found)
+                self._tell_fitting()
+            return found
+        # not before the error is gone, whose frames hold the tensors of the batch
+        self._begin_again(batch)
+        return None
+
+    def _begin_again(self, batch: RequestBatch) -> None:
+        """Decode what has no result yet from its beginning, half as many rows at a time."""
+        self._decoding = self._model = None
+        if torch.accelerator.is_available():
+            torch.accelerator.empty_cache()
+        self._lacked = self._lacked or batch.most
+        self._fitting = min(batch.most // 2, self._fitting or batch.most)
+        begun, waiting = batch.unanswered()
+        for request in begun:
+            self._kept.pop(request.episode, None)
+        self._waiting.extendleft(reversed(self._batched([*begun, *waiting])))
+
+    def _tell_fitting(self) -> None:
+        if self._lacked is not None:
+            warnings.warn(
+                f"the memory did not suffice for {self._lacked} completions at a time: from here on there are {self._fitting}, with the "
+                f"same tokens.\nTo begin with them: --model.engine.max_rows {self._fitting}",
+                stacklevel=4,
+            )
+            self._lacked = None
+
+    def _batched(self, requests: Sequence[Request]) -> list[RequestBatch]:
+        """Batches of requests, apart those whose episodes are kept."""
+        parts = [([request for request in requests if (request.episode in self._kept) == kept], kept) for kept in (False, True)]
+        return [batch for alike, kept in parts for batch in self._batches(alike, kept)]
+
     def _batches(self, requests: Sequence[Request], kept: bool) -> Iterator[RequestBatch]:
         """Neighbours with one context are read once; one batch, if rows can join others."""
         contexts = [[request] for request in requests] if kept else with_one_context(requests)
         lengths = [len(alike[0].context) for alike in contexts]
         model = self._ready()
-        cuts = list(batches(lengths, [len(alike) for alike in contexts], self.max_rows, kept or model.takes_padding))
+        cuts = list(batches(lengths, [len(alike) for alike in contexts], self._fitting, kept or model.takes_padding))
         if model.keeps_rows and cuts:
             cuts = [list(chain.from_iterable(cuts))]
         for shares in cuts:
             rows = ([contexts[share.context][row] for row in share.rows] for share in shares)
-            yield RequestBatch(rows, self.max_rows, kept)
+            yield RequestBatch(rows, self._fitting, kept)
 
     def _decode(self, batch: RequestBatch) -> Iterator[list[Result]]:
         from lightrl.rollout.decoding import Decoding

@@ -21,6 +21,7 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
+from lightrl.rollout.incremental import IncrementalModel
 from lightrl.rows import Sequences
 from lightrl.testing import CodePoints, quiet_trainer
 from lightrl.training.fitting_passes import FittingPasses
@@ -147,3 +148,43 @@ def test_where_other_ranks_wait_in_a_pass_it_is_not_made_again() -> None:
     with pytest.raises(torch.OutOfMemoryError):
         FittingPasses(budget, lambda rows: cut_rows(rows, budget.tokens, 0), restarts=False).run(sequences, act)
     assert (len(attempts), budget.tokens) == (1, 64)
+
+
+def too_many_decoded(monkeypatch: pytest.MonkeyPatch, most: int, at: str) -> None:
+    """While more than so many rows are read, or decoded for the third time."""
+    plain = getattr(IncrementalModel, at)
+    calls = []
+
+    def method(self: IncrementalModel, *rest: Any) -> Tensor:
+        found: Tensor = plain(self, *rest)
+        calls.append(len(found))
+        if len(found) > most and (at == "prefill" or len(calls) % 3 == 0):
+            raise full(len(found))
+        return found
+
+    monkeypatch.setattr(IncrementalModel, at, method)
+
+
+@pytest.mark.parametrize("at", ["prefill", "step"])
+@pytest.mark.parametrize("max_rows", [None, 12])
+def test_m2_generation_goes_on_with_half_of_the_rows_and_samples_the_same_tokens(
+    roomy: Any, monkeypatch: pytest.MonkeyPatch, at: str, max_rows: int | None
+) -> None:
+    too_many_decoded(monkeypatch, 4, at)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = run(max_rows=max_rows)
+    assert torch.equal(found.experience.input_ids, roomy.experience.input_ids)
+    assert torch.allclose(found.experience.rollout_logprobs, roomy.experience.rollout_logprobs, atol=1e-5)
+    assert float((weights(found) - weights(roomy)).abs().max()) <= 1e-6
+    about = [str(w.message) for w in said if "max_rows" in str(w.message)]
+    assert len(about) == 1
+    assert int(about[0].split()[-1]) <= 4
+
+
+def test_m2_where_a_single_row_cannot_be_decoded_the_message_names_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    too_many_decoded(monkeypatch, 0, "prefill")
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        run()
+    assert "keys and values" in caught.value.__notes__[0]
+    assert "--model.engine.max_rows" in caught.value.__notes__[0]
