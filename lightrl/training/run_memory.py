@@ -12,6 +12,7 @@ from lightrl.parts.reference import Reference
 from lightrl.strategies.byte_size import in_words
 from lightrl.strategies.rank_memory import ModelSize, RankMemory, TrainerPrecision, rank_memory
 from lightrl.training.token_budget import LEAST
+from lightrl.versions import recomputes_activations
 
 if TYPE_CHECKING:
     from lightrl.training.policy_module import PolicyModule
@@ -46,7 +47,7 @@ def run_memory(module: PolicyModule, tokens: int = 0) -> RankMemory:
         engine_inside=module.engine.in_process,
         rows=0,
         micro_batch_tokens=tokens,
-        gradient_checkpointing=bool(getattr(model, "is_activation_checkpointing", False)),
+        gradient_checkpointing=recomputes_activations(model),
     )
     return replace(memory, reference=sum(reference.kept_bytes for reference in references_of(module)))
 
