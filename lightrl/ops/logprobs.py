@@ -1,20 +1,18 @@
 """Log-probs of chosen tokens, and other numbers of their logits, without ever holding `[rows, vocabulary]` for all rows.
 
 The head is applied to a chunk of positions at a time, in the forward and again in the backward pass, so that memory is
-chunk x vocabulary instead of positions x vocabulary.
+chunk x vocabulary instead of positions x vocabulary. In either pass its weights are brought into the format of the product once.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-CHUNK_ELEMENTS = 4_194_304
-"""Logits held at a time: 16 MiB in float32."""
-LEAST_ROWS = 128
-"""Positions in a chunk at least, however large the vocabulary: with fewer, reading the head takes longer than multiplying with it."""
+from lightrl.ops.head_product import accelerator_memory, head_format, head_product, matrix_product, rows_at_once, without_autocast
+
 Compute = Callable[[Tensor, Tensor], Tensor]
 """A number of each position, `[m]`: from its logits `[m, V]`, which stay as they are, and the ids of the chosen tokens, `[m]`."""
 
@@ -59,9 +57,17 @@ def chosen_logprobs(
 
 
 def head_logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature: float, softcap: float | None, scale: float) -> Tensor:
-    """`[m, V]` logits after scale, cap and temperature, as in `chosen_logprobs`: a tensor of its own, which may be written over."""
-    raw = torch.nn.functional.linear(hidden, weight, bias)
-    raw = raw.to(torch.promote_types(raw.dtype, torch.float32))
+    """`[m, V]` logits after scale, cap and temperature, as in `chosen_logprobs`: a tensor of its own, which may be written over.
+
+    Args:
+        hidden: `[m, H]`.
+        weight: `[V, H]`, in `head_format`.
+        bias: as in `chosen_logprobs`.
+        temperature: as in `chosen_logprobs`.
+        softcap: as in `chosen_logprobs`.
+        scale: as in `chosen_logprobs`.
+    """
+    raw = head_product(hidden, weight, bias)
     if scale != 1.0:
         raw.mul_(scale)
     if softcap is not None:
@@ -87,8 +93,8 @@ class _Context(Protocol):
 
     settings: tuple[float, tuple[Compute | AtRows, ...], float | None, float, int]
     """Temperature, outputs, softcap, scale and positions per chunk."""
-    precision: dict[str, Any]
-    """Arguments of `torch.autocast`."""
+    format: torch.dtype
+    """In which the head is multiplied."""
     saved_tensors: tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor]
     needs_input_grad: tuple[bool, ...]
 
@@ -109,31 +115,32 @@ class _ChosenLogProbs(torch.autograd.Function):
         softcap: float | None,
         scale: float,
     ) -> tuple[Tensor, ...]:
-        chunk = max(LEAST_ROWS, CHUNK_ELEMENTS // weight.shape[0])
+        chunk = rows_at_once(weight.shape[0], weight.device.type, accelerator_memory(weight.device))
+        # the logits must come out in the backward pass as they do here, whatever precision surrounds it
+        ctx.format = head_format(weight)
         dtype = torch.promote_types(hidden.dtype, torch.float32)
         logprobs, normaliser, *found = (torch.empty(len(hidden), dtype=dtype, device=hidden.device) for _ in range(2 + len(outputs)))
-        for start in range(0, len(hidden), chunk):
-            rows = slice(start, start + chunk)
-            logits = head_logits(hidden[rows], weight, bias, temperature, softcap, scale)
-            chosen = logits.gather(1, targets[rows, None])[:, 0]
-            for values, compute in zip(found, outputs, strict=True):
-                values[rows] = at_rows(compute, rows)(logits, targets[rows])
-            normaliser[rows] = _logsumexp_(logits)
-            logprobs[rows] = chosen - normaliser[rows]
-            # before the next chunk is there
-            del logits
+        with without_autocast(hidden):
+            head = weight.to(ctx.format)
+            for start in range(0, len(hidden), chunk):
+                rows = slice(start, start + chunk)
+                logits = head_logits(hidden[rows], head, bias, temperature, softcap, scale)
+                chosen = logits.gather(1, targets[rows, None])[:, 0]
+                for values, compute in zip(found, outputs, strict=True):
+                    values[rows] = at_rows(compute, rows)(logits, targets[rows])
+                normaliser[rows] = _logsumexp_(logits)
+                logprobs[rows] = chosen - normaliser[rows]
+                # before the next chunk is there
+                del logits
         ctx.save_for_backward(hidden, weight, bias, targets, normaliser)
         ctx.settings = (temperature, outputs, softcap, scale, chunk)
         # an output that is only looked at is not computed again
         ctx.set_materialize_grads(False)
-        kind = hidden.device.type
-        ctx.precision = {"device_type": kind, "dtype": torch.get_autocast_dtype(kind), "enabled": torch.is_autocast_enabled(kind)}
         return logprobs, *found
 
     @staticmethod
     def backward(ctx: _Context, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        # the logits must come out as they did in the forward pass, whatever precision surrounds the backward pass
-        with torch.autocast(**ctx.precision):
+        with without_autocast(ctx.saved_tensors[0]):
             return (*_gradients(ctx, *grads), None, None, None, None, None)
 
 
@@ -151,18 +158,20 @@ def _gradients(
     d_hidden = torch.zeros_like(hidden) if wants_hidden else None
     d_weight = torch.zeros_like(weight, dtype=wide) if wants_weight else None
     d_bias = torch.zeros_like(bias, dtype=wide) if bias is not None and wants_bias else None
+    head = weight.to(ctx.format)
     for start in range(0, len(hidden), chunk):
         rows = slice(start, start + chunk)
-        logits = head_logits(hidden[rows], weight, bias, temperature, softcap, scale)
+        logits = head_logits(hidden[rows], head, bias, temperature, softcap, scale)
         further = _through_outputs(logits, targets[rows], [(at_rows(compute, rows), grad[rows]) for compute, grad in used])
         g = _through_softmax(logits, targets[rows], normaliser[rows], grad_logprobs[rows], further, softcap, temperature)
-        g = g.mul_(scale / temperature).to(hidden.dtype)
-        if d_hidden is not None:
-            d_hidden[rows] = g @ weight
-        if d_weight is not None:
-            _add_product(d_weight, g.T, hidden[rows])
+        g = g.mul_(scale / temperature)
         if d_bias is not None:
             d_bias += g.sum(0)
+        g = g.to(ctx.format)
+        if d_hidden is not None:
+            d_hidden[rows] = matrix_product(g, head)
+        if d_weight is not None:
+            _add_product(d_weight, g.T, hidden[rows].to(ctx.format))
         # before the next chunk is there
         del logits, further, g
     return (
@@ -218,7 +227,7 @@ def _through_softmax(
 
 def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
     """Add the product of two matrices, without one more of its size where the types allow that."""
-    if left.dtype == right.dtype == total.dtype and not torch.is_autocast_enabled(total.device.type):
+    if left.dtype == right.dtype == total.dtype:
         total.addmm_(left, right)
     else:
-        total += left @ right
+        total += matrix_product(left, right)

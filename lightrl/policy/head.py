@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lightrl.ops.head_product import head_format, head_product, without_autocast
 from lightrl.ops.logprobs import chosen_logprobs
 
 PROBED = 8
@@ -27,7 +28,7 @@ class ScoringHead(nn.Linear):
         head.__class__ = cls
 
     def forward(self, hidden: Tensor, targets: Tensor | None = None, **scoring: Any) -> Any:  # type: ignore[override]
-        """Logits `[..., V]` of hidden states `[..., H]`; or, given targets, the result of `chosen_logprobs`.
+        """Logits `[..., V]` of hidden states `[..., H]`, in float32 or wider; or, given targets, the result of `chosen_logprobs`.
 
         Args:
             hidden: `[..., H]`, or `[M, H]` with targets.
@@ -35,7 +36,9 @@ class ScoringHead(nn.Linear):
             **scoring: temperature, outputs, softcap and scale of `chosen_logprobs`.
         """
         if targets is None:
-            return super().forward(hidden)
+            weight = self.weight.to(head_format(self.weight))
+            with without_autocast(hidden):
+                return head_product(hidden, weight, self.bias)
         return chosen_logprobs(hidden, self.weight, self.bias, targets, **scoring)
 
 

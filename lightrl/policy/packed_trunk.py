@@ -142,6 +142,8 @@ class _Attention:
         if extra := [name for name in ("softcap", "position_bias", "s_aux") if arguments.get(name) is not None]:
             raise CannotPackError(f"its attention has {extra[0]}")
         scale, window = arguments.get("scaling"), arguments.get("sliding_window")
+        # under autocast float32 angles have widened what the layers gave
+        query, key = query.to(value.dtype), key.to(value.dtype)
         attention = packed.flex if _has_kernel(query) else tree_attention
         return attention(query, key, value, packed.rows, scale, window), None
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from lightrl.ops.dropout import without_dropout
+from lightrl.ops.head_product import head_format
 from lightrl.ops.logprobs import AtRows, Compute, at_rows, head_logits
 from lightrl.ops.shift import Selected, on_host
 from lightrl.ops.unread import CannotStayUnreadError, unread_in
@@ -167,7 +168,9 @@ class Policy(nn.Module):
             return lambda rows: whole[rows]
         states = trunk_states(self.model.base_model, input_ids, host_ids, selected.lengths(), self.longest_packed)
         hidden, head = states.predictors(selected), self.model.get_output_embeddings()
-        weight, bias = head.weight.detach(), None if head.bias is None else head.bias.detach()
+        # in its format once, for all slices of the forward and the backward pass
+        weight = head.weight.detach().to(head_format(head.weight))
+        bias = None if head.bias is None else head.bias.detach()
         return lambda rows: head_logits(hidden[rows], weight, bias, temperature, self._softcap, self._scale)
 
     def values(self, input_ids: Tensor, mask: Tensor, critic: nn.Module) -> Tensor:
@@ -233,7 +236,7 @@ class Policy(nn.Module):
         head = self.model.get_output_embeddings()
         if not isinstance(head, nn.Linear) or self.model.base_model is self.model or head.weight.is_meta:
             return False
-        self._chunked = True
+        self._chunked, kind = True, type(head)
         ScoringHead.take_over(head)
         training = self.model.training
         self.model.eval()
@@ -251,6 +254,7 @@ class Policy(nn.Module):
         tolerance = PROBE_TOLERANCE if head.weight.dtype == torch.float32 else 0.1
         if difference <= tolerance:
             return True
+        head.__class__ = kind
         warnings.warn(
             f"{type(self.model).__name__} does more to its logits than a linear head (log-probs differ by {difference:.2g}): "
             "its full logits are computed, which takes much more memory",

@@ -30,6 +30,8 @@ class GrowingLayer(DynamicLayer):
     """Positions that may still come: buffers have room for no more."""
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object) -> tuple[Tensor, Tensor]:
+        # under autocast float32 angles have widened what the layers gave
+        key_states = key_states.to(value_states.dtype)
         if not self.is_initialized:
             # a prefill is followed by `reorder_cache`, which makes room
             self._room = 0

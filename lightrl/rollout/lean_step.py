@@ -116,9 +116,11 @@ class _Block:
         normed = _normed(self._before, hidden)
         query = self._heads(self._query(normed), self._query_norm)
         key = self._heads(self._key(normed), self._key_norm)
-        turned = _turned(torch.cat([query, key], 1), cos, sin)
+        value = self._heads(self._value(normed), None)
+        # under autocast float32 angles have widened what the layers gave
+        turned = _turned(torch.cat([query, key], 1), cos, sin).to(value.dtype)
         query, key = turned[:, : query.shape[1]], turned[:, query.shape[1] :]
-        keys, values = layer.update(key[:, :, None], self._heads(self._value(normed), None)[:, :, None])
+        keys, values = layer.update(key[:, :, None], value[:, :, None])
         # the queries that share a key stand where the tokens of a row would: nothing is repeated
         grouped = query.reshape(rows, key.shape[1], -1, self._width)
         read = F.scaled_dot_product_attention(grouped, keys, values, attn_mask=closed, scale=self._scale)

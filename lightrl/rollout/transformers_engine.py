@@ -21,6 +21,7 @@ from lightrl.rollout.request_batch import RequestBatch
 from lightrl.rollout.slices import Slices, with_one_context
 
 if TYPE_CHECKING:
+    from lightrl.rollout.compute_copies import ComputeCopies
     from lightrl.rollout.incremental import IncrementalModel
     from lightrl.rollout.kept_rows import KeptRow
     from lightrl.rollout.step_choice import StepChoice
@@ -74,6 +75,7 @@ class TransformersEngine(RolloutEngine):
         self._policy: SampledPolicy | None = None
         self._model: IncrementalModel | None = None
         self._steps: StepChoice | None = None
+        self._copies: ComputeCopies | None = None
         self._waiting: deque[RequestBatch] = deque()
         self._decoding: tuple[RequestBatch, Iterator[list[Result]]] | None = None
         self._kept: dict[int, KeptRow] = {}
@@ -92,7 +94,7 @@ class TransformersEngine(RolloutEngine):
         if self._waiting or self._decoding is not None:
             raise RuntimeError("TransformersEngine.update_weights was called while requests are under way")
         self._policy, self._version = weights.policy, version
-        self._model = None
+        self._model = self._copies = None
         self._kept.clear()
         self._slices.clear()
 
@@ -132,6 +134,9 @@ class TransformersEngine(RolloutEngine):
         self._waiting = deque(batch for batch in self._waiting if batch.left)
         if self._decoding is not None and self._decoding[0].forget(over):
             self._decoding = None
+        if not (self._waiting or self._decoding or self._kept):
+            # training wants this memory
+            self._copies = None
 
     def _ready(self) -> IncrementalModel:
         from lightrl.policy.trunk_numbers import FromTrunk
@@ -151,7 +156,7 @@ class TransformersEngine(RolloutEngine):
     def _next(self, batch: RequestBatch, rows: Iterator[list[Result]]) -> list[Result] | None:
         """The next results of a batch; None: it is over, or has to begin again with fewer rows."""
         try:
-            with _evaluation_mode(self._ready().model):
+            with _evaluation_mode(self._ready().model), self._ready_copies().lent():
                 found = next(rows, None)
         except torch.OutOfMemoryError:
             if batch.most <= 1:
@@ -192,6 +197,13 @@ class TransformersEngine(RolloutEngine):
         """Batches of requests, apart those whose episodes are kept."""
         parts = [([request for request in requests if (request.episode in self._kept) == kept], kept) for kept in (False, True)]
         return [batch for alike, kept in parts for batch in self._batches(alike, kept)]
+
+    def _ready_copies(self) -> ComputeCopies:
+        from lightrl.rollout.compute_copies import ComputeCopies
+
+        if self._copies is None:
+            self._copies = ComputeCopies(self._ready().model)
+        return self._copies
 
     def _batches(self, requests: Sequence[Request], kept: bool) -> Iterator[RequestBatch]:
         """Neighbours with one context are read once; one batch, if rows can join others."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import torch
 
-from lightrl.ops.logprobs import LEAST_ROWS
+from lightrl.ops.head_product import rows_at_once
 from lightrl.ranges import Count
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.strategies.rank_memory import ModelSize, TrainerPrecision
@@ -85,7 +85,8 @@ def fitting_tokens(model: Any, precision: TrainerPrecision, kind: str, memory: f
         memory: in bytes, beside everything that stays there.
     """
     head = model.get_output_embeddings()
-    logits = 0 if head is None else 2 * 4 * LEAST_ROWS * model.config.get_text_config().vocab_size
+    vocabulary = model.config.get_text_config().vocab_size
+    logits = 0 if head is None else 2 * 4 * vocabulary * rows_at_once(vocabulary, kind, memory)
     room = max(0.0, min(SHARE * memory - logits, MOST_BYTES.get(kind, memory)))
     tokens = int(room / ModelSize.of(model).kept_of_token(precision, recomputes_activations(model)))
     return min(max(LEAST, 1 << max(0, tokens.bit_length() - 1)), MOST.get(kind, MOST_ELSEWHERE))

@@ -3,7 +3,7 @@ import torch
 from torch import Tensor
 
 from lightrl import Entropy
-from lightrl.ops import logprobs
+from lightrl.ops import head_product
 from lightrl.ops.logprobs import chosen_logprobs
 
 ENTROPY = [Entropy().compute]
@@ -34,8 +34,8 @@ def inputs(rows: int = 7, width: int = 5, vocabulary: int = 11, bias: bool = Tru
 
 @pytest.fixture(params=[1, 2, 3, 7, 100], ids=lambda rows: f"chunks of {rows}")
 def _chunks(request, monkeypatch) -> None:
-    monkeypatch.setattr(logprobs, "CHUNK_ELEMENTS", request.param * 11)
-    monkeypatch.setattr(logprobs, "LEAST_ROWS", 1)
+    monkeypatch.setattr(head_product, "ELEMENTS", request.param * 11)
+    monkeypatch.setattr(head_product, "LEAST_ROWS", 1)
 
 
 @pytest.mark.usefixtures("_chunks")
@@ -158,4 +158,4 @@ def test_memory_holds_a_chunk_of_logits_not_all_of_them() -> None:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         chosen_logprobs(hidden, weight, None, targets)[0].sum().backward()
     largest = max(event.cpu_memory_usage for event in profile.events())
-    assert largest <= 4 * logprobs.CHUNK_ELEMENTS < 4 * rows * vocabulary
+    assert largest <= 4 * head_product.ELEMENTS < 4 * rows * vocabulary

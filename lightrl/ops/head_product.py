@@ -1,0 +1,91 @@
+"""The product of hidden states with the weights of a head: its sums are float32, whatever format the numbers come in.
+
+Rounded to bfloat16, logits between 16 and 32 would be multiples of 0.125, and a token's log-prob off by as much.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+HALVES = (torch.bfloat16, torch.float16)
+"""Formats whose products a GPU adds up in float32."""
+LEAST_ROWS = 128
+"""Positions in a chunk of logits at least: with fewer, reading the head takes longer than multiplying with it."""
+MOST_ROWS = 2048
+"""Positions on an accelerator beyond which nothing is gained."""
+ELEMENTS = 4_194_304
+"""Logits that a CPU holds at a time: 16 MiB in float32, which stay in its caches."""
+MEMORY_SHARE = 1 / 32
+"""Of an accelerator's memory, what the logits of a chunk may take."""
+
+
+def head_format(weight: Tensor) -> torch.dtype:
+    """The format in which the numbers of a head are multiplied: at the caller's place, as the layers are, with or without autocast.
+
+    On a CPU it is at least float32, in which products of halves are exact, and quicker.
+
+    Args:
+        weight: of the head.
+    """
+    kind = weight.device.type
+    if kind == "cpu":
+        return torch.promote_types(weight.dtype, torch.float32)
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
+
+
+def head_product(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """`[..., V]` hidden weight^T + bias in float32 or wider, of numbers in the format of the weights; without autocast.
+
+    Args:
+        hidden: `[..., H]`.
+        weight: `[V, H]`, in `head_format`.
+        bias: `[V]` or None.
+    """
+    hidden, bias = hidden.to(weight.dtype), None if bias is None else bias.to(weight.dtype)
+    learns = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
+    if learns or not sums_are_wide(weight):
+        narrow = linear(hidden, weight, bias)
+        return narrow.to(torch.promote_types(narrow.dtype, torch.float32))
+    found = matrix_product(hidden.flatten(0, -2), weight.T).view(*hidden.shape[:-1], -1)
+    return found if bias is None else found.add_(bias)
+
+
+def matrix_product(left: Tensor, right: Tensor) -> Tensor:
+    """The product of two matrices of one format, in float32 or wider; it has no gradient."""
+    if sums_are_wide(left):
+        return torch.mm(left, right, out_dtype=torch.float32)
+    found = left @ right
+    return found.to(torch.promote_types(found.dtype, torch.float32))
+
+
+def sums_are_wide(factor: Tensor) -> bool:
+    """Products of such halves can be had as they are summed up, in float32: on a GPU, with a torch that has such a product."""
+    return factor.is_cuda and factor.dtype in HALVES and "dtype" in torch.ops.aten.mm.overloads()
+
+
+def without_autocast(like: Tensor) -> AbstractContextManager[object]:
+    """Within, products on this tensor's device are of their factors as they are."""
+    kind = like.device.type
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
+
+
+def rows_at_once(vocabulary: int, kind: str, memory: float) -> int:
+    """Positions whose logits are held at a time.
+
+    Args:
+        vocabulary: V.
+        kind: of the device, `cpu` or another.
+        memory: of the device in bytes; not looked at on a CPU.
+    """
+    if kind == "cpu":
+        return max(LEAST_ROWS, ELEMENTS // vocabulary)
+    return min(MOST_ROWS, max(LEAST_ROWS, int(MEMORY_SHARE * memory / (4 * vocabulary))))
+
+
+def accelerator_memory(device: torch.device) -> int:
+    """Bytes of a GPU's memory; 0 where torch does not say."""
+    return int(torch.cuda.get_device_properties(device).total_memory) if device.type == "cuda" else 0
