@@ -64,7 +64,7 @@ def matrix_product(left: Tensor, right: Tensor) -> Tensor:
 
 def sums_are_wide(factor: Tensor) -> bool:
     """Products of such halves can be had as they are summed up, in float32: on a GPU, with a torch that has such a product."""
-    return factor.is_cuda and factor.dtype in HALVES and "dtype" in torch.ops.aten.mm.overloads()
+    return factor.is_cuda and factor.dtype in HALVES and hasattr(torch.ops.aten.mm, "dtype")
 
 
 def without_autocast(like: Tensor) -> AbstractContextManager[object]:

@@ -64,6 +64,8 @@ class MovingAverageReference(StoredReference):
     Source: Gorbatovski et al. 2024 (TR-DPO, soft update), arXiv:2404.09656; Polyak & Juditsky 1992.
     """
 
+    rounds_as_policy = False
+
     def __init__(self, mixture: Annotated[float, Gt(0), Le(1)] = 0.6, every: Count = 512) -> None:
         """
         Args:
@@ -79,9 +81,6 @@ class MovingAverageReference(StoredReference):
     @torch.no_grad()
     def build(self, policy: nn.Module) -> None:
         self._anchor = frozen_copy(policy).float()
-
-    def _placed(self, anchor: nn.Module, like: nn.Parameter) -> nn.Module:
-        return anchor.to(like.device)
 
     def moves_at(self, step: int) -> bool:
         return step % self.every == 0

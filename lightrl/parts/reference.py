@@ -5,11 +5,14 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Literal, Protocol, runtime_checkable
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor, nn
 
+from lightrl.ops.lent_tensors import LentTensors
 from lightrl.ops.unread import read
 from lightrl.parts.base import Part
 
@@ -79,6 +82,14 @@ class Reference(Part):
         """Memory of its own on the device that trains, between its passes too."""
         return 0
 
+    def at_hand(self, policy: nn.Module) -> AbstractContextManager[None]:
+        """Within, the reference is asked several times, so that what it moves to the policy's device is moved once.
+
+        Args:
+            policy: as in `logprobs`.
+        """
+        return nullcontext()
+
     def moves_at(self, step: int) -> bool:
         """The reference takes something over from the policy after this many optimizer steps."""
         return False
@@ -108,16 +119,18 @@ class FrozenReference(ModuleReference):
     """
 
     gives_logits = True
+    rounds_as_policy: ClassVar[bool] = True
+    """Its weights are as exact as the policy's, which a strategy may have rounded since the copy was taken."""
 
     def __init__(self, offload: Literal["cpu"] | None = None) -> None:
         """
         Args:
-            offload: `cpu` keeps the copy there between its forward passes, and each of them moves it to the policy's device and back;
-                null keeps it on the device. Adapters need no copy, so there is nothing to offload.
+            offload: `cpu` keeps the copy there, and has one more on the policy's device for the time of a pass over a rollout, or of an
+                optimizer step that compares logits; null keeps it on the device. Adapters need no copy, so there is nothing to offload.
         """
         self.offload = offload
         self._anchor: nn.Module | None = None
-        self._is_base = False
+        self._is_base = self._is_at_hand = False
 
     def build(self, policy: nn.Module) -> None:
         """See `Reference.build`.
@@ -148,11 +161,27 @@ class FrozenReference(ModuleReference):
             return
         if self._anchor is None:
             raise RuntimeError("the reference was not built before it was asked for log-probs")
+        with self.at_hand(policy):
+            yield self._anchor
+
+    @contextmanager
+    def at_hand(self, policy: nn.Module) -> Iterator[None]:
+        if self._anchor is None or self._is_at_hand:
+            yield
+            return
+        like = next(policy.parameters())
+        if self.rounds_as_policy:
+            self._anchor.to(like.dtype)
+        if self.offload is None:
+            self._anchor.to(like.device)
+            yield
+            return
+        self._is_at_hand = True
         try:
-            yield self._placed(self._anchor, next(policy.parameters()))
+            with on_device(self._anchor, like.device).in_place():
+                yield
         finally:
-            if self.offload is not None:
-                self._anchor.to(self.offload)
+            self._is_at_hand = False
 
     def logits(self, policy: nn.Module, input_ids: Tensor, mask: Tensor, temperature: float = 1.0) -> Callable[[slice], Tensor]:
         if self._is_base:
@@ -161,10 +190,6 @@ class FrozenReference(ModuleReference):
         with self.anchor(policy) as anchor:
             found: Callable[[slice], Tensor] = anchor.logits(input_ids, mask, temperature)
         return found
-
-    def _placed(self, anchor: nn.Module, like: nn.Parameter) -> nn.Module:
-        """The copy where the policy is, and as exact: a strategy may have rounded the policy's weights since the copy was taken."""
-        return anchor.to(device=like.device, dtype=like.dtype)
 
 
 class BaseReference(ModuleReference):
@@ -199,6 +224,16 @@ class BaseReference(ModuleReference):
                 "or LoraPolicy as model.policy"
             )
         return policy
+
+
+def on_device(module: nn.Module, device: torch.device) -> LentTensors:
+    """Copies of a frozen module's tensors on a device, each moved once; its own stay where they are, so that nothing is moved back."""
+    if device.type == "cuda":
+        for tensor in (*module.parameters(), *module.buffers()):
+            # once for all passes: from pinned memory a device reads at its full speed
+            tensor.data = tensor.data if tensor.is_pinned() else tensor.data.pin_memory()
+    moved = cache(lambda tensor: tensor.to(device, non_blocking=True))
+    return LentTensors(module, lambda _, tensor: moved(tensor))
 
 
 def frozen(module: nn.Module) -> nn.Module:

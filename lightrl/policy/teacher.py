@@ -23,13 +23,13 @@ class Teacher(FrozenReference):
     """
 
     starts_as_policy = False
+    rounds_as_policy = False
 
     def __init__(self, policy: PolicySource | None = None, offload: Literal["cpu"] | None = None) -> None:
         """
         Args:
             policy: where the teacher comes from, for example a `PretrainedPolicy` with a path and a revision; null: a run refuses to begin.
-            offload: `cpu` keeps it there between its forward passes, and each of them moves it to the policy's device and back; null
-                keeps it on the device.
+            offload: `cpu` keeps it there, with one more copy on the policy's device for the time of a pass; null keeps it on the device.
         """
         super().__init__(offload)
         self.policy = policy
@@ -72,9 +72,6 @@ class Teacher(FrozenReference):
                 "model.engine.max_new_tokens, or keep long prompts out of the data"
             )
         return super().logprobs(policy, input_ids, mask, temperature)
-
-    def _placed(self, anchor: nn.Module, like: nn.Parameter) -> nn.Module:
-        return anchor.to(like.device)
 
     def _source(self) -> PolicySource:
         if self.policy is None:

@@ -13,6 +13,7 @@ import torch
 from annotated_types import Ge, Gt, Le, Lt
 from torch import Tensor, nn
 
+from lightrl.ops.lent_tensors import LentTensors
 from lightrl.parts.engine import PolicyWeights, Request, Result, RolloutEngine, SampledPolicy, Sampling
 from lightrl.ranges import Count, Natural, Seed, Temperature
 from lightrl.rollout.batches import batches
@@ -21,7 +22,6 @@ from lightrl.rollout.request_batch import RequestBatch
 from lightrl.rollout.slices import Slices, with_one_context
 
 if TYPE_CHECKING:
-    from lightrl.rollout.compute_copies import ComputeCopies
     from lightrl.rollout.incremental import IncrementalModel
     from lightrl.rollout.kept_rows import KeptRow
     from lightrl.rollout.step_choice import StepChoice
@@ -75,7 +75,7 @@ class TransformersEngine(RolloutEngine):
         self._policy: SampledPolicy | None = None
         self._model: IncrementalModel | None = None
         self._steps: StepChoice | None = None
-        self._copies: ComputeCopies | None = None
+        self._copies: LentTensors | None = None
         self._waiting: deque[RequestBatch] = deque()
         self._decoding: tuple[RequestBatch, Iterator[list[Result]]] | None = None
         self._kept: dict[int, KeptRow] = {}
@@ -156,7 +156,7 @@ class TransformersEngine(RolloutEngine):
     def _next(self, batch: RequestBatch, rows: Iterator[list[Result]]) -> list[Result] | None:
         """The next results of a batch; None: it is over, or has to begin again with fewer rows."""
         try:
-            with _evaluation_mode(self._ready().model), self._ready_copies().lent():
+            with _evaluation_mode(self._ready().model), self._ready_copies().in_place():
                 found = next(rows, None)
         except torch.OutOfMemoryError:
             if batch.most <= 1:
@@ -198,11 +198,11 @@ class TransformersEngine(RolloutEngine):
         parts = [([request for request in requests if (request.episode in self._kept) == kept], kept) for kept in (False, True)]
         return [batch for alike, kept in parts for batch in self._batches(alike, kept)]
 
-    def _ready_copies(self) -> ComputeCopies:
-        from lightrl.rollout.compute_copies import ComputeCopies
+        def _ready_copies(self) -> LentTensors:
+        from lightrl.rollout.compute_copies import compute_copies
 
         if self._copies is None:
-            self._copies = ComputeCopies(self._ready().model)
+            self._copies = compute_copies(self._ready().model)
         return self._copies
 
     def _batches(self, requests: Sequence[Request], kept: bool) -> Iterator[RequestBatch]:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import torch
 
-FUSED_ON = frozenset({"cuda"})
-"""Types of devices on which torch's fused kernels are the faster ones."""
 
-
-def fuse(optimizer: torch.optim.Optimizer, devices: Collection[str] = FUSED_ON) -> str | None:
-    """Have Adam or AdamW make its step in one kernel, where it was not said how it makes it.
+def fuse(optimizer: torch.optim.Optimizer, device: torch.device) -> str | None:
+    """Have Adam or AdamW make its step in one kernel on CUDA, where it was not said how it makes it.
 
     Args:
         optimizer: any; it has made no step yet.
-        devices: types on which all of its parameters must be.
+        device: on which it will make its steps; a strategy may still have to move the parameters there.
 
     Returns:
         A sentence for the user; None if nothing was changed.
@@ -23,7 +18,7 @@ def fuse(optimizer: torch.optim.Optimizer, devices: Collection[str] = FUSED_ON) 
     if type(optimizer) not in (torch.optim.Adam, torch.optim.AdamW):
         return None
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    fitting = all(p.device.type in devices and p.is_floating_point() for p in parameters)
+    fitting = device.type == "cuda" and all(parameter.is_floating_point() for parameter in parameters)
     open_to_it = all(group["fused"] is None and not (group["foreach"] or group["capturable"]) for group in optimizer.param_groups)
     if not (parameters and fitting and open_to_it):
         return None

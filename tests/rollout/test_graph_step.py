@@ -291,8 +291,12 @@ def test_under_autocast_no_converted_weight_is_kept(policy: Policy) -> None:
             each.seen += steps(each, 2, 2)
     expect_close(batch.seen, lean.seen, 0.05)
     assert recorder.recordings == 1
+    batch.prefill(prompts_of([4, 6]), [1, 1])
     steps(batch, 2, 1)
     assert recorder.recordings == 2, "in the precision of the weights"
+    with torch.autocast("cpu", torch.bfloat16):
+        steps(batch, 2, 1)
+    assert recorder.recordings == 3, "under autocast again"
 
 
 def test_the_host_waits_for_nothing(policy: Policy) -> None:

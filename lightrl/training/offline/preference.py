@@ -163,20 +163,20 @@ class PreferenceOptimization(OfflinePolicyModule):
         logprobs: Tensor = self.policy(input_ids, mask).logprobs
         return logprobs
 
-    def _reference_tokens(self, input_ids: Tensor, mask: Tensor) -> Tensor:
-        return self.reference.logprobs(self.policy, input_ids, mask)
-
     def _policy_logprobs(self, input_ids: Tensor, mask: Tensor) -> Tensor:
         return self._summed(self._policy_tokens, input_ids, mask)
 
     def _reference_logprobs(self, ledger: StatisticsLedger, input_ids: Tensor, mask: Tensor, keep: bool = True) -> Tensor:
         """`[N]` log-probs of the completions under the reference, from the cache where it has them."""
-        compute = partial(self._summed, self._reference_tokens)
         if self._cache is None or not keep:
-            return compute(input_ids, mask)
-        found, cached = cached_or_computed(self._cache, input_ids, mask, compute, self.adapter)
+            return self._computed_reference(input_ids, mask)
+        found, cached = cached_or_computed(self._cache, input_ids, mask, self._computed_reference, self.adapter)
         ledger.add("reference/cached", cached)
         return found
+
+    def _computed_reference(self, input_ids: Tensor, mask: Tensor) -> Tensor:
+        with self.reference.at_hand(self.policy):
+            return self._summed(partial(self.reference.logprobs, self.policy), input_ids, mask)
 
     def _summed(self, token_logprobs: TokenLogProbs, input_ids: Tensor, mask: Tensor) -> Tensor:
         """`[N]` log-probs of the completions, without gradient; every rank calls it."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from types import MappingProxyType
 
 import torch
@@ -12,6 +13,7 @@ from lightrl.algorithms.algorithm import Algorithm
 from lightrl.ops.batching import split_to
 from lightrl.ops.logprobs import AtRows, Compute
 from lightrl.parts.output import Comparison, Output, TrunkOutput
+from lightrl.parts.reference import Reference
 from lightrl.policy.policy import Policy
 from lightrl.policy.trunk_numbers import FromTrunk
 from lightrl.training.online.dummy_batch import dummy_batch
@@ -50,6 +52,23 @@ def policy_outputs(
     steering = {name: batch.extras[name] for name in algorithm.steers if name in batch.extras}
     output: PolicyOutput = policy(batch.input_ids, mask, batch.temperature, found, critic, steering)
     return output
+
+
+@contextmanager
+def compared_at_hand(policy: Policy, algorithm: Algorithm, read: Outputs, further: Iterable[Reference] = ()) -> Iterator[None]:
+    """Within, the references that outputs compare the policy with are asked in several forward passes, and some others.
+
+    Args:
+        policy: whose outputs are read.
+        algorithm: that has the references.
+        read: outputs of the policy.
+        further: other references.
+    """
+    compared = [algorithm.references[output.against] for output in read.values() if isinstance(output, Comparison)]
+    with ExitStack() as stack:
+        for reference in (*compared, *further):
+            stack.enter_context(reference.at_hand(policy))
+        yield
 
 
 def beside(output: Comparison, other: Callable[[slice], Tensor]) -> AtRows:

@@ -29,7 +29,7 @@ from lightrl.training.online.critic_alone import CriticAlone, critic_groups
 from lightrl.training.online.early_stop import EarlyStop
 from lightrl.training.online.experience import experience_of, with_advantages
 from lightrl.training.online.first_pass import FirstPassCheck
-from lightrl.training.online.forwards import NO_OUTPUTS, Outputs, logprobs_now, per_token, policy_outputs
+from lightrl.training.online.forwards import NO_OUTPUTS, Outputs, compared_at_hand, logprobs_now, per_token, policy_outputs
 from lightrl.training.online.kl_observation import observe_kl
 from lightrl.training.online.loss import StepLoss, terms_of
 from lightrl.training.online.part_state import load_learner_state, state_of_parts
@@ -155,6 +155,10 @@ class PolicyOptimization(PolicyModule):
 
     def update(self, minibatch: TrainingBatch) -> bool:
         """One optimizer step; False if the policy has moved far enough and the rest of the rollout is to be left."""
+        with compared_at_hand(self.policy, self.algorithm, self.algorithm.outputs):
+            return self._update(minibatch)
+
+    def _update(self, minibatch: TrainingBatch) -> bool:
         minibatch = prepared(minibatch, self.algorithm, self.outputs, self._per_token, self.adapter, self.trainer.global_step)
         loss = StepLoss(terms_of(self.algorithm), minibatch, self.adapter.total, partial(self.outputs, read=self.algorithm.outputs))
         if loss.empty:

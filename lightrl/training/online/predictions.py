@@ -15,7 +15,7 @@ from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.output import OLD
 from lightrl.parts.sampler import Sampler
 from lightrl.policy.policy import Policy
-from lightrl.training.online.forwards import Outputs, PerToken
+from lightrl.training.online.forwards import Outputs, PerToken, compared_at_hand
 from lightrl.types import PolicyOutput, ScoredRollout, WithNeeds
 
 
@@ -78,7 +78,10 @@ def predict(
         return found
 
     given = {} if algorithm.sampler.samples_all else {GIVEN: _given(scored)}
-    found = per_token(scored, compute) if recompute or read or references or "values" in needs else {}
+    found: dict[str, Tensor] = {}
+    if recompute or read or references or "values" in needs:
+        with compared_at_hand(policy, algorithm, read, references.values()):
+            found = per_token(scored, compute)
     if not known:
         unknown = scored.response_mask & (scored.rollout_logprobs.isnan() | (not engine.comparable_logprobs))
         scored.rollout_logprobs = torch.where(unknown, found.get("old", nothing), scored.rollout_logprobs)
