@@ -13,7 +13,7 @@ import torch
 from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.strategies import ModelParallelStrategy
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor
 
 from lightrl.ops.unread import read
@@ -80,16 +80,22 @@ class FSDP2Adapter(StrategyAdapter):
         strategy = self.trainer.strategy
         if not isinstance(strategy, ModelParallelStrategy):
             raise TypeError(f"FSDP2 cuts weights over the device mesh of its own strategy, and {type(strategy).__name__} has none")
-        mesh = strategy.device_mesh["data_parallel"]
+        mesh, precision = strategy.device_mesh["data_parallel"], self._precision()
         for module in modules:
             if module is None:
                 continue
             # a layer is read, cut, and let go before the next one is read
             for part in (*layers_of(module), module):
                 read(part)
-                fully_shard(part, mesh=mesh)
+                fully_shard(part, mesh=mesh, mp_policy=precision)
             if hasattr(module, "values"):
                 register_fsdp_forward_method(module, "values")
+
+    def _precision(self) -> MixedPrecisionPolicy:
+        """Under `bf16-mixed` weights are gathered in the format that autocast would convert them to; gradients add up in float32."""
+        if str(self.trainer.precision) != "bf16-mixed":
+            return MixedPrecisionPolicy()
+        return MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False)
 
     def backward(self, loss: Tensor, last: bool) -> None:
         for module in self._sharded():
