@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from lightrl.config.resolve import SECTIONS, Resolved
+from lightrl.config.trainer_keys import OF_TORCH
 from lightrl.config.trainer_section import TrainerSection
 
 
@@ -22,7 +23,7 @@ def config_yaml(resolved: Resolved, section: TrainerSection) -> str:
     tree: dict[str, Any] = {}
     if "algorithm" in resolved.model.takes and epochs is not None:
         tree["rollouts"] = around["trainer"].pop("max_epochs")
-    before = ("seed_everything", "trainer")
+    before = (*OF_TORCH, "trainer")
     tree |= {key: around[key] for key in before}
     for name, choice in (("model", resolved.model), ("data", resolved.data)):
         written = choice.as_config()

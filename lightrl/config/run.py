@@ -47,7 +47,7 @@ class Run:
         quiet_lightning()
         self.verb, self._resolved, self._builder = verb, resolved, Builder()
         self._section = TrainerSection(verb, resolved)
-        self._section.seed()
+        self._section.prepare()
         self.text = config_yaml(resolved, self._section)
         """The config with every default, as YAML."""
         self.model = self._builder.build(resolved.model, "model")

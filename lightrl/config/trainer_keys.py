@@ -15,6 +15,8 @@ from lightrl.config.trainer_classes import refuse_unknown_class
 from lightrl.config.trainer_ranges import OF_THE_VERB, RANGES
 from lightrl.config.unknown_keys import refuse_unknown_argument
 
+OF_TORCH = ("seed_everything", "float32_matmul_precision")
+"""Keys beside `trainer` of settings of the whole process, whatever the verb."""
 GIVEN_BY_US = {"self", "model", "datamodule", "dataloaders", "train_dataloaders", "val_dataloaders"}
 
 
@@ -24,7 +26,7 @@ def verb_keys(verb: str) -> tuple[str, ...]:
     from lightning.pytorch import Trainer
 
     parameters = inspect.signature(getattr(Trainer, verb)).parameters
-    return ("seed_everything", *(name for name in parameters if name not in GIVEN_BY_US))
+    return (*OF_TORCH, *(name for name in parameters if name not in GIVEN_BY_US))
 
 
 def check_trainer(content: dict[str, Any], setting: Setting, verb: str) -> None:

@@ -39,5 +39,9 @@ RANGES: dict[str, object] = {
     "reload_dataloaders_every_n_epochs": Natural,
 }
 """By argument, the type with its range in place of Lightning's."""
-OF_THE_VERB: dict[str, object] = {"seed_everything": bool | Seed, "ckpt_path": str | None}
+OF_THE_VERB: dict[str, object] = {
+    "seed_everything": bool | Seed,
+    "float32_matmul_precision": Literal["highest", "high", "medium"],
+    "ckpt_path": str | None,
+}
 """The same for the keys beside `trainer`."""

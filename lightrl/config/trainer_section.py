@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import yaml
@@ -19,7 +19,7 @@ from lightrl.config.errors import ConfigError
 from lightrl.config.parser_errors import cause_of, reduced
 from lightrl.config.resolve import Resolved
 from lightrl.config.settings import FOLDER
-from lightrl.config.trainer_keys import GIVEN_BY_US, verb_keys
+from lightrl.config.trainer_keys import GIVEN_BY_US, OF_TORCH, verb_keys
 from lightrl.registry.closest import closest
 from lightrl.strategies.adapter_choice import strategy_names
 from lightrl.strategies.deepspeed_needs import DeepSpeedNeedsError, refuse_without_deepspeed
@@ -48,8 +48,12 @@ class TrainerSection:
             raise reduced(str(error)) from error
         self._refuse_missing_deepspeed()
 
-    def seed(self) -> None:
-        """Seed Python, NumPy and torch; a seed that is drawn (`seed_everything: true`) stands in the config from then on."""
+    def prepare(self) -> None:
+        """Say how torch multiplies in float32, and seed Python, NumPy and torch.
+
+        A seed that is drawn (`seed_everything: true`) is in the config from then on.
+        """
+        torch.set_float32_matmul_precision(self._values["float32_matmul_precision"])
         wanted = self._values["seed_everything"]
         if wanted is not False:
             self._values["seed_everything"] = seed_everything(None if wanted is True else wanted, workers=True)
@@ -109,7 +113,7 @@ class TrainerSection:
     @property
     def verb_arguments(self) -> dict[str, Any]:
         """The arguments of the Trainer's method for this verb, beside model and data."""
-        return {name: self._values[name] for name in verb_keys(self.verb) if name != "seed_everything"}
+        return {name: self._values[name] for name in verb_keys(self.verb) if name not in OF_TORCH}
 
 
 def _refuse_hardware(strategy: object, accelerator: object) -> None:
@@ -145,6 +149,11 @@ def trainer_parser(verb: str, folder: str, name: str) -> ArgumentParser:
     parser.add_argument("-c", "--config", action="config", help="A YAML file, or the name of a config that a package brings.")
     seed = "Seed of Python, NumPy and torch, set before anything is built; true draws one, false leaves them alone."
     parser.add_argument("--seed_everything", type=bool | int, default=0, help=seed)
+    matmul = (
+        "How torch multiplies matrices in float32: highest as float32; high, on a GPU, with 10 bits of their numbers (TF32), several times "
+        "faster; medium with 7 (bfloat16)."
+    )
+    parser.add_argument("--float32_matmul_precision", type=Literal["highest", "high", "medium"], default="highest", help=matmul)
     parser.add_lightning_class_args(Trainer, "trainer")
     parser.set_defaults(
         {

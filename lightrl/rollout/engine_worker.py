@@ -100,6 +100,7 @@ class EngineWorker:
     def _obey(self, message: object) -> None:
         if isinstance(message, Outline):
             torch.set_num_threads(message.threads)
+            torch.set_float32_matmul_precision(message.policy.matmul)
             self._outline, self._policy = message, None
         elif isinstance(message, Update):
             self._update(message)

@@ -35,6 +35,8 @@ class PolicyOutline:
     """The trainer's layers compute in it, whatever the weights are in; None: in the dtype of the weights."""
     threads: int
     """The trainer's threads on the CPU, since sums are rounded differently with another number."""
+    matmul: str
+    """How the trainer's torch multiplies matrices in float32."""
     own_code: bool = False
     """The trainer's model is of Python files that came with its weights, which its config allowed."""
 
@@ -53,6 +55,7 @@ class PolicyOutline:
             dtype=model.dtype,
             autocast=torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None,
             threads=torch.get_num_threads(),
+            matmul=torch.get_float32_matmul_precision(),
             own_code=type(policy.model).__module__.startswith(f"{TRANSFORMERS_DYNAMIC_MODULE_NAME}."),
         )
 

@@ -11,7 +11,10 @@ Under DeepSpeed `bf16-mixed` keeps float32 weights in the optimizer, and bfloat1
 float32 under `32-true`.
 
 Whatever the layers compute in, these are float32 (or wider): log-probs, entropies, values, ratios, advantages, losses, KL and every
-statistic. The softmax over the vocabulary is taken in float32 of logits that the head computed in its own dtype.
+statistic. A head adds up its products of bfloat16 numbers in float32, and the softmax over the vocabulary is taken of these sums.
+
+The key `float32_matmul_precision`, beside `trainer`, says how matrices in float32 are multiplied: `high` on a GPU with 10 bits of their
+numbers (TF32), several times faster, and the checks of ratios allow for it.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ PRECISIONS = "--trainer.precision bf16-mixed, or bf16-true, or 32-true"
 """What to type instead."""
 TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.bfloat16: 0.2, torch.float16: 0.05}
 """Largest deviation of a token's ratio from 1, by the dtype that the layers compute in, that rounding explains."""
+MULTIPLIED = {"highest": torch.float32, "high": torch.float16, "medium": torch.bfloat16}
+"""The format with as many bits as torch may multiply float32 matrices with, by its `float32_matmul_precision`."""
 
 
 def check_precision(precision: str, dtype: torch.dtype) -> None:
@@ -59,7 +64,7 @@ def tolerance(dtype: torch.dtype) -> float:
     Args:
         dtype: that the policy's layers compute in.
     """
-    return TOLERANCE.get(dtype, 1e-3)
+    return TOLERANCE.get(MULTIPLIED[torch.get_float32_matmul_precision()] if dtype == torch.float32 else dtype, 1e-3)
 
 
 def _fitting(dtype: torch.dtype) -> str:

@@ -58,6 +58,7 @@ REFUSED: dict[str, tuple[str, Any, list[str]]] = {
     "two billion devices": ("trainer.devices", 2**31, ["trainer.devices", "2147483648"]),
     "two billion devices as a text": ("trainer.devices", "2147483648", ["trainer.devices", "2147483648"]),
     "a negative seed": ("seed_everything", -1, ["seed_everything", "got -1"]),
+    "matrices multiplied in no way that torch has": ("float32_matmul_precision", "tf32", ["float32_matmul_precision", "high"]),
     "a run of no length": ("trainer.max_steps", 0, ["trainer.max_steps", "got 0"]),
     "an alarm that no reward decides": (
         "model.algorithm.init_args.sampler",

@@ -45,6 +45,8 @@ CLIP = "lightrl.parts.clip.DecoupledClip"
         (["--trainer.logger.name", "mine"], "trainer.logger.name", "mine"),
         (["--rollouts", "7"], "rollouts", 7),
         (["--seed_everything", "5"], "seed_everything", 5),
+        (["--float32_matmul_precision", "high"], "float32_matmul_precision", "high"),
+        ([], "float32_matmul_precision", "highest"),
     ],
 )  # fmt: skip
 def test_an_override_takes_effect(resolved: Callable[..., Any], words: list[str], key: str, value: Any) -> None:

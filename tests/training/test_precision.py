@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,8 +22,9 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
+from lightrl.rollout.policy_outline import PolicyOutline
 from lightrl.testing import SmallDigits, quiet_trainer
-from lightrl.training.precision import check_precision
+from lightrl.training.precision import check_precision, tolerance
 
 
 class Recorder(PolicyOptimization):
@@ -125,3 +127,26 @@ def test_settings_that_contradict_each_other_are_refused(precision: str, dtype: 
 @pytest.mark.parametrize(("precision", "dtype"), [*((p, getattr(torch, d)) for p, d in SETTINGS), ("64-true", torch.float64)])
 def test_settings_that_go_together(precision: str, dtype: torch.dtype) -> None:
     check_precision(precision, dtype)
+
+
+@pytest.fixture
+def _matmul() -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.usefixtures("_matmul")
+def test_a_ratio_may_deviate_by_what_tf32_rounds() -> None:
+    found = []
+    for precision in ("highest", "high", "medium"):
+        torch.set_float32_matmul_precision(precision)
+        found.append(tolerance(torch.float32))
+        assert tolerance(torch.float64) < 1e-3 < tolerance(torch.bfloat16)
+    assert found == [1e-3, tolerance(torch.float16), tolerance(torch.bfloat16)]
+
+
+@pytest.mark.usefixtures("_matmul")
+def test_an_engine_in_a_worker_multiplies_as_the_trainer_does() -> None:
+    torch.set_float32_matmul_precision("high")
+    assert PolicyOutline.of(TinyPolicy(hidden=8, layers=1).build()).matmul == "high"

@@ -19,6 +19,7 @@ from lightrl.config.errors import ConfigError
 from lightrl.config.quiet_warnings import quiet_lightning
 from lightrl.config.resolve import Resolved, resolve
 from lightrl.config.settings import Request, Setting, read_words
+from lightrl.config.trainer_keys import OF_TORCH
 from lightrl.config.trainer_section import TrainerSection
 from lightrl.config.yaml_files import read_config
 from lightrl.training.online.policy_optimization import PolicyOptimization
@@ -122,7 +123,7 @@ def replayed(chosen: Chosen, words: list[str], beside: Replayed | None = None) -
     builder = Builder()
     section = TrainerSection("fit", resolved)
     with _quiet("lightning.fabric.utilities.seed"):
-        section.seed()
+        section.prepare()
     algorithm: Choice = resolved.model.value("algorithm")
     kept = frozenset() if chosen.checkpoint is None else _slots_of_the_run(algorithm, beside)
     with warnings.catch_warnings():
@@ -180,8 +181,7 @@ def _resolved(chosen: Chosen, words: list[str]) -> Resolved:
     trainer = {name: of_run[name] for name in kept if name in of_run}
     end = {"max_epochs": chosen.records[0].notes.rollout, "devices": 1, **QUIET}
     settings = {"model": model, "trainer": trainer | end}
-    if "seed_everything" in tree:
-        settings["seed_everything"] = tree["seed_everything"]
+    settings |= {name: tree[name] for name in OF_TORCH if name in tree}
     request = Request([Setting((), settings, str(chosen.config)), *read_words(words).settings])
     resolved = resolve("fit", request, complete=False)
     if not issubclass(resolved.model.cls, PolicyOptimization):
