@@ -39,6 +39,9 @@ class Rows:
     A field's metadata `pad` is the value that lengthens it on the right when rows of different L meet.
     """
 
+    def __post_init__(self) -> None:
+        self._host: Self | None = None
+
     def __len__(self) -> int:
         raise NotImplementedError
 
@@ -69,7 +72,15 @@ class Rows:
 
     def to(self, device: torch.device | str) -> Self:
         """The same rows with every tensor on `device`."""
-        return type(self)(**{f.name: _to(getattr(self, f.name), device) for f in fields(self)})
+        moved = type(self)(**{f.name: _to(getattr(self, f.name), device) for f in fields(self)})
+        if torch.device(device) != torch.device("cpu"):
+            moved._host = self.host
+        return moved
+
+    @property
+    def host(self) -> Self:
+        """The same rows on the CPU: those that `to` has moved from there, so that no device is waited for, or copies."""
+        return self.to("cpu") if self._host is None else self._host
 
     @classmethod
     def concat(cls, batches: Sequence[Self]) -> Self:
@@ -113,9 +124,7 @@ def _pad(value: object, length: int, pad: float) -> Any:
 
 def _to(value: object, device: torch.device | str) -> Any:
     if isinstance(value, Tensor):
-        # from pinned memory the copy runs beside what the host does next
-        pinned = value.pin_memory() if value.device.type == "cpu" and torch.device(device).type == "cuda" else value
-        return pinned.to(device, non_blocking=pinned is not value)
+        return onto(value, torch.device(device)) if value.device.type == "cpu" else value.to(device)
     if isinstance(value, dict):
         return {key: _to(part, device) for key, part in value.items()}
     return value
@@ -136,3 +145,9 @@ def _concat(name: str, values: list[Any]) -> Any:
     if any(value != first for value in values):
         raise ValueError(f"batches to be joined differ in {name}: {sorted({str(v) for v in values})}")
     return first
+
+
+def onto(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the CPU on a device, without waiting for it: from pinned memory the copy runs beside what the host does next."""
+    pinned = tensor.pin_memory() if device.type == "cuda" else tensor
+    return pinned.to(device, non_blocking=True)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from lightrl.ops.prefix_tree import LEAST_SHARED, PrefixTree, Segment, flat_ranges, prefix_tree
-from lightrl.ops.shift import onto
+from lightrl.rows import onto
 
 T = TypeVar("T")
 

@@ -8,6 +8,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from lightrl.rows import onto
+
 
 @dataclass(frozen=True)
 class Selected:
@@ -18,7 +20,7 @@ class Selected:
     places: Tensor
     """`[M]` int64, on the CPU: row L + position of each."""
     on_device: Tensor
-    """The same, where the rows are."""
+    """The same, where the outputs are."""
 
     @classmethod
     def of(cls, mask: Tensor, device: torch.device) -> Self:
@@ -26,7 +28,7 @@ class Selected:
 
         Args:
             mask: `[n, L]` bool, on the CPU, so that no device is waited for.
-            device: where the rows are.
+            device: where the outputs are.
 
         Raises:
             ValueError: position 0 of a row is selected.
@@ -45,8 +47,8 @@ class Selected:
         return found
 
     def tokens(self, input_ids: Tensor) -> Tensor:
-        """`[M]` of `[n, L]` ids: the selected tokens."""
-        return input_ids.flatten().index_select(0, self.on_device)
+        """`[M]` of `[n, L]` ids on the CPU: the selected tokens, where the outputs are."""
+        return onto(input_ids.flatten()[self.places], self.on_device.device)
 
     def predictors(self, hidden: Tensor) -> Tensor:
         """`[M, H]` of `[n, L, H]` last hidden states, of which entry t has seen tokens 0..t: those that predict the selected tokens."""
@@ -59,12 +61,8 @@ class Selected:
 
 
 def on_host(input_ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """`[n, L]` ids and mask on the CPU, in one copy."""
+    """`[n, L]` ids and mask on the CPU: as they are, or in one copy."""
+    if input_ids.device == mask.device == torch.device("cpu"):
+        return input_ids, mask
     both = torch.stack((input_ids, mask.to(input_ids))).cpu()
     return both[0], both[1].bool()
-
-
-def onto(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor of the CPU on a device, without waiting for it."""
-    pinned = tensor.pin_memory() if device.type == "cuda" else tensor
-    return pinned.to(device, non_blocking=True)

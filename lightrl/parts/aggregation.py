@@ -147,5 +147,6 @@ def _per_row(token_weight: Tensor) -> Tensor:
 
 def _divided(weights: Tensor, by: float | Tensor) -> Tensor:
     # an empty count has no tokens to weigh: 0 / 0 is 0 here
-    by = torch.as_tensor(by, dtype=weights.dtype, device=weights.device)
+    if not isinstance(by, Tensor):
+        return weights / by if by else torch.zeros_like(weights)
     return torch.where(by == 0, 0.0, weights / torch.where(by == 0, 1.0, by))

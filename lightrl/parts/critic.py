@@ -24,7 +24,7 @@ class Critic(Part):
     aggregation: Aggregation
     """The weight of a token in the value loss."""
     own_trunk: bool = False
-    """It is a network beside the policy's, and not a head on it."""
+    """It is a network beside the policy's, whose `trunk` is that of a causal LM, and not a head on it."""
     warmup_rollouts: int = 0
     """The first rollouts of a run train the critic alone; the policy stays as it is."""
     extra_epochs: int = 0
@@ -42,8 +42,9 @@ class Critic(Part):
         """The trainable module, registered by the LightningModule.
 
         Its `forward(input_ids [n, L], hidden [n, L, H])` gives `[n, L]` predictions, entry t after having seen tokens
-        0..t; the core shifts them. `hidden` is the policy's last hidden state, without gradient where the critic learns alone; a
-        module with the attribute `reads_hidden = False` has no use for it and may be given None.
+        0..t; the core shifts them. `hidden` is the policy's last hidden state, without gradient where the critic learns alone. A
+        module with the attribute `reads_hidden = False` is given a function in its place, which runs the trunk of a causal LM that the
+        module has and gives the last hidden state of that.
         """
 
     @abstractmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -66,8 +66,8 @@ class _OwnTrunk(nn.Module):
         super().__init__()
         self.trunk, self.head = trunk, head
 
-    def forward(self, input_ids: Tensor, hidden: Tensor | None) -> Tensor:
-        return predictions(self.head, self.trunk(input_ids=input_ids, use_cache=False).last_hidden_state)
+    def forward(self, input_ids: Tensor, hidden: Callable[[nn.Module], Tensor]) -> Tensor:
+        return predictions(self.head, hidden(self.trunk))
 
 
 def _plain_copy(policy: nn.Module) -> Any:

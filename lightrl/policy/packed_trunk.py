@@ -12,10 +12,11 @@ from torch import Tensor
 from torch.utils._triton import has_triton
 
 from lightrl.ops.packing import PackedRows, pack
-from lightrl.ops.shift import Selected, onto
+from lightrl.ops.shift import Selected
 from lightrl.ops.tree_attention import tree_attention
 from lightrl.policy.flex_kernel import FlexKernel, flex_kernel
 from lightrl.policy.trunk_numbers import at_positions
+from lightrl.rows import onto
 
 KEY = "packed_rows"
 """Argument under which the layers hand the layout on to their attention."""
@@ -57,14 +58,14 @@ class TrunkStates:
 
 
 def trunk_states(
-    trunk: Any, input_ids: Tensor, host_ids: Tensor, lengths: list[int], longest_packed: int, steering: Mapping[str, Tensor] = NOTHING
+    trunk: Any, input_ids: Tensor, device: torch.device, lengths: list[int], longest_packed: int, steering: Mapping[str, Tensor] = NOTHING
 ) -> TrunkStates:
     """Run a trunk on rows: packed where it can be, and padded otherwise.
 
     Args:
         trunk: of a causal LM of transformers.
-        input_ids: `[n, L]` int64, where the trunk is.
-        host_ids: the same, on the CPU.
+        input_ids: `[n, L]` int64, on the CPU.
+        device: where the trunk is.
         lengths: of n rows; what follows is not looked at.
         longest_packed: the longest row with which the trunk takes packed rows; 0: none.
         steering: `[n, L, ...]` of each token, by the name under which the layers are given it.
@@ -72,12 +73,13 @@ def trunk_states(
     longest = max(lengths, default=0)
     if not len(lengths) or longest > longest_packed:
         places = torch.arange(input_ids.numel()).view(input_ids.shape)
-        hidden = trunk(input_ids=input_ids, use_cache=False, **laid_out(steering, places, lengths, places.numel())).last_hidden_state
+        steered = laid_out(steering, places, lengths, places.numel())
+        hidden = trunk(input_ids=onto(input_ids, device), use_cache=False, **steered).last_hidden_state
         return TrunkStates(hidden.flatten(0, 1), places)
     # without any token the weights would have no part in the result
-    rows = pack(host_ids, lengths if longest else [1, *lengths[1:]])
+    rows = pack(input_ids, lengths if longest else [1, *lengths[1:]])
     steered = laid_out(steering, rows.places, lengths, len(rows))
-    return TrunkStates(packed_hidden(trunk, rows.to(input_ids.device), steered), rows.places)
+    return TrunkStates(packed_hidden(trunk, rows.to(device), steered), rows.places)
 
 
 def laid_out(steering: Mapping[str, Tensor], places: Tensor, lengths: list[int], count: int) -> dict[str, Tensor]:

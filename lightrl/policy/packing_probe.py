@@ -29,7 +29,8 @@ def longest_packed(model: Any) -> int:
     training = model.training
     model.eval()
     try:
-        with dummy_values(model):
+        # while Lightning builds a model, what is made without saying where is made on the device
+        with torch.device("cpu"), dummy_values(model):
             return _tried(model)
     except CannotPackError as error:
         warnings.warn(

@@ -22,13 +22,14 @@ from lightrl.ops.unread import CannotStayUnreadError, unread_in
 from lightrl.policy.encoding import EncodedCompletion, closing_id, encode_prompt, encode_sampled
 from lightrl.policy.experts import with_fitting_experts
 from lightrl.policy.head import PROBED, ScoringHead, head_alone
-from lightrl.policy.packed_trunk import NOTHING, TrunkStates, laid_out, trunk_states
+from lightrl.policy.packed_trunk import NOTHING, laid_out, trunk_states
 from lightrl.policy.packing_probe import longest_packed
 from lightrl.policy.standing_weights import standing_weights
 from lightrl.policy.tokenizer import Tokenizer
 from lightrl.policy.trunk_numbers import FromTrunk, at_predicted, listening
 from lightrl.policy.weight_access import WeightAccess
 from lightrl.policy.written_model import write_model
+from lightrl.rows import onto
 from lightrl.strategies.disk import onto_disk
 from lightrl.types import PolicyOutput, Prompt
 
@@ -80,6 +81,13 @@ class Policy(nn.Module):
         """Longest row the model takes, in tokens; None if it does not say."""
         return getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
 
+    @property
+    def device(self) -> torch.device:
+        """Where its forward passes run."""
+        head = self.model.get_output_embeddings()
+        found: torch.device = next(self.model.parameters() if head is None else head.parameters()).device
+        return found
+
     def encode(self, prompt: Prompt) -> list[int]:
         """Token ids of a prompt: messages through the chat template with the opening of the answer, text as it is.
 
@@ -117,15 +125,16 @@ class Policy(nn.Module):
         """Log-probs of the selected tokens, and further numbers of their logits, of the trunk and values if they are asked for.
 
         Args:
-            input_ids: `[n, L]`, rows from position 0, padded on the right with any id: a causal model never reads there.
-            mask: `[n, L]` bool, tokens whose log-prob is wanted; not the first of a row.
+            input_ids: `[n, L]`, rows from position 0, padded on the right with any id: a causal model never reads there. On the CPU,
+                or they are copied there, for which the device is waited for.
+            mask: `[n, L]` bool, tokens whose log-prob is wanted; not the first of a row. On the CPU, or it is copied there.
             temperature: divides the logits; > 0.
             outputs: further numbers of each token, by name, from its logits divided by the temperature, or from inside the trunk.
             critic: also give its values; called with the ids and the last hidden states.
             steering: `[n, L, ...]` of each token, by the name under which the layers are given those of the tokens that they predict.
         """
-        host_ids, host_mask = on_host(input_ids, mask)
-        selected = Selected.of(host_mask, input_ids.device)
+        input_ids, mask = on_host(input_ids, mask)
+        selected = Selected.of(mask, self.device)
         inside = {name: asked for name, asked in outputs.items() if isinstance(asked, FromTrunk)}
         of_logits = {name: asked for name, asked in outputs.items() if not isinstance(asked, FromTrunk)}
         trunk, lengths = self.model.base_model, selected.lengths()
@@ -137,7 +146,7 @@ class Policy(nn.Module):
             found.outputs |= {name: at_predicted(numbers(), places, lengths) for name, numbers in heard.items()}
             return found
         with listening(trunk, inside) as heard:
-            states = trunk_states(trunk, input_ids, host_ids, lengths, self.longest_packed, steering)
+            states = trunk_states(trunk, input_ids, self.device, lengths, self.longest_packed, steering)
         head = self.model.get_output_embeddings()
         targets = selected.tokens(input_ids)
         scoring = {"temperature": temperature, "softcap": self._softcap, "scale": self._scale}
@@ -146,7 +155,7 @@ class Policy(nn.Module):
         return PolicyOutput(
             logprobs=selected.at_tokens(chosen),
             outputs=numbers | {name: at_predicted(said(), states.places, lengths) for name, said in heard.items()},
-            values=None if critic is None else _values(critic, input_ids, _read_by(critic, states), selected),
+            values=None if critic is None else self._values(critic, input_ids, states.rows, selected),
         )
 
     @torch.no_grad()
@@ -160,13 +169,13 @@ class Policy(nn.Module):
             mask: as in `forward`.
             temperature: as in `forward`.
         """
-        host_ids, host_mask = on_host(input_ids, mask)
-        selected = Selected.of(host_mask, input_ids.device)
+        input_ids, mask = on_host(input_ids, mask)
+        selected = Selected.of(mask, self.device)
         if not self._chunked:
-            raw = selected.predictors(self.model(input_ids=input_ids, use_cache=False).logits)
+            raw = selected.predictors(self.model(input_ids=onto(input_ids, self.device), use_cache=False).logits)
             whole = raw.to(torch.promote_types(raw.dtype, torch.float32)) / temperature
             return lambda rows: whole[rows]
-        states = trunk_states(self.model.base_model, input_ids, host_ids, selected.lengths(), self.longest_packed)
+        states = trunk_states(self.model.base_model, input_ids, self.device, selected.lengths(), self.longest_packed)
         hidden, head = states.predictors(selected), self.model.get_output_embeddings()
         # in its format once, for all slices of the forward and the backward pass
         weight = head.weight.detach().to(head_format(head.weight))
@@ -175,16 +184,18 @@ class Policy(nn.Module):
 
     def values(self, input_ids: Tensor, mask: Tensor, critic: nn.Module) -> Tensor:
         """`[n, L]` values of the selected tokens for a critic that learns alone: the policy itself has no part in the gradient."""
-        host_ids, host_mask = on_host(input_ids, mask)
-        selected = Selected.of(host_mask, input_ids.device)
-        hidden = None
-        if getattr(critic, "reads_hidden", True):
-            with torch.no_grad():
-                if self._chunked:
-                    hidden = trunk_states(self.model.base_model, input_ids, host_ids, selected.lengths(), self.longest_packed).rows()
-                else:
-                    hidden = self.model(input_ids=input_ids, use_cache=False, output_hidden_states=True).hidden_states[-1]
-        return _values(critic, input_ids, hidden, selected)
+        input_ids, mask = on_host(input_ids, mask)
+        selected = Selected.of(mask, self.device)
+
+        @torch.no_grad()
+        def hidden() -> Tensor:
+            if self._chunked:
+                return trunk_states(self.model.base_model, input_ids, self.device, selected.lengths(), self.longest_packed).rows()
+            whole = self.model(input_ids=onto(input_ids, self.device), use_cache=False, output_hidden_states=True)
+            last: Tensor = whole.hidden_states[-1]
+            return last
+
+        return self._values(critic, input_ids, hidden, selected)
 
     def save(self, folder: str | Path) -> None:
         """Write a Hugging Face folder (safetensors, config, tokenizer with chat template) that `PretrainedPolicy` takes."""
@@ -220,7 +231,8 @@ class Policy(nn.Module):
         critic: nn.Module | None,
         steered: Mapping[str, Tensor] = NOTHING,
     ) -> PolicyOutput:
-        out = self.model(input_ids=input_ids, use_cache=False, output_hidden_states=critic is not None, **steered)
+        ids = onto(input_ids, self.device)
+        out = self.model(input_ids=ids, use_cache=False, output_hidden_states=critic is not None, **steered)
         logits = selected.predictors(out.logits)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
         targets = selected.tokens(input_ids)
@@ -228,8 +240,24 @@ class Policy(nn.Module):
         return PolicyOutput(
             logprobs=selected.at_tokens(chosen),
             outputs={name: selected.at_tokens(at_rows(compute, slice(None))(logits, targets)) for name, compute in outputs.items()},
-            values=None if critic is None else _values(critic, input_ids, out.hidden_states[-1], selected),
+            values=None if critic is None else self._values(critic, input_ids, lambda: out.hidden_states[-1], selected),
         )
+
+    def _values(self, critic: nn.Module, input_ids: Tensor, hidden: Callable[[], Tensor], selected: Selected) -> Tensor:
+        """`[n, L]` values of the selected tokens.
+
+        Args:
+            critic: as in `forward`.
+            input_ids: `[n, L]`, on the CPU.
+            hidden: gives the policy's `[n, L, H]` last hidden states.
+            selected: the tokens.
+        """
+
+        def of_trunk(trunk: nn.Module) -> Tensor:
+            return trunk_states(trunk, input_ids, self.device, selected.lengths(), getattr(critic, "longest_packed", 0)).rows()
+
+        read = hidden() if getattr(critic, "reads_hidden", True) else of_trunk
+        return selected.at_tokens(selected.predictors(critic(onto(input_ids, self.device), read)[..., None])[:, 0])
 
     @torch.no_grad()
     def _head_is_linear(self) -> bool:
@@ -242,10 +270,10 @@ class Policy(nn.Module):
         self.model.eval()
         unread = bool(unread_in(self.model))
         with head_alone(self.model) if unread else nullcontext():
-            ids = torch.arange(min(PROBED, head.weight.shape[0]), device=head.weight.device)[None]
+            ids = torch.arange(min(PROBED, head.weight.shape[0]))[None]
             mask = torch.ones_like(ids, dtype=torch.bool)
             mask[:, 0] = False
-            selected = Selected.of(mask.cpu(), ids.device)
+            selected = Selected.of(mask, self.device)
             ours, theirs = self(ids, mask).logprobs, self._from_full_logits(ids, selected, 1.0, {}, None).logprobs
         self.model.train(training)
         difference = (ours - theirs).abs().max().item()
@@ -271,14 +299,6 @@ def save_tokenizer(tokenizer: Tokenizer, folder: str | Path) -> None:
     config = json.loads(path.read_text())
     config.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
     path.write_text(json.dumps(config, indent=2, ensure_ascii=False))
-
-
-def _read_by(critic: nn.Module, states: TrunkStates) -> Tensor | None:
-    return states.rows() if getattr(critic, "reads_hidden", True) else None
-
-
-def _values(critic: nn.Module, input_ids: Tensor, hidden: Tensor | None, selected: Selected) -> Tensor:
-    return selected.at_tokens(selected.predictors(critic(input_ids, hidden)[..., None])[:, 0])
 
 
 def _eos_token_ids(model: PreTrainedModel, tokenizer: Tokenizer) -> frozenset[int]:

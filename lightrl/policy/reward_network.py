@@ -85,13 +85,12 @@ class RewardNetwork(nn.Module):
         """`[R]` scores, float32 or better.
 
         Args:
-            input_ids: `[R, L]`, rows from position 0, padded on the right with any id: a causal model never reads there.
-            last: `[R]` int64, position of each row's last token.
+            input_ids: `[R, L]`, rows from position 0, padded on the right with any id: a causal model never reads there. On the CPU.
+            last: `[R]` int64, position of each row's last token; on the CPU.
         """
-        host_ids, positions = (input_ids, last) if input_ids.device.type == "cpu" else (input_ids.cpu(), last.cpu())
-        lengths = (positions + 1).tolist()
-        states = trunk_states(self.model.base_model, input_ids, host_ids, lengths, self.longest_packed)
-        scores: Tensor = self.model.score(states.at(torch.arange(len(lengths)), positions))[:, 0]
+        lengths = (last + 1).tolist()
+        states = trunk_states(self.model.base_model, input_ids, self.model.score.weight.device, lengths, self.longest_packed)
+        scores: Tensor = self.model.score(states.at(torch.arange(len(lengths)), last))[:, 0]
         return scores
 
     def save(self, folder: str | Path) -> None:

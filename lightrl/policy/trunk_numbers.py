@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from lightrl.ops.shift import onto
+from lightrl.rows import onto
 
 
 @dataclass(frozen=True)

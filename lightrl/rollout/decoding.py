@@ -14,6 +14,7 @@ from lightrl.parts.engine import Sampling
 from lightrl.rollout.decoding_rows import AdmittedRows, DecodedRow, DecodingRows
 from lightrl.rollout.incremental import IncrementalModel
 from lightrl.rollout.stops import StopStrings
+from lightrl.rows import onto
 
 DROP_COST = 4.0
 """The cost of dropping rows, whose places others behind them take, in forward passes of one row."""
@@ -62,7 +63,7 @@ class Decoding:
         used, waste = UNIFORMS_AT_ONCE, 0
         while True:
             if used == UNIFORMS_AT_ONCE:
-                uniform, used = uniforms(seeds, rows.counts.to(seeds.device), UNIFORMS_AT_ONCE), 0
+                uniform, used = uniforms(seeds, onto(rows.counts, seeds.device), UNIFORMS_AT_ONCE), 0
             tokens, logprobs = self._draw(logits, uniform[:, used])
             drawn.append(_Drawn(tokens, logprobs, self._model.heard))
             used += 1
@@ -74,7 +75,7 @@ class Decoding:
                 if not remaining or waste >= (HANDOVER_COST * remaining if admitted.awaited else DROP_COST):
                     yield rows.gone()
                     stay, waste = rows.keep_alive(), 0
-                    kept = stay.to(logits.device)
+                    kept = onto(stay, logits.device)
                     uniform, seeds = uniform[kept], seeds[kept]
                     logits = self._stepped(tokens[kept], stay) if remaining else logits[:0]
                     if joining := admit(remaining):
@@ -95,10 +96,11 @@ class Decoding:
         return sample(logits, uniform, s.temperature, s.top_k, s.top_p, s.min_p)
 
     def _look(self, rows: DecodingRows, drawn: list[_Drawn]) -> None:
-        # one copy: float64 holds every id and every log-prob
+        # one copy, and one for each name that is recorded: float64 holds every id and every log-prob
         found = torch.stack([torch.stack([step.tokens.double(), step.logprobs.double()]) for step in drawn]).cpu()
-        for step, tokens, logprobs in zip(drawn, found[:, 0].long(), found[:, 1], strict=True):
-            rows.add(tokens, logprobs, self._ended(tokens, rows), step.heard)
+        heard = {name: torch.stack([step.heard[name] for step in drawn]).cpu() for name in drawn[0].heard}
+        for number, (tokens, logprobs) in enumerate(zip(found[:, 0].long(), found[:, 1], strict=True)):
+            rows.add(tokens, logprobs, self._ended(tokens, rows), {name: of[number] for name, of in heard.items()})
 
     def _ended(self, tokens: Tensor, rows: DecodingRows) -> Tensor:
         """`[n]` bool: rows that end with this token, if they are still alive."""

@@ -81,10 +81,10 @@ class DecodingRows:
             tokens: `[n]` int64.
             logprobs: `[n]`, of these.
             ended: `[n]` bool: a row that is still alive ends with its token.
-            heard: `[n, ...]` each, of what the model records.
+            heard: `[n, ...]` each, of what the model records, on the CPU.
         """
         for name, numbers in heard.items():
-            self._heard.setdefault(name, []).append(numbers.cpu())
+            self._heard.setdefault(name, []).append(numbers)
         if self._added == len(self._tokens):
             more = max(STEPS_AT_ONCE, self._added)
             self._tokens, self._logprobs = (F.pad(part, (0, 0, 0, more)) for part in (self._tokens, self._logprobs))

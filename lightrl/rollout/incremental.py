@@ -17,6 +17,7 @@ from lightrl.policy.trunk_numbers import FromTrunk, listening
 from lightrl.rollout.cache import GrowingLayer, growing_cache, takes_gaps, takes_padding
 from lightrl.rollout.kept_rows import KeptRow, put_back, take_out
 from lightrl.rollout.model_forward import DecodeStep, ModelForward, unwrapped
+from lightrl.rows import onto
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -98,17 +99,17 @@ class IncrementalModel:
         device = next(self.model.parameters()).device
         lengths = torch.tensor([len(ids) for ids in prompts])
         longest = int(lengths.max())
-        input_ids = torch.tensor([[0] * (longest - len(ids)) + list(ids) for ids in prompts], device=device)
+        input_ids = onto(torch.tensor([[0] * (longest - len(ids)) + list(ids) for ids in prompts]), device)
         self._cache = growing_cache(self.model.config, longest + further)
         self._positions = self._mask = None
         inputs: dict[str, Tensor] = {}
         if int(lengths.min()) < longest:
-            self._mask = (torch.arange(longest) >= longest - lengths[:, None]).to(device)
-            self._positions = lengths.to(device)
+            self._mask = onto(torch.arange(longest) >= longest - lengths[:, None], device)
+            self._positions = onto(lengths, device)
             inputs = {"attention_mask": self._mask, "position_ids": (self._mask.cumsum(1) - 1).clamp(min=0)}
         logits = self._listened(len(prompts), lambda: self._forward.read(input_ids, self._cache, inputs))
         self._check_cache(longest)
-        rows = torch.arange(len(prompts)).repeat_interleave(torch.tensor(repeats)).to(device)
+        rows = onto(torch.arange(len(prompts)).repeat_interleave(torch.tensor(repeats)), device)
         self._cache.reorder_cache(rows)
         self._choose_rows(rows)
         return logits[rows]
@@ -125,14 +126,14 @@ class IncrementalModel:
         """
         device = next(self.model.parameters()).device
         self._cache = growing_cache(self.model.config)
-        kept = put_back(self._cache, rows).to(device)
+        kept = onto(put_back(self._cache, rows), device)
         lengths = torch.tensor([len(ids) for ids in further])
         longest = int(lengths.max())
-        input_ids = torch.tensor([[0] * (longest - len(ids)) + list(ids) for ids in further], device=device)
-        new = (torch.arange(longest) >= longest - lengths[:, None]).to(device)
-        read = torch.tensor([row.length for row in rows], device=device)
+        input_ids = onto(torch.tensor([[0] * (longest - len(ids)) + list(ids) for ids in further]), device)
+        new = onto(torch.arange(longest) >= longest - lengths[:, None], device)
+        read = onto(torch.tensor([row.length for row in rows]), device)
         self._mask = torch.cat([kept, new], 1)
-        self._positions = read + lengths.to(device)
+        self._positions = read + onto(lengths, device)
         positions = read[:, None] + (new.cumsum(1) - 1).clamp(min=0)
         inputs = {"attention_mask": self._mask, "position_ids": positions}
         return self._listened(len(rows), lambda: self._forward.read(input_ids, self._cache, inputs))
@@ -183,7 +184,7 @@ class IncrementalModel:
         """
         moved = (rows != torch.arange(len(rows))).nonzero()[:, 0]
         device = next(self.model.parameters()).device
-        sources, targets, all_rows = rows[moved].to(device), moved.to(device), rows.to(device)
+        sources, targets, all_rows = (onto(places, device) for places in (rows[moved], moved, rows))
         for layer in self._cache.layers:
             if isinstance(layer, GrowingLayer):
                 layer.keep(len(rows), sources, targets)

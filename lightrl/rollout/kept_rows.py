@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from lightrl.rollout.cache import GrowingLayer
+from lightrl.rows import onto
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,9 @@ def take_out(cache: Cache, places: Sequence[int], mask: Tensor | None, lengths: 
     """
     layers = _growing(cache)
     states = layers[0].keys
-    at = torch.tensor(places, device=states.device)
+    at = onto(torch.tensor(places), states.device)
     read = torch.ones(len(places), states.shape[-2], dtype=torch.bool, device=states.device) if mask is None else mask[at]
-    counting = read & (read.cumsum(1) <= torch.tensor(lengths, device=states.device)[:, None])
+    counting = read & (read.cumsum(1) <= onto(torch.tensor(lengths), states.device)[:, None])
     # what counts comes last and in its order, so that gaps become padding on the left
     order = counting.byte().argsort(dim=1, stable=True)[:, -max(lengths) :]
     rows = KeptRows([(_taken(layer.keys, at, order), _taken(layer.values, at, order)) for layer in layers])
@@ -67,7 +68,12 @@ def put_back(cache: Cache, rows: Sequence[KeptRow]) -> Tensor:
     together: dict[int, list[int]] = {}
     for place, row in enumerate(rows):
         together.setdefault(id(row.rows), []).append(place)
-    parts = [(rows[places[0]].rows, [rows[place].index for place in places], places) for places in together.values()]
+    parts = []
+    for places in together.values():
+        kept = rows[places[0]].rows
+        device = kept.layers[0][0].device
+        indices = torch.tensor([rows[place].index for place in places])
+        parts.append((kept, onto(indices, device), onto(torch.tensor(places), device)))
     for number, layer in enumerate(_growing(cache)):
         keys, values = ([(part.layers[number][i], indices, places) for part, indices, places in parts] for i in (0, 1))
         layer.restore(_stacked(keys, len(rows), longest), _stacked(values, len(rows), longest))
@@ -83,7 +89,7 @@ def _taken(states: Tensor, at: Tensor, order: Tensor) -> Tensor:
     return states[at].gather(2, order[:, None, :, None].expand(-1, heads, -1, width))
 
 
-def _stacked(parts: Sequence[tuple[Tensor, list[int], list[int]]], n: int, longest: int) -> Tensor:
+def _stacked(parts: Sequence[tuple[Tensor, Tensor, Tensor]], n: int, longest: int) -> Tensor:
     """`[n, heads, longest, width]` of states, the numbers of their rows that are wanted, and the places where they go."""
     _, heads, _, width = parts[0][0].shape
     out = parts[0][0].new_zeros(n, heads, longest, width)

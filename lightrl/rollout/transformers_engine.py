@@ -20,6 +20,7 @@ from lightrl.rollout.batches import batches
 from lightrl.rollout.decoding_rows import AdmittedRows, DecodedRow
 from lightrl.rollout.request_batch import RequestBatch
 from lightrl.rollout.slices import Slices, with_one_context
+from lightrl.rows import onto
 
 if TYPE_CHECKING:
     from lightrl.rollout.incremental import IncrementalModel
@@ -266,7 +267,7 @@ class TransformersEngine(RolloutEngine):
         read += tokens
         if present:
             model.join(reader)
-        seeds = torch.tensor([request.seed for request in requests], device=logits.device)
+        seeds = onto(torch.tensor([request.seed for request in requests]), logits.device)
         limits = torch.tensor([request.limit for request in requests])
         return AdmittedRows(logits, seeds, limits, batch.awaited)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import torch
 from lightning.pytorch import Trainer
+from torch import Tensor
 
 
 def log_numbers(trainer: Trainer, numbers: Mapping[str, float]) -> None:
@@ -18,11 +19,15 @@ def log_numbers(trainer: Trainer, numbers: Mapping[str, float]) -> None:
         trainer: in a training step; the number of the step is the x-axis, counted from 0 and over resumes.
         numbers: by name, reduced over ranks already.
     """
-    # float32 and a tensor each, as Lightning keeps what is logged
-    tensors = dict(zip(numbers, torch.tensor(list(numbers.values()), dtype=torch.float32), strict=True))
+    tensors = as_tensors(numbers)
     trainer.callback_metrics.update(tensors)
     trainer.logged_metrics.update(tensors)
     step = trainer.fit_loop.epoch_loop.batch_progress.total.ready - 1
     for logger in trainer.loggers:
         logger.log_metrics({**numbers, "epoch": float(trainer.current_epoch)}, step)
         logger.save()
+
+
+def as_tensors(numbers: Mapping[str, float]) -> dict[str, Tensor]:
+    """The numbers in float32 and a tensor each, as Lightning keeps what is logged; on the CPU, so that no device is waited for."""
+    return dict(zip(numbers, torch.tensor(list(numbers.values()), dtype=torch.float32), strict=True))

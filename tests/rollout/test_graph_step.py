@@ -31,9 +31,9 @@ from lightrl.rollout.step_inputs import StepInputs
 from lightrl.testing import rollouts_with
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "training" / "online"))
-from device_waits import DeviceWaits
+sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
 from recorders import CallsAgain, Checks, DropsTheFunction, Refuses
+from tagged_device import TaggedDevice
 
 PolicyOf = Callable[..., Policy]
 EngineFor = Callable[..., RolloutLoop]
@@ -300,11 +300,11 @@ def test_under_autocast_no_converted_weight_is_kept(policy: Policy) -> None:
 
 
 def test_the_host_waits_for_nothing(policy: Policy) -> None:
-    waits = DeviceWaits("steps", torch.device("cpu"))
+    waits = TaggedDevice("steps")
     waits.put(*policy.model.parameters(), *policy.model.buffers())
     step = GraphStep(policy.model, Checks())
     source = torch.Generator().manual_seed(0)
-    with waits.counting():
+    with waits.watching():
         batch = batch_of(policy, step)
         batch.prefill(prompts_of([3, 6]), [2, 2])
         before = waits.counts["steps"]

@@ -56,13 +56,13 @@ class LabelledBatch(ObjectiveBatch[Labelled, LabelledObjective]):
         return everyone
 
     def losses(self, micro: Labelled, token_logprobs: TokenLogProbs) -> tuple[Tensor, Statistics]:
-        return self._of(micro, summed(token_logprobs(micro.input_ids, micro.mask), micro.mask))
+        return self._of(micro, summed(token_logprobs(micro.host.input_ids, micro.host.mask), micro.mask))
 
     def evaluate(self, policy: PolicyLogProbs) -> tuple[Tensor, Statistics]:
         return self._of(self.rows, policy(self.rows.input_ids, self.rows.mask))
 
     def _of(self, rows: Labelled, logprobs: Tensor) -> tuple[Tensor, Statistics]:
-        completions = likelihood(logprobs, rows.mask.sum(1), rows.reference, self.prepared(rows.place, logprobs))
+        completions = likelihood(logprobs, rows.mask.sum(1), rows.reference, self.prepared(rows.host.place, logprobs))
         per_row, statistics = unpack(self.objective.loss(completions, rows.good))
         reward, total = self.objective.reward(completions).detach(), completions.logprob.detach()
         ours = {

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from lightrl.parts.objective import Likelihood, Objective
 from lightrl.policy.policy import Policy
+from lightrl.rows import onto
 from lightrl.statistic import Statistics
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.training.offline.offline_rows import OfflineRows
@@ -109,10 +110,10 @@ class ObjectiveBatch(ABC, Generic[R, O]):
         """What was kept, of some rows.
 
         Args:
-            place: `[n]` their numbers.
+            place: `[n]` their numbers, on the CPU.
             like: of the type and on the device that they are to have.
         """
-        return {name: value.to(like)[place] for name, value in self._prepared.items()}
+        return {name: onto(value.to(like.dtype)[place], like.device) for name, value in self._prepared.items()}
 
 
 def likelihood(logprobs: Tensor, tokens: Tensor, reference: Tensor | None, prepared: Mapping[str, Tensor] | None = None) -> Likelihood:

@@ -18,6 +18,7 @@ from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
 from lightrl.ranges import BatchSize, Positive, refuse_outside
 from lightrl.training.evaluation import Evaluation
+from lightrl.training.logged_numbers import as_tensors
 from lightrl.training.offline.offline_rows import OfflineRows
 from lightrl.training.optimizer_step import MicroBatchLoss
 from lightrl.training.policy_module import PolicyModule
@@ -94,7 +95,7 @@ class OfflineModule(PolicyModule):
         """Draw a batch of rows, and make one optimizer step on it."""
         self.learn(self.prompt_data.draw(self.batch_size // self.adapter.world_size))
         self.numbers = self.derived(self.reduced_ledger())
-        self.log_dict(self.numbers, on_step=True, on_epoch=False, batch_size=1)
+        self.log_dict(as_tensors(self.numbers), on_step=True, on_epoch=False, batch_size=1)
 
     def descend(self, rows: R, loss_of: Callable[[R], MicroBatchLoss]) -> None:
         """Make one optimizer step on rows.

@@ -44,8 +44,8 @@ class PairBatch(ObjectiveBatch[Pairs, PairObjective]):
             self.keep(self.objective.from_step(chosen, rejected), counts, adapter.rank)
 
     def losses(self, micro: Pairs, token_logprobs: TokenLogProbs) -> tuple[Tensor, Statistics]:
-        ids, mask = micro.stacked()
-        return self._of(micro, summed(token_logprobs(ids, mask), mask), mask)
+        mask = micro.stacked()[1]
+        return self._of(micro, summed(token_logprobs(*micro.host.stacked()), mask), mask)
 
     def evaluate(self, policy: PolicyLogProbs) -> tuple[Tensor, Statistics]:
         ids, mask = self.rows.stacked()
@@ -53,7 +53,7 @@ class PairBatch(ObjectiveBatch[Pairs, PairObjective]):
 
     def _sides(self, rows: Pairs, logprobs: Tensor, mask: Tensor) -> tuple[Likelihood, Likelihood]:
         """The better completions and the worse ones."""
-        totals, tokens, prepared = logprobs.chunk(2), mask.sum(1).chunk(2), self.prepared(rows.place, logprobs)
+        totals, tokens, prepared = logprobs.chunk(2), mask.sum(1).chunk(2), self.prepared(rows.host.place, logprobs)
         chosen = likelihood(totals[0], tokens[0], rows.chosen_reference, prepared)
         return chosen, likelihood(totals[1], tokens[1], rows.rejected_reference, prepared)
 

@@ -180,7 +180,7 @@ class PreferenceOptimization(OfflinePolicyModule):
 
     def _summed(self, token_logprobs: TokenLogProbs, input_ids: Tensor, mask: Tensor) -> Tensor:
         """`[N]` log-probs of the completions, without gradient; every rank calls it."""
-        return sequence_logprobs(input_ids, mask, self.cut, self.device, token_logprobs, self.adapter.largest)
+        return sequence_logprobs(input_ids, mask, self.cut, token_logprobs, self.adapter.largest)
 
     def _write_cache(self) -> None:
         if self._cache is not None and self.trainer.is_global_zero:

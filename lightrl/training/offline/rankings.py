@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lightrl.policy.reward_network import RewardNetwork
-from lightrl.rows import Sequences
+from lightrl.rows import Sequences, onto
 from lightrl.training.offline.offline_rows import OfflineRows
 from lightrl.training.offline.ranking_columns import RankingColumns, read_ranking
 from lightrl.types import Prompt
@@ -59,12 +59,13 @@ class Rankings(OfflineRows):
 
     def comparisons(self) -> Comparisons:
         """All comparisons, with rows numbered as in `rows`."""
-        device, found, first = self.lengths.device, [], 0
+        found, first = [], 0
         for number, (conversations, pairs) in enumerate(zip(self.conversations, self.pairs, strict=True)):
             found += [(first + better, first + worse, number) for better, worse in pairs]
             first += len(conversations)
-        better, worse, prompt = torch.tensor(found, dtype=torch.long, device=device).view(-1, 3).unbind(1)
-        return Comparisons(better, worse, 1.0 / prompt.bincount(minlength=len(self)).double()[prompt], self.margin[prompt])
+        better, worse, prompt = torch.tensor(found, dtype=torch.long).view(-1, 3).unbind(1)
+        weight = torch.tensor([1.0 / len(pairs) for pairs in self.pairs for _ in pairs], dtype=torch.float64)
+        return Comparisons(*(onto(numbers, self.lengths.device) for numbers in (better, worse, weight, self.host.margin[prompt])))
 
     @classmethod
     def dummy(cls) -> Rankings:

@@ -106,7 +106,7 @@ class RewardModeling(OfflineModule):
         over_ranks = float(self.adapter.total(torch.tensor([compared], dtype=torch.float64))[0])
 
         def loss_of(micro: Rankings) -> MicroBatchLoss:
-            scores, comparisons = self.policy(*micro.rows()), micro.comparisons()
+            scores, comparisons = self.policy(*micro.host.rows()), micro.comparisons()
             # a prompt whose completions all rank alike has no other part in the graph
             loss = self._losses(scores, comparisons).sum() / max(over_ranks, 1.0) + 0.0 * scores.sum()
             report = Report()
@@ -159,7 +159,7 @@ class RewardModeling(OfflineModule):
     def _scores(self, rankings: Rankings) -> Iterator[tuple[list[int], Tensor]]:
         """Numbers of some prompts, and the scores of all their completions; every rank makes as many passes."""
         for rows, micro in self.passes(rankings, Rankings.dummy()):
-            scores = self.policy(*micro.rows())
+            scores = self.policy(*micro.host.rows())
             if rows:
                 yield rows, scores
 

@@ -25,17 +25,15 @@ def sequence_logprobs(
     input_ids: Tensor,
     mask: Tensor,
     cut: Callable[[Sequences], list[Tensor]],
-    device: torch.device,
     token_logprobs: TokenLogProbs,
     largest: Callable[[int], int],
 ) -> Tensor:
     """`[N]` float64: the log-prob of each row's chosen tokens.
 
     Args:
-        input_ids: `[N, L]`; a row ends with the last chosen token. N may be 0.
-        mask: `[N, L]` bool.
+        input_ids: `[N, L]`, on the CPU; a row ends with the last chosen token. N may be 0.
+        mask: `[N, L]` bool, on the CPU.
         cut: gives the rows of each forward pass.
-        device: where the passes run; the results are where the rows are.
         token_logprobs: the policy or its reference.
         largest: the maximum over ranks: all run as many passes, since a strategy that shards weights gathers them in each.
     """
@@ -45,11 +43,11 @@ def sequence_logprobs(
     for rows in split_to(cuts, largest(len(cuts))):
         if not len(rows):
             # a rank without rows takes part with one of its own making
-            token_logprobs(torch.zeros(1, 2, dtype=torch.long, device=device), torch.tensor([[False, True]], device=device))
+            token_logprobs(torch.zeros(1, 2, dtype=torch.long), torch.tensor([[False, True]]))
             continue
         width = int(lengths[rows].max())
-        ids, chosen = input_ids[rows, :width].to(device), mask[rows, :width].to(device)
-        found[rows] = summed(token_logprobs(ids, chosen), chosen).double().cpu()
+        chosen = mask[rows, :width]
+        found[rows] = summed(token_logprobs(input_ids[rows, :width], chosen).cpu(), chosen).double()
     return found
 
 

@@ -63,7 +63,7 @@ class SupervisedFineTuning(OfflinePolicyModule):
         def loss_of(micro: Examples) -> MicroBatchLoss:
             mask = micro.token_weight > 0
             weights = TokenMean().weights(micro.token_weight, group, counts)
-            loss = -(torch.where(mask, self._logprobs(micro, mask), 0.0) * weights).sum()
+            loss = -(torch.where(mask, self._logprobs(micro), 0.0) * weights).sum()
             return MicroBatchLoss(loss, {"loss": loss.detach()})
 
         self.descend(examples, loss_of)
@@ -74,7 +74,7 @@ class SupervisedFineTuning(OfflinePolicyModule):
         examples = self.reader.encode([prompt for prompt in prompts if self.reader.shows(prompt)])
         for rows, micro in self.passes(examples, Examples.dummy()):
             mask = micro.token_weight > 0
-            logprobs = self._logprobs(micro, mask)
+            logprobs = self._logprobs(micro)
             if rows:
                 # in shares of a weight, so that it is the loss of training
                 self._evaluation_ledger.add("loss/total", -(logprobs[mask] * micro.token_weight[mask]).double().sum(), reduce="sum")
@@ -91,6 +91,6 @@ class SupervisedFineTuning(OfflinePolicyModule):
             numbers["loss"] = numbers.pop("loss/total") / numbers.pop("loss/weight")
         return numbers
 
-    def _logprobs(self, micro: Examples, mask: Tensor) -> Tensor:
-        logprobs: Tensor = self.policy(micro.input_ids, mask).logprobs
+    def _logprobs(self, micro: Examples) -> Tensor:
+        logprobs: Tensor = self.policy(micro.host.input_ids, micro.host.token_weight > 0).logprobs
         return logprobs

@@ -56,7 +56,7 @@ class CriticAlone:
 
     def outputs(self, batch: TrainingBatch, mask: Tensor) -> PolicyOutput:
         """Values of the selected tokens; the policy has no part in the gradient."""
-        values = self.policy.values(batch.input_ids, mask, self.network)
+        values = self.policy.values(batch.host.input_ids, mask, self.network)
         return PolicyOutput(logprobs=torch.zeros_like(values), values=values)
 
 

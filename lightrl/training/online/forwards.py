@@ -39,18 +39,19 @@ def policy_outputs(
         critic: its network; None: there is none.
         algorithm: whose references outputs compare the policy with, and whose parts say what travels with the tokens.
         batch: n rows.
-        mask: `[n, L]` bool, the selected tokens.
+        mask: `[n, L]` bool, the selected tokens; on the CPU, or the device is waited for.
         read: outputs of the policy.
     """
     found: dict[str, Compute | AtRows | FromTrunk] = {name: output.compute for name, output in read.items()}
     found |= {name: FromTrunk(output.listen) for name, output in read.items() if isinstance(output, TrunkOutput)}
     compared = {name: output for name, output in read.items() if isinstance(output, Comparison)}
+    ids = batch.host.input_ids
     with torch.no_grad():
         asked = {output.against for output in compared.values()}
-        others = {slot: algorithm.references[slot].logits(policy, batch.input_ids, mask, batch.temperature) for slot in sorted(asked)}
+        others = {slot: algorithm.references[slot].logits(policy, ids, mask, batch.temperature) for slot in sorted(asked)}
     found |= {name: beside(output, others[output.against]) for name, output in compared.items()}
     steering = {name: batch.extras[name] for name in algorithm.steers if name in batch.extras}
-    output: PolicyOutput = policy(batch.input_ids, mask, batch.temperature, found, critic, steering)
+    output: PolicyOutput = policy(ids, mask, batch.temperature, found, critic, steering)
     return output
 
 
@@ -125,5 +126,5 @@ def logprobs_now(
         outputs: log-probs of the selected tokens of a micro-batch.
         run: runs the forward passes.
     """
-    now = run(scored, lambda micro: {"now": outputs(micro, micro.response_mask).logprobs})
+    now = run(scored, lambda micro: {"now": outputs(micro, micro.host.response_mask).logprobs})
     return now.get("now", torch.zeros_like(scored.rollout_logprobs))

@@ -72,7 +72,7 @@ class StepLoss:
 
     def __call__(self, micro: TrainingBatch) -> MicroBatchLoss:
         """The share of a micro-batch."""
-        output = self._outputs(micro, trained_tokens(self.terms, micro))
+        output = self._outputs(micro, trained_tokens(self.terms, micro.host))
         losses: dict[str, Tensor] = {}
         statistics: list[Reported] = []
         for term, denominators in zip(self.terms, self.denominators, strict=True):

@@ -15,6 +15,7 @@ from lightrl.algorithms.algorithm import Algorithm
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.environment import Environment, SingleTurn
 from lightrl.parts.reward import Reward
+from lightrl.policy.packing_probe import longest_packed
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
 from lightrl.ranges import Ahead, Positive, PromptsPerRollout, Seed, refuse_outside
@@ -218,7 +219,10 @@ class PolicyOptimization(PolicyModule):
         super().build_models()
         fits = self.trainer.state.fn == "fit"
         if fits and self.algorithm.critic is not None:
-            self.critic = self.algorithm.critic.build(self.policy)
+            network: Any = self.algorithm.critic.build(self.policy)
+            if self.algorithm.critic.own_trunk:
+                network.longest_packed = longest_packed(network.trunk)
+            self.critic = network
         for reference in self.algorithm.references.values() if fits else ():
             reference.build(self.policy)
 

@@ -70,11 +70,11 @@ def predict(
     def compute(micro: ScoredRollout) -> dict[str, Tensor]:
         found = {}
         if recompute or "values" in needs or read:
-            output = outputs(micro, micro.response_mask, read)
+            output = outputs(micro, micro.host.response_mask, read)
             found = {"old": output.logprobs, **({} if output.values is None else {"values": output.values})}
             found |= {f"{OLD}{name}": values for name, values in output.outputs.items()}
         for word, reference in references.items():
-            found[word] = reference.logprobs(policy, micro.input_ids, micro.response_mask, micro.temperature)
+            found[word] = reference.logprobs(policy, micro.host.input_ids, micro.host.response_mask, micro.temperature)
         return found
 
     given = {} if algorithm.sampler.samples_all else {GIVEN: _given(scored)}

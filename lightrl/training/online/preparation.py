@@ -57,7 +57,7 @@ def _current(
     rows: TrainingBatch, algorithm: Algorithm, outputs: Callable[[ScoredRollout, Tensor, Outputs], PolicyOutput], per_token: PerToken
 ) -> PolicyOutput:
     def compute(micro: ScoredRollout) -> dict[str, Tensor]:
-        output = outputs(micro, micro.response_mask, algorithm.outputs)
+        output = outputs(micro, micro.host.response_mask, algorithm.outputs)
         return {LOGPROBS: output.logprobs, **output.outputs}
 
     nothing = torch.zeros_like(rows.rollout_logprobs)

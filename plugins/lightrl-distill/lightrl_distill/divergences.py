@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import torch
@@ -59,8 +60,7 @@ class JensenShannon(Comparison):
 
     def compare(self, logits: Tensor, other: Tensor, ids: Tensor) -> Tensor:
         policy, teacher = logits.log_softmax(-1), other.log_softmax(-1)
-        share = torch.tensor(self.beta, dtype=logits.dtype, device=logits.device)
-        mixture = torch.logaddexp(policy.clamp(min=LEAST) + (-share).log1p(), teacher.clamp(min=LEAST) + share.log())
+        mixture = torch.logaddexp(policy.clamp(min=LEAST) + math.log1p(-self.beta), teacher.clamp(min=LEAST) + math.log(self.beta))
         return self.beta * kl(teacher, mixture) + (1 - self.beta) * kl(policy, mixture)
 
 

@@ -53,7 +53,7 @@ class Balance(TrunkOutput):
                 if self._shares is None:
                     return likely.new_zeros(len(likely))
                 layers, experts = likely.shape[1:]
-                shares = pad(self._shares, (0, experts - self._shares.shape[1])).to(likely)
+                shares = pad(self._shares, (0, experts - self._shares.shape[1])).to(likely, non_blocking=True)
                 return torch.einsum("ple,le->p", likely, shares) * (experts / layers)
 
             yield found
