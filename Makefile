@@ -26,7 +26,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack frozenlake learn curriculum alarms troubleshooting claims curves preferences distill moe parity killtest ahead bytes memory vllmtest fuzz counts bench gpu profile growth speed loggers stack clean
+.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack frozenlake learn curriculum alarms troubleshooting claims curves preferences distill moe parity killtest ahead bytes memory vllmtest fuzz counts bench gpu gpuday profile growth speed loggers stack clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -136,6 +136,9 @@ bench: $(STAMP)  ## measure time and memory beside TRL on the same work (BENCH="
 
 gpu: $(STAMP)  ## the same on a GPU, with half a billion parameters, TRL without and with vLLM (GPU="--rounds 3")
 	$(BIN)/python benchmarks/gpu.py $(GPU)
+
+gpuday: $(STAMP)  ## run all that wants a GPU, and write one table (GPUDAY="--policy FOLDER --data FILE", GPUDAY=--cpu)
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/gpu_day.py $(GPUDAY)
 
 profile: $(STAMP)  ## add up the operations of a step of the case 15m, in docs/speed.md
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/step_profile.py
