@@ -10,9 +10,10 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.strategies import DDPStrategy
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from lightrl.policy.weight_access import WeightAccess
+from lightrl.strategies.master_weights import Groups, MasterWeights
 from lightrl.strategies.side_group import gathered
 
 T = TypeVar("T")
@@ -32,6 +33,7 @@ class StrategyAdapter(WeightAccess):
             module: whose gradients are meant.
         """
         self.trainer, self.module = trainer, module
+        self._masters = MasterWeights([], module)
 
     @property
     def world_size(self) -> int:
@@ -61,6 +63,20 @@ class StrategyAdapter(WeightAccess):
     def shard(self, *modules: nn.Module | None) -> None:
         """Cut the weights of modules over the ranks, those that have not been read included; called before the optimizer is made."""
 
+    def optimizer(self, make: Callable[[Groups], torch.optim.Optimizer], groups: Groups) -> torch.optim.Optimizer:
+        """The optimizer of parameter groups; in place of weights in half precision it moves float32 copies of them.
+
+        Args:
+            make: gives an optimizer of parameter groups.
+            groups: of weights as the strategy has cut them.
+        """
+        self._masters = MasterWeights(groups, self.module)
+        return self._masters.optimizer(make)
+
+    def moved(self, weight: nn.Parameter) -> nn.Parameter:
+        """What the optimizer moves in place of a weight, and has its gradient before a step."""
+        return self._masters.moved(weight)
+
     def forward(self, loss_of: Callable[[T], Loss], micro: T) -> Loss:
         """The loss of a micro-batch, computed where the strategy sees it: everything that `backward` gets comes from here.
 
@@ -78,7 +94,9 @@ class StrategyAdapter(WeightAccess):
             last: no further micro-batch follows in this optimizer step.
         """
         strategy = self.trainer.strategy
-        with strategy.block_backward_sync() if isinstance(strategy, DDPStrategy) and not last else nullcontext():
+        # DDP would send what one micro-batch has given, in half precision
+        apart = not last or len(self._masters)
+        with strategy.block_backward_sync() if isinstance(strategy, DDPStrategy) and apart else nullcontext():
             # strategies average over ranks, and a share is to be added
             self.module.manual_backward(loss * self.world_size)
 
@@ -89,11 +107,22 @@ class StrategyAdapter(WeightAccess):
 
     def step(self, optimizer: LightningOptimizer, max_norm: float | None) -> float:
         """Clip to `max_norm`, step, clear the gradients; returns the norm before clipping."""
-        parameters = [p for p in self.module.parameters() if p.grad is not None]
-        norm = torch.nn.utils.clip_grad_norm_(parameters, max_norm if max_norm is not None else torch.inf)
+        if self.world_size > 1 and len(self._masters):
+            self._average(optimizer)
+        norm = clipped_norm(optimizer, max_norm)
         optimizer.step()
         optimizer.zero_grad()
         return float(norm)
+
+    def _average(self, optimizer: LightningOptimizer) -> None:
+        """Average gradients over ranks, as DDP does, but in float32."""
+        sent = []
+        for parameter in (p for group in optimizer.param_groups for p in group["params"]):
+            # ranks send in the same order, whatever took part on each
+            parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad / self.world_size
+            sent.append(distributed.all_reduce(parameter.grad, async_op=True))
+        for work in sent:
+            work.wait()
 
     def discard(self, optimizer: LightningOptimizer) -> None:
         """Forget the gradients added since the last step."""
@@ -134,6 +163,17 @@ class StrategyAdapter(WeightAccess):
     def gather(self, value: T) -> list[T]:
         """The values of all ranks, in the order of ranks."""
         return gathered(value, self.world_size)
+
+
+def clipped_norm(optimizer: LightningOptimizer, max_norm: float | None) -> Tensor:
+    """Scale down the gradients that an optimizer is about to use; the norm that they had.
+
+    Args:
+        optimizer: from `LightningModule.optimizers`.
+        max_norm: of all gradients together; None: any.
+    """
+    parameters = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+    return torch.nn.utils.clip_grad_norm_(parameters, max_norm if max_norm is not None else torch.inf)
 
 
 def innermost(optimizer: LightningOptimizer) -> torch.optim.Optimizer:

@@ -28,6 +28,7 @@ from lightrl.strategies.checkpoint_io import WholeFileIO, refuse_execution, refu
 from lightrl.strategies.checkpoint_weights import refuse_shapes
 from lightrl.strategies.deepspeed_needs import naming_a_missing_compiler, refuse_without_deepspeed
 from lightrl.strategies.disk import onto_disk
+from lightrl.strategies.master_weights import Groups
 from lightrl.strategies.only_weights import only_weights, unsafe_names
 from lightrl.strategies.strategy_module import module_of
 from lightrl.workers.waiting import waiting
@@ -243,6 +244,10 @@ class DeepSpeedAdapter(StrategyAdapter):
         if not isinstance(strategy, ManualDeepSpeedStrategy):
             raise TypeError(f"{type(strategy).__name__} is no DeepSpeed strategy of ours")
         return strategy
+
+    def optimizer(self, make: Callable[[Groups], torch.optim.Optimizer], groups: Groups) -> torch.optim.Optimizer:
+        # the engine has float32 copies of its own
+        return make(groups)
 
     def forward(self, loss_of: Callable[[T], Loss], micro: T) -> Loss:
         found: Loss = self.engine(loss_of, micro)

@@ -17,7 +17,7 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
 from lightrl.ops.unread import read
-from lightrl.strategies.adapter import StrategyAdapter
+from lightrl.strategies.adapter import StrategyAdapter, clipped_norm
 from lightrl.strategies.agreement import check_together
 from lightrl.strategies.checkpoint_io import refuse_execution, refuse_folder
 from lightrl.strategies.checkpoint_weights import refuse_shapes
@@ -107,8 +107,7 @@ class FSDP2Adapter(StrategyAdapter):
         return 0.0
 
     def step(self, optimizer: LightningOptimizer, max_norm: float | None) -> float:
-        parameters = [p for p in self.module.parameters() if p.grad is not None]
-        norm = torch.nn.utils.clip_grad_norm_(parameters, max_norm if max_norm is not None else torch.inf)
+        norm = clipped_norm(optimizer, max_norm)
         optimizer.step()
         optimizer.zero_grad()
         return float(norm.full_tensor() if isinstance(norm, DTensor) else norm)

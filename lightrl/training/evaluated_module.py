@@ -21,7 +21,7 @@ from lightrl.training.canary import canary_deviation, mismatch
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.evaluator import predictions, sample, score
 from lightrl.training.given import as_engine, as_environment, as_rewards
-from lightrl.training.precision import compute_dtype, tolerance
+from lightrl.training.precision import compute_dtype, keep_default_format, tolerance
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
 from lightrl.workers.waiting import waiting
@@ -70,6 +70,10 @@ class EvaluatedModule(LightningModule):
         if not hasattr(self, "_adapter"):
             self._adapter = adapter_for(self.trainer, self)
         return self._adapter
+
+    def setup(self, stage: str) -> None:
+        """Keep float32 as the format of whatever is made without saying which."""
+        keep_default_format(self.trainer.strategy)
 
     def on_fit_start(self) -> None:
         """Let engine, environment and rewards start the processes that they need."""

@@ -174,7 +174,7 @@ class PolicyModule(EvaluatedModule):
     def configure_optimizers(self) -> Any:
         """One optimizer over the parameter groups, and its schedule, once both have been tried."""
         self.tried_schedule()
-        optimizer = self._optimizer(self.parameter_groups())
+        optimizer = self.adapter.optimizer(self._optimizer, self.parameter_groups())
         if said := fuse(optimizer, self.trainer.strategy.root_device):
             self.print(said)
         return optimizer if self._lr_scheduler is None else {"optimizer": optimizer, "lr_scheduler": self._lr_scheduler(optimizer)}

@@ -19,7 +19,11 @@ numbers (TF32), several times faster, and the checks of ratios allow for it.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
+from lightning.pytorch.plugins import DeepSpeedPrecision, HalfPrecision, Precision
+from lightning.pytorch.strategies import Strategy
 
 WANTS = {"bf16-true": torch.bfloat16, "bf16-mixed": torch.float32, "64-true": torch.float64}
 """The dtype that the policy's weights must have under a precision of the trainer."""
@@ -51,6 +55,37 @@ def check_precision(precision: str, dtype: torch.dtype) -> None:
             f"trainer.precision is {precision!r}, for weights in {_name(wanted)}, and model.policy.dtype is {_name(dtype)}: one of them "
             f"would be ignored.\nType: --model.policy.dtype {_name(wanted)}, or --trainer.precision {_fitting(dtype)}"
         )
+
+
+class StatedFormats(Precision):
+    """Lightning's `bf16-true` without its default: whatever is made is float32, unless its maker says otherwise.
+
+    Lightning makes bfloat16 the default of torch during each step, in which rewards and statistics would be rounded, and rounds every
+    module that it is given, adapters included. Here the policy's source says what its weights are.
+    """
+
+    precision = "bf16-true"
+
+
+class StatedFormatsInDeepSpeed(DeepSpeedPrecision):
+    """The same of DeepSpeed's plugin, which makes it the default while modules are built."""
+
+    def tensor_init_context(self) -> AbstractContextManager[None]:
+        """Nothing."""
+        return nullcontext()
+
+
+def keep_default_format(strategy: Strategy) -> None:
+    """Have a strategy leave torch's default format alone.
+
+    Args:
+        strategy: of a trainer that has built nothing yet.
+    """
+    plugin = strategy.precision_plugin
+    if isinstance(plugin, DeepSpeedPrecision):
+        strategy.precision_plugin = StatedFormatsInDeepSpeed(plugin.precision)
+    elif isinstance(plugin, HalfPrecision):
+        strategy.precision_plugin = StatedFormats()
 
 
 def compute_dtype(weights: torch.dtype, device: torch.device) -> torch.dtype:

@@ -76,7 +76,7 @@ class Replaying(PolicyOptimization):
             return super().step_on(batch, loss_of, veto)
 
         def look(statistics: Any) -> bool:
-            self.gradients.add(p for p in self.policy.parameters() if p.requires_grad)
+            self.gradients.add(self.adapter.moved(p) for p in self.policy.parameters() if p.requires_grad)
             return veto(statistics)
 
         return super().step_on(batch, loss_of, look)
