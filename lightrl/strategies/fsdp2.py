@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.strategies import ModelParallelStrategy
+from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor
@@ -21,6 +22,7 @@ from lightrl.strategies.adapter import StrategyAdapter, clipped_norm
 from lightrl.strategies.agreement import check_together
 from lightrl.strategies.checkpoint_io import refuse_execution, refuse_folder
 from lightrl.strategies.checkpoint_weights import refuse_shapes
+from lightrl.strategies.master_weights import cut_like
 from lightrl.strategies.only_weights import only_weights
 from lightrl.strategies.strategy_module import module_of
 
@@ -57,8 +59,27 @@ class FSDP2Strategy(ModelParallelStrategy):
         path = Path(self.broadcast(checkpoint_path))
         refuse_folder(path, check_together(path))
         refuse_shapes(path, module_of(self))
-        with only_weights():
-            return super().load_checkpoint(path, weights_only=True)
+        # Lightning knows the state of no other parameters than the module's own, and float32 copies are not among them
+        optimizers, self.optimizers = self.optimizers, []
+        try:
+            with only_weights():
+                checkpoint = super().load_checkpoint(path, weights_only=True)
+        finally:
+            self.optimizers = optimizers
+        for optimizer, state in zip(optimizers, checkpoint["optimizer_states"], strict=False):
+            optimizer.load_state_dict(_cut(state, optimizer))
+        return checkpoint
+
+    def optimizer_state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+        """The state of an optimizer, whole and on the first rank's CPU, as every strategy but DeepSpeed writes it; collective."""
+        inner = optimizer.optimizer if isinstance(optimizer, LightningOptimizer) else optimizer
+
+        def kept(value: Tensor) -> Tensor | None:
+            whole = value.full_tensor() if isinstance(value, DTensor) else value
+            return whole.cpu() if self.is_global_zero else None
+
+        found: dict[str, Any] = apply_to_collection(inner.state_dict(), Tensor, kept)
+        return found
 
 
 class FSDP2Adapter(StrategyAdapter):
@@ -149,6 +170,15 @@ class FSDP2Adapter(StrategyAdapter):
 
     def _sharded(self) -> list[Any]:
         return [child for child in self.module.children() if isinstance(child, FSDPModule)]
+
+
+def _cut(state: dict[str, Any], optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """A whole state, of whose tensors each rank keeps its share, as it does of the parameters."""
+    numbers = [number for group in state["param_groups"] for number in group["params"]]
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    of_number = dict(zip(numbers, parameters, strict=True))
+    cut = {number: apply_to_collection(held, Tensor, cut_like, of_number[number]) for number, held in state["state"].items()}
+    return state | {"state": cut}
 
 
 def layers_of(module: nn.Module) -> list[nn.Module]:
