@@ -19,10 +19,9 @@ from typing import Any
 
 import torch
 import yaml
+from capitals import write
 from learn import CONFIGS, events, seeded, warm_start
 from logged_process import run_logged
-
-from capitals import write
 
 BFLOAT16 = {"precision": "bf16-true", "dtype": "bfloat16"}
 ROWS: dict[str, dict[str, Any]] = {

@@ -85,11 +85,11 @@ class RankMemory:
     """Gathered weights beside the shares, while the engine in this process generates; DeepSpeed gathers them into one more copy.
     A critic's are gathered with them."""
     gradients: float
-    """Of everything that learns; `ddp` has them twice, once in the buckets that it sends."""
+    """Of everything that learns, in float32 but for DeepSpeed's; `ddp` has them twice, once in buckets in the format of the weights."""
     optimizer: float
     """AdamW's two moments."""
     master: float
-    """DeepSpeed's own float32 copy of what learns; under stage 3 also its place for gradients, which it keeps between steps."""
+    """The float32 copy of weights of 2 bytes that learn; under DeepSpeed's stage 3 also its place for gradients, which it keeps."""
     buffers: float
     """What DeepSpeed gathers before it sends or frees it, in a backward pass: gradients, and under stage 3 weights."""
     step: float
@@ -140,11 +140,11 @@ def rank_memory(
 ) -> RankMemory:
     """The memory of one rank, without what the libraries and the device's allocator take for themselves.
 
-    With P parameters of which T learn, N ranks, w bytes of a weight and c of a number that the layers compute: weights wP, gradients wT
-    (2wT under `ddp`), optimizer 2wT (12T under DeepSpeed: moments and weights in float32), each divided by N where it is cut; reference
-    wP, keys and values 2c x layers x key width x rows x positions, activations c x tokens x layers x (s hidden + 4 intermediate), or with
-    checkpointing c x tokens x ((layers + 2) x hidden + one layer), where s is 15 in float32, 17 under `bf16-true` and 23 under
-    `bf16-mixed`. Autocast (`bf16-mixed` without DeepSpeed) keeps 2P more with them.
+    With P parameters of which T learn, N ranks, w bytes of a weight and c of a number that the layers compute: weights wP, gradients 4T
+    (under `ddp` and wT, under DeepSpeed wT alone), optimizer 8T and for weights of 2 bytes 4T more, each divided by N where it is cut;
+    reference wP, keys and values 2c x layers x key width x rows x positions, activations c x tokens x layers x (s hidden +
+    4 intermediate), or with checkpointing c x tokens x ((layers + 2) x hidden + one layer), where s is 15 in float32, 17 under
+    `bf16-true` and 23 under `bf16-mixed`. Autocast (`bf16-mixed` without DeepSpeed) keeps 2P more with them.
 
     Source: Rajbhandari et al. 2020 (ZeRO), arXiv:1910.02054, section 3 (weights, gradients, optimizer); Korthikanti et al. 2022,
     arXiv:2205.05198, section 4 (activations; counted here for blocks with a gated MLP and attention that keeps no scores).
@@ -154,7 +154,7 @@ def rank_memory(
         strategy: a name of `trainer.strategy`.
         ranks: processes that share a step.
         precision: of the trainer. A model that computes in bfloat16 has weights of 2 bytes under `bf16-true`, and under DeepSpeed.
-        learning: parameters that learn, such as those of adapters; None: all.
+        learning: parameters of the adapters that learn, which are float32; None: all of the policy's.
         reference: a KL penalty keeps a copy. Adapters need none.
         critic: there is a `ValueModel`.
         engine_inside: the engine decodes with the weights of this process; False: it lives elsewhere.
@@ -172,20 +172,23 @@ def rank_memory(
     share = {part: 1 / ranks if part in cut else 1.0 for part in ("weights", "gradients", "optimizer")}
     computed = COMPUTED[precision]
     weight = 4 if precision == "bf16-mixed" and not deepspeed else computed
-    moved = (model.parameters if learning is None else learning) + critic * model.parameters
+    adapters = 0.0 if learning is None else learning
+    rounding = (learning is None) * model.parameters + critic * model.parameters
+    moved = adapters + rounding
     rounded = 2 * model.parameters if precision == "bf16-mixed" and not deepspeed else 0.0
-    copied = 4 * moved * share["optimizer"] if deepspeed and not offload else 0.0
+    copied = 0.0 if offload else 4 * share["optimizer"] * (moved if deepspeed else rounding if weight == 2 else 0.0)
     kept_gradients = deepspeed and "weights" in cut
-    gradients = 0.0 if offload else weight * moved * share["gradients"] * (2 if strategy == "ddp" else 1)
+    buckets = weight * rounding + 4 * adapters if strategy == "ddp" else 0.0
+    gradients = 0.0 if offload else (weight if deepspeed else 4) * moved * share["gradients"] + buckets
     buffers = weight * (min(moved, BUCKET) + (min(model.parameters, LIVE) if "weights" in cut else 0.0)) if deepspeed else 0.0
     return RankMemory(
         weights=weight * model.parameters * share["weights"],
         gathered=weight * (1 + critic) * model.parameters * (1 + (deepspeed and ranks > 1)) if engine_inside and "weights" in cut else 0.0,
         gradients=0.0 if kept_gradients else gradients,
-        optimizer=0.0 if offload else 2 * (4 if deepspeed else weight) * moved * share["optimizer"],
+        optimizer=0.0 if offload else 8 * moved * share["optimizer"],
         master=copied + (gradients if kept_gradients else 0.0),
         buffers=buffers,
-        step=copied,
+        step=copied if deepspeed else 0.0,
         reference=weight * model.parameters * reference,
         critic=weight * model.parameters * share["weights"] * critic,
         activations=micro_batch_tokens * model.kept_of_token(precision, gradient_checkpointing)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
-from lightning.pytorch.plugins import DeepSpeedPrecision, HalfPrecision, Precision
+from lightning.pytorch.plugins import DeepSpeedPrecision, Precision
 from lightning.pytorch.strategies import Strategy
 
 WANTS = {"bf16-true": torch.bfloat16, "bf16-mixed": torch.float32, "64-true": torch.float64}
@@ -68,7 +68,10 @@ class StatedFormats(Precision):
 
 
 class StatedFormatsInDeepSpeed(DeepSpeedPrecision):
-    """The same of DeepSpeed's plugin, which makes it the default while modules are built."""
+    """The same for DeepSpeed, which has bfloat16 as the default while modules are built, and rounds them itself."""
+
+    def __init__(self) -> None:
+        super().__init__("bf16-true")
 
     def tensor_init_context(self) -> AbstractContextManager[None]:
         """Nothing."""
@@ -82,10 +85,8 @@ def keep_default_format(strategy: Strategy) -> None:
         strategy: of a trainer that has built nothing yet.
     """
     plugin = strategy.precision_plugin
-    if isinstance(plugin, DeepSpeedPrecision):
-        strategy.precision_plugin = StatedFormatsInDeepSpeed(plugin.precision)
-    elif isinstance(plugin, HalfPrecision):
-        strategy.precision_plugin = StatedFormats()
+    if plugin.precision == "bf16-true":
+        strategy.precision_plugin = StatedFormatsInDeepSpeed() if isinstance(plugin, DeepSpeedPrecision) else StatedFormats()
 
 
 def compute_dtype(weights: torch.dtype, device: torch.device) -> torch.dtype:

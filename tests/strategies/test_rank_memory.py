@@ -9,6 +9,7 @@ import torch
 from lightrl import ModelSize, TinyPolicy, rank_memory
 from lightrl.ops.packing import pack
 from lightrl.policy.packed_trunk import packed_hidden
+from lightrl.strategies.master_weights import MasterWeights
 from lightrl.versions import recompute_activations
 
 BILLION = ModelSize(parameters=1e9, layers=10, hidden=1000, intermediate=4000, key_width=250)
@@ -59,10 +60,10 @@ def test_a_strategy_divides_what_it_cuts_by_the_ranks(
     assert (found.weights, found.gathered, found.gradients, found.optimizer + found.master) == (weights, gathered, gradients, optimizer)
 
 
-def test_half_precision_halves_weights_and_deepspeed_keeps_its_own_in_full() -> None:
+def test_half_precision_halves_weights_and_the_optimizer_keeps_its_own_in_full() -> None:
     found = {(s, p): rank_memory(BILLION, s, precision=p) for s in ("ddp", "deepspeed_stage_2") for p in ("bf16-true", "bf16-mixed")}  # type: ignore[arg-type]
     assert {key: (one.weights, one.optimizer + one.master) for key, one in found.items()} == {
-        ("ddp", "bf16-true"): (2e9, 4e9),
+        ("ddp", "bf16-true"): (2e9, 12e9),
         ("ddp", "bf16-mixed"): (4e9, 8e9),
         ("deepspeed_stage_2", "bf16-true"): (2e9, 12e9),
         ("deepspeed_stage_2", "bf16-mixed"): (2e9, 12e9),
@@ -71,7 +72,23 @@ def test_half_precision_halves_weights_and_deepspeed_keeps_its_own_in_full() -> 
 
 def test_adapters_need_gradients_and_moments_for_themselves_alone() -> None:
     found = rank_memory(BILLION, "ddp", precision="bf16-true", learning=1e7)
-    assert (found.weights, found.gradients, found.optimizer) == (2e9, 4e7, 4e7)
+    assert (found.weights, found.gradients, found.optimizer, found.master) == (2e9, 8e7, 8e7, 0)
+
+
+def test_what_a_run_on_bfloat16_weights_holds_is_what_the_formula_says() -> None:
+    source = TinyPolicy(hidden=64, dtype="bfloat16")
+    policy = source.build()
+    masters = MasterWeights([{"params": list(policy.parameters())}], policy)
+    optimizer = masters.optimizer(torch.optim.AdamW)
+    ids = torch.randint(2, 20, (2, 8))
+    policy(ids, torch.ones_like(ids, dtype=torch.bool).index_fill_(1, torch.tensor([0]), False)).logprobs.sum().backward()
+    moved = [masters.moved(parameter) for parameter in policy.parameters()]
+    gradients = sum(one.grad.nbytes for one in moved if one.grad is not None)
+    optimizer.step()
+    moments = sum(state[name].nbytes for state in optimizer.state.values() for name in ("exp_avg", "exp_avg_sq"))
+    found = rank_memory(ModelSize.of(source.outline()), "auto", precision="bf16-true")
+    held = sum(parameter.nbytes for parameter in policy.parameters()), gradients, moments, sum(one.nbytes for one in moved)
+    assert held == (found.weights, found.gradients, found.optimizer, found.master)
 
 
 def test_a_reference_and_a_critic_are_a_policy_more_each_and_the_critic_learns() -> None:
