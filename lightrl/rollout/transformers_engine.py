@@ -199,7 +199,7 @@ class TransformersEngine(RolloutEngine):
         parts = [([request for request in requests if (request.episode in self._kept) == kept], kept) for kept in (False, True)]
         return [batch for alike, kept in parts for batch in self._batches(alike, kept)]
 
-        def _ready_copies(self) -> LentTensors:
+    def _ready_copies(self) -> LentTensors:
         from lightrl.rollout.compute_copies import compute_copies
 
         if self._copies is None:
