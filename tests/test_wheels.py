@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
+from email import message_from_string
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +84,58 @@ def test_templates_travel_too(empty: Any) -> None:
     done = empty.lightrl("plugins", "new", "mine", "--kind", "clip-scheme")
     assert done.returncode == 0, done.stderr
     assert (empty.folder / "mine" / "mine" / "__init__.py").is_file()
+
+
+def test_every_package_has_the_licence_of_the_root() -> None:
+    licence = (ROOT / "LICENSE").read_bytes()
+    assert {file.parent.name: (file.parent / "LICENSE").read_bytes() for file in ROOT.glob("plugins/*/pyproject.toml")} == dict.fromkeys(
+        (file.parent.name for file in ROOT.glob("plugins/*/pyproject.toml")), licence
+    )
+
+
+def test_every_package_says_the_same_of_itself() -> None:
+    said = [tomllib.loads(file.read_text())["project"] for file in [ROOT / "pyproject.toml", *ROOT.glob("plugins/*/pyproject.toml")]]
+    for name in ("license", "license-files", "authors", "classifiers", "requires-python"):
+        assert [project[name] for project in said] == [said[0][name]] * len(said)
+
+
+@pytest.mark.thorough
+def test_each_wheel_has_types_a_licence_and_a_page_without_files(wheels: Path) -> None:
+    licence = (ROOT / "LICENSE").read_text()
+    for wheel in wheels.glob("lightrl_*.whl"):
+        archive = zipfile.ZipFile(wheel)
+        names = archive.namelist()
+        package = wheel.name.partition("-")[0].removesuffix("_core")
+        assert f"{package}/py.typed" in names
+        assert [archive.read(n).decode() for n in names if n.endswith("dist-info/licenses/LICENSE")] == [licence]
+        metadata = message_from_string(archive.read(next(n for n in names if n.endswith("dist-info/METADATA"))).decode())
+        assert (metadata["License-Expression"], metadata["Author"]) == ("Apache-2.0", "lightrl contributors")
+        assert "Typing :: Typed" in metadata.get_all("Classifier", [])
+        assert len(metadata["Keywords"].split(",")) > 2
+        page = metadata.get_payload()
+        assert isinstance(page, str)
+        assert len(page) > 100
+        assert re.findall(r"\]\((?!https?:)[^)]*\)", page) == []
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("project", [".", "plugins/lightrl-moe"])
+def test_a_source_distribution_has_no_tests(wheels: Path, tmp_path: Path, project: str) -> None:
+    build = "import setuptools.build_meta as b, sys; print(b.build_sdist(sys.argv[1]))"
+    source = wheels.parent / "source" / project
+    done = subprocess.run([sys.executable, "-c", build, str(tmp_path)], cwd=source, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        names = [name.partition("/")[2] for name in archive.getnames()]
+    assert [name for name in names if name.startswith("tests")] == []
+    assert {"LICENSE", "README.md", "pyproject.toml"} <= set(names)
+    assert project != "." or {"CHANGELOG.md", "setup.py"} <= set(names)
+
+
+@pytest.mark.thorough
+def test_a_type_checker_sees_the_parts_of_a_plugin(empty: Any) -> None:
+    (empty.folder / "mine.py").write_text("from lightrl_grpo import GRPO\n\nreveal_type(GRPO)\nGRPO(epochs='two')\n")
+    done = empty.run("-m", "mypy", "--python-executable", str(empty.python), "--config-file=", "--follow-imports=silent", "mine.py")
+    assert "lightrl_grpo" in done.stdout.splitlines()[0], done.stdout + done.stderr
+    assert "mine.py:4: error: Argument" in done.stdout
+    assert "import-untyped" not in done.stdout

@@ -67,6 +67,7 @@ def contents(kind: Kind, values: dict[str, str]) -> dict[str, str]:
         "pyproject.toml": _filled("package/pyproject.toml.tmpl", values),
         "README.md": _filled("package/README.md.tmpl", values),
         f"{module}/__init__.py": _filled(f"{own}/part.py.tmpl", values) + _filled("package/hook.py.tmpl", values),
+        f"{module}/py.typed": "",
         f"{module}/configs/{config_name}.yaml": _filled("package/config.yaml.tmpl", values) + settings,
         f"tests/test_{module}_contract.py": _filled("package/test.py.tmpl", values),
         f"tests/test_{module}.py": _filled(f"{own}/test.py.tmpl", values),
