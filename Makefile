@@ -17,7 +17,9 @@ STAMP := $(VENV)/.installed
 DEMO := $(VENV)/.installed-for-demo
 PROJECTS := $(wildcard pyproject.toml plugins/*/pyproject.toml)
 # a plugin whose needs are large has them in the extra `full`
-FULL := $(shell grep -l '^full = ' plugins/*/pyproject.toml)
+# pycosat, which reasoning-gym needs, is the only package that is compiled while it is installed
+COMPILER := $(shell command -v $${CC:-cc} || command -v gcc)
+FULL := $(filter-out $(if $(COMPILER),,plugins/lightrl-reasoning-gym/pyproject.toml),$(shell grep -l '^full = ' plugins/*/pyproject.toml))
 PLUGINS := $(foreach project,$(wildcard plugins/*/pyproject.toml),-e './$(patsubst %/pyproject.toml,%,$(project))$(if $(filter $(project),$(FULL)),[full])')
 
 # DeepSpeed looks for ninja on the path when it builds its CPU operator
@@ -26,7 +28,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack frozenlake learn curriculum alarms troubleshooting claims curves preferences distill moe parity killtest ahead bytes memory vllmtest fuzz counts bench gpu gpuday profile growth speed loggers stack clean
+.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack frozenlake learn curriculum alarms troubleshooting claims curves preferences distill moe parity killtest ahead beside bytes memory vllmtest fuzz counts bench gpu gpuday profile growth speed loggers stack clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -36,6 +38,7 @@ install: $(STAMP)  ## make a virtual environment in .venv with the core and ever
 
 $(STAMP): constraints.txt $(PROJECTS)
 	$(call installed,-e '.[dev]' $(PLUGINS))
+	@test -n "$(COMPILER)" || echo "no C compiler on the path, so that reasoning-gym is left out: lightrl-reasoning-gym[full] needs one"
 	touch $(DEMO) $@
 
 $(DEMO): constraints.txt pyproject.toml plugins/lightrl-grpo/pyproject.toml
@@ -173,6 +176,9 @@ loggers: $(STAMP)  ## test Weights & Biases and MLflow, offline, in an environme
 
 stack: $(STAMP)  ## run a short suite against the lowest, pinned and newest versions, and write docs/versions.md (STACK="lowest newest")
 	$(BIN)/python benchmarks/stack.py $(STACK)
+
+beside: $(STAMP)  ## ask a resolver for one environment with lightrl-core and the newest vLLM, and one with the newest TRL
+	for other in vllm trl; do printf 'lightrl-core @ file://$(CURDIR)\n%s\n' $$other | $(BIN)/uv pip compile --quiet --no-annotate --no-header --python-platform linux - > $(VENV)/beside-$$other.txt || exit 1; grep -E "^($$other|torch|transformers)==" $(VENV)/beside-$$other.txt; done
 
 clean:  ## remove the environment and the files of all tools
 	rm -rf $(VENV) $(VENV)-loggers .venv-stack-* build dist site runs lightning_logs .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

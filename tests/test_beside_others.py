@@ -1,4 +1,4 @@
-"""lightrl-core fits into an environment with vLLM, and with TRL; `make beside` asks a resolver, and here recorded lines are held against ours.
+"""lightrl-core fits into an environment with vLLM, and with TRL: recorded lines are held against ours; `make beside` asks a resolver.
 
 Source: `requires_dist` of vLLM 0.33.0 and TRL 1.16.0 on PyPI, where lightrl-core names the package too, and of transformers.
 """
