@@ -94,7 +94,7 @@ def test_a_new_package_says_what_to_change_first(made: Path, kind: str) -> None:
     name = module(kind)
     assert [f for f in files if "__pycache__" not in f] == [
         "README.md", "pyproject.toml", f"tests/test_{name}.py", f"tests/test_{name}_contract.py",
-        f"{name}/__init__.py", f"{name}/configs/{name}.yaml",
+        f"{name}/__init__.py", f"{name}/configs/{name}.yaml", f"{name}/py.typed",
     ]  # fmt: skip
     assert "## What to change first" in (folder / "README.md").read_text()
     assert not [f for f in files if "$" in (folder / f).read_text() and f.endswith((".py", ".toml", ".yaml", ".md"))]
