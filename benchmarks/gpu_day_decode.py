@@ -127,7 +127,7 @@ def _peaked(seed: int, dtype: str) -> Policy:
     policy = TinyPolicy(hidden=64, layers=4, heads=4, seed=seed).build()
     with torch.no_grad():
         head = policy.model.get_output_embeddings()
-        head.weight.mul_(20 / (head.weight.std() * head.weight.shape[1] ** 0.5))
+        head.weight.mul_(3 / (head.weight.std() * head.weight.shape[1] ** 0.5))
     policy.to(getattr(torch, dtype))
     return policy
 

@@ -40,15 +40,31 @@ def environment(day: Day) -> Found:
 def tests(day: Day) -> Found:
     """The tests of what computes."""
     text = command([sys.executable, "-m", "pytest", "-q", *TESTS], day.folder("tests") / "pytest.txt")
-    return Found({"said": text.strip().splitlines()[-1].strip("= ")})
+    return Found({"tests": _summary(text)})
+
+
+def _summary(text: str) -> str:
+    """The numbers of tests that pytest gives."""
+    return next((line.strip("= ") for line in reversed(text.splitlines()) if re.search(r"\d+ (passed|skipped)", line)), "all passed")
 
 
 def waits(day: Day) -> Found:
     """How often the host waits; on a CPU by tags in place of a device."""
     if not day.gpus:
-        words = [sys.executable, "-m", "pytest", "-q", "-n0", "-m", "", "tests/training/test_device_waits.py", "-k", "GRPO or PPO or DPO"]
+        words = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-n0",
+            "-m",
+            "",
+            "tests/training/test_device_waits.py",
+            "-k",
+            "GSPO or DPO or counted",
+        ]
         text = command(words, day.folder("waits") / "pytest.txt")
-        return Found({"said": text.strip().splitlines()[-1].strip("= ")})
+        return Found({"tests": _summary(text)})
     return _cuda_waits()
 
 
@@ -134,7 +150,7 @@ def vllm(day: Day) -> Found:
     files = ["plugins/lightrl-vllm/tests/test_vllm_contract.py", "plugins/lightrl-vllm/tests/test_vllm_engine.py"]
     words = [sys.executable, "-m", "pytest", "-n0", "-q", "-m", "", *files]
     text = command(words, day.folder("vllm") / "pytest.txt", LIGHTRL_REAL_VLLM="1")
-    return Found({"said": text.strip().splitlines()[-1].strip("= ")})
+    return Found({"tests": _summary(text)})
 
 
 def speed(day: Day) -> Found:
