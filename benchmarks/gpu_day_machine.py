@@ -51,19 +51,8 @@ def _summary(text: str) -> str:
 def waits(day: Day) -> Found:
     """How often the host waits; on a CPU by tags in place of a device."""
     if not day.gpus:
-        words = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-n0",
-            "-m",
-            "",
-            "tests/training/test_device_waits.py",
-            "-k",
-            "GSPO or DPO or counted",
-        ]
-        text = command(words, day.folder("waits") / "pytest.txt")
+        chosen = ["tests/training/test_device_waits.py", "-k", "GSPO or DPO or counted"]
+        text = command([sys.executable, "-m", "pytest", "-q", "-n0", "-m", "", *chosen], day.folder("waits") / "pytest.txt")
         return Found({"tests": _summary(text)})
     return _cuda_waits()
 

@@ -102,7 +102,7 @@ def test_the_reward_the_critic_and_transformers_say_what_training_said(saved: Sa
     critic = ValueModel(path=str(folder)).build(source.build())
     ids = torch.tensor([subject.policy.encode(rows.prompts[0], rows.completions[0])])
     with torch.no_grad():
-        assert float(critic(ids, None)[0, -1]) == pytest.approx(expected[0], abs=1e-5)
+        assert float(critic(ids, lambda trunk: trunk(input_ids=ids).last_hidden_state)[0, -1]) == pytest.approx(expected[0], abs=1e-5)
 
 
 @torch.no_grad()
