@@ -125,9 +125,10 @@ def deviation(day: Day) -> Found:
 def _peaked(seed: int, dtype: str) -> Policy:
     """A tiny policy whose logits are as far apart as those of one that was trained."""
     policy = TinyPolicy(hidden=64, layers=4, heads=4, seed=seed).build()
-    with torch.no_grad():
-        head = policy.model.get_output_embeddings()
-        head.weight.mul_(3 / (head.weight.std() * head.weight.shape[1] ** 0.5))
+    head = policy.model.get_output_embeddings()
+    # a head of its own: one that is tied would say the last token again
+    drawn = torch.randn(head.weight.shape, generator=torch.Generator().manual_seed(seed))
+    head.weight = torch.nn.Parameter(3 * drawn / head.weight.shape[1] ** 0.5)
     policy.to(getattr(torch, dtype))
     return policy
 
