@@ -83,7 +83,7 @@ class RankMemory:
     """The policy's weights, or this rank's share of them."""
     gathered: float
     """Gathered weights beside the shares, while the engine in this process generates; DeepSpeed gathers them into one more copy.
-    A critic's are gathered with them."""
+    A critic's are gathered with them. Where nothing is cut, the rounded copies of `bf16-mixed` that it decodes with."""
     gradients: float
     """Of everything that learns, in float32 but for DeepSpeed's; `ddp` has them twice, once in buckets in the format of the weights."""
     optimizer: float
@@ -99,7 +99,7 @@ class RankMemory:
     critic: float
     """The weights of a critic with a trunk of its own, or this rank's share."""
     activations: float
-    """What one micro-batch keeps for its backward pass; under `bf16-mixed` that includes the rounded weights, but for DeepSpeed."""
+    """What one micro-batch keeps for its backward pass; under `bf16-mixed` that includes rounded weights, where none are cut."""
     keys_and_values: float
     """Of the rows that are decoded at a time."""
 
@@ -144,7 +144,8 @@ def rank_memory(
     (under `ddp` and wT, under DeepSpeed wT alone), optimizer 8T and for weights of 2 bytes 4T more, each divided by N where it is cut;
     reference wP, keys and values 2c x layers x key width x rows x positions, activations c x tokens x layers x (s hidden +
     4 intermediate), or with checkpointing c x tokens x ((layers + 2) x hidden + one layer), where s is 15 in float32, 17 under
-    `bf16-true` and 23 under `bf16-mixed`. Autocast (`bf16-mixed` without DeepSpeed) keeps 2P more with them.
+    `bf16-true` and 23 under `bf16-mixed`. Autocast (`bf16-mixed` where weights are
+    not cut, without DeepSpeed) keeps 2P more with them, and the engine in this process while it decodes.
 
     Source: Rajbhandari et al. 2020 (ZeRO), arXiv:1910.02054, section 3 (weights, gradients, optimizer); Korthikanti et al. 2022,
     arXiv:2205.05198, section 4 (activations; counted here for blocks with a gated MLP and attention that keeps no scores).
@@ -175,7 +176,8 @@ def rank_memory(
     adapters = 0.0 if learning is None else learning
     rounding = (learning is None) * model.parameters + critic * model.parameters
     moved = adapters + rounding
-    rounded = 2 * model.parameters if precision == "bf16-mixed" and not deepspeed else 0.0
+    rounded = 2 * model.parameters if weight > computed and "weights" not in cut else 0.0
+    whole = computed * (1 + critic) * model.parameters * (1 + (deepspeed and ranks > 1)) if "weights" in cut else rounded
     copied = 0.0 if offload else 4 * share["optimizer"] * (moved if deepspeed else rounding if weight == 2 else 0.0)
     kept_gradients = deepspeed and "weights" in cut
     buckets = weight * rounding + 4 * adapters if strategy == "ddp" else 0.0
@@ -183,7 +185,7 @@ def rank_memory(
     buffers = weight * (min(moved, BUCKET) + (min(model.parameters, LIVE) if "weights" in cut else 0.0)) if deepspeed else 0.0
     return RankMemory(
         weights=weight * model.parameters * share["weights"],
-        gathered=weight * (1 + critic) * model.parameters * (1 + (deepspeed and ranks > 1)) if engine_inside and "weights" in cut else 0.0,
+        gathered=whole if engine_inside else 0.0,
         gradients=0.0 if kept_gradients else gradients,
         optimizer=0.0 if offload else 8 * moved * share["optimizer"],
         master=copied + (gradients if kept_gradients else 0.0),

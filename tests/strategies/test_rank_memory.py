@@ -60,6 +60,15 @@ def test_a_strategy_divides_what_it_cuts_by_the_ranks(
     assert (found.weights, found.gathered, found.gradients, found.optimizer + found.master) == (weights, gathered, gradients, optimizer)
 
 
+def test_what_an_engine_decodes_with_under_bf16_mixed_has_two_bytes() -> None:
+    found = {strategy: rank_memory(BILLION, strategy, ranks=4).gathered for strategy in ("auto", "ddp", "deepspeed_stage_2", "fsdp2")}
+    assert found == {"auto": 2e9, "ddp": 2e9, "deepspeed_stage_2": 0, "fsdp2": 2e9}
+    assert rank_memory(BILLION, "ddp", ranks=4, engine_inside=False).gathered == 0
+    # FSDP2 gathers them rounded, so that autocast keeps no others
+    apart = rank_memory(BILLION, "ddp").activations - rank_memory(BILLION, "fsdp2").activations
+    assert apart == 2e9
+
+
 def test_half_precision_halves_weights_and_the_optimizer_keeps_its_own_in_full() -> None:
     found = {(s, p): rank_memory(BILLION, s, precision=p) for s in ("ddp", "deepspeed_stage_2") for p in ("bf16-true", "bf16-mixed")}  # type: ignore[arg-type]
     assert {key: (one.weights, one.optimizer + one.master) for key, one in found.items()} == {
