@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -42,7 +43,7 @@ class EnginePool:
             timeout_s: seconds in which a worker must answer.
             max_replacements: workers that may be replaced.
             threads: of each worker on the CPU; None: as many as the trainer has.
-            devices: of the workers, in turn; none: that of the trainer.
+            devices: of the workers of all ranks of this machine, in turn; none: that of the trainer.
         """
         self._name, self._host, self._size, self._timeout_s, self._max_replacements = name, host, workers, timeout_s, max_replacements
         self._threads, self._devices, self._start_s = threads, devices, start_limit(timeout_s)
@@ -151,7 +152,8 @@ class EnginePool:
         outline = PolicyOutline.of(policy)
         devices = self._devices or [str(next(policy.model.parameters()).device)]
         threads = self._threads or outline.threads
-        return [Outline(outline, devices[number % len(devices)], threads) for number in range(self._size)]
+        first = local_rank() * self._size
+        return [Outline(outline, devices[(first + number) % len(devices)], threads) for number in range(self._size)]
 
     def _made(self) -> SliceWorker:
         return SliceWorker(self._host.start_worker(), self._timeout_s)
@@ -215,6 +217,12 @@ class EnginePool:
 
     def _failure(self, number: int, failed: FailedEngineError) -> RuntimeError:
         return RuntimeError(f"{self._name} failed in {self._host.worker} {number}: {failed}")
+
+
+def local_rank() -> int:
+    """The rank of this process among those of its machine."""
+    # Lightning and torchrun set the first one, srun the second one
+    return int(os.environ.get("LOCAL_RANK") or os.environ.get("SLURM_LOCALID") or 0)
 
 
 def start_limit(timeout_s: float) -> float:

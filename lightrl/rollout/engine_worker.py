@@ -101,6 +101,9 @@ class EngineWorker:
         if isinstance(message, Outline):
             torch.set_num_threads(message.threads)
             torch.set_float32_matmul_precision(message.policy.matmul)
+            if (device := torch.device(message.device)).type != "cpu" and device.index is not None:
+                # else memory that is pinned would take a context on the first device, too
+                torch.get_device_module(device).set_device(device)
             self._outline, self._policy = message, None
         elif isinstance(message, Update):
             self._update(message)

@@ -43,7 +43,7 @@ class HostedEngine(RolloutEngine):
                 least.
             max_replacements: workers that may be replaced; when one more falls, the run ends.
             threads: of each worker on the CPU; None: as many as the trainer has, so that numbers are rounded as there.
-            devices: of the workers of a rank, in turn; none: that of the rank.
+            devices: of the workers of all ranks of a machine, in turn; none: that of the rank.
 
         Raises:
             ValueError: an argument outside its range, or one that leaves workers without work.

@@ -38,7 +38,8 @@ class ProcessEngine(HostedEngine):
                 least.
             max_replacements: workers that may be replaced; when one more falls, the run ends.
             threads: of each worker on the CPU; null: as many as the trainer has, so that numbers are rounded as there.
-            devices: of the workers of a rank, in turn, such as `cuda:1`; null: that of the rank.
+            devices: of the workers, in turn, such as `cuda:1`: those of the first rank of a machine, then those of the next one; null: that
+                of the rank.
 
         Raises:
             ValueError: an argument outside its range, or one that leaves workers without work.

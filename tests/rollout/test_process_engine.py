@@ -32,6 +32,10 @@ from lightrl import (
     TransformersEngine,
 )
 from lightrl.policy.weights import TrainerWeights
+from lightrl.rollout.engine_host import EngineHost
+from lightrl.rollout.engine_messages import Outline, Updated
+from lightrl.rollout.engine_pool import EnginePool
+from lightrl.rollout.worker_link import FallenWorkerError, WorkerLink
 from lightrl.testing import quiet_trainer, rollouts_with
 from lightrl.testing.checks.continuations import answers, peaked_policy, remaining, request
 
@@ -294,6 +298,64 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
         ProcessEngine(TransformersEngine(), workers=2)
     with pytest.raises(ValueError, match=r"workers >= 1 and timeout_s > 0, got workers=0, timeout_s=0"):
         ProcessEngine(TransformersEngine(), workers=0, timeout_s=0)
+
+
+class Noted(WorkerLink):
+    """A worker that takes all weights and does nothing."""
+
+    def __init__(self, sent: list[Any]) -> None:
+        self.sent = sent
+
+    @property
+    def alive(self) -> bool:
+        return True
+
+    def send(self, message: object) -> None:
+        self.sent.append(message)
+
+    def receive(self) -> object:
+        return Updated(0)
+
+    def late(self, what: str) -> FallenWorkerError:
+        return FallenWorkerError(what)
+
+    def finish(self, seconds: float) -> None:
+        """It has ended."""
+
+    def end(self) -> None:
+        """It has ended."""
+
+
+class NotedHost(EngineHost):
+    """Workers that are told of devices which this machine may not have."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+
+    def start_worker(self) -> WorkerLink:
+        return Noted(self.sent)
+
+    def publish(self, tensors: Any, whole: bool) -> Any:
+        return None
+
+    def ready(self, links: Any, seconds: float) -> Any:
+        return links
+
+    @property
+    def devices(self) -> list[str]:
+        return [message.device for message in self.sent if isinstance(message, Outline)]
+
+
+def test_b5_workers_of_the_ranks_of_a_machine_are_on_different_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for rank in range(3):
+        monkeypatch.setenv("LOCAL_RANK", str(rank))
+        host = NotedHost()
+        devices = [f"cuda:{number}" for number in (4, 5, 6, 7, 8)]
+        EnginePool("Engine", host, 2, 10.0, 0, None, devices).update(TrainerWeights(POLICY), 0)
+        found.append(host.devices)
+    # five devices for six workers
+    assert found == [["cuda:4", "cuda:5"], ["cuda:6", "cuda:7"], ["cuda:8", "cuda:4"]]
 
 
 def test_calls_in_the_wrong_order_say_so() -> None:
