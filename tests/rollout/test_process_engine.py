@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,8 +35,10 @@ from lightrl import (
 )
 from lightrl.policy.weights import TrainerWeights
 from lightrl.rollout.engine_host import EngineHost
-from lightrl.rollout.engine_messages import Outline, Updated
+from lightrl.rollout.engine_messages import End, Outline, Updated
 from lightrl.rollout.engine_pool import EnginePool
+from lightrl.rollout.engine_worker import EngineWorker
+from lightrl.rollout.policy_outline import PolicyOutline
 from lightrl.rollout.worker_link import FallenWorkerError, WorkerLink
 from lightrl.testing import quiet_trainer, rollouts_with
 from lightrl.testing.checks.continuations import answers, peaked_policy, remaining, request
@@ -356,6 +360,17 @@ def test_b5_workers_of_the_ranks_of_a_machine_are_on_different_devices(monkeypat
         found.append(host.devices)
     # five devices for six workers
     assert found == [["cuda:4", "cuda:5"], ["cuda:6", "cuda:7"], ["cuda:8", "cuda:4"]]
+
+
+def test_b5_a_worker_takes_its_device_before_anything_else_takes_the_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pinned memory would have a context there."""
+    taken: list[torch.device] = []
+    monkeypatch.setattr(torch, "get_device_module", lambda device: SimpleNamespace(set_device=taken.append))
+    messages: queue.SimpleQueue[object] = queue.SimpleQueue()
+    for message in (Outline(PolicyOutline.of(POLICY), "cuda:3", 1), End()):
+        messages.put(message)
+    EngineWorker(TransformersEngine(), SimpleNamespace(receive=messages.get)).run()  # type: ignore[arg-type]
+    assert taken == [torch.device("cuda", 3)]
 
 
 def test_calls_in_the_wrong_order_say_so() -> None:
