@@ -37,12 +37,13 @@ def run_memory(module: PolicyModule, tokens: int = 0) -> RankMemory:
     critic = getattr(module, "critic", None)
     size = ModelSize.of(model)
     own_trunk = critic is not None and sum(p.numel() for p in critic.parameters()) > size.parameters / 2
+    learning = sum(p.numel() for p in model.parameters() if p.requires_grad)
     memory = rank_memory(
         size,
         module.adapter.arrangement,
         module.adapter.world_size,
         formula_precision(module),
-        learning=sum(p.numel() for p in model.parameters() if p.requires_grad),
+        learning=None if learning == size.parameters else learning,
         critic=own_trunk,
         engine_inside=module.engine.in_process,
         rows=0,
