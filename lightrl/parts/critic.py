@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lightrl.ops.wide_linear import WideLinear
 from lightrl.parts.aggregation import Aggregation, TokenMean
 from lightrl.parts.base import Part
 from lightrl.ranges import LearningRate, MorePasses, Natural, NonNegative, Positive
@@ -136,17 +137,11 @@ def hidden_size(policy: nn.Module) -> int:
 
 
 def value_head(hidden_size: int) -> nn.Linear:
-    """A linear layer `[H] -> [1]` that begins near 0."""
-    head = nn.Linear(hidden_size, 1)
+    """A linear layer `[H] -> [1]` that begins near 0, and computes in float32 or better."""
+    head = WideLinear(hidden_size, 1)
     nn.init.zeros_(head.bias)
     nn.init.normal_(head.weight, std=1 / (hidden_size + 1))
     return head
-
-
-def predictions(head: nn.Linear, hidden: Tensor) -> Tensor:
-    """`[n, L]`, float32 or better, of `[n, L, H]` hidden states."""
-    out: Tensor = head(hidden)
-    return out[..., 0].to(torch.promote_types(out.dtype, torch.float32))
 
 
 class _SharedTrunk(nn.Module):
@@ -156,4 +151,5 @@ class _SharedTrunk(nn.Module):
         self.detach = detach
 
     def forward(self, input_ids: Tensor, hidden: Tensor) -> Tensor:
-        return predictions(self.linear, hidden.detach() if self.detach else hidden)
+        found: Tensor = self.linear(hidden.detach() if self.detach else hidden)
+        return found[..., 0]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from lightrl.ops.dropout import without_dropout
 from lightrl.ops.pretrained import with_every_weight
-from lightrl.parts.critic import ClippedCritic, hidden_size, predictions, value_head
+from lightrl.parts.critic import ClippedCritic, hidden_size, value_head
 from lightrl.ranges import NonNegative
 
 
@@ -67,7 +67,8 @@ class _OwnTrunk(nn.Module):
         self.trunk, self.head = trunk, head
 
     def forward(self, input_ids: Tensor, hidden: Callable[[nn.Module], Tensor]) -> Tensor:
-        return predictions(self.head, hidden(self.trunk))
+        found: Tensor = self.head(hidden(self.trunk))
+        return found[..., 0]
 
 
 def _plain_copy(policy: nn.Module) -> Any:

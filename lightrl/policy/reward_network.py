@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
+from lightrl.ops.wide_linear import WideLinear
 from lightrl.policy.adapted import AdaptedPolicy
 from lightrl.policy.encoding import encode_conversation, must_be_fast, no_template
 from lightrl.policy.packed_trunk import trunk_states
@@ -26,16 +26,6 @@ if TYPE_CHECKING:
 
 AS_TEXT = "{% for message in messages %}{{ message['content'] }}{% endfor %}{% if not add_generation_prompt %}{{ eos_token }}{% endif %}"
 """The template for a tokenizer without one: prompt and completion as they are, and EOS."""
-
-
-class ScoreHead(nn.Linear):
-    """The head `score` of a sequence classifier, in float32 or better: in bfloat16, good completions would tie."""
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        """`[..., 1]` of hidden states `[..., H]`."""
-        wide = torch.promote_types(self.weight.dtype, torch.float32)
-        with torch.autocast(hidden.device.type, enabled=False):
-            return linear(hidden.to(wide), self.weight.to(wide))
 
 
 class RewardNetwork(nn.Module):
@@ -132,7 +122,7 @@ def classifier(model: PreTrainedModel) -> PreTrainedModel:
             "it could not be saved or scored with: take a decoder that has one (Llama, Qwen2, Qwen3, Mistral, Gemma, GPT-2, ...)"
         )
     like = next(model.parameters())
-    shell.score = ScoreHead(shell.score.in_features, 1, bias=False, device=like.device, dtype=like.dtype)
+    shell.score = WideLinear(shell.score.in_features, 1, bias=False, device=like.device, dtype=like.dtype)
     nn.init.normal_(shell.score.weight, std=1 / (shell.score.in_features + 1))
     setattr(shell, prefix, trunk)
     return shell.train(model.training)
