@@ -54,7 +54,8 @@ class Balance(TrunkOutput):
                     return likely.new_zeros(len(likely))
                 layers, experts = likely.shape[1:]
                 shares = pad(self._shares, (0, experts - self._shares.shape[1])).to(likely, non_blocking=True)
-                return torch.einsum("ple,le->p", likely, shares) * (experts / layers)
+                # no product of matrices, which autocast would round
+                return (likely * shares).sum((1, 2)) * (experts / layers)
 
             yield found
 
