@@ -2,13 +2,14 @@
 
 | trainer.precision | model.policy.dtype | weights that the optimizer moves | arithmetic of the layers |
 |---|---|---|---|
-| `32-true` | any | in the policy's dtype | in the policy's dtype |
+| `32-true` | any | float32, or wider where the policy's dtype is | in the policy's dtype |
 | `bf16-mixed` | `float32` | float32 | bfloat16 |
-| `bf16-true` | `bfloat16` | bfloat16 (under DeepSpeed a float32 copy of them) | bfloat16 |
+| `bf16-true` | `bfloat16` | float32 copies of them | bfloat16 |
 | `64-true` | `float64` | float64 | float64 |
 
-Under DeepSpeed `bf16-mixed` keeps float32 weights in the optimizer, and bfloat16 ones in the model. Adapters on bfloat16 weights are
-float32 under `32-true`.
+Under DeepSpeed `bf16-mixed` keeps float32 weights in the optimizer, and bfloat16 ones in the model. Adapters are float32 on a bfloat16
+base as well, but for DeepSpeed, which has float32 copies of them. Gradients of micro-batches add up in float32; those of DeepSpeed, and
+of FSDP2 at the end of a step, are rounded to the format of the weights.
 
 Whatever the layers compute in, these are float32 (or wider): log-probs, entropies, values, ratios, advantages, losses, KL and every
 statistic. A head adds up its products of bfloat16 numbers in float32, and the softmax over the vocabulary is taken of these sums.
