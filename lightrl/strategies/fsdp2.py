@@ -114,9 +114,10 @@ class FSDP2Adapter(StrategyAdapter):
 
     def _precision(self) -> MixedPrecisionPolicy:
         """Under `bf16-mixed` weights are gathered in the format that autocast would convert them to; gradients add up in float32."""
-        if str(self.trainer.precision) != "bf16-mixed":
-            return MixedPrecisionPolicy()
-        return MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False)
+        precision = str(self.trainer.precision)
+        computed = torch.bfloat16 if precision == "bf16-mixed" else None
+        reduced = None if precision == "64-true" else torch.float32
+        return MixedPrecisionPolicy(param_dtype=computed, reduce_dtype=reduced, cast_forward_inputs=computed is None)
 
     def backward(self, loss: Tensor, last: bool) -> None:
         for module in self._sharded():
