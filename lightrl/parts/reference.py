@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from lightrl.ops.lent_tensors import LentTensors
+from lightrl.ops.replaced_tensors import ReplacedTensors
 from lightrl.ops.unread import read
 from lightrl.parts.base import Part
 
@@ -226,14 +226,14 @@ class BaseReference(ModuleReference):
         return policy
 
 
-def on_device(module: nn.Module, device: torch.device) -> LentTensors:
+def on_device(module: nn.Module, device: torch.device) -> ReplacedTensors:
     """Copies of a frozen module's tensors on a device, each moved once; its own stay where they are, so that nothing is moved back."""
     if device.type == "cuda":
         for tensor in (*module.parameters(), *module.buffers()):
             # once for all passes: from pinned memory a device reads at its full speed
             tensor.data = tensor.data if tensor.is_pinned() else tensor.data.pin_memory()
     moved = cache(lambda tensor: tensor.to(device, non_blocking=True))
-    return LentTensors(module, lambda _, tensor: moved(tensor))
+    return ReplacedTensors(module, lambda _, tensor: moved(tensor))
 
 
 def frozen(module: nn.Module) -> nn.Module:

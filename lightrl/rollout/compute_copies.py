@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from lightrl.ops.head_product import head_format
-from lightrl.ops.lent_tensors import LentTensors
+from lightrl.ops.replaced_tensors import ReplacedTensors
 from lightrl.policy.head import ScoringHead
 
 LINEAR = (nn.Linear, Conv1D)
@@ -16,7 +16,7 @@ LINEAR = (nn.Linear, Conv1D)
 
 
 @torch.no_grad()
-def compute_copies(model: PreTrainedModel) -> LentTensors:
+def compute_copies(model: PreTrainedModel) -> ReplacedTensors:
     """The matrices of linear layers as autocast, or a head with float32 sums, would convert them at every token; nothing else is copied.
 
     A weight that is tied to an embedding is copied for the head alone. Results are those without copies.
@@ -24,7 +24,7 @@ def compute_copies(model: PreTrainedModel) -> LentTensors:
     Args:
         model: whose weights are whole, with or without autocast as it will compute.
     """
-    return LentTensors(model, lambda module, tensor: tensor.to(_format(module, tensor)))
+    return ReplacedTensors(model, lambda module, tensor: tensor.to(_format(module, tensor)))
 
 
 def _format(module: nn.Module, tensor: Tensor) -> torch.dtype:

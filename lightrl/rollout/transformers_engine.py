@@ -13,7 +13,7 @@ import torch
 from annotated_types import Ge, Gt, Le, Lt
 from torch import Tensor, nn
 
-from lightrl.ops.lent_tensors import LentTensors
+from lightrl.ops.replaced_tensors import ReplacedTensors
 from lightrl.parts.engine import PolicyWeights, Request, Result, RolloutEngine, SampledPolicy, Sampling
 from lightrl.ranges import Count, Natural, Seed, Temperature
 from lightrl.rollout.batches import batches
@@ -76,7 +76,7 @@ class TransformersEngine(RolloutEngine):
         self._policy: SampledPolicy | None = None
         self._model: IncrementalModel | None = None
         self._steps: StepChoice | None = None
-        self._copies: LentTensors | None = None
+        self._copies: ReplacedTensors | None = None
         self._waiting: deque[RequestBatch] = deque()
         self._decoding: tuple[RequestBatch, Iterator[list[Result]]] | None = None
         self._kept: dict[int, KeptRow] = {}
@@ -199,7 +199,7 @@ class TransformersEngine(RolloutEngine):
         parts = [([request for request in requests if (request.episode in self._kept) == kept], kept) for kept in (False, True)]
         return [batch for alike, kept in parts for batch in self._batches(alike, kept)]
 
-    def _ready_copies(self) -> LentTensors:
+    def _ready_copies(self) -> ReplacedTensors:
         from lightrl.rollout.compute_copies import compute_copies
 
         if self._copies is None:

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 
-class LentTensors:
+class ReplacedTensors:
     """Tensors that take the places of some parameters and buffers of a module; its own are not touched, and come back as they were."""
 
     def __init__(self, module: nn.Module, instead_of: Callable[[nn.Module, Tensor], Tensor]) -> None:
@@ -18,7 +18,7 @@ class LentTensors:
             module: whose tensors are replaced.
             instead_of: gives what takes the place of a tensor of one of its modules, or the tensor itself, which then stays.
         """
-        self._lent: list[tuple[dict[str, Any], str, Tensor]] = [
+        self._others: list[tuple[dict[str, Any], str, Tensor]] = [
             (owner, name, nn.Parameter(other, requires_grad=False) if isinstance(tensor, nn.Parameter) else other)
             for part in module.modules()
             for owner in (part._parameters, part._buffers)
@@ -29,8 +29,8 @@ class LentTensors:
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """Within, they are there."""
-        own = [(owner, name, owner[name]) for owner, name, _ in self._lent]
-        for owner, name, tensor in self._lent:
+        own = [(owner, name, owner[name]) for owner, name, _ in self._others]
+        for owner, name, tensor in self._others:
             owner[name] = tensor
         try:
             yield
