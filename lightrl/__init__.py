@@ -25,6 +25,7 @@ _HOME = {
     "lightrl.statistic": ["Statistic", "WithStatistics"],
     "lightrl.environments.by_column": ["EnvironmentByColumn"],
     "lightrl.hookspecs": ["hookimpl"],
+    "lightrl.ops.agreement": ["Agreement", "Answer", "Limits", "stood_still"],
     "lightrl.ops.gae": ["generalised_advantages"],
     "lightrl.ops.masked": ["whiten"],
     "lightrl.ops.moments": ["Moments", "moments"],

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import math
+
+import torch
+
 from lightrl.alarms.alarm import Alarm
 from lightrl.alarms.history import History
+from lightrl.ops.agreement import Agreement, Limits
 
 
 class FirstPass(Alarm):
-    """Before the first step of a rollout some importance ratio is not 1: `ratio/first_pass_deviation`, of any one rollout, > limit."""
+    """Before the first step of a rollout log-probs are not the engine's: `ratio/first_pass_mean` or `ratio/first_pass_far` > its limit."""
 
     name = "first_pass_ratio"
     why = (
-        "Before the first step the policy that sampled is the policy that is trained, so every ratio must be 1; a deviation is also in "
-        "every clip and gradient."
+        "Before the first step the policy that sampled is the policy that is trained; what differs by more than rounding was sampled from "
+        "other weights or in another way, and is learnt from as if it were the policy's own."
     )
     advice = (
         "If it grows with the rollouts, the engine does not get the new weights: check its `update_weights`. If it is there from the "
-        "start, compare precisions and temperature, and set algorithm.old_logprobs to recompute."
+        "start, compare precisions, temperature and the model's config."
     )
 
-    def __init__(self, limit: float = 1e-3) -> None:
+    def __init__(self, limits: Limits | None = None) -> None:
         """
         Args:
-            limit: largest |ratio - 1| of a token that rounding explains.
+            limits: on what rounding explains; None: those of float32.
         """
-        self.limit = limit
+        self.limits = limits or Limits.of(torch.float32)
 
     def seen(self, history: History) -> str | None:
-        deviation = history.now("ratio/first_pass_deviation")
-        if deviation is None or deviation <= self.limit:
+        mean, far = history.now("ratio/first_pass_mean"), history.now("ratio/first_pass_far")
+        if mean is None or far is None:
             return None
-        return f"on the first pass over the rollout some importance ratio deviated from 1 by {deviation:.3g} (limit {self.limit:g})."
+        largest = history.now("ratio/first_pass_deviation")
+        found = Agreement(math.nan, mean, far, math.inf if largest is None else largest)
+        return None if found.within(self.limits) else f"on the first pass over the rollout, {found.against(self.limits)}."

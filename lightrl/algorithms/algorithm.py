@@ -61,10 +61,10 @@ class Algorithm(Declared):
     teacher: Reference | None = None
     """The policy that is learnt from; built only if a part needs it."""
     correction: RolloutCorrection | None = None
-    """Weights the loss where engine and trainer disagree; wants `old_logprobs: recompute`."""
+    """Weights the loss where engine and trainer disagree; refuses `old_logprobs: rollout`."""
     watched: Output | None = None
-    """A number of the policy that sampled, such as `Entropy`, logged as `watched/NAME`; it costs a forward pass unless `old_logprobs` is
-    `recompute`. null: none."""
+    """A number of the policy that sampled, such as `Entropy`, logged as `watched/NAME`; it costs a forward pass unless the old log-probs
+    are recomputed. null: none."""
     epochs: Passes = 1
     """Passes over each rollout; at least 1."""
     minibatches: Count = 1
@@ -72,8 +72,9 @@ class Algorithm(Declared):
     stop_kl: Positive | None = None
     """End the passes over a rollout when a minibatch's approx_kl (k3 of KL(old || new), mean over the tokens of rows with an advantage,
     in nats) exceeds 1.5 times this; that minibatch makes no step. null: never."""
-    old_logprobs: Literal["rollout", "recompute"] = "rollout"
-    """`rollout` takes the engine's own log-probs as the old ones; `recompute` runs the trainer's forward."""
+    old_logprobs: Literal["auto", "rollout", "recompute"] = "auto"
+    """`rollout` takes the engine's own log-probs as the old ones; `recompute` runs the trainer's forward. `auto` recomputes where layers
+    compute in two bytes, so that rounding alone would move ratios beyond a clip, and where a correction compares both; else it does not."""
 
     @property
     def parts(self) -> dict[str, Part]:

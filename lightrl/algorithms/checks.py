@@ -37,8 +37,8 @@ def refuse_unsuitable(algorithm: Algorithm) -> None:
 
 
 def _refuse_wrong_values(algorithm: Algorithm) -> None:
-    if algorithm.old_logprobs not in ("rollout", "recompute"):
-        raise ValueError(f"{type(algorithm).__name__} needs old_logprobs 'rollout' or 'recompute', got {algorithm.old_logprobs!r}")
+    if algorithm.old_logprobs not in ("auto", "rollout", "recompute"):
+        raise ValueError(f"{type(algorithm).__name__} needs old_logprobs 'auto', 'rollout' or 'recompute', got {algorithm.old_logprobs!r}")
 
 
 def _refuse_needs(algorithm: Algorithm) -> None:
@@ -112,7 +112,7 @@ def _refuse_correction(algorithm: Algorithm) -> None:
     if algorithm.correction is not None and algorithm.old_logprobs == "rollout":
         raise ValueError(
             f"{type(algorithm.correction).__name__} compares the trainer's log-probs with the engine's, but old_logprobs is 'rollout': "
-            "they are the same numbers; set old_logprobs to recompute"
+            "they are the same numbers; set old_logprobs to auto or recompute"
         )
 
 

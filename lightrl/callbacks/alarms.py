@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 
@@ -23,6 +24,7 @@ from lightrl.alarms.unscored import Unscored
 from lightrl.alarms.validation_falls import ValidationFalls
 from lightrl.alarms.zero_variance import ZeroVariance
 from lightrl.callbacks.logged_texts import add_text
+from lightrl.ops.agreement import Limits
 
 QUIET = 50
 """Rollouts (or steps, in a run without any) without the sign after which an alarm is over, so that one that flickers is told once."""
@@ -57,7 +59,8 @@ class Alarms(Callback):
             kl: against the reference, nats per token.
             step_kl: `approx_kl` within a rollout, nats per token.
             truncation: share of completions that are cut off, in [0, 1].
-            first_pass_ratio: largest |ratio - 1| before the first step of a rollout; null: what rounding in the policy's dtype explains.
+            first_pass_ratio: mean absolute difference of log-probs to the engine's before the first step of a rollout, in nats; null: what
+                rounding explains in the dtype that the trainer computes in.
             reward_dominance: share of one reward in what tells completions apart, in [0, 1].
             validation_falls: relative fall of the validation score while the reward rises, in [0, 1].
             length_reward: absolute correlation of length and reward within groups, in [0, 1].
@@ -93,10 +96,12 @@ class Alarms(Callback):
         """Alarms that are on, each with the last rollout that showed the sign."""
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Take the tolerance of the policy's dtype, unless one was chosen; see whether the run counts rollouts."""
+        """Take the limits of the dtype that the trainer computes in, unless one was chosen; see whether the run counts rollouts."""
         self.history.unit = "rollout" if hasattr(pl_module, "algorithm") else "step"
-        tolerance = getattr(pl_module, "first_pass_tolerance", self._first_pass.limit)
-        self._first_pass.limit = tolerance if self._chosen_limit is None else self._chosen_limit
+        if self._chosen_limit is not None:
+            self._first_pass.limits = Limits.of(torch.float32, self._chosen_limit)
+        else:
+            self._first_pass.limits = getattr(pl_module, "agreement_limits", self._first_pass.limits)
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *arguments: object) -> None:
         """Look at the numbers of a rollout (or step) that is over."""

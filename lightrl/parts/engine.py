@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 from annotated_types import Ge, Gt, Le, Lt
-from torch import Tensor
+from torch import Tensor, dtype
 
 from lightrl.parts.base import Part
 from lightrl.parts.output import TrunkOutput
@@ -47,6 +47,10 @@ class PolicyWeights(Protocol):
     @property
     def policy(self) -> SampledPolicy:
         """The trainer's own modules. An engine that decodes with them says so (`in_process`), and they are whole while it decodes."""
+
+    @property
+    def compute_dtype(self) -> dtype:
+        """The dtype that the trainer's layers compute in, which may be another one than that of the weights."""
 
     def whole(self) -> AbstractContextManager[None]:
         """Within, the trainer's own modules have gathered weights on this rank; the core enters it while an `in_process` engine decodes."""
@@ -172,8 +176,8 @@ class RolloutEngine(Part):
     exact_logprobs: bool = False
     """Log-probs of results are those of the trainer's own forward: they may serve as old log-probs."""
     logprob_tolerance: float | None = None
-    """Largest |ratio - 1| of a token between its log-probs and the trainer's that rounding explains; None: that of the trainer's precision.
-    After every update of an engine that is not `in_process`, the run stops beyond it."""
+    """Mean absolute difference, in nats, between its log-probs and the trainer's that rounding explains; None: that of the dtype that the
+    trainer computes in. After every update of an engine that is not `in_process`, the run stops beyond it."""
     comparable_logprobs: bool = True
     """Log-probs of results differ from the trainer's by rounding alone. Where they mean something else, the trainer computes its own in
     their place, and no correction may be set."""

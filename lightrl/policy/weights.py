@@ -23,13 +23,15 @@ T = TypeVar("T")
 class TrainerWeights:
     """The weights of a policy as they are now; see `lightrl.PolicyWeights`."""
 
-    def __init__(self, policy: Policy, access: WeightAccess | None = None) -> None:
+    def __init__(self, policy: Policy, access: WeightAccess | None = None, compute_dtype: torch.dtype | None = None) -> None:
         """
         Args:
             policy: the trainer's own.
             access: the strategy's; None: this is the only rank.
+            compute_dtype: that the trainer's layers compute in; None: that of the weights.
         """
         self.policy, self._access = policy, access or WeightAccess()
+        self.compute_dtype: torch.dtype = compute_dtype or policy.model.dtype
 
     def whole(self) -> AbstractContextManager[None]:
         """Within, the policy's own modules have gathered weights on this rank."""

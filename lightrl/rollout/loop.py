@@ -19,7 +19,7 @@ from lightrl.policy.encoding import EncodedTurn, closing_id, encode_sampled
 from lightrl.policy.turn_encoder import TurnEncoder
 from lightrl.rollout.open_episode import OpenEpisode
 from lightrl.rollout.play import Play
-from lightrl.rollout.probe import probe
+from lightrl.rollout.probe import Question, probe, questions_of
 from lightrl.rollout.rows import rollout_of
 from lightrl.rollout.told_extras import told_extras
 from lightrl.types import JSON, Prompt, Rollout
@@ -45,9 +45,10 @@ class RolloutLoop:
         self.say: Callable[[str], None] = log.warning
         """Is told what a user should know of the policy's chat template."""
         self.check_engine: Callable[[Rollout], None] = lambda rollout: None
-        """Is given the first rollout after each update of an engine that holds weights of its own."""
+        """Is given answers to the same questions after each update of an engine that holds weights of its own."""
         self._calls, self._version = 0, 0
         self._checked = self._new_weights = False
+        self._questions = list[Question]()
         self._weights: PolicyWeights | None = None
         self._encoder: TurnEncoder | None = None
         self._numbers = count()
@@ -76,7 +77,7 @@ class RolloutLoop:
         self.start()
         if self._weights is None or self._weights.policy is not weights.policy:
             self._encoder = TurnEncoder(weights.policy.tokenizer, weights.policy.eos_token_ids, self.environment.tools)
-            self._checked = False
+            self._checked, self._questions = False, []
         self._weights, self._version = weights, version
         self.engine.update_weights(weights, version)
         self._new_weights = not self.engine.in_process
@@ -107,9 +108,7 @@ class RolloutLoop:
             self.host.end(numbers)
         self._count_failures(episodes)
         rollout = self._rows(episodes, sampling)
-        if self._new_weights:
-            self._new_weights = False
-            self.check_engine(rollout)
+        self.probe(rollout)
         return rollout
 
     def given(self, prompts: Sequence[Prompt], completions: Sequence[str]) -> Rollout:
@@ -134,15 +133,16 @@ class RolloutLoop:
         return replace(rollout, rollout_logprobs=rollout.rollout_logprobs.masked_fill(rollout.response_mask, torch.nan))
 
     def probe(self, rollout: Rollout) -> None:
-        """Have the engine begin some rows of a rollout anew, and give them to `check_engine`, unless it was given some of these weights.
+        """Have the engine answer its questions, and give the answers to `check_engine`, unless it was given some of these weights.
 
         Args:
-            rollout: whose first contexts are continued by a few tokens, with other random numbers than any rollout's.
+            rollout: if it is the first one, the beginnings of its first rows become the questions.
         """
         weights, _ = self._ready(1)
         if self._new_weights:
             self._new_weights = False
-            self.check_engine(probe(self.engine, rollout, weights.policy, self._version, self._numbers))
+            self._questions = self._questions or questions_of(rollout)
+            self.check_engine(probe(self.engine, self._questions, weights.policy, self._version, self._numbers))
 
     @contextmanager
     def aside(self) -> Iterator[None]:

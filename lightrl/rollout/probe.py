@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from lightrl.ops.random import row_seed
 from lightrl.parts.engine import Request, RolloutEngine, SampledPolicy
 from lightrl.rollout.open_episode import OpenEpisode
 from lightrl.rollout.rows import rollout_of
-from lightrl.types import Rollout
+from lightrl.types import Prompt, Rollout
 
 ROWS = 4
 """Rows that are compared."""
@@ -16,12 +17,35 @@ TOKENS = 8
 """Tokens of a row, at most."""
 
 
-def probe(engine: RolloutEngine, rollout: Rollout, policy: SampledPolicy, version: int, numbers: Iterator[int]) -> Rollout:
-    """Have an engine begin some rows of a rollout anew.
+@dataclass(frozen=True)
+class Question:
+    """A context that the engine is asked to continue after each update."""
+
+    prompt: Prompt
+    """Of the row that it is of."""
+    context: list[int]
+    """Token ids in front of the first sampled one."""
+    limit: int
+    """Tokens to be sampled, at most."""
+
+
+def questions_of(rollout: Rollout) -> list[Question]:
+    """The beginnings of the first `ROWS` rows with a response; fewer if there are fewer."""
+    found = []
+    for row in (rollout.response_lengths > 0).nonzero()[:ROWS, 0].tolist():
+        first = int(rollout.response_mask[row].nonzero()[0])
+        # as many as the row had are known to fit
+        limit = min(TOKENS, int(rollout.response_lengths[row]))
+        found.append(Question(rollout.prompts[row], rollout.input_ids[row, :first].tolist(), limit))
+    return found
+
+
+def probe(engine: RolloutEngine, questions: Sequence[Question], policy: SampledPolicy, version: int, numbers: Iterator[int]) -> Rollout:
+    """Have an engine answer questions, with the same random numbers in every call.
 
     Args:
         engine: with the weights of that version, and nothing under way.
-        rollout: whose first `ROWS` rows with a response are begun; fewer if there are fewer.
+        questions: any number.
         policy: decodes nothing, and says which tokens end a row.
         version: of the weights.
         numbers: of episodes.
@@ -34,17 +58,15 @@ def probe(engine: RolloutEngine, rollout: Rollout, policy: SampledPolicy, versio
     """
     begun = dict[int, OpenEpisode]()
     requests = list[Request]()
-    for row in (rollout.response_lengths > 0).nonzero()[:ROWS, 0].tolist():
-        prompt, first = rollout.prompts[row], int(rollout.response_mask[row].nonzero()[0])
-        episode = OpenEpisode(next(numbers), prompt, row, (engine.seed, "probe", version, prompt.id, row), seed=0)
-        episode.opening = rollout.input_ids[row, :first].tolist()
+    for row, question in enumerate(questions):
+        episode = OpenEpisode(next(numbers), question.prompt, row, (engine.seed, "probe", question.prompt.id, row), seed=0)
+        episode.opening = question.context
         begun[episode.number] = episode
         requests.append(
             Request(
                 id=episode.number,
-                context=episode.opening,
-                # as many as the row had are known to fit
-                limit=min(TOKENS, int(rollout.response_lengths[row])),
+                context=question.context,
+                limit=question.limit,
                 sampling=engine.sampling,
                 ends=frozenset(policy.eos_token_ids),
                 seed=row_seed(*episode.key),

@@ -1,36 +1,68 @@
-"""The canary: after every update of an engine with weights of its own, its first log-probs are compared with the trainer's."""
+"""The canary: after every update of an engine with weights of its own, its log-probs are compared with the trainer's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
+from lightrl.ops.agreement import Agreement, Answer, Limits, stood_still
 from lightrl.policy.policy import Policy
 from lightrl.rollout.loop import RolloutLoop
 from lightrl.rollout.probe import ROWS
-from lightrl.training.precision import tolerance
 from lightrl.types import Rollout
 
 
-@torch.no_grad()
-def canary_deviation(rollout: Rollout, policy: Policy, device: torch.device) -> float:
-    """Largest deviation from 1 of the ratio of a token's probability: the trainer's over the engine's.
+class Canary:
+    """Judges an engine by its answers to the same requests after each update."""
 
-    max |exp(trainer - engine) - 1| over the sampled tokens of the first `ROWS` rows that have any.
+    def __init__(self) -> None:
+        self.agreement = Agreement.of(())
+        """Of the last answers."""
+        self._before: Sequence[Answer] = ()
+
+    def look(self, answers: Rollout, policy: Policy, device: torch.device, limits: Limits) -> str | None:
+        """A complaint, if the engine does not have the trainer's weights.
+
+        Args:
+            answers: the engine's, to the same requests in every call.
+            policy: the trainer's. Its forward runs `ROWS` times on every rank, since a strategy that shards weights gathers them in each.
+            device: of the forwards.
+            limits: on what rounding explains.
+        """
+        before, now = self._before, answers_of(answers, policy, device)
+        self._before, self.agreement = now, Agreement.of(now)
+        if len(before) == len(now) and stood_still(before, now):
+            return (
+                "it answers as it did before the update, so the weights have not arrived (its update_weights), or it drops what has "
+                "changed, such as adapters"
+            )
+        if self.agreement.within(limits):
+            return None
+        return (
+            f"{self.agreement.against(limits)}. Either it has other weights (its update_weights), or it computes otherwise than the "
+            "trainer: compare precision, temperature and the model's config. An engine whose log-probs are known to be less exact says so "
+            "by its logprob_tolerance"
+        )
+
+
+@torch.no_grad()
+def answers_of(rollout: Rollout, policy: Policy, device: torch.device) -> list[Answer]:
+    """The first `ROWS` rows that have sampled tokens, with the trainer's log-probs of these.
 
     Args:
         rollout: as the engine gave it.
-        policy: the trainer's. Its forward runs `ROWS` times on every rank, since a strategy that shards weights gathers them in each.
+        policy: the trainer's.
         device: of the forwards.
     """
-    largest = torch.zeros(1)
+    found = []
     for ids, mask, engine in _rows(rollout):
-        trainer = policy(ids.to(device), mask.to(device), rollout.temperature).logprobs.cpu()[mask.cpu()]
-        largest = torch.cat([largest, ((trainer - engine.cpu()[mask.cpu()]).exp() - 1).abs().to(largest)])
-    # of NaN and numbers the largest is NaN
-    return float(largest.max())
+        chosen = mask.cpu()
+        trainer = policy(ids.to(device), mask.to(device), rollout.temperature).logprobs.cpu()[chosen]
+        if len(trainer):
+            found.append(Answer(ids.cpu()[chosen].tolist(), engine.cpu()[chosen].tolist(), trainer.tolist()))
+    return found
 
 
 def watch(rollouts: RolloutLoop, policy: Policy) -> None:
@@ -40,24 +72,20 @@ def watch(rollouts: RolloutLoop, policy: Policy) -> None:
         rollouts: whose engine gets the weights of the policy.
         policy: in this process alone.
     """
+    canary = Canary()
 
-    def check(rollout: Rollout) -> None:
+    def check(answers: Rollout) -> None:
         engine, device = rollouts.engine, next(policy.parameters()).device
-        limit = tolerance(policy.model.dtype) if engine.logprob_tolerance is None else engine.logprob_tolerance
-        if engine.comparable_logprobs and not (deviation := canary_deviation(rollout, policy, device)) <= limit:
-            raise mismatch(type(engine).__name__, 0, deviation, limit)
+        limits = Limits.of(policy.model.dtype, engine.logprob_tolerance)
+        if engine.comparable_logprobs and (complaint := canary.look(answers, policy, device, limits)):
+            raise mismatch(type(engine).__name__, 0, complaint)
 
     rollouts.check_engine = check
 
 
-def mismatch(engine: str, step: int, deviation: float, limit: float) -> RuntimeError:
+def mismatch(engine: str, step: int, complaint: str) -> RuntimeError:
     """The error of an engine whose log-probs are not the trainer's."""
-    return RuntimeError(
-        f"{engine} does not sample from the trainer's weights: after their update at step {step} the importance ratio of every token of "
-        f"its first {ROWS} rows should be 1, and one deviates by {deviation:.3g} (tolerance {limit:g}). Either the weights of this step "
-        "have not reached it (its update_weights), or it computes otherwise than the trainer: compare precision, temperature and the "
-        "model's config. An engine whose log-probs are known to be less exact says so by its logprob_tolerance"
-    )
+    return RuntimeError(f"{engine} does not sample from the trainer's weights, after their update at step {step}: {complaint}")
 
 
 def _rows(rollout: Rollout) -> Iterator[tuple[Tensor, Tensor, Tensor]]:

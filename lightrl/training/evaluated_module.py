@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 from lightning.pytorch import LightningModule
 
 from lightrl.data.loaders import PromptBatch
+from lightrl.ops.agreement import Limits
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.environment import Environment
 from lightrl.parts.reward import Reward
@@ -17,11 +19,11 @@ from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.loop import RolloutLoop
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.strategies.adapter_choice import adapter_for
-from lightrl.training.canary import canary_deviation, mismatch
+from lightrl.training.canary import Canary, mismatch
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.evaluator import predictions, sample, score
 from lightrl.training.given import as_engine, as_environment, as_rewards
-from lightrl.training.precision import compute_dtype, keep_default_format, tolerance
+from lightrl.training.precision import compute_dtype, keep_default_format
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
 from lightrl.workers.waiting import waiting
@@ -63,6 +65,7 @@ class EvaluatedModule(LightningModule):
         self.rollouts.check_engine = self.check_engine
         self.rollouts.show = lambda progress: self.on_phase(f"rollout, {progress}")
         self.samples: Rollout | None = None
+        self._canary = Canary()
 
     @property
     def adapter(self) -> StrategyAdapter:
@@ -99,27 +102,34 @@ class EvaluatedModule(LightningModule):
 
     def update_engine(self) -> None:
         """Let the engine have the policy's present weights."""
-        self.rollouts.update_weights(TrainerWeights(self.policy, self.adapter), self.trainer.global_step)
+        self.rollouts.update_weights(TrainerWeights(self.policy, self.adapter, self.compute_dtype), self.trainer.global_step)
 
     @property
-    def first_pass_tolerance(self) -> float:
-        """Largest |ratio - 1| of a token under the weights that sampled it that rounding explains."""
-        return tolerance(compute_dtype(self.policy.model.dtype, self.device))
+    def compute_dtype(self) -> torch.dtype:
+        """The dtype that the trainer's layers compute in, also where Lightning's autocast is off at the moment."""
+        with self.trainer.precision_plugin.forward_context():
+            return compute_dtype(self.policy.model.dtype, self.device)
 
-    def check_engine(self, rollout: Rollout) -> None:
-        """Compare log-probs of an engine with weights of its own with the trainer's; called with its first rollout after each update.
+    @property
+    def agreement_limits(self) -> Limits:
+        """Limits on the differences between log-probs of engine and trainer that rounding explains."""
+        return Limits.of(self.compute_dtype, self.engine.logprob_tolerance)
+
+    def check_engine(self, answers: Rollout) -> None:
+        """Compare log-probs of an engine with weights of its own with the trainer's; called after each update.
+
+        Args:
+            answers: to the same questions in every call.
 
         Raises:
-            RuntimeError: on every rank, if they differ on one by more than rounding explains.
+            RuntimeError: on every rank, if the engine of one does not have the trainer's weights.
         """
         if not self.engine.comparable_logprobs:
             return
-        limit = self.first_pass_tolerance if (known := self.engine.logprob_tolerance) is None else known
-        deviation = canary_deviation(rollout, self.policy, self.device)
-        self.ledger.add("engine/deviation", deviation, reduce="max")
-        # NaN is within no limit
-        if beyond := [one for one in self.adapter.gather(deviation) if not one <= limit]:
-            raise mismatch(type(self.engine).__name__, self.trainer.global_step, beyond[0], limit)
+        complaint = self._canary.look(answers, self.policy, self.device, self.agreement_limits)
+        self.ledger.add("engine/deviation", self._canary.agreement.largest, reduce="max")
+        if complaints := [one for one in self.adapter.gather(complaint) if one is not None]:
+            raise mismatch(type(self.engine).__name__, self.trainer.global_step, complaints[0])
 
     def validation_step(self, batch: PromptBatch, batch_idx: int) -> None:
         """Evaluate one batch of validation prompts."""

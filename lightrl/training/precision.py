@@ -32,10 +32,6 @@ FLOAT16 = "policy gradients are too small for float16, and its loss scale would 
 """Why there is none."""
 PRECISIONS = "--trainer.precision bf16-mixed, or bf16-true, or 32-true"
 """What to type instead."""
-TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.bfloat16: 0.2, torch.float16: 0.05}
-"""Largest deviation of a token's ratio from 1, by the dtype that the layers compute in, that rounding explains."""
-MULTIPLIED = {"highest": torch.float32, "high": torch.float16, "medium": torch.bfloat16}
-"""The format with as many bits as torch may multiply float32 matrices with, by its `float32_matmul_precision`."""
 
 
 def check_precision(precision: str, dtype: torch.dtype) -> None:
@@ -93,15 +89,6 @@ def keep_default_format(strategy: Strategy) -> None:
 def compute_dtype(weights: torch.dtype, device: torch.device) -> torch.dtype:
     """The dtype that the layers compute in here: that of the weights, or that of a surrounding autocast."""
     return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else weights
-
-
-def tolerance(dtype: torch.dtype) -> float:
-    """Largest deviation of a token's ratio from 1 that rounding explains.
-
-    Args:
-        dtype: that the policy's layers compute in.
-    """
-    return TOLERANCE.get(MULTIPLIED[torch.get_float32_matmul_precision()] if dtype == torch.float32 else dtype, 1e-3)
 
 
 def _fitting(dtype: torch.dtype) -> str:

@@ -33,6 +33,7 @@ from lightrl.training.online.first_pass import FirstPassCheck
 from lightrl.training.online.forwards import NO_OUTPUTS, Outputs, compared_at_hand, logprobs_now, per_token, policy_outputs
 from lightrl.training.online.kl_observation import observe_kl
 from lightrl.training.online.loss import StepLoss, terms_of
+from lightrl.training.online.old_logprobs import recomputes, said
 from lightrl.training.online.part_state import load_learner_state, state_of_parts
 from lightrl.training.online.passes import critic_passes, critic_warms_up, joint_passes, minibatches_of
 from lightrl.training.online.predictions import predict
@@ -42,7 +43,6 @@ from lightrl.training.online.rollout_report import report_experience
 from lightrl.training.online.rollout_sizes import refuse_no_rewards, refuse_unfit, settle_rollouts
 from lightrl.training.online.rollouts_ahead import Phase, RolloutsAhead, check_ahead
 from lightrl.training.policy_module import PolicyModule
-from lightrl.training.precision import compute_dtype
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.training.token_budget import MicroBatchTokens
 from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
@@ -108,6 +108,12 @@ class PolicyOptimization(PolicyModule):
         self.experience: TrainingBatch | None = None
         self._first_pass, self._progress = FirstPassCheck(), Progress()
 
+    def on_fit_start(self) -> None:
+        """See `EvaluatedModule.on_fit_start`; also say whose log-probs are the old ones, if the precision has decided it."""
+        super().on_fit_start()
+        if sentence := said(self.algorithm, self.engine, self.ahead.ahead, self.compute_dtype):
+            self.print(sentence)
+
     def training_step(self, batch: object, batch_idx: int) -> None:
         """One rollout and the optimizer steps on it; the loader's batch has no content."""
         started = time.perf_counter()
@@ -133,7 +139,7 @@ class PolicyOptimization(PolicyModule):
         """Old and reference log-probs and values if a part needs them, KL in the reward, token weights, advantages."""
         algorithm, ledger = self.algorithm, self.ledger
         with self.phase("reward"):
-            predictions = predict(scored, algorithm, self.policy, self.engine, self.outputs, self._per_token)
+            predictions = predict(scored, algorithm, self.policy, self.engine, self.recomputes, self.outputs, self._per_token)
             rewards = *self.rewards.token_rewards(scored), self.rewards.row_rewards(scored)
             experience = experience_of(scored, *rewards, algorithm, predictions, ledger)
             batch = with_advantages(experience, algorithm, self.adapter, self.trainer.global_rank, ledger)
@@ -154,6 +160,11 @@ class PolicyOptimization(PolicyModule):
         if self.trainer.global_step > before:
             self.algorithm.advantage.commit()
 
+    @property
+    def recomputes(self) -> bool:
+        """The old log-probs are the trainer's own."""
+        return recomputes(self.algorithm, self.engine, self.ahead.ahead, self.compute_dtype)
+
     def update(self, minibatch: TrainingBatch) -> bool:
         """One optimizer step; False if the policy has moved far enough and the rest of the rollout is to be left."""
         with compared_at_hand(self.policy, self.algorithm, self.algorithm.outputs):
@@ -171,8 +182,7 @@ class PolicyOptimization(PolicyModule):
         step = self.step_on(rows, loss, EarlyStop(self.algorithm.stop_kl, self.adapter))
         if not step.made:
             self.ledger.add("stopped_early", 1 / self.adapter.world_size, reduce="sum")
-        comparable = self.algorithm.old_logprobs == "rollout" and self.engine.exact_logprobs
-        self._first_pass.check(step.statistics, self.ledger, fresh, comparable, compute_dtype(self.policy.model.dtype, self.device))
+        self._first_pass.check(step.statistics, self.ledger, fresh, self.agreement_limits)
         if step.made:
             move(self.algorithm.references.values(), self.policy, self.trainer.global_step, self.adapter)
         return step.made

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
+from lightrl.ops.agreement import FAR
 from lightrl.ops.kl import LIMIT, k3, within_limit
 from lightrl.parts.base import unpack
 from lightrl.parts.clip import Surrogate
@@ -49,6 +50,7 @@ class PolicyTerm(Term):
         self._report_clipped(report, surrogate, batch.advantages, mask)
         report.add_all(_of_rows(surrogate.statistics, learning), learning, self.clip)
         report.add("approx_kl", k3(old, output.logprobs.detach()), learning)
+        _report_engine(report, output.logprobs.detach() - batch.rollout_logprobs, mask)
         for name, values in output.outputs.items():
             if values.dim() == 2:
                 report.add(name, values, mask)
@@ -93,3 +95,11 @@ def _report_ratio(report: Report, ratio: Tensor, learning: Tensor) -> None:
     report.add("ratio/mean", ratio, learning)
     report.add("ratio/max", ratio, learning, "max")
     report.add("ratio/max_deviation", (ratio - 1).abs(), learning, "max")
+
+
+def _report_engine(report: Report, difference: Tensor, mask: Tensor) -> None:
+    """How far the policy is from the engine that sampled, token by token; on a first pass it is rounding alone."""
+    deviation = (difference.exp() - 1).abs()
+    report.add("engine/difference", difference.abs(), mask)
+    report.add("engine/far", (~(deviation <= FAR)).double(), mask)
+    report.add("engine/largest", deviation, mask, "max")

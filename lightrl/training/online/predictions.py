@@ -44,6 +44,7 @@ def predict(
     algorithm: Algorithm,
     policy: Policy,
     engine: RolloutEngine,
+    recompute: bool,
     outputs: Callable[[ScoredRollout, Tensor, Outputs], PolicyOutput],
     per_token: PerToken,
 ) -> Predictions:
@@ -54,6 +55,7 @@ def predict(
         algorithm: whose parts say what they need.
         policy: that sampled, on which the reference may rest.
         engine: that sampled; it says what its log-probs are worth.
+        recompute: the old log-probs are the trainer's.
         outputs: log-probs, values and outputs of the selected tokens of a micro-batch.
         per_token: runs the forward passes.
 
@@ -65,7 +67,6 @@ def predict(
     references = {logprobs_of(slot): part for slot, part in algorithm.references.items() if logprobs_of(slot) in algorithm.needs}
     needs, read, nothing = algorithm.needs, algorithm.old_outputs, torch.zeros_like(scored.rollout_logprobs)
     known = engine.comparable_logprobs and algorithm.sampler.samples_all
-    recompute = algorithm.old_logprobs == "recompute" or not engine.exact_logprobs or not known
 
     def compute(micro: ScoredRollout) -> dict[str, Tensor]:
         found = {}

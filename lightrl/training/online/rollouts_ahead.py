@@ -20,6 +20,7 @@ from lightrl.parts.engine import RolloutEngine
 from lightrl.ranks import Ranks
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.strategies.side_group import SideGroup
+from lightrl.training.online.old_logprobs import recomputes
 from lightrl.training.phases import PhaseTimer
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import ScoredRollout
@@ -191,9 +192,8 @@ def check_ahead(ahead: int, engine: RolloutEngine, algorithm: Algorithm) -> None
             f"model.rollouts_ahead is {ahead}, and {name} decodes with the trainer's own modules, whose weights move meanwhile: give it a "
             f"process of its own (model.engine: {{class_path: ProcessEngine, init_args: {{engine: {name}}}}}), or set rollouts_ahead to 0"
         )
-    known = engine.exact_logprobs and engine.comparable_logprobs and algorithm.sampler.samples_all
-    kept = algorithm.old_logprobs == "rollout" and known
-    if ahead and not kept and algorithm.correction is None:
+    # the dtype decides nothing where rollouts are made ahead
+    if ahead and recomputes(algorithm, engine, ahead, torch.float32) and algorithm.correction is None:
         warnings.warn(
             f"model.rollouts_ahead is {ahead}, so the weights that sample a rollout are older than those that learn from it, and the old "
             "log-probs are the trainer's: nothing in the loss makes up for it. Set algorithm.correction, for example TruncatedImportance, "

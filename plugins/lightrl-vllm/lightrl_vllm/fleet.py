@@ -18,6 +18,8 @@ from lightrl_vllm.weight_reload import WeightReload
 
 log = logging.getLogger(__name__)
 
+ROW_TOKENS = 32
+"""Tokens of each row after an update: the mean of fewer is too uncertain in bfloat16."""
 SAMPLED = 1001
 """Seed of the sampled row after an update."""
 
@@ -70,11 +72,11 @@ class Fleet:
         """
         found = []
         for server in self.servers:
-            ids = probe_context(server.positions)
-            wanted = [probe(0, ids, Sampling(temperature=0.0))]
+            ids = probe_context(server.positions)[:-ROW_TOKENS]
+            wanted = [probe(0, ids, Sampling(temperature=0.0), ROW_TOKENS)]
             if self.meaning[server.address].is_ours(sampling) and sampling.temperature > 0:
                 drawn = Sampling(temperature=sampling.temperature, top_p=sampling.top_p, top_k=sampling.top_k, min_p=sampling.min_p)
-                wanted.append(probe(SAMPLED, ids, drawn))
+                wanted.append(probe(SAMPLED, ids, drawn, ROW_TOKENS))
             for request in wanted:
                 result = await self.answer(server, request, version, decode)
                 warmth = request.sampling.temperature

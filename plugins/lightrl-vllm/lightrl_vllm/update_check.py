@@ -5,17 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lightrl import PolicyWeights
+from lightrl import Agreement, Answer, Limits, PolicyWeights, stood_still
 from lightrl_vllm.failures import ServerError
 from lightrl_vllm.weight_reload import REPAIR
-
-TOLERANCE = {"torch.float32": 1e-3, "torch.float64": 1e-3}
-"""Largest difference of a log-prob that rounding explains, by the dtype of the policy."""
-COARSE = 0.2
-"""The same for dtypes of two bytes."""
-SAME = 1e-6
-"""Two answers of one server with the same weights differ by less."""
-
 
 @dataclass(frozen=True)
 class Row:
@@ -41,10 +33,10 @@ class UpdateCheck:
     def __init__(self, tolerance: float | None) -> None:
         """
         Args:
-            tolerance: largest difference of a log-prob; None: by the policy's dtype.
+            tolerance: largest mean difference of log-probs; None: by the dtype that the trainer computes in.
         """
         self._tolerance = tolerance
-        self._before: dict[tuple[str, bool], Row] = {}
+        self._before: dict[tuple[str, bool], Answer] = {}
         self._version: int | None = None
 
     def compare(self, rows: list[dict[str, Any]], weights: PolicyWeights, version: int) -> None:
@@ -58,31 +50,47 @@ class UpdateCheck:
         Raises:
             ServerError: the log-probs of a server are not the trainer's; the message says what they look like instead.
         """
-        limit = self._tolerance
-        if limit is None:
-            limit = TOLERANCE.get(str(weights.policy.model.dtype), COARSE)
-        agreed = set[str]()
-        for row in (Row(**fields) for fields in rows):
-            ours = weights.logprobs(row.context, row.tokens, row.temperature)
-            apart = _distance(ours, row.logprobs)
-            if apart > limit:
-                untempered = weights.logprobs(row.context, row.tokens, 1.0)
-                reason = self._reason(row, ours, untempered, limit, row.address in agreed)
-                raise ServerError(
-                    f"{row.address}: after the update to version {version} its log-probs at temperature {row.temperature:g} are up to "
-                    f"{apart:.3g} away from the trainer's (tolerance {limit:g}): {reason}"
-                )
-            agreed.add(row.address)
-            self._before[row.address, row.likeliest] = row
+        limits = Limits.of(weights.compute_dtype, self._tolerance)
+        judged = [_Judged(row, weights, limits) for row in (Row(**fields) for fields in rows)]
+        for address in dict.fromkeys(one.row.address for one in judged):
+            of_server = [one for one in judged if one.row.address == address]
+            self._refuse_old(of_server, version)
+            agreed = False
+            for one in of_server:
+                if not one.agreement.within(limits):
+                    raise ServerError(
+                        f"{address}: after the update to version {version} its log-probs at temperature {one.row.temperature:g} are not the "
+                        f"trainer's: {one.agreement.against(limits)}: {one.reason(agreed)}"
+                    )
+                agreed = True
+        self._before = {one.key: one.answer for one in judged}
         self._version = version
 
-    def _reason(self, row: Row, ours: list[float], untempered: list[float], limit: float, others_agree: bool) -> str:
-        before = self._before.get((row.address, row.likeliest))
-        if before is not None and before.tokens == row.tokens and _distance(before.logprobs, row.logprobs) < SAME:
-            return f"it answers as it did with version {self._version}, so the weights have not arrived; {REPAIR}"
-        if min(_distance(ours[1:], row.logprobs[:-1]), _distance(ours[:-1], row.logprobs[1:])) <= limit:
+    def _refuse_old(self, of_server: list[_Judged], version: int) -> None:
+        known = [one for one in of_server if one.key in self._before]
+        if stood_still([self._before[one.key] for one in known], [one.answer for one in known]):
+            raise ServerError(
+                f"{of_server[0].row.address}: after the update to version {version} it answers as it did with version {self._version}, so "
+                f"the weights have not arrived; {REPAIR}"
+            )
+
+
+class _Judged:
+    """A row beside the trainer's own log-probs of it."""
+
+    def __init__(self, row: Row, weights: PolicyWeights, limits: Limits) -> None:
+        self.row, self._weights, self._limits = row, weights, limits
+        self.key = row.address, row.likeliest
+        self.answer = Answer(row.tokens, row.logprobs, weights.logprobs(row.context, row.tokens, row.temperature))
+        self.agreement = Agreement.of([self.answer])
+
+    def reason(self, others_agree: bool) -> str:
+        """What the log-probs look like; collective, since the trainer computes them at another temperature."""
+        row, ours = self.row, list(self.answer.trainer)
+        untempered = self._weights.logprobs(row.context, row.tokens, 1.0)
+        if self._agree(ours[1:], row.logprobs[:-1]) or self._agree(ours[:-1], row.logprobs[1:]):
             return "they are those of the trainer one token off, so entry t is not of token t"
-        if _distance(untempered, row.logprobs) <= limit:
+        if self._agree(untempered, row.logprobs):
             return "they are those at temperature 1; start it with --logprobs-mode processed_logprobs"
         if others_agree:
             return "those of likeliest tokens agree, so that the weights are right and the log-probs are not of logits / temperature"
@@ -91,6 +99,5 @@ class UpdateCheck:
             f"keep the old head. Or raise model.engine.tolerance; {REPAIR}"
         )
 
-
-def _distance(ours: list[float], theirs: list[float]) -> float:
-    return max((abs(one - other) for one, other in zip(ours, theirs, strict=True)), default=0.0)
+    def _agree(self, ours: list[float], theirs: list[float]) -> bool:
+        return Agreement.of([Answer([], theirs, ours)]).within(self._limits)

@@ -86,7 +86,8 @@ class VLLMEngine(RolloutEngine):
             timeout_s: seconds that an answer or an update may take.
             start_limit_s: seconds that a server may take to start, and to give its first answer.
             retries: further attempts at a request that got no answer.
-            tolerance: largest difference of a log-prob to the trainer's after an update; null: 0.001, for dtypes of two bytes 0.2.
+            tolerance: largest mean difference of log-probs to the trainer's after an update, in nats; null: what rounding explains in the
+                dtype that the trainer computes in.
 
         Raises:
             ValueError: an argument cannot be used, or there is no key.
@@ -215,7 +216,7 @@ class VLLMEngine(RolloutEngine):
             weights.save(first)
         filtered = (self.sampling.top_p, self.sampling.top_k, self.sampling.min_p) != (1.0, 0, 0.0)
         mode = "raw_logprobs" if filtered else "processed_logprobs"
-        dtype = str(weights.policy.model.dtype).removeprefix("torch.")
+        dtype = str(weights.compute_dtype).removeprefix("torch.")
         words = ["--dtype", dtype, "--logprobs-mode", mode, *self.reloads[self.weights].serve, *self.serve]
 
         def start() -> str:
