@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-
 from wide_bf16 import WideBF16
 
 from lightrl import Policy, PretrainedPolicy, Prompt, Request, TransformersEngine
@@ -32,16 +31,28 @@ TEMPERATURES = (0.9, 0.7, 1.3)
 FORMATS = {"float32": torch.float32, "bf16-true": torch.bfloat16, "bf16-mixed": torch.float32}
 TRIALS = 400
 COUNTRIES = (
-    "Peru France Japan Italy Egypt Canada Spain Germany Russia China Greece Kenya Norway Sweden Poland Austria Hungary Portugal Turkey "
-    "Iran Iraq Cuba Chile Ireland Belgium Finland Denmark Thailand Vietnam Nepal Ghana Morocco"
-).split()
+    "Peru",
+    "France",
+    "Japan",
+    "Italy",
+    "Egypt",
+    "Canada",
+    "Spain",
+    "Germany",
+    "Russia",
+    "China",
+    "Greece",
+    "Kenya",
+    "Norway",
+    "Cuba",
+)
 QUESTIONS = ("What is the capital of {}? Answer with one word.", "Tell me a story that begins in {}.", "Why would one travel to {}?")
 
 
 def prompts(policy: Policy) -> list[Prompt]:
     """Questions for a chat model, digits for a tiny one."""
     if policy.tokenizer.chat_template is None:
-        return [Prompt(id=str(i), text=f"{i * 7919 % 1000}=") for i in range(96)]
+        return [Prompt(id=str(i), text=f"{i * 7919 % 1000}=") for i in range(42)]
     texts = [question.format(land) for land in COUNTRIES for question in QUESTIONS]
     return [Prompt(id=str(i), messages=({"role": "user", "content": text},)) for i, text in enumerate(texts)]
 
@@ -222,7 +233,7 @@ def report(out: Path) -> None:
             means, far = sorted(one.mean for one in shown), sorted(one.far for one in shown)
             print(
                 f"  {case:16} mean {means[len(means) // 2]:.2g} (least {means[0]:.2g}, most {means[-1]:.2g}), far {far[len(far) // 2]:.1%} "
-                f"(most {far[-1]:.1%}), largest {max(one.largest for one in shown):.2g}; beyond limits {share(beyond)}, still {share(still)}, "
+                f"(most {far[-1]:.1%}), largest {max(one.largest for one in shown):.2g}; beyond {share(beyond)}, still {share(still)}, "
                 f"either {share(either)}"
             )
         for rate in RATES:
@@ -236,7 +247,9 @@ def report(out: Path) -> None:
             ]
             shown = [Agreement.of(picked(row[key]["tokens"], row[key]["engine"], row[key]["trainer"], r)) for row, r in trials(rounds)]
             beyond = [not one.within(limits) for one in shown]
-            print(f"  healthy {key:10} beyond limits {share(beyond)}, still {share(wrongly)}, mean at most {max(o.mean for o in shown):.2g}")
+            print(
+                f"  healthy {key:10} beyond limits {share(beyond)}, still {share(wrongly)}, mean at most {max(o.mean for o in shown):.2g}"
+            )
 
 
 def share(found: list[bool]) -> str:

@@ -32,7 +32,9 @@ class WideBF16(TorchFunctionMode):
             scaled_dot_product_attention: _attention,
         }
 
-    def __torch_function__(self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
         product = self._products.get(func)
         if product is None or not _computes_in_bf16(args[0]):
             return func(*args, **(kwargs or {}))

@@ -13,6 +13,8 @@ from lightrl import (
     Function,
     GroupRelative,
     GroupSampler,
+    Limits,
+    LoraPolicy,
     PolicyOptimization,
     Prompt,
     PromptData,
@@ -21,28 +23,30 @@ from lightrl import (
 )
 from lightrl.testing import quiet_trainer, rollouts_with
 from lightrl.testing.checks.continuations import peaked_policy
-from lightrl.training.canary import canary_deviation, watch
+from lightrl.testing.real_sized import RealSizedPolicy
+from lightrl.training.canary import Canary, watch
 
 sys.path.insert(0, str(Path(__file__).parent))
-from own_copy import OwnCopy
+from own_copy import Drops, OneUpdateLate, OwnCopy, Warmer
 
 PROMPTS = [Prompt(id=str(i), text=f"{i}=") for i in range(6)]
+CPU = torch.device("cpu")
+FORMATS = {"32-true": "float32", "bf16-true": "bfloat16", "bf16-mixed": "float32"}
 
 
-def module_with(engine: OwnCopy) -> PolicyOptimization:
-    """A run whose weights move a lot."""
+def module_with(engine: OwnCopy, policy: TinyPolicy | LoraPolicy | None = None, rate: float = 1e-2) -> PolicyOptimization:
     return PolicyOptimization(
-        policy=TinyPolicy(hidden=16, layers=1, heads=2),
+        policy=policy or TinyPolicy(hidden=16, layers=1, heads=2),
         algorithm=GroupRelative(sampler=GroupSampler(group_size=4)),
         rewards={"small": Function("lightrl.testing.toy.small_digits", runs="inline")},
         engine=engine,
         prompts_per_rollout=4,
-        optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=1e-2),
+        optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=rate),
     )
 
 
-def numbers_of(engine: OwnCopy, rollouts: int) -> list[float]:
-    """The deviation that each rollout of a run has logged."""
+def numbers_of(module: PolicyOptimization, rollouts: int, precision: str = "32-true") -> list[float]:
+    """The largest deviation that each rollout of a run has logged."""
     found = list[float]()
 
     class Watched(PolicyOptimization):
@@ -51,58 +55,104 @@ def numbers_of(engine: OwnCopy, rollouts: int) -> list[float]:
             found.append(numbers["engine/deviation"])
             return numbers
 
-    module = module_with(engine)
     module.__class__ = Watched
-    quiet_trainer(max_epochs=rollouts).fit(module, datamodule=PromptData(train=Reversal(examples=100)))
+    quiet_trainer(max_epochs=rollouts, precision=precision).fit(module, datamodule=PromptData(train=Reversal(examples=100)))
     return found
 
 
 def test_an_engine_with_the_present_weights_goes_on() -> None:
-    deviations = numbers_of(OwnCopy(), 3)
+    deviations = numbers_of(module_with(OwnCopy()), 3)
     assert len(deviations) == 3
     assert max(deviations) < 1e-4
 
 
-def test_an_engine_that_keeps_its_first_weights_ends_the_run() -> None:
-    with pytest.raises(RuntimeError, match=r"OwnCopy does not sample from the trainer's weights: .* at step 1 .* deviates by"):
-        numbers_of(OwnCopy(updates=1), 3)
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("precision", FORMATS)
+def test_b1_and_b2_a_healthy_engine_with_real_sized_logits_goes_on(precision: str) -> None:
+    policy = RealSizedPolicy(dtype=FORMATS[precision])  # type: ignore[arg-type]
+    assert len(numbers_of(module_with(OwnCopy(), policy, rate=1e-4), 6, precision)) == 6
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("rate", [1e-6, 1e-4])
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+@pytest.mark.parametrize("engine", [OneUpdateLate, lambda: OwnCopy(updates=1)])
+def test_an_update_that_is_missed_is_named_at_once_whatever_its_size(engine: type[OwnCopy], precision: str, rate: float) -> None:
+    with pytest.raises(
+        RuntimeError, match=r"does not sample from the trainer's weights, after their update at step 1: it answers as it did"
+    ):
+        numbers_of(module_with(engine(), RealSizedPolicy(), rate), 3, precision)
+
+
+def test_a_missed_update_of_bf16_weights_is_named() -> None:
+    with pytest.raises(RuntimeError, match=r"at step 1: it answers as it did"):
+        numbers_of(module_with(OwnCopy(updates=1), RealSizedPolicy(dtype="bfloat16"), 1e-4), 3, "bf16-true")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_adapters_that_an_engine_drops_are_named_at_their_first_update(precision: str) -> None:
+    with pytest.raises(RuntimeError, match=r"at step 1: it answers as it did .* such as adapters"):
+        numbers_of(module_with(Drops(), LoraPolicy(RealSizedPolicy(), r=4), 1e-4), 3, precision)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("precision", FORMATS)
+def test_weights_of_another_seed_are_named_at_once(precision: str) -> None:
+    policy = RealSizedPolicy(dtype=FORMATS[precision])  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match=r"at step 0: over \d+ tokens log-probs differ by"):
+        numbers_of(module_with(OwnCopy(replaced=RealSizedPolicy(seed=1, dtype=FORMATS[precision])), policy), 1, precision)  # type: ignore[arg-type]
+
+
+def test_another_temperature_is_named_at_once() -> None:
+    with pytest.raises(RuntimeError, match=r"at step 0: over \d+ tokens log-probs differ by"):
+        numbers_of(module_with(Warmer()), 1)
 
 
 def test_a_later_update_that_is_missed_ends_the_run() -> None:
-    with pytest.raises(RuntimeError, match=r"at step 3 "):
-        numbers_of(OwnCopy(updates=3), 5)
+    with pytest.raises(RuntimeError, match=r"at step 3:"):
+        numbers_of(module_with(OwnCopy(updates=3)), 5)
 
 
 def test_an_evaluation_notices_as_well() -> None:
     data = PromptData(train=Reversal(examples=100), validation_size=8)
-    with pytest.raises(RuntimeError, match=r"at step 1 "):
+    with pytest.raises(RuntimeError, match=r"at step 1:"):
         # its update comes before that of the second rollout
         quiet_trainer(max_epochs=2, num_sanity_val_steps=0).fit(module_with(OwnCopy(updates=1)), datamodule=data)
 
 
+def test_a_rate_of_zero_moves_nobody_and_is_no_fault() -> None:
+    assert len(numbers_of(module_with(OwnCopy(updates=1), rate=0.0), 3)) == 3
+
+
 def test_an_engine_may_say_how_exact_it_is() -> None:
-    with pytest.raises(RuntimeError, match=r"deviates by 0\.0476 \(tolerance 0\.001\)"):
-        numbers_of(OwnCopy(factor=1.05), 1)
-    [deviation] = numbers_of(OwnCopy(factor=1.05, tolerance=0.1), 1)
+    with pytest.raises(RuntimeError, match=r"differ by 0\.0488 on average \(limit 0\.0001\)"):
+        numbers_of(module_with(OwnCopy(factor=1.05)), 1)
+    [deviation] = numbers_of(module_with(OwnCopy(factor=1.05, tolerance=0.1)), 1)
     assert deviation == pytest.approx(1 - 1 / 1.05, abs=1e-4)
 
 
-def test_the_deviation_by_hand() -> None:
-    policy = peaked_policy()
+def test_the_agreement_by_hand() -> None:
+    policy, canary, limits = peaked_policy(), Canary(), Limits(0.1, 0.1)
     rollout = rollouts_with(policy).rollout(PROMPTS, 1)
-    cpu = torch.device("cpu")
-    assert canary_deviation(rollout, policy, cpu) < 1e-5
+    assert canary.look(rollout, policy, CPU, limits) is None
+    tokens = canary.agreement.tokens
+    assert canary.agreement.largest < 1e-5
     last = int(rollout.response_mask[2].nonzero()[-1])
     # a token of the third row is twice as likely to the trainer
     rollout.rollout_logprobs[2, last] -= math.log(2)
-    assert canary_deviation(rollout, policy, cpu) == pytest.approx(1.0, abs=1e-4)
+    assert canary.look(rollout, policy, CPU, limits) is None
+    assert canary.agreement.largest == pytest.approx(1.0, abs=1e-4)
+    assert canary.agreement.mean == pytest.approx(math.log(2) / tokens, abs=1e-4)
+    assert canary.agreement.far == pytest.approx(1 / tokens)
     # rows behind the first four are not looked at, nor are tokens that nobody sampled
     rollout.rollout_logprobs[2, last] += math.log(2)
     rollout.rollout_logprobs[4:] = -100.0
     rollout.rollout_logprobs[:, 0] = -100.0
-    assert canary_deviation(rollout, policy, cpu) < 1e-5
+    canary.look(rollout, policy, CPU, limits)
+    assert canary.agreement.largest < 1e-5
     rollout.rollout_logprobs[0, int(rollout.response_mask[0].nonzero()[0])] = math.nan
-    assert math.isnan(canary_deviation(rollout, policy, cpu))
+    assert canary.look(rollout, policy, CPU, limits) is not None
 
 
 def test_a_rank_without_rows_runs_as_many_forwards() -> None:
@@ -112,7 +162,7 @@ def test_a_rank_without_rows_runs_as_many_forwards() -> None:
     rollout = rollouts_with(policy).rollout(PROMPTS, 1)
     for rows in (6, 2, 0):
         forwards.clear()
-        assert canary_deviation(rollout.select(range(rows)), policy, torch.device("cpu")) < 1e-5
+        assert Canary().look(rollout.select(range(rows)), policy, CPU, Limits(1e-4, 0.0)) is None
         assert forwards == [1, 1, 1, 1]
 
 
@@ -120,7 +170,7 @@ def test_verbs_without_a_trainer_notice_too() -> None:
     policy = peaked_policy()
     rollouts = rollouts_with(policy, OwnCopy(factor=1.05))
     watch(rollouts, policy)
-    with pytest.raises(RuntimeError, match=r"deviates by 0\.0476"):
+    with pytest.raises(RuntimeError, match=r"differ by 0\.0488 on average"):
         rollouts.rollout(PROMPTS, 1)
     rollouts = rollouts_with(policy, OwnCopy())
     watch(rollouts, policy)

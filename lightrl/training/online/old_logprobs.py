@@ -43,10 +43,10 @@ def said(algorithm: Algorithm, engine: RolloutEngine, ahead: int, dtype: torch.d
     name = str(dtype).removeprefix("torch.")
     if recomputes(algorithm, engine, ahead, dtype):
         return (
-            f"In {name} the engine's log-probs differ from the trainer's by rounding, so the old log-probs are computed anew: one more forward "
-            "pass over each rollout. algorithm.old_logprobs: rollout takes the engine's"
+            f"In {name} the engine's log-probs differ from the trainer's by rounding, so the old log-probs are computed anew: one more "
+            "forward pass over each rollout. algorithm.old_logprobs: rollout takes the engine's"
         )
     return (
-        f"In {name} the engine's log-probs differ from the trainer's by rounding, and rollouts that are made ahead keep them as the old ones: "
-        "some ratios are beyond the clip before the first step. Set algorithm.correction to have them computed anew"
+        f"In {name} the engine's log-probs differ from the trainer's by rounding, and rollouts that are made ahead keep them as the old "
+        "ones: some ratios are beyond the clip before the first step. Set algorithm.correction to have them computed anew"
     )

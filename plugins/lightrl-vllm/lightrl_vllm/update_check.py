@@ -9,6 +9,7 @@ from lightrl import Agreement, Answer, Limits, PolicyWeights, stood_still
 from lightrl_vllm.failures import ServerError
 from lightrl_vllm.weight_reload import REPAIR
 
+
 @dataclass(frozen=True)
 class Row:
     """Tokens that a server has sampled behind the context of the probes."""
@@ -59,8 +60,8 @@ class UpdateCheck:
             for one in of_server:
                 if not one.agreement.within(limits):
                     raise ServerError(
-                        f"{address}: after the update to version {version} its log-probs at temperature {one.row.temperature:g} are not the "
-                        f"trainer's: {one.agreement.against(limits)}: {one.reason(agreed)}"
+                        f"{address}: after the update to version {version} its log-probs at temperature {one.row.temperature:g} are not "
+                        f"the trainer's: {one.agreement.against(limits)}: {one.reason(agreed)}"
                     )
                 agreed = True
         self._before = {one.key: one.answer for one in judged}
