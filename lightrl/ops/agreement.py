@@ -32,9 +32,14 @@ class Limits:
             dtype: that the trainer's layers compute in.
             mean: in place of its own limit on the mean; the share then has none of its own.
         """
-        return LIMITS.get(dtype, LIMITS[torch.float32]) if mean is None else cls(mean, 1.0)
+        if mean is not None:
+            return cls(mean, 1.0)
+        bits = MULTIPLIED[torch.get_float32_matmul_precision()] if dtype == torch.float32 else dtype
+        return LIMITS.get(bits, LIMITS[torch.float32])
 
 
+MULTIPLIED = {"highest": torch.float32, "high": torch.float16, "medium": torch.bfloat16}
+"""The format with as many bits as torch may multiply float32 matrices with, by its `float32_matmul_precision`."""
 LIMITS = {
     torch.float64: Limits(1e-4, 0.01),
     torch.float32: Limits(1e-4, 0.01),

@@ -21,6 +21,7 @@ from lightrl.alarms.truncation import Truncation
 from lightrl.alarms.unscored import Unscored
 from lightrl.alarms.validation_falls import ValidationFalls
 from lightrl.alarms.zero_variance import ZeroVariance
+from lightrl.ops.agreement import Limits
 
 
 def history(rollouts: int = 10, **numbers: float | Sequence[float]) -> History:
@@ -58,9 +59,9 @@ def history(rollouts: int = 10, **numbers: float | Sequence[float]) -> History:
         (Truncation(), {"completions__clipped_ratio": 0.3}, {"completions__clipped_ratio": 0.2}),
         (OpenedTurns(), {"episodes__opened_turns": 0.06}, {"episodes__opened_turns": 0.04}),
         (
-            FirstPass(1e-3),
-            {"ratio__first_pass_deviation": [0.0] * 9 + [2e-3]},
-            {"ratio__first_pass_deviation": 5e-4, "ratio__max_deviation": 2.0},
+            FirstPass(Limits(1e-3, 0.1)),
+            {"ratio__first_pass_mean": [0.0] * 9 + [2e-3], "ratio__first_pass_far": 0.0},
+            {"ratio__first_pass_mean": 5e-4, "ratio__first_pass_far": 0.09, "ratio__first_pass_deviation": 2.0},
         ),
         (
             Dominance(),
