@@ -110,7 +110,7 @@ def test_an_engine_with_wrong_log_probs_is_reported_with_numbers(tmp_path: Path)
     rollout = random_rollout(TinyPolicy(hidden=16, layers=1, heads=2).build(), groups=8, off_policy=0.5)
     subject = module(rewards={"length": LengthOfText()}, algorithm=algorithm(minibatches=1))
     subject.rollouts = ReplayedRollouts(rollout)
-    with pytest.warns(UserWarning, match=r"by up to [\d.]+ .*old_logprobs"):
+    with pytest.warns(UserWarning, match=r"over \d+ tokens log-probs differ by [\d.]+ on average"):
         trainer(tmp_path, 1).fit(subject, datamodule=data())
 
 
