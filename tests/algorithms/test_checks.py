@@ -61,7 +61,10 @@ REFUSED = [
     ({"sampler": GroupSampler(1), "advantage": LeaveOneOut()}, "LeaveOneOut compares completions"),
     ({"advantage": GAE()}, "GAE needs values, and no critic gives them: set critic"),
     ({"critic": ValueHead()}, "ValueHead would be trained and never used: GroupNormalized needs no values"),
-    ({"correction": TruncatedImportance(), "old_logprobs": "rollout"}, "TruncatedImportance compares .* set old_logprobs to auto or recompute"),
+    (
+        {"correction": TruncatedImportance(), "old_logprobs": "rollout"},
+        "TruncatedImportance compares .* set old_logprobs to auto or recompute",
+    ),
     ({"correction": MaskedImportance(), "old_logprobs": "rollout"}, "old_logprobs is 'rollout'"),
     ({"epochs": 0}, "needs epochs >= 1, got epochs=0"),
     ({"minibatches": 0}, "minibatches=0"),

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from lightrl import (
-    TruncatedImportance,
     DecoupledClip,
     DigitSorting,
     FrozenReference,
@@ -22,10 +21,11 @@ from lightrl import (
     PromptData,
     TinyPolicy,
     TransformersEngine,
+    TruncatedImportance,
 )
+from lightrl.callbacks.alarms import Alarms
 from lightrl.ops.agreement import Limits
 from lightrl.rollout.policy_outline import PolicyOutline
-from lightrl.callbacks.alarms import Alarms
 from lightrl.testing import SmallDigits, quiet_trainer
 from lightrl.testing.real_sized import RealSizedPolicy
 from lightrl.training.online.old_logprobs import recomputes, said
