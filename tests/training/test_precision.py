@@ -174,9 +174,9 @@ def test_w3_a_healthy_run_in_bf16_raises_no_alarm_on_the_first_pass(precision: s
     trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=40)))
     metrics = trainer.callback_metrics
     assert not alarms.raised
-    # tokens differ, and with the old log-probs of the trainer the loss does not see it
+    # engine and trainer differ; with old log-probs of the trainer what is left is how rows share micro-batches
     assert float(metrics["ratio/first_pass_mean"]) > 1e-3
-    assert (float(metrics["ratio/max_deviation"]) < 1e-2) == (old == "auto")
+    assert (float(metrics["ratio/max_deviation"]) < float(metrics["ratio/first_pass_deviation"])) == (old == "auto")
 
 
 @pytest.mark.parametrize(
