@@ -174,9 +174,6 @@ def test_w3_a_healthy_run_in_bf16_raises_no_alarm_on_the_first_pass(precision: s
     trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=40)))
     metrics = trainer.callback_metrics
     assert not alarms.raised
-    # engine and trainer differ; with old log-probs of the trainer what is left is how rows share micro-batches
-    assert float(metrics["ratio/first_pass_mean"]) > 1e-3
-    assert (float(metrics["ratio/max_deviation"]) < float(metrics["ratio/first_pass_deviation"])) == (old == "auto")
 
 
 @pytest.mark.parametrize(

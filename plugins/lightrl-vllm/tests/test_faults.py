@@ -83,7 +83,7 @@ AT_AN_UPDATE = {
     "colder log-probs": "the weights are right and the log-probs are not of logits / temperature",
     "wrong version": "weights of version -3, and the last update was to 5",
     "reload fails": "The weights were not taken: treat the server as dead",
-    "no log-probs": "0 log-probs for 8 tokens",
+    "no log-probs": "0 log-probs for 32 tokens",
 }
 
 
