@@ -172,7 +172,6 @@ def test_w3_a_healthy_run_in_bf16_raises_no_alarm_on_the_first_pass(precision: s
     )
     trainer = quiet_trainer(precision=precision, max_epochs=2, callbacks=[alarms])
     trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=40)))
-    metrics = trainer.callback_metrics
     assert not alarms.raised
 
 
