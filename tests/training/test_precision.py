@@ -35,11 +35,13 @@ from lightrl.training.precision import check_precision
 class Recorder(PolicyOptimization):
     """Keeps the dtypes of the tensors of an experience, and of the log-probs in the loss."""
 
-    found: dict[str, torch.dtype]
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.found: dict[str, torch.dtype] = {}
 
     def optimization_phase(self, experience: Any) -> None:
         names = ("rollout_logprobs", "old_logprobs", "ref_logprobs", "advantages", "token_rewards", "token_weight")
-        self.found = {name: getattr(experience, name).dtype for name in names}
+        self.found |= {name: getattr(experience, name).dtype for name in names}
         super().optimization_phase(experience)
 
     def outputs(self, *arguments: Any, **options: Any) -> Any:

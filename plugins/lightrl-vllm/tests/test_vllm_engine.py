@@ -109,8 +109,8 @@ def test_two_servers_share_the_work_and_both_are_updated(server: Any, raw_server
     rollouts.update_weights(TrainerWeights(policy), 2)
     expect_log_probs_of_the_trainer(policy, rollouts.rollout(PROMPTS, 4))
     asked = [each.counts()["/inference/v1/generate"] - b["/inference/v1/generate"] for each, b in zip(both, before, strict=True)]
-    # two groups of four here and one there, and two rows each after the update
-    assert sorted(asked) == [4 + 2, 8 + 2]
+    # two groups of four here and one there, two rows each after the update, and four questions of the canary
+    assert sorted(asked) == [4 + 2 + 2, 8 + 2 + 2]
     assert [each.counts()["/collective_rpc"] - b["/collective_rpc"] for each, b in zip(both, before, strict=True)] == [1, 1]
 
 
