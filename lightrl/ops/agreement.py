@@ -72,7 +72,7 @@ class Agreement:
     far: float
     """Share of the tokens whose ratio deviates from 1 by more than `FAR`."""
     largest: float
-    """Largest deviation of a ratio from 1; to be shown, never to be judged by."""
+    """Largest deviation of a ratio from 1; to be shown, never to decide by."""
 
     @classmethod
     def of(cls, answers: Sequence[Answer]) -> Agreement:

@@ -15,7 +15,7 @@ from lightrl.types import Rollout
 
 
 class Canary:
-    """Judges an engine by its answers to the same requests after each update."""
+    """Compares the answers of an engine to the same requests with the trainer, after each update."""
 
     def __init__(self) -> None:
         self.agreement = Agreement.of(())
