@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import count
 
 import torch
@@ -77,7 +77,9 @@ class RolloutLoop:
         self.start()
         if self._weights is None or self._weights.policy is not weights.policy:
             self._encoder = TurnEncoder(weights.policy.tokenizer, weights.policy.eos_token_ids, self.environment.tools)
-            self._checked, self._questions = False, []
+            self._checked = False
+            # those of a checkpoint are there before the first weights
+            self._questions = self._questions if self._weights is None else []
         self._weights, self._version = weights, version
         self.engine.update_weights(weights, version)
         self._new_weights = not self.engine.in_process
@@ -154,12 +156,13 @@ class RolloutLoop:
             self._calls = calls
 
     def state_dict(self) -> dict[str, JSON]:
-        """The number of calls, on which random numbers depend; and the error budget of the environment."""
-        return {"calls": self._calls, "budget": self.host.budget.state_dict()}
+        """The number of calls, on which random numbers depend, the questions to the engine, and the error budget of the environment."""
+        questions = [asdict(question) for question in self._questions]
+        return {"calls": self._calls, "questions": questions, "budget": self.host.budget.state_dict()}
 
     def load_state_dict(self, state: dict[str, JSON]) -> None:
         """Take back what `state_dict` gave."""
-        self._calls = int(state["calls"])
+        self._calls, self._questions = int(state["calls"]), [Question(**question) for question in state["questions"]]
         self.host.budget.load_state_dict(state["budget"])
 
     def _rows(self, episodes: Sequence[OpenEpisode], sampling: Sampling) -> Rollout:

@@ -21,8 +21,8 @@ TOKENS = 8
 class Question:
     """A context that the engine is asked to continue after each update."""
 
-    prompt: Prompt
-    """Of the row that it is of."""
+    id: str
+    """Of the prompt that it is of, on which its random numbers depend."""
     context: list[int]
     """Token ids in front of the first sampled one."""
     limit: int
@@ -36,7 +36,7 @@ def questions_of(rollout: Rollout) -> list[Question]:
         first = int(rollout.response_mask[row].nonzero()[0])
         # as many as the row had are known to fit
         limit = min(TOKENS, int(rollout.response_lengths[row]))
-        found.append(Question(rollout.prompts[row], rollout.input_ids[row, :first].tolist(), limit))
+        found.append(Question(rollout.prompts[row].id, rollout.input_ids[row, :first].tolist(), limit))
     return found
 
 
@@ -59,7 +59,7 @@ def probe(engine: RolloutEngine, questions: Sequence[Question], policy: SampledP
     begun = dict[int, OpenEpisode]()
     requests = list[Request]()
     for row, question in enumerate(questions):
-        episode = OpenEpisode(next(numbers), question.prompt, row, (engine.seed, "probe", question.prompt.id, row), seed=0)
+        episode = OpenEpisode(next(numbers), Prompt(id=question.id, text=""), row, (engine.seed, "probe", question.id, row), seed=0)
         episode.opening = question.context
         begun[episode.number] = episode
         requests.append(
