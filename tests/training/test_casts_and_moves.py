@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -287,9 +288,13 @@ def test_an_optimizer_is_fused_by_the_device_of_its_steps(monkeypatch: pytest.Mo
 
 @pytest.fixture
 def _alone() -> Iterator[None]:
+    before = dict(os.environ)
     yield
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+    # Lightning leaves the address of the group there, which processes of other tests would take for theirs
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.mark.usefixtures("_alone")

@@ -112,3 +112,4 @@ class DPPO(GroupRelative):
 
     clip = TotalVariationMask()
     aggregation = TokenMean()
+    old_logprobs = "rollout"
