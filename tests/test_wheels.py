@@ -134,8 +134,8 @@ def test_a_source_distribution_has_no_tests(wheels: Path, tmp_path: Path, projec
 
 @pytest.mark.thorough
 def test_a_type_checker_sees_the_parts_of_a_plugin(empty: Any) -> None:
-    (empty.folder / "mine.py").write_text("from lightrl_grpo import GRPO\n\nreveal_type(GRPO)\nGRPO(epochs='two')\n")
+    (empty.folder / "mine.py").write_text("from lightrl_ppo import DualClip\n\nreveal_type(DualClip)\nDualClip(cap='two')\n")
     done = empty.run("-m", "mypy", "--python-executable", str(empty.python), "--config-file=", "--follow-imports=silent", "mine.py")
-    assert "lightrl_grpo" in done.stdout.splitlines()[0], done.stdout + done.stderr
+    assert "lightrl_ppo" in done.stdout.splitlines()[0], done.stdout + done.stderr
     assert "mine.py:4: error: Argument" in done.stdout
     assert "import-untyped" not in done.stdout
