@@ -162,7 +162,10 @@ def test_an_exception_comes_back_with_its_place(hosted: ProcessEngine, tell: Cal
 def test_a_worker_that_has_raised_is_not_taken_for_dead_when_it_is_asked_again(
     hosted: ProcessEngine, folder: Path, tell: Callable[[str], None]
 ) -> None:
-    rollouts_with(POLICY, hosted).rollout(PROMPTS, 3)
+    rollouts = rollouts_with(POLICY, hosted)
+    rollouts.rollout(PROMPTS, 3)
+    # with new weights both workers are idle: after its last result a worker asks its engine once more, which would obey then
+    rollouts.update_weights(TrainerWeights(POLICY), 1)
     hosted.statistics()
     tell("fail of one who is asked again")
     before = pids(folder, "obeyed fail*")
