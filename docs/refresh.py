@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-from lightrl.kinds import KINDS, Kind
+from lightrl.kinds import COMMAND, KINDS, Kind
+from lightrl.registry.classes import registry
+from lightrl.registry.distribution import CORE
 from lightrl.testing import contracts  # noqa: F401 - importing them is what finds their checks
 from lightrl.testing.checks.check import CHECKS
 
@@ -83,7 +86,19 @@ def output_of(call: Callable[[], object]) -> str:
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
+def known_packages() -> str:
+    """What the packages beside the core register, for the errors that name one which is not installed."""
+    table = {}
+    for record in registry().records:
+        if record.distribution != CORE and (HERE.parent / "plugins" / record.distribution).is_dir():
+            classes = sorted(name for kind, names in record.names.items() if kind != COMMAND.title for name in names)
+            commands = sorted(" ".join(cls.words()) for cls in record.of_kind(COMMAND.title))
+            table[record.distribution] = {"classes": classes, "commands": commands, "configs": sorted(path.stem for path in record.configs)}
+    return json.dumps(dict(sorted(table.items())), indent=1) + "\n"
+
+
 if __name__ == "__main__":
+    (HERE.parent / "lightrl" / "registry" / "known_packages.json").write_text(known_packages())
     for page in HERE.glob("*.md"):
         page.write_text(refreshed(page.read_text()))
     for kind in KINDS.values():

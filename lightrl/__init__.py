@@ -109,7 +109,7 @@ _HOME = {
 }
 """Where each public name is defined, but for the abstract classes of the kinds, which `lightrl.kinds` has."""
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
-_MODULE_OF |= {kind.base_name: kind.base.partition(":")[0] for kind in KINDS.values()}
+_MODULE_OF |= {kind.base_name: kind.base.partition(":")[0] for kind in KINDS.values() if kind.base_is_ours}
 
 __all__ = ["__version__", *sorted(_MODULE_OF)]
 

@@ -142,3 +142,41 @@ def lightrl_prompt_sources() -> list[type[Any]]:
 @hookimpl
 def lightrl_policies() -> list[type[Any]]:
     return [LoraPolicy, PeftPolicy, PretrainedPolicy, SavedAdapters, TinyPolicy]
+
+
+@hookimpl
+def lightrl_modules() -> list[str]:
+    # by their paths, since they import Lightning, which takes seconds and which a list of parts does without
+    return [
+        "lightrl.training.online.policy_optimization:PolicyOptimization",
+        "lightrl.training.offline.preference:PreferenceOptimization",
+        "lightrl.training.offline.reward_modeling:RewardModeling",
+        "lightrl.training.offline.supervised:SupervisedFineTuning",
+    ]
+
+
+@hookimpl
+def lightrl_callbacks() -> list[str]:
+    return [
+        "lightrl.callbacks.sizes_table:SizesTable",
+        "lightrl.callbacks.stated_exceptions:StatedExceptions",
+        "lightrl.callbacks.completions_log:CompletionsLog",
+        "lightrl.callbacks.alarms:Alarms",
+        "lightrl.callbacks.dashboard:Dashboard",
+        "lightrl.callbacks.histograms:Histograms",
+        "lightrl.callbacks.stop_all_ranks:StopAllRanks",
+        "lightrl.callbacks.resume_report:ResumeReport",
+        "lightrl.callbacks.run_summary:RunSummary",
+        "lightrl.callbacks.describe_run:DescribeRun",
+        "lightrl.callbacks.export_policy:ExportPolicy",
+        "lightrl.callbacks.export_reward_model:ExportRewardModel",
+        "lightrl.callbacks.no_update:NoUpdate",
+        "lightrl.callbacks.preemption:Preemption",
+        "lightrl.callbacks.preemption:PreemptionCheckpoint",
+        "lightrl.callbacks.record_rollouts:RecordRollouts",
+        "lightrl.callbacks.rollout_progress:RolloutProgress",
+        "lightrl.callbacks.run_checkpoints:RunCheckpoints",
+        "lightrl.callbacks.save_resolved_config:SaveResolvedConfig",
+        "lightrl.callbacks.standing_objects:StandingObjects",
+        "lightrl.callbacks.write_completions:WriteCompletions",
+    ]

@@ -1,7 +1,8 @@
 """The hooks of a plugin: one for each kind of part, each called once when plugins are loaded.
 
 A plugin is a module with functions of these names, decorated with `lightrl.hookimpl`, and one entry point in the group
-`lightrl.v1`. Every hook takes no argument and returns a list of classes. A plugin leaves out the hooks that it does not need.
+`lightrl.v1`. Every hook takes no argument and returns a list of classes. A plugin leaves out the hooks that it does not need. The hook of
+commands is in a module with an entry point in the group `lightrl.v1.commands`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ hookimpl = pluggy.HookimplMarker("lightrl")
 
 GROUP = "lightrl.v1"
 """The entry-point group; its number is the version of this page."""
+COMMANDS = f"{GROUP}.commands"
+"""The entry-point group of modules with the hook `lightrl_commands`. They are imported for every command that is typed, and the modules of
+the other group are not, so what such a module imports is light."""
 
 
 @hookspec
@@ -140,4 +144,22 @@ def lightrl_prompt_sources() -> list[type[Any]]:
 @hookspec
 def lightrl_policies() -> list[type[Any]]:
     """Where does the policy come from? Subclasses of `lightrl.PolicySource`."""
+    return []
+
+
+@hookspec
+def lightrl_modules() -> list[type[Any]]:
+    """How is one step of a run made? Subclasses of `lightrl.PolicyModule`."""
+    return []
+
+
+@hookspec
+def lightrl_callbacks() -> list[type[Any]]:
+    """What shows, logs, saves or watches a run? Subclasses of `lightning.pytorch.Callback`."""
+    return []
+
+
+@hookspec
+def lightrl_commands() -> list[type[Any]]:
+    """What can be typed after `lightrl`? Subclasses of `lightrl.Command`."""
     return []

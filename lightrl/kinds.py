@@ -39,6 +39,11 @@ class Kind(NamedTuple):
         return self.base.partition(":")[2]
 
     @property
+    def base_is_ours(self) -> bool:
+        """The abstract class is one of lightrl's, and public as `lightrl.NAME`."""
+        return self.base.startswith("lightrl.")
+
+    @property
     def base_class(self) -> type[Any]:
         """The abstract class, imported."""
         module, _, name = self.base.partition(":")
@@ -48,7 +53,8 @@ class Kind(NamedTuple):
     @property
     def description(self) -> str:
         """The question, and the classes to derive from: the docstring of the hook."""
-        return f"{self.question} Subclasses of {' or '.join(f'`lightrl.{name}`' for name in self.derive_from or (self.base_name,))}."
+        own = [f"lightrl.{name}" for name in self.derive_from or ((self.base_name,) if self.base_is_ours else ())]
+        return f"{self.question} Subclasses of {' or '.join(f'`{path}`' for path in own or [self.base.replace(':', '.')])}."
 
 
 KINDS = {
@@ -204,6 +210,29 @@ KINDS = {
             "Where does the policy come from?",
             ("model.policy",),
         ),
+        Kind(
+            "module",
+            "lightrl_modules",
+            "lightrl.training.policy_module:PolicyModule",
+            "How is one step of a run made?",
+            ("model",),
+        ),
+        Kind(
+            "callback",
+            "lightrl_callbacks",
+            "lightning.pytorch:Callback",
+            "What shows, logs, saves or watches a run?",
+            ("trainer.callbacks",),
+        ),
+        Kind(
+            "command",
+            "lightrl_commands",
+            "lightrl.command:Command",
+            "What can be typed after `lightrl`?",
+            (),
+        ),
     )
 }
 """Every kind by its title."""
+COMMAND = KINDS["command"]
+"""The kind whose classes are looked for without loading the others: see `lightrl.hookspecs.COMMANDS`."""

@@ -36,6 +36,8 @@ class Alarms(Callback):
     Each warning says what was seen, why it matters and what to try; in the log it is a text, and `alarms/{name}` turns 1 in every log.
     """
 
+    in_every_run = True
+
     def __init__(
         self,
         zero_variance: float = 0.95,

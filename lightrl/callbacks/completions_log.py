@@ -21,6 +21,8 @@ from lightrl.types import Outcome, Rollout, ScoredRollout, TrainingBatch
 class CompletionsLog(Callback):
     """Shows a few completions of every so many rollouts, one group at a time, with what each reward said and brought, and the advantage."""
 
+    in_every_run = True
+
     def __init__(self, every_n_rollouts: int = 10, rows: int = 8, print_first: bool = True) -> None:
         """
         Args:

@@ -84,6 +84,8 @@ has a chart of its own: a title with `{}` stands for a chart per text that the g
 class Dashboard(Callback):
     """Lays out TensorBoard's "Custom Scalars" page after the first rollout, when it is known what the run logs."""
 
+    in_every_run = True
+
     def __init__(self) -> None:
         self._written = False
 

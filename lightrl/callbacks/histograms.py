@@ -23,6 +23,8 @@ MOST = 100_000
 class Histograms(Callback):
     """Draws how the values of a rollout are spread, those of the first rank: advantages and ratios per token, the others per completion."""
 
+    in_every_run = True
+
     def __init__(self, every_n_rollouts: int = 10) -> None:
         """
         Args:

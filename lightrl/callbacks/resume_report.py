@@ -24,6 +24,8 @@ class ResumeReport(Callback):
     Differences are reported and allowed, but for other training prompts, which `PromptData` refuses.
     """
 
+    in_every_run = True
+
     config: Mapping[str, Any] | None = None
     """The resolved config, where a command line made one."""
 

@@ -30,6 +30,8 @@ SHOWN = [
 class RunSummary(Callback):
     """Prints held-out numbers of the first and the last evaluation, what was done in which time, and where it all is."""
 
+    in_every_run = True
+
     def __init__(self) -> None:
         self._started = 0.0
         self._evaluations: dict[int, dict[str, float]] = {}

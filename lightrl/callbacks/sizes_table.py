@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class SizesTable(Callback):
     """Prints prompts x group = rows, optimizer steps and tokens before the first rollout."""
 
+    in_every_run = True
+
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print the table on the first rank."""
         if trainer.is_global_zero and hasattr(pl_module, "algorithm"):

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class StatedExceptions(Callback):
     """Prints a line for each exception from its contract that a class of the run states."""
 
+    in_every_run = True
+
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print them on the first rank."""
         if trainer.is_global_zero:

@@ -20,6 +20,8 @@ LOST = ("timed out", "timeout", "connection closed", "connection reset", "broken
 class StopAllRanks(Callback):
     """When a rank fails, its message is printed at once and the other processes that Lightning has started end too."""
 
+    in_every_run = True
+
     def __init__(self) -> None:
         self._phase = "setup"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from lightrl.config.errors import ConfigError
@@ -13,17 +13,10 @@ from lightrl.config.slots import Slot
 from lightrl.parts.function import WHERE
 from lightrl.registry.classes import UnknownName, registry
 from lightrl.registry.closest import closest
-from lightrl.registry.renamed import new_place
 from lightrl.workers.calls import describe
 
-MODULES = {
-    "PolicyOptimization": "lightrl.training.online.policy_optimization.PolicyOptimization",
-    "PreferenceOptimization": "lightrl.training.offline.preference.PreferenceOptimization",
-    "RewardModeling": "lightrl.training.offline.reward_modeling.RewardModeling",
-    "SupervisedFineTuning": "lightrl.training.offline.supervised.SupervisedFineTuning",
-}
-"""The short names of `model.class_path`; the first is the default."""
-
+DEFAULT_MODULE = "PolicyOptimization"
+"""The module of a config that names none."""
 DATA = {"PromptData": "lightrl.data.prompt_data.PromptData"}
 """The short names of `data.class_path`; the first is the default."""
 
@@ -51,12 +44,19 @@ def class_named(slot: Slot, name: str, key: str) -> type[Any]:
     return cls
 
 
-def top_level_class(section: str, names: Mapping[str, str], name: str) -> type[Any]:
-    """The class of the model or of the data, by short name or import path."""
-    path = names.get(name, name)
+def top_level_class(section: str, name: str | None) -> type[Any]:
+    """The class of the model or of the data.
+
+    Args:
+        section: model or data.
+        name: short name or import path; None: the default.
+    """
+    if section == "model":
+        return class_named(Slot("part", None, None, kind="module"), name or DEFAULT_MODULE, section)
+    path = DATA.get(name or next(iter(DATA)), name or "")
     if "." not in path:
-        raise ConfigError(section, f"no class is named {name!r}.{closest(name, names)} Known: {', '.join(names)}, or a full import path.")
-    return _imported(path, section, names)
+        raise ConfigError(section, f"no class is named {path!r}.{closest(path, DATA)} Known: {', '.join(DATA)}, or a full import path.")
+    return _imported(path, section)
 
 
 def known(slot: Slot) -> str:
@@ -106,13 +106,12 @@ def _title(slot: Slot) -> str:
     return titles.get(name, name)
 
 
-def _imported(path: str, key: str, names: Container[str] = ()) -> type[Any]:
+def _imported(path: str, key: str) -> type[Any]:
     module, _, name = path.rpartition(".")
     try:
         found = getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
-        advice = new_place(path, names) or f" {WHERE}"
-        raise ConfigError(key, f"{path!r} cannot be imported: {error}.{advice}") from error
+        raise ConfigError(key, f"{path!r} cannot be imported: {error}. {WHERE}") from error
     except AttributeError as error:
         raise ConfigError(key, f"module {module!r} has no {name!r}.{closest(name, vars(importlib.import_module(module)))}") from error
     except Exception as error:

@@ -61,7 +61,7 @@ def _origin(error: Exception) -> str:
 
 def _raised_by_ours(error: Exception) -> bool:
     """True if the innermost frame belongs to lightrl, to Lightning or to a plugin."""
-    plugins = {cls.__module__.partition(".")[0] for r in registry().records for classes in r.classes.values() for cls in classes}
+    plugins = {package for package, _ in registry().places}
     return _origin(error).partition(".")[0] in {"lightrl", "lightning", *plugins}
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import yaml
 
-from lightrl.config.class_lookup import DATA, MODULES
+from lightrl.config.class_lookup import DATA
 from lightrl.config.settings import Request, Text
 from lightrl.config.yaml_files import parse_yaml
 from lightrl.registry.classes import registry
@@ -52,7 +52,7 @@ class ImportPath:
 def import_paths(request: Request) -> list[ImportPath]:
     """The import paths that a command names, each once; nothing is imported."""
     search_working_folder(request)
-    known = {(cls.__module__.partition(".")[0], cls.__name__) for r in registry().records for of in r.classes.values() for cls in of}
+    known = registry().places
     found: dict[str, ImportPath] = {}
     for setting in request.settings:
         for key, text in _texts(setting.value, ".".join(setting.path)):
@@ -116,4 +116,4 @@ def _is_namespace(spec: ModuleSpec | None) -> bool:
 def _has_short_name(path: str, known: set[tuple[str, str]]) -> bool:
     package, name = path.partition(".")[0], path.rpartition(".")[2]
     of_library = path.startswith(OF_LIBRARIES) and name[:1].isupper()
-    return of_library or path in MODULES.values() or path in DATA.values() or (package, name) in known
+    return of_library or path in DATA.values() or (package, name) in known

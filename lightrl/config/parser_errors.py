@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 
 from lightrl.config.errors import ConfigError
-from lightrl.registry.renamed import ARGUMENTS, new_argument
 
 _KEY = re.compile(r"[Pp]arser key \"([^\"]+)\"")
-_REFUSED = re.compile(r"Option '([^']+)' is not accepted")
 _PROBLEM = re.compile(r"Problem with given class_path '([^']+)':\s+(\S.*)")
 _ITEM = re.compile(r"Errors:\s+- (?!Problem|Expected|Not a valid)(.+)")
 _CAUSES = (
@@ -39,6 +37,4 @@ def reduced(message: str) -> ConfigError:
     lines = [_KEY.sub("", line).strip(" -:\t") for line in message.splitlines()]
     found = [line for cause in _CAUSES for line in lines if re.search(cause, line, re.I)]
     cause = found[0] if found else lines[0]
-    refused = _REFUSED.search(cause)
-    renamed = new_argument(refused[1], ARGUMENTS.values()) if refused is not None else ""
-    return ConfigError(key, cause + renamed, "See: lightrl fit --help")
+    return ConfigError(key, cause, "See: lightrl fit --help")

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from lightrl.config.choice import Choice
-from lightrl.config.class_lookup import DATA, MODULES, top_level_class
+from lightrl.config.class_lookup import top_level_class
 from lightrl.config.errors import ConfigError
 from lightrl.config.import_paths import announce
 from lightrl.config.merge import Merger, carried
@@ -24,8 +24,8 @@ from lightrl.config.unknown_keys import refuse_unknown_key
 from lightrl.config.unusual import unusual
 from lightrl.registry.classes import registry
 
-SECTIONS = {"model": MODULES, "data": DATA}
-"""The sections that hold parts, and the classes that they may name."""
+SECTIONS = ("model", "data")
+"""The sections that hold parts."""
 
 
 @dataclass
@@ -107,8 +107,7 @@ def _content(setting: Setting) -> dict[str, Any]:
 
 def _start(section: str, settings: list[Setting]) -> Choice:
     """The section's class, the last that was named, without arguments."""
-    names = SECTIONS[section]
-    name = next(iter(names))
+    name = None
     for setting in settings:
         given = _section(_content(setting).get(section), section)
         if isinstance(given, str):
@@ -116,7 +115,7 @@ def _start(section: str, settings: list[Setting]) -> Choice:
         elif isinstance(given, dict) and given.get("class_path") is not None:
             class_path = given["class_path"]
             name = class_path.text if isinstance(class_path, Text) else str(class_path)
-    cls = top_level_class(section, names, name)
+    cls = top_level_class(section, name)
     return Choice(cls, Slot("part", cls, cls))
 
 

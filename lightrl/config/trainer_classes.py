@@ -1,18 +1,18 @@
-"""Short names of Lightning's own classes: loggers, callbacks, strategies; the error for a misspelt one lists the names that exist."""
+"""Short names of classes in the trainer's arguments: Lightning's loggers, strategies and callbacks, and registered callbacks."""
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 from typing import Any
+
+from lightning.pytorch import Callback
 
 from lightrl.config.errors import ConfigError
 from lightrl.config.plain_values import parsed
 from lightrl.config.slots import classes_in
 from lightrl.ranges import members_of
+from lightrl.registry.classes import registry
 from lightrl.registry.closest import closest
-from lightrl.registry.renamed import new_place
 
 
 def refuse_unknown_class(annotation: object, value: object, key: str, source: str) -> None:
@@ -29,13 +29,9 @@ def refuse_unknown_class(annotation: object, value: object, key: str, source: st
     """
     if str in members_of(annotation):
         return
-    _import_callbacks()
     bases = classes_in(annotation)
-    classes = [cls for base in bases for cls in _subclasses(base)]
-    known, places = sorted({cls.__name__ for cls in classes}), {f"{cls.__module__}.{cls.__qualname__}" for cls in classes}
+    known = sorted({cls.__name__ for base in bases for cls in _classes(base)})
     for name in _names(parsed(value, key)):
-        if name not in places and (elsewhere := new_place(name, known)):
-            raise ConfigError(key, f"there is no {name!r}.{elsewhere}", f"Given in: {source}")
         if name.isidentifier() and name not in known:
             what = " or ".join(base.__name__ for base in bases).lower()
             raise ConfigError(key, f"no {what} is named {name!r}.{closest(name, known)} Known: {', '.join(known)}.", f"Given in: {source}")
@@ -50,15 +46,13 @@ def _names(value: object) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
+def _classes(base: type[Any]) -> list[type[Any]]:
+    """Lightning's classes and the registered ones; Lightning's parser knows both by their short names once they are imported."""
+    registered = [cls for _, cls in registry().registered("callback")] if base is Callback else []
+    return [cls for cls in _subclasses(base) if not cls.__module__.startswith("lightrl")] + registered
+
+
 def _subclasses(base: type[Any]) -> list[type[Any]]:
     below = [cls for cls in base.__subclasses__() if not cls.__name__.startswith(("_", "LazyInstance_"))]
-    own = [cls for cls in below if not inspect.isabstract(cls) and not cls.__module__.startswith("lightrl.cli")]
+    own = [cls for cls in below if not inspect.isabstract(cls)]
     return own + [c for cls in below for c in _subclasses(cls)]
-
-
-def _import_callbacks() -> None:
-    """Make the short names of lightrl's callbacks known, to this check and to Lightning's parser."""
-    import lightrl.callbacks
-
-    for module in pkgutil.iter_modules(lightrl.callbacks.__path__, "lightrl.callbacks."):
-        importlib.import_module(module.name)

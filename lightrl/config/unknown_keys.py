@@ -7,7 +7,6 @@ from collections.abc import Collection
 from lightrl.config.errors import ConfigError
 from lightrl.config.other_libraries import key_here
 from lightrl.registry.closest import closest
-from lightrl.registry.renamed import new_argument
 
 LISTED = 30
 """The most arguments that an error lists."""
@@ -46,7 +45,7 @@ def refuse_unknown_argument(owner: str, name: str, takes: Collection[str], key: 
     """
     if name in takes:
         return
-    what = f"{owner} has no argument {name!r}.{new_argument(name, takes) or key_here(f'{key}.{name}') or closest(name, takes)}"
+    what = f"{owner} has no argument {name!r}.{key_here(f'{key}.{name}') or closest(name, takes)}"
     # the Trainer has some sixty
     listed = f" It takes: {', '.join(takes) or 'none'}." if len(takes) <= LISTED else ""
     raise ConfigError(f"{key}.{name}", f"{what}{listed}", f"Given in: {source}")

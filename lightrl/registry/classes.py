@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Container
 from typing import Any
 
 from lightrl.kinds import KINDS, Kind
 from lightrl.registry.closest import closest
 from lightrl.registry.distribution import CORE
-from lightrl.registry.known_packages import CLASSES, where_to_find
-from lightrl.registry.loader import PluginRecord, load_plugins
-from lightrl.registry.renamed import new_place
+from lightrl.registry.known_packages import where_to_find
+from lightrl.registry.loader import PluginRecord, load_core, load_plugins
 from lightrl.workers.calls import describe
 
 
@@ -33,8 +33,11 @@ class Registry:
 
     def of_kind(self, kind: str) -> list[tuple[str, type[Any]]]:
         """Every registered class of a kind with the distribution that brought it, sorted by name."""
-        found = [(r.distribution, cls) for r in self.records if not r.error for cls in r.classes.get(kind, [])]
-        return sorted(found, key=lambda pair: (pair[1].__name__, pair[0]))
+        return sorted(self.registered(kind), key=lambda pair: (pair[1].__name__, pair[0]))
+
+    def registered(self, kind: str) -> list[tuple[str, type[Any]]]:
+        """As `of_kind`, in the order in which packages are loaded and list their classes: the core's first."""
+        return [(r.distribution, cls) for r in self.records for cls in r.of_kind(kind)]
 
     def resolve(self, kind: str, name: str, key: str = "") -> type[Any]:
         """The class that a config means.
@@ -58,9 +61,15 @@ class Registry:
             choices = " or ".join(f"{d}:{short}" for d, _ in matches)
             raise UnknownName(f"{where}{len(matches)} plugins register a {kind} named {short!r}. Write {choices}.")
         elsewhere = "".join(f" It is a {other}." for other in self._kinds_of(short, distribution))
-        package = where_to_find(short, CLASSES, self.packages)
+        package = where_to_find(short, "classes", self.packages)
         said = package or elsewhere + self._suggestion(kind, short)
         raise UnknownName(f"{where}no {kind} is named {name!r}.{said} {self._known(kind)}{did_not_load(self.records)}")
+
+    @property
+    def places(self) -> set[tuple[str, str]]:
+        """Of every registered class, the package that it is in and its name."""
+        paths = {path for r in self.records for of in r.paths.values() for path in of}
+        return {(path.partition(".")[0].partition(":")[0], path.rpartition(":")[2]) for path in paths}
 
     @property
     def packages(self) -> set[str]:
@@ -79,12 +88,13 @@ class Registry:
         return f"Known: {listed or 'none'}."
 
     def _kinds_of(self, name: str, distribution: str) -> list[str]:
-        found = ((kind, d, cls.__name__) for kind in KINDS for d, cls in self.of_kind(kind))
-        return [kind for kind, d, known in found if known == name and distribution in ("", d)]
+        records = [r for r in self.records if not r.error and distribution in ("", r.distribution)]
+        return list(dict.fromkeys(kind for r in records for kind, names in r.names.items() if name in names))
 
     def _at(self, path: str) -> dict[str, type[Any]]:
         """The registered class at an import path, by its kinds."""
-        return {kind: cls for kind in KINDS for _, cls in self.of_kind(kind) if f"{cls.__module__}.{cls.__qualname__}" == path}
+        kinds = {kind for r in self.records for kind, paths in r.paths.items() if path in {known.replace(":", ".") for known in paths}}
+        return {kind: cls for kind in kinds for _, cls in self.of_kind(kind) if f"{cls.__module__}.{cls.__qualname__}" == path}
 
     def _imported(self, kind: Kind, path: str, where: str) -> type[Any]:
         registered = self._at(path)
@@ -97,7 +107,7 @@ class Registry:
             found = getattr(importlib.import_module(module_name), name)
         except (ImportError, AttributeError) as error:
             known = [cls.__name__ for _, cls in self.of_kind(kind.title)]
-            elsewhere = new_place(path, known) or where_to_find(path, CLASSES, self.packages)
+            elsewhere = _registered_name(path, known) or where_to_find(path, "classes", self.packages)
             raise UnknownName(f"{where}{path!r} cannot be imported: {error}.{elsewhere}") from error
         except Exception as error:
             raise UnknownName(f"{where}{path!r} cannot be imported: {describe(error)}.") from error
@@ -109,11 +119,29 @@ class Registry:
     def _protect_core(self, record: PluginRecord) -> None:
         if record.distribution == CORE or record.error:
             return
-        core = {(k, cls.__name__) for r in self.records if r.distribution == CORE for k, classes in r.classes.items() for cls in classes}
-        mine = {(kind, cls.__name__) for kind, classes in record.classes.items() for cls in classes}
+        core = {(kind, name) for r in self.records if r.distribution == CORE for kind, names in r.names.items() for name in names}
+        mine = {(kind, name) for kind, names in record.names.items() for name in names}
         taken = [f"{name} ({kind})" for kind, name in sorted(mine & core)]
         if taken:
             record.error = f"it registers {', '.join(taken)}, and names of the core are reserved: rename the class"
+
+
+def record_named(name: str) -> PluginRecord:
+    """The record of the plugin with this name, or of the only plugin of the distribution with this name.
+
+    Raises:
+        UnknownName: there is none, or a distribution has several.
+    """
+    records = registry().records
+    found = [r for r in records if r.name == name] or [r for r in records if r.distribution == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        same = ", ".join(f"{r.name} ({r.distribution})" for r in found)
+        raise UnknownName(f"{name!r} may be {same}: " + ("write the distribution." if found[0].name == name else "write the name."))
+    names = [n for r in records for n in dict.fromkeys((r.name, r.distribution))]
+    installed = ", ".join(r.name for r in records)
+    raise UnknownName(f"no plugin is named {name!r}.{closest(name, names)} Installed: {installed}.\nSee: lightrl plugins list")
 
 
 def did_not_load(records: list[PluginRecord]) -> str:
@@ -125,6 +153,12 @@ def did_not_load(records: list[PluginRecord]) -> str:
     )
 
 
+def _registered_name(path: str, known: Container[str]) -> str:
+    """A sentence about an import path of lightrl that leads nowhere, if a class of this name is registered."""
+    name = path.rpartition(".")[2]
+    return f" Write its name alone: {name!r}." if path.startswith("lightrl.") and name in known else ""
+
+
 def first_line(text: str | None) -> str:
     """The first line of a message, for tables and lists."""
     return (text or "").strip().splitlines()[0] if (text or "").strip() else ""
@@ -134,3 +168,9 @@ def first_line(text: str | None) -> str:
 def registry() -> Registry:
     """The plugins of this process, loaded once."""
     return Registry(load_plugins())
+
+
+@functools.cache
+def core() -> Registry:
+    """The core's own classes alone, without loading a plugin."""
+    return Registry(load_core())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lightrl.hookspecs import GROUP
 from lightrl.registry.classes import Registry, UnknownName, did_not_load
-from lightrl.registry.known_packages import CONFIGS, where_to_find
+from lightrl.registry.known_packages import where_to_find
 from lightrl.registry.loader import chosen_entries, configs_of, distribution_of_entry
 
 _CLAUSE_END = re.compile(r":\s|(?<=\.)(?<!\bDr\.)\s+(?=[A-Z])")
@@ -69,6 +69,6 @@ def config_named(registry: Registry, name: str) -> InstalledConfig:
         choices = " or ".join(f"{r.distribution}:{short}" for r in matches)
         raise UnknownName(f"{len(matches)} packages bring a config named {short!r}. Write {choices}.")
     near = difflib.get_close_matches(short, sorted({r.name for r in installed}), n=3, cutoff=0.6)
-    package = where_to_find(short, CONFIGS, registry.packages)
+    package = where_to_find(short, "configs", registry.packages)
     suggestion = package or (f" Did you mean {' or '.join(map(repr, near))}?" if near else "")
     raise UnknownName(f"no installed config is named {name!r}.{suggestion} All of them: lightrl configs{did_not_load(registry.records)}")

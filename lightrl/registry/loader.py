@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,8 +19,8 @@ from typing import Any
 import pluggy
 
 from lightrl import hookspecs
-from lightrl.hookspecs import GROUP
-from lightrl.kinds import KINDS, Kind
+from lightrl.hookspecs import COMMANDS, GROUP
+from lightrl.kinds import COMMAND, KINDS, Kind
 from lightrl.registry.distribution import CORE
 from lightrl.registry.time_limit import time_limit
 
@@ -29,15 +30,16 @@ LOADING_S = 60.0
 """Seconds that a plugin may compute, or sleep, to be imported and to answer its hooks; one that goes on is a record with an error."""
 LIMIT = "LIGHTRL_PLUGINS"
 """The environment variable that says which plugins are loaded."""
-_ANY_API = re.compile(r"lightrl\.v(\d+)")
+_PATH = re.compile(r"\w+(\.\w+)*:\w+")
+_ANY_API = re.compile(r"lightrl\.v(\d+)(?:\.commands)?")
 
 
 @dataclass
 class PluginRecord:
-    """The result of loading one entry point."""
+    """The result of loading the entry points with one name of one package."""
 
     name: str
-    """The name of the entry point."""
+    """The name of the entry points."""
     distribution: str
     """The installed package that brought it."""
     version: str
@@ -48,38 +50,90 @@ class PluginRecord:
     """Import path of the plugin's module."""
     location: str = ""
     """File of the plugin's module; empty if it was not imported."""
-    classes: dict[str, list[type[Any]]] = field(default_factory=dict)
-    """The classes that it registers, by kind."""
+    paths: dict[str, list[str]] = field(default_factory=dict)
+    """The classes that it registers, by kind, as `package.module:Class`; nothing is imported to know them."""
     configs: list[Path] = field(default_factory=list)
     """YAML files in the folder `configs` of its package."""
     error: str | None = None
     """The reason why it did not load, in one line; None if it did."""
     traceback: str | None = None
     """The traceback of the failure."""
+    loaded: dict[str, list[type[Any]]] = field(default_factory=dict)
+    """The classes of the kinds that were needed, imported and checked."""
 
     @property
     def origin(self) -> str:
         """Package and version."""
         return f"{self.distribution} {self.version}".strip()
 
+    @property
+    def names(self) -> dict[str, list[str]]:
+        """The names of the classes that it registers, by kind."""
+        return {kind: [path.rpartition(":")[2].rpartition(".")[2] for path in paths] for kind, paths in self.paths.items()}
+
+    @property
+    def classes(self) -> dict[str, list[type[Any]]]:
+        """The classes that it registers, by kind, all of them imported; none if one cannot be."""
+        every = {kind: self.of_kind(kind) for kind in self.paths}
+        return {} if self.error else every
+
+    def of_kind(self, kind: str) -> list[type[Any]]:
+        """The classes of a kind, imported when they are first asked for; if one cannot be, the record is one with an error.
+
+        Args:
+            kind: title of the kind, a key of `KINDS`.
+        """
+        if kind not in self.loaded and not self.error:
+            try:
+                with nullcontext() if self.distribution == CORE else time_limit(LOADING_S):
+                    self.loaded[kind] = _checked(KINDS[kind], [_imported(path) for path in self.paths.get(kind, [])])
+            except (Exception, SystemExit) as error:
+                self.fail(error)
+        return [] if self.error else self.loaded[kind]
+
+    def fail(self, error: BaseException) -> None:
+        """Keep why it does not load; called while the exception is handled."""
+        self.error, self.traceback = f"{type(error).__name__}: {error}", traceback.format_exc()
+
 
 def load_plugins() -> list[PluginRecord]:
-    """Every plugin of the group `lightrl.v1`, the core's own first, each loaded by itself.
+    """Every plugin of the groups `lightrl.v1` and `lightrl.v1.commands`, the core's own first, each loaded by itself.
 
     A plugin that was written for another version of the API is a record with an error, and is not imported.
 
     The environment variable LIGHTRL_PLUGINS limits them to the entry points it names (separated by commas); empty loads
     none but the core's. A name that nothing installed has is a record with an error.
     """
-    loaded = [load_plugin(entry) for entry in chosen_entries()]
-    there = [entry.name for entry in _entry_points()]
-    unknown = f"no installed plugin has this name, which {LIMIT} gives; there are: {', '.join(sorted(there))}"
-    return loaded + [PluginRecord(name, "not installed", "", error=unknown) for name in sorted((_limit() or set()).difference(there))]
+    return _loaded(chosen_entries()) + _unknown()
+
+
+def load_commands() -> list[PluginRecord]:
+    """The plugins that bring commands, as `load_plugins` does, with nothing of them but their commands."""
+    return _loaded([entry for entry in chosen_entries() if entry.group == COMMANDS])
+
+
+def load_core() -> list[PluginRecord]:
+    """The core's own plugin."""
+    return _loaded([entry for entry in chosen_entries() if distribution_of_entry(entry)[0] == CORE])
+
+
+def _loaded(entries: list[EntryPoint]) -> list[PluginRecord]:
+    plugins: dict[tuple[str, str], list[EntryPoint]] = {}
+    for entry in entries:
+        plugins.setdefault((distribution_of_entry(entry)[0], entry.name), []).append(entry)
+    return [load_plugin(*own) for own in plugins.values()]
+
+
+def _unknown() -> list[PluginRecord]:
+    """A record for each name that LIGHTRL_PLUGINS gives and nothing has."""
+    there = sorted({entry.name for entry in _entry_points()})
+    unknown = f"no installed plugin has this name, which {LIMIT} gives; there are: {', '.join(there)}"
+    return [PluginRecord(name, "not installed", "", error=unknown) for name in sorted((_limit() or set()).difference(there))]
 
 
 def chosen_entries() -> list[EntryPoint]:
     """The entry points of the plugins that are loaded, as `load_plugins` says; nothing is imported."""
-    names, found = _limit(), sorted(_entry_points(), key=lambda e: (distribution_of_entry(e)[0] != CORE, e.name))
+    names, found = _limit(), sorted(_entry_points(), key=lambda e: (distribution_of_entry(e)[0] != CORE, e.name, e.group))
     return [entry for entry in found if names is None or distribution_of_entry(entry)[0] == CORE or entry.name in names]
 
 
@@ -98,45 +152,93 @@ def configs_of(entry: EntryPoint) -> list[Path]:
     return sorted(file for folder in folders for file in (folder / CONFIGS).glob("*.yaml"))
 
 
-def load_plugin(entry: EntryPoint) -> PluginRecord:
-    """Import one entry point and ask each of its hooks; a failure is kept in the record."""
-    distribution, version = distribution_of_entry(entry)
-    record = PluginRecord(entry.name, distribution, version, entry.group, entry.module)
-    if entry.group != GROUP:
-        record.error = _other_api(entry.group)
-        return record
+def load_plugin(*entries: EntryPoint) -> PluginRecord:
+    """Import the entry points of one plugin and ask each of their hooks; a failure is kept in the record.
+
+    Args:
+        entries: with one name, of one package.
+    """
+    first = entries[0]
+    distribution, version = distribution_of_entry(first)
+    record = PluginRecord(first.name, distribution, version, first.group.removesuffix(".commands"), first.module)
+    for entry in entries:
+        if entry.group not in (GROUP, COMMANDS):
+            record.error = _other_api(entry.group)
+            return record
     try:
         with nullcontext() if distribution == CORE else time_limit(LOADING_S):
-            plugin = entry.load()
-            record.location = getattr(sys.modules[entry.module], "__file__", None) or ""
-            record.configs = configs_of(entry)
-            record.classes = registered_classes(plugin)
+            plugins = [entry.load() for entry in entries]
+            record.location = getattr(sys.modules[first.module], "__file__", None) or ""
+            record.configs = configs_of(first) if first.group == GROUP else []
+            for entry, plugin in zip(entries, plugins, strict=True):
+                _refuse_unasked(plugin, [other.group for other in entries if other.value == entry.value])
+                for kind, answer in answers(plugin).items():
+                    if (kind == COMMAND.title) == (entry.group == COMMANDS):
+                        record.paths[kind] = [one if isinstance(one, str) else f"{one.__module__}:{one.__qualname__}" for one in answer]
+                        if not any(isinstance(one, str) for one in answer):
+                            record.loaded[kind] = _checked(KINDS[kind], answer)
     except (Exception, SystemExit) as error:
-        record.error = f"{type(error).__name__}: {error}"
-        record.traceback = traceback.format_exc()
+        record.fail(error)
     return record
 
 
+def _refuse_unasked(plugin: object, groups: list[str]) -> None:
+    """Refuse a hook in a module that has no entry point in the group in which the hook is asked."""
+    for kind in KINDS.values():
+        group = COMMANDS if kind is COMMAND else GROUP
+        if group not in groups and hasattr(getattr(plugin, kind.hook, None), "lightrl_impl"):
+            raise TypeError(f"{kind.hook} is asked in modules with an entry point in the group {group!r}, and this one has none there")
+
+
 def registered_classes(plugin: object) -> dict[str, list[type[Any]]]:
-    """The classes that the hooks of a plugin return, by kind, each of them checked."""
+    """The classes that the hooks of a plugin return, by kind, each of them imported and checked."""
+    found = {kind: [_imported(one) if isinstance(one, str) else one for one in answer] for kind, answer in answers(plugin).items()}
+    return {kind: _checked(KINDS[kind], classes) for kind, classes in found.items()}
+
+
+def answers(plugin: object) -> dict[str, list[Any]]:
+    """What the hooks of a plugin return, by kind: classes, or the import paths of classes.
+
+    Raises:
+        TypeError: a hook returns something else.
+    """
     manager = pluggy.PluginManager("lightrl")
     manager.add_hookspecs(hookspecs)
     manager.register(plugin)
     manager.check_pending()
-    classes = {}
+    found = {}
     for kind in KINDS.values():
         hook = getattr(manager.hook, kind.hook)
         if hook.get_hookimpls():
-            answers = hook()
-            classes[kind.title] = _checked(kind, answers[0] if answers else None)
-    return classes
+            said = hook()
+            found[kind.title] = _listed(kind, said[0] if said else None)
+    return found
 
 
-def _checked(kind: Kind, answer: object) -> list[type[Any]]:
-    base = kind.base_class
+def _listed(kind: Kind, answer: object) -> list[Any]:
     if not isinstance(answer, Iterable) or isinstance(answer, (str, bytes)):
         raise TypeError(f"hook {kind.hook} must return a list of classes, got {answer!r}")
-    classes = list(answer)
+    listed = list(answer)
+    for one in listed:
+        if not inspect.isclass(one) and not (isinstance(one, str) and _PATH.fullmatch(one)):
+            base = kind.base_class
+            raise TypeError(
+                f"hook {kind.hook} returned {one!r}, which is not a subclass of {base.__module__}.{base.__name__}, "
+                "nor the import path package.module:Class of one"
+            )
+    return listed
+
+
+def _imported(path: str) -> Any:
+    module, _, name = path.partition(":")
+    found: Any = import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _checked(kind: Kind, classes: list[Any]) -> list[type[Any]]:
+    base = kind.base_class
     for cls in classes:
         if not inspect.isclass(cls) or not issubclass(cls, base):
             raise TypeError(f"hook {kind.hook} returned {cls!r}, which is not a subclass of {base.__module__}.{base.__name__}")
@@ -166,13 +268,13 @@ def _api_version(group: str) -> int:
 
 def _entry_points() -> list[EntryPoint]:
     every = entry_points()
-    mine = every.select(group=GROUP)
+    mine = [entry for group in (GROUP, COMMANDS) for entry in every.select(group=group)]
     served = {(distribution_of_entry(e)[0], e.name) for e in mine}
-    # a package may serve several versions of the API, each in its own group
-    others = [e for g in sorted(every.groups) if g != GROUP and _ANY_API.fullmatch(g) for e in every.select(group=g)]
+    # a package may serve several versions of the API, each in its own groups
+    others = [e for g in sorted(every.groups) if g not in (GROUP, COMMANDS) and _ANY_API.fullmatch(g) for e in every.select(group=g)]
     found = [*mine, *(e for e in others if (distribution_of_entry(e)[0], e.name) not in served)]
     # an editable install can show the same entry point twice: from its build folder and from site-packages
-    return list({(distribution_of_entry(e)[0], e.name, e.value): e for e in found}.values())
+    return list({(distribution_of_entry(e)[0], e.group, e.name, e.value): e for e in found}.values())
 
 
 def distribution_of_entry(entry: EntryPoint) -> tuple[str, str]:

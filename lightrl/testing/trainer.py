@@ -21,7 +21,7 @@ def quiet_trainer(*, callbacks: Sequence[Callback] = (), **settings: Any) -> Tra
     from lightning.pytorch import Trainer
     from lightning.pytorch.callbacks import Checkpoint, ProgressBar
 
-    from lightrl.training.watching import Unwatched
+    from lightrl.training.default_callbacks import NoDefaultCallbacks
 
     quiet = {
         "accelerator": "cpu",
@@ -31,4 +31,4 @@ def quiet_trainer(*, callbacks: Sequence[Callback] = (), **settings: Any) -> Tra
         "enable_progress_bar": any(isinstance(callback, ProgressBar) for callback in callbacks),
         "enable_model_summary": False,
     }
-    return Trainer(callbacks=[Unwatched(), *callbacks], **{**quiet, **settings})
+    return Trainer(callbacks=[NoDefaultCallbacks(), *callbacks], **{**quiet, **settings})

@@ -27,6 +27,7 @@ from lightrl.strategies.checkpoint_io import guard
 from lightrl.training.before_training import evaluate_before_training
 from lightrl.training.building import check_room, choose_threads, prompts_of
 from lightrl.training.close_after_failure import CloseAfterFailure
+from lightrl.training.default_callbacks import default_callbacks
 from lightrl.training.evaluated_module import EvaluatedModule
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.fitting_passes import FittingPasses
@@ -44,7 +45,6 @@ from lightrl.training.schedule import check_schedule, planned_steps
 from lightrl.training.spelled_tokens import SpelledTokens
 from lightrl.training.token_budget import MicroBatchTokens, TokenBudget
 from lightrl.training.trainer_options import refuse_trainer
-from lightrl.training.watching import watching
 from lightrl.workers.waiting import waiting
 
 register_strategies()
@@ -245,12 +245,12 @@ class PolicyModule(EvaluatedModule):
         self.token_budget.load_state_dict(checkpoint.get("micro_batch_tokens"))
 
     def configure_callbacks(self) -> list[Callback]:
-        """One that calls `teardown` after a failure, one that explains a lack of memory, and those that watch, beside the Trainer's.
+        """One that calls `teardown` after a failure, one that explains a lack of memory, and the default ones, beside the Trainer's.
 
         Lightning asks before it does anything else, so that refusals come first.
         """
         refuse_trainer(self.trainer, rollouts=hasattr(self, "algorithm"), cuts_weights=self.adapter.cuts_weights)
-        return [CloseAfterFailure(), ExplainMemory(), *watching(self.trainer.callbacks)]  # type: ignore[attr-defined]
+        return [CloseAfterFailure(), ExplainMemory(), *default_callbacks(self.trainer.callbacks)]  # type: ignore[attr-defined]
 
     @property
     def steps_per_batch(self) -> int:

@@ -27,7 +27,7 @@ from lightrl.training.replay.outcome import Outcome
 from lightrl.training.replay.recorded_engine import RecordedEngine
 from lightrl.training.replay.replaying import Replaying
 from lightrl.training.replay.without_weights import first_pass, refuse_lacking
-from lightrl.training.watching import Unwatched
+from lightrl.training.default_callbacks import NoDefaultCallbacks
 
 MODEL_KEYS = ("algorithm", "rewards", "max_grad_norm", "micro_batch_tokens")
 """Of the model, what a replay may have otherwise than the run."""
@@ -147,7 +147,7 @@ def replayed(chosen: Chosen, words: list[str], beside: Replayed | None = None) -
 
 def _learn(module: Replaying, section: TrainerSection, chosen: Chosen) -> tuple[Outcome, int]:
     with _quiet("lightning.pytorch"), warnings.catch_warnings():
-        trainer = section.build(lambda arguments: [Unwatched()])
+        trainer = section.build(lambda arguments: [NoDefaultCallbacks()])
         # of the callbacks and the data that only the run had
         warnings.filterwarnings("ignore", module="lightning.*")
         trainer.fit(module, train_dataloaders=DataLoader(TensorDataset(torch.zeros(1))), ckpt_path=str(chosen.checkpoint))
