@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from lightrl_workshop.checks.continuations import answers
+from lightrl_workshop.real_sized import RealSizedPolicy
 from wide_bf16 import WideBF16
 
 from lightrl import Policy, PretrainedPolicy, Prompt, Request, TransformersEngine
 from lightrl.ops.agreement import Agreement, Answer, Limits, stood_still
 from lightrl.policy.weights import TrainerWeights
 from lightrl.rollout.probe import ROWS, TOKENS
-from lightrl.testing.checks.continuations import answers
-from lightrl.testing.real_sized import RealSizedPolicy
 
 RATES = (1e-6, 2e-5, 1e-4)
 """Learning rates of the update that an engine misses."""

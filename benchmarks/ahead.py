@@ -22,10 +22,10 @@ from typing import Any
 import torch
 from demo_run import latest, lightrl, logged_to, scalars, seeded, write_summary
 from lightning.pytorch import Callback, Trainer
+from lightrl_workshop import CodePoints, quiet_trainer
 from logged_process import run_logged
 
 from lightrl import DigitSorting, GroupRelative, GroupSampler, PolicyOptimization, ProcessEngine, PromptData, TinyPolicy, TransformersEngine
-from lightrl.testing import CodePoints, quiet_trainer
 
 ARMS = ("embedded", "sequential", "ahead")
 ROLLOUTS, WARM = 8, 3

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from claim_list import ROLLOUTS, STEPS
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightrl_runs.report.run_log import RunLog
 
-from lightrl.cli.run_report.run_log import RunLog
 from lightrl.ops.groups import group_statistics
 
 LEARNT = 0.6

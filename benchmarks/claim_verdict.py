@@ -10,9 +10,8 @@ from pathlib import Path
 
 from claim_list import Claim
 from claim_measures import MEASURES
+from lightrl_runs.report.run_folder import read_run
 from paired_interval import mean_and_half
-
-from lightrl.cli.run_report.run_folder import read_run
 
 SEEDS = (0, 1, 2, 3, 4)
 DONE = "folder.json"

@@ -25,9 +25,9 @@ from curve_cases import (
     write_curves,
 )
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightrl_runs.report.run_folder import read_run
 from safetensors.torch import load_file
 
-from lightrl.cli.run_report.run_folder import read_run
 from lightrl.config.resolve import resolve
 from lightrl.config.run import Run
 from lightrl.config.settings import read_words

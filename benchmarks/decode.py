@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from lightrl_workshop import rollouts_with
 
 from lightrl import Policy, Prompt, TransformersEngine
 from lightrl.policy.characters import ALPHABET, character_tokenizer
-from lightrl.testing import rollouts_with
 
 SIZES = {"1M": (128, 4), "15M": (384, 8)}
 """Width and layers."""

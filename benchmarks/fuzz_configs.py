@@ -33,7 +33,7 @@ MOST = {
     "size": 64,
 }
 """The largest value that a key keeps."""
-VARIED = {"path": "lightrl.testing.toy.small_digits", "runs": "inline"}
+VARIED = {"path": "lightrl_workshop.toy.small_digits", "runs": "inline"}
 """A reward that differs within the groups of a policy that has learnt nothing."""
 TRAINER = {"accelerator": "cpu", "devices": 1, "enable_progress_bar": False, "enable_model_summary": False}
 

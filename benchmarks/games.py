@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from demo_run import latest, lightrl, logged_to, seeded
+from lightrl_workshop.sampling import rollouts_with
 from random_policy import write_policy
 
 from lightrl import Environment, PretrainedPolicy, Prompt, TransformersEngine
 from lightrl.episode import Episode
-from lightrl.testing.sampling import rollouts_with
 
 WARM_START = Path(__file__).resolve().parent / "game_warm_start.yaml"
 

@@ -11,10 +11,10 @@ import torch
 from bench_policy import digits
 from gpu_cases import SHAPES, write_shape
 from gpu_day_outcome import Day, Found
+from lightrl_workshop import rollouts_with
 from torch import Tensor
 
 from lightrl import Policy, PretrainedPolicy, Prompt, Rollout, TinyPolicy, TransformersEngine
-from lightrl.testing import rollouts_with
 
 GREEDY = 32
 """Tokens that graphs and plain steps must have in common."""

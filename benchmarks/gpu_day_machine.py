@@ -60,11 +60,11 @@ def waits(day: Day) -> Found:
 def _cuda_waits() -> Found:
     """By the warnings of CUDA, over the second rollout of GRPO."""
     from lightning.pytorch import Callback
+    from lightrl_workshop import InPlace, quiet_trainer
 
     from lightrl import DigitSorting, PolicyOptimization, PromptData, TinyPolicy, TransformersEngine
     from lightrl.rollout.incremental import IncrementalModel
     from lightrl.strategies.adapter import StrategyAdapter
-    from lightrl.testing import InPlace, quiet_trainer
     from lightrl.training.optimizer_step import StepMaker
 
     label, counts, calls = ["rest"], Counter[str](), Counter[str]()

@@ -21,6 +21,7 @@ from gpu_cases import SHAPES
 from gpu_day_decode import folder_of
 from gpu_day_outcome import ROOT, Day, Found, command
 from lightning.pytorch import Callback
+from lightrl_workshop import InPlace, quiet_trainer
 
 from lightrl import (
     DigitSorting,
@@ -37,7 +38,6 @@ from lightrl import (
     rank_memory,
 )
 from lightrl.callbacks.alarms import Alarms
-from lightrl.testing import InPlace, quiet_trainer
 
 SCORE = 1001.3
 """A reward that bfloat16 would round to 1000."""

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback, Trainer
-
-from lightrl.testing import quiet_trainer
+from lightrl_workshop import quiet_trainer
 
 MODELS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
 MAKE_POLICY = Path(__file__).resolve().parent.parent / "examples" / "make_tiny_qwen.py"

@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback, Trainer
+from lightrl_workshop import InPlace
 
 from lightrl import Environment, Experience, Prompt, Reply, Result, own_opening
 from lightrl.parts.environment import Said
-from lightrl.testing import InPlace
 
 OF_THE_MACHINE = ("perf/", "seconds")
 """Beginnings and ends of the names of numbers that depend on the machine."""

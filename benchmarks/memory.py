@@ -25,6 +25,7 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback, Trainer
+from lightrl_workshop import CodePoints, quiet_trainer
 from logged_process import run_logged
 
 from lightrl import (
@@ -45,7 +46,6 @@ from lightrl import (
     rank_memory,
 )
 from lightrl.callbacks.export_policy import ExportPolicy
-from lightrl.testing import CodePoints, quiet_trainer
 
 STRATEGIES = ("ddp", "deepspeed_stage_2", "deepspeed_stage_3", "fsdp2")
 PHASES = ("loading", "loaded", "generating", "learning", "exporting")

@@ -24,6 +24,7 @@ from lightning.pytorch import Callback, Trainer
 from lightrl_dcpo import DCPO
 from lightrl_distill import GKD
 from lightrl_moe import PretrainedMixture, ReplayedTokenRatio, RouterBalance, TinyMixture
+from lightrl_workshop import FirstDigits, quiet_trainer
 from logged_process import run_logged
 
 from lightrl import (
@@ -57,7 +58,6 @@ from lightrl import (
     ValueModel,
 )
 from lightrl.policy.weights import TrainerWeights
-from lightrl.testing import FirstDigits, quiet_trainer
 
 TOLERANCE = {"cpu": 1e-6, "gpu": 1e-5}
 """Largest difference of a weight, by accelerator."""

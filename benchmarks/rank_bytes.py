@@ -23,10 +23,10 @@ from typing import Any, TypeVar
 
 import torch
 from lightrl_dcpo import SmoothedAdvantage
+from lightrl_workshop import hand_made_experience
 
 from lightrl import GAE, Advantage, Algorithm, Experience, GroupNormalized, GroupRelative
 from lightrl.strategies.side_group import SideGroup
-from lightrl.testing import hand_made_experience
 from lightrl.training.online.experience import with_advantages
 from lightrl.training.statistics import StatisticsLedger
 

@@ -15,13 +15,13 @@ import time
 from collections.abc import Callable
 
 import torch
+from lightrl_workshop.experience import experience
 from rich.console import Console
 from rich.table import Table
 
 from lightrl import AsyncReward, Prompt, Rollout, RowReward
 from lightrl.registry.classes import registry
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.testing.experience import experience
 
 
 class Trivial(RowReward):

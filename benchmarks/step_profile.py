@@ -18,12 +18,12 @@ from pathlib import Path
 import torch
 from bench_cases import ROLLOUTS
 from bench_policy import write_policy, write_prompts
+from lightrl_workshop import rollouts_with
 from speed_page import PAGE, filled
 from torch.profiler import ProfilerActivity, profile
 
 from lightrl import Policy, PretrainedPolicy, Prompt, Rollout, TransformersEngine
 from lightrl.rows import Sequences
-from lightrl.testing import rollouts_with
 from lightrl.training.micro_batch_cut import cut_rows
 from lightrl.training.token_budget import fitting_tokens
 

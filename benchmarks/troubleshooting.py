@@ -17,9 +17,8 @@ from statistics import median
 from typing import Any
 
 from alarms import CONFIGS, FAULTS, Heard, fit, function, shown, warm_start
-
-from lightrl.cli.run_report.run_folder import read_run
-from lightrl.cli.run_report.run_log import Series
+from lightrl_runs.report.run_folder import read_run
+from lightrl_runs.report.run_log import Series
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGE, PICTURE = DOCS / "troubleshooting.md", DOCS / "images" / "troubleshooting.png"

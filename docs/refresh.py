@@ -19,11 +19,12 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+from lightrl_workshop import contracts  # noqa: F401 - importing them is what finds their checks
+from lightrl_workshop.checks.check import CHECKS
+
 from lightrl.kinds import COMMAND, KINDS, Kind
 from lightrl.registry.classes import registry
 from lightrl.registry.distribution import CORE
-from lightrl.testing import contracts  # noqa: F401 - importing them is what finds their checks
-from lightrl.testing.checks.check import CHECKS
 
 HERE = Path(__file__).parent
 _BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:(?P<gap>\n*)```text\n(?P<printed>.*?)```\n)?", re.DOTALL)

@@ -1,11 +1,11 @@
 """lightrl trains language models with reinforcement learning; every algorithm is a set of parts that can be exchanged.
 
-The public API, version 1, is everything in `__all__`, in `lightrl.testing` and in the hooks of `lightrl.hookspecs`. Its entry-point group
-is `lightrl.v1`. As long as the group has this name, a plugin that uses nothing else continues to load, to pass its contract tests and to
-compute the same numbers. A release may add names, hooks, optional arguments after the present ones, methods with a neutral default,
-statistics and further contract checks. It never removes or renames anything, and never changes a shape, unit, default or order of
-arguments. A change that breaks this rule goes into `lightrl.v2`; a plugin may register in both groups. Everything else may change with any
-release, including the paths of modules.
+The public API, version 1, is everything in `__all__`, in the hooks of `lightrl.hookspecs` and, for tests, in `lightrl_workshop` of the
+package lightrl-workshop. Its entry-point group is `lightrl.v1`. As long as the group has this name, a plugin that uses nothing else
+continues to load, to pass its contract tests and to compute the same numbers. A release may add names, hooks, optional arguments after the
+present ones, methods with a neutral default, statistics and further contract checks. It never removes or renames anything, and never
+changes a shape, unit, default or order of arguments. A change that breaks this rule goes into `lightrl.v2`; a plugin may register in both
+groups. Everything else may change with any release, including the paths of modules.
 
 Names are imported on first use, so that `import lightrl` is fast.
 """

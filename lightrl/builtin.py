@@ -173,7 +173,6 @@ def lightrl_callbacks() -> list[str]:
         "lightrl.callbacks.no_update:NoUpdate",
         "lightrl.callbacks.preemption:Preemption",
         "lightrl.callbacks.preemption:PreemptionCheckpoint",
-        "lightrl.callbacks.record_rollouts:RecordRollouts",
         "lightrl.callbacks.rollout_progress:RolloutProgress",
         "lightrl.callbacks.run_checkpoints:RunCheckpoints",
         "lightrl.callbacks.save_resolved_config:SaveResolvedConfig",

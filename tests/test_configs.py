@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
+from lightrl_workshop.verbs.config_step import one_step
 
-from lightrl.cli.plugin_tools.config_step import one_step
 from lightrl.config.resolve import resolve
 from lightrl.config.settings import read_words
 

@@ -12,10 +12,10 @@ import textwrap
 from typing import Any, get_type_hints
 
 import pytest
+from lightrl_workshop.verbs.new import TEMPLATES
 from torch import Tensor
 
 import lightrl
-from lightrl.cli.plugin_tools.new import TEMPLATES
 from lightrl.kinds import KINDS
 from lightrl.registry.classes import registry
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from lightrl_workshop.experience import experience
 
 import lightrl
 from lightrl.rows import Rows
-from lightrl.testing.experience import experience
 from lightrl.types import PolicyOutput, Prompt, TrainingBatch
 
 json_values = st.recursive(

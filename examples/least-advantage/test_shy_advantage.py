@@ -1,3 +1,3 @@
-from lightrl.testing import contract_tests
+from lightrl_workshop import contract_tests
 
 test_contract = contract_tests("shy_advantage")

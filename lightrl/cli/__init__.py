@@ -9,6 +9,7 @@ from difflib import get_close_matches
 
 from lightrl.cli.slow_imports import naming_slow_imports
 from lightrl.config.errors import ConfigError, report
+from lightrl.registry.classes import UnknownName
 from lightrl.registry.distribution import other_distribution
 from lightrl.run_end import RunEndedError
 from lightrl.strategies.disk import refusal_of_disk
@@ -36,6 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _dispatch(words)
     except ConfigError as error:
         return report(error)
+    except UnknownName as error:
+        return report(ConfigError("", str(error)))
     except RunEndedError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -62,7 +65,6 @@ def _dispatch(words: list[str]) -> int:
 
         sys.stdout.write(f"lightrl {__version__}\n")
         return 0
-    from lightrl.registry.classes import UnknownName
     from lightrl.registry.commands import Commands
 
     commands = Commands()

@@ -8,34 +8,39 @@ from lightrl.command import Command
 from lightrl.hookspecs import hookimpl
 
 
-class Fit(Command):
-    """Train."""
+class OfTrainer(Command):
+    """A verb that Lightning's Trainer carries out."""
 
     needs_model = True
+
+    def run(self, words: list[str]) -> int:
+        from lightrl.cli.run.trainer_verbs import carry_out
+
+        return carry_out(self.words()[0], words)
+
+
+class Fit(OfTrainer):
+    """Train."""
+
     usage = (
         ("--config dapo.yaml [--rollouts 300] [--KEY VALUE ...]", "train"),
         ("--config dapo.yaml --ckpt_path last", "resume from the newest checkpoint below runs/dapo, in its folder"),
     )
 
-    def run(self, words: list[str]) -> int:
-        from lightrl.cli.run.trainer_verbs import carry_out
 
-        return carry_out(*self.words(), words)
-
-
-class Validate(Fit):
+class Validate(OfTrainer):
     """Evaluate on the validation prompts."""
 
     usage = (("--config dapo.yaml --ckpt_path last", "evaluate on the validation prompts"),)
 
 
-class Test(Fit):
+class Test(OfTrainer):
     """Evaluate on the test prompts."""
 
     usage = (("--config dapo.yaml --ckpt_path last", "evaluate on the test prompts"),)
 
 
-class Predict(Fit):
+class Predict(OfTrainer):
     """Write completions of held-out prompts."""
 
     usage = (("--config dapo.yaml --ckpt_path last", "write completions of the held-out prompts"),)

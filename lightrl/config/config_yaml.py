@@ -6,7 +6,8 @@ from typing import Any
 
 import yaml
 
-from lightrl.config.resolve import SECTIONS, Resolved
+from lightrl.config.class_lookup import top_level_class
+from lightrl.config.resolve import Resolved
 from lightrl.config.trainer_keys import OF_TORCH
 from lightrl.config.trainer_section import TrainerSection
 
@@ -27,8 +28,7 @@ def config_yaml(resolved: Resolved, section: TrainerSection) -> str:
     tree |= {key: around[key] for key in before}
     for name, choice in (("model", resolved.model), ("data", resolved.data)):
         written = choice.as_config()
-        default = next(iter(SECTIONS[name].values()))
-        tree[name] = written.get("init_args", {}) if written["class_path"] == default else written
+        tree[name] = written.get("init_args", {}) if choice.cls is top_level_class(name, None) else written
     tree |= {key: value for key, value in around.items() if key not in before}
     return yaml.dump(tree, Dumper=_WithoutAliases, sort_keys=False, allow_unicode=True)
 

@@ -45,9 +45,8 @@ class Commands:
         """
         distribution, _, first = words[0].rpartition(":")
         typed = (first, *words[1:])
-        found = [
-            (other, cls) for other, cls in self.every if typed[: len(cls.words())] == cls.words() and (not distribution or other == distribution)
-        ]
+        own = [(other, cls) for other, cls in self.every if distribution in ("", other)]
+        found = [(other, cls) for other, cls in own if typed[: len(cls.words())] == cls.words()]
         if not found:
             raise UnknownName(self._missing(typed))
         longest = max(len(cls.words()) for _, cls in found)

@@ -12,6 +12,7 @@ import pytest
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from lightrl_workshop import SmallDigits, quiet_trainer
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lightrl import (
@@ -31,7 +32,6 @@ from lightrl import (
     TransformersEngine,
 )
 from lightrl.callbacks.alarms import QUIET, Alarms
-from lightrl.testing import SmallDigits, quiet_trainer
 
 
 class Digits(SmallDigits):

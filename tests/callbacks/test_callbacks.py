@@ -10,6 +10,8 @@ import pytest
 import torch
 from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
+from lightrl_workshop import FewCharacters, quiet_trainer, random_rollout
+from lightrl_workshop.experience import experience
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -29,8 +31,6 @@ from lightrl.callbacks.completions_log import CompletionsLog, completions_table,
 from lightrl.callbacks.rollout_progress import RolloutProgress
 from lightrl.callbacks.sizes_table import SizesTable, sizes_table
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.testing import FewCharacters, quiet_trainer, random_rollout
-from lightrl.testing.experience import experience
 from lightrl.types import Outcome
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 import re
 
+from lightrl_workshop import rollouts_with
+
 from lightrl import Environment, Prompt, Reply, TinyPolicy, TransformersEngine
 from lightrl.callbacks.completions_log import completions_table, terminal_lines
-from lightrl.testing import rollouts_with
 from lightrl.types import Rollout
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from lightrl_workshop import SmallDigits, quiet_trainer
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
@@ -27,7 +28,6 @@ from lightrl import (
 from lightrl.callbacks.alarms import Alarms
 from lightrl.callbacks.dashboard import LAYOUT, Dashboard, layout_of
 from lightrl.callbacks.histograms import Histograms
-from lightrl.testing import SmallDigits, quiet_trainer
 
 
 def fit(tmp_path: Path, rollouts: int, logger: Any, *callbacks: Any) -> Trainer:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 from lightning.pytorch import Callback, Trainer
+from lightrl_workshop import CodePoints, quiet_trainer
 
 from lightrl import DigitSorting, GroupRelative, PolicyOptimization, PromptData, TinyPolicy, TransformersEngine
 from lightrl.callbacks.preemption import PreemptionCheckpoint
 from lightrl.callbacks.run_checkpoints import RunCheckpoints
 from lightrl.callbacks.run_summary import checkpoint_of
-from lightrl.testing import CodePoints, quiet_trainer
 
 DATA = {"train": DigitSorting(examples=40)}
 

@@ -7,12 +7,12 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lightrl_workshop import rollouts_with
 from tensorboard.plugin_util import markdown_to_safe_html
 
 from lightrl import Prompt, TinyPolicy, TransformersEngine
 from lightrl.callbacks.completions_log import completions_table, terminal_lines
 from lightrl.callbacks.shown_text import code, name_cell, quoted, visible
-from lightrl.testing import rollouts_with
 
 IMAGE = "![x](http://example.org/seen.png)"
 BREAKS = ["\r", "\n", "\r\n", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 from lightning.pytorch import Callback, LightningModule
+from lightrl_workshop import quiet_trainer
 
 from lightrl.callbacks.standing_objects import StandingObjects
-from lightrl.testing import quiet_trainer
 
 
 class Cycle:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from lightrl_workshop.experience import experience
 
 from lightrl import AdvantageSum, GroupRelative
 from lightrl.cli.catalogue.comparison import QUESTIONS, facts_of
@@ -24,7 +25,6 @@ from lightrl.parts.kl import KLPenalty
 from lightrl.parts.sampler import GroupSampler
 from lightrl.registry.classes import registry
 from lightrl.registry.distribution import CORE
-from lightrl.testing.experience import experience
 
 ALGORITHMS = [cls for _, cls in registered()]
 EVERY = pytest.mark.parametrize("cls", ALGORITHMS, ids=lambda cls: cls.__name__)

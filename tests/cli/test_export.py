@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from lightrl_workshop import rollouts_with
 from peft import PeftModel
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -20,7 +21,6 @@ from lightrl import PretrainedPolicy, Prompt, TinyPolicy, TransformersEngine
 from lightrl.config.building import Builder
 from lightrl.config.resolve import resolve
 from lightrl.config.settings import read_words
-from lightrl.testing import rollouts_with
 
 LORA: dict[str, Any] = {
     "class_path": "LoraPolicy",

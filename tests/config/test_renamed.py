@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from lightrl_workshop import quiet_trainer
 
 from lightrl.callbacks.resume_report import ResumeReport
 from lightrl.config.errors import LINES
-from lightrl.testing import quiet_trainer
 
 OLD = {
     "argument of a part": (

@@ -7,12 +7,12 @@ import torch
 from hypothesis import given, reject
 from hypothesis import strategies as st
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightrl_workshop import quiet_trainer
 
 from lightrl.data.loaders import PromptBatch, PromptBatches, StepNumbers
 from lightrl.data.prompt_data import PromptData
 from lightrl.data.tasks import Addition, DigitSorting
 from lightrl.parts.prompts import PromptSource
-from lightrl.testing import quiet_trainer
 from lightrl.types import Prompt
 
 

@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from lightrl_workshop import class_cases
+
 from lightrl import Prompt
-from lightrl.testing import class_cases
 
 PAGE = (Path(__file__).parents[2] / "docs" / "environments.md").read_text()
 

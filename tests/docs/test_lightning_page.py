@@ -21,6 +21,7 @@ from lightning.pytorch import Callback, Trainer, callbacks, loggers, profilers
 from lightning.pytorch.callbacks import BasePredictionWriter, Checkpoint, LambdaCallback, ModelCheckpoint, TQDMProgressBar
 from lightning.pytorch.cli import LightningCLI
 from lightning.pytorch.tuner import Tuner
+from lightrl_workshop import FewCharacters, quiet_trainer
 
 from lightrl import (
     DigitSorting,
@@ -39,7 +40,6 @@ from lightrl.config.resolve import resolve
 from lightrl.config.settings import Setting, read_words
 from lightrl.config.trainer_keys import check_trainer
 from lightrl.config.trainer_section import TrainerSection
-from lightrl.testing import FewCharacters, quiet_trainer
 from lightrl.training.policy_module import PolicyModule
 from lightrl.training.trainer_options import AVERAGING_PIECES, refuse_trainer
 

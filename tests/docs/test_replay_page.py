@@ -24,7 +24,7 @@ def test_its_commands_work_on_a_record_with_the_files_that_it_names(
     fit, *others = COMMANDS
     config["rollouts"] = 1
     config["model"]["algorithm"]["init_args"]["clip"] = CLIP
-    config["model"]["rewards"]["small"] = {"class_path": "Function", "init_args": {"path": "lightrl.testing.toy.small_digits"}}
+    config["model"]["rewards"]["small"] = {"class_path": "Function", "init_args": {"path": "lightrl_workshop.toy.small_digits"}}
     write("grpo_sort.yaml", config)
     recorded = lightrl(*[{"grpo_sort": "grpo_sort.yaml"}.get(word, word) for word in fit])
     assert recorded.status == 0, recorded.err

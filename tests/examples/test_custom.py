@@ -10,10 +10,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from lightrl_workshop import contract_tests
 
 from lightrl import TinyPolicy, hookimpl
 from lightrl.cli import main
-from lightrl.testing import contract_tests
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 sys.path.insert(0, str(EXAMPLES))

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import torch
 from lightrl_grpo import GRPO
+from lightrl_workshop import quiet_trainer
 
 from lightrl import DecoupledClip, DigitSorting, GroupSampler, KLPenalty, PolicyOptimization, PromptData, TinyPolicy, TransformersEngine
 from lightrl.parts.function import Function
 from lightrl.policy.policy import Policy
-from lightrl.testing import quiet_trainer
 
 FILE = Path(__file__).parents[2] / "examples" / "grpo_in_one_file.py"
 
@@ -42,7 +42,7 @@ def trained(minibatches: int, epochs: int) -> tuple[PolicyOptimization, Policy]:
             minibatches=minibatches,
             epochs=epochs,
         ),
-        rewards={"small": Function("lightrl.testing.toy.small_digits", runs="inline")},
+        rewards={"small": Function("lightrl_workshop.toy.small_digits", runs="inline")},
         engine=TransformersEngine(max_new_tokens=8),
         prompts_per_rollout=6,
         micro_batch_tokens=64,

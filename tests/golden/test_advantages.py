@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from lightrl_workshop.experience import experience
 
 from lightrl.ops.groups import group_statistics
 from lightrl.ops.masked import whiten
 from lightrl.parts.advantage import Advantage, GroupCentered, GroupNormalized, LeaveOneOut
-from lightrl.testing.experience import experience
 
 CAPITAL, DATABASE = [2.0, 10.0, 3.0], [3.8, 5.2, 6.1]
 

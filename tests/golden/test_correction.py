@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from lightrl_workshop.experience import experience
 from torch import nn
 
 from lightrl.ops.logprobs import chosen_logprobs
@@ -9,7 +10,6 @@ from lightrl.parts.correction import MaskedImportance, RolloutCorrection, Trunca
 from lightrl.parts.loss_term import EntropyBonus
 from lightrl.parts.moving_reference import MovingAverageReference
 from lightrl.parts.output import Entropy
-from lightrl.testing.experience import experience
 from lightrl.types import PolicyOutput
 
 DIFFERENCE = torch.tensor([[0.1, 0.9, -1.2]])

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import pytest
 import torch
+from lightrl_workshop import on_ranks, quiet_trainer
+from lightrl_workshop.experience import PROMPT, experience
 
 from lightrl import (
     GAE,
@@ -40,8 +42,6 @@ from lightrl import (
 )
 from lightrl.ranks import ALONE
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.testing import on_ranks, quiet_trainer
-from lightrl.testing.experience import PROMPT, experience
 from lightrl.training.online.experience import experience_of, with_advantages
 from lightrl.training.online.loss import StepLoss, terms_of
 from lightrl.training.online.predictions import Predictions
@@ -347,7 +347,7 @@ class Replayed:
         self.module = PolicyOptimization(
             policy=TinyPolicy(hidden=16, layers=1, heads=2),
             algorithm=GroupRelative(sampler=GroupSampler(4), **settings),
-            rewards={"small": Function("lightrl.testing.toy.small_digits", runs="inline")},
+            rewards={"small": Function("lightrl_workshop.toy.small_digits", runs="inline")},
             engine=TransformersEngine(max_new_tokens=6),
             prompts_per_rollout=4,
             optimizer=lambda p: torch.optim.SGD(p, lr=5.0),

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
+from lightrl_workshop.experience import PROMPT, experience
 
 from lightrl.ops.gae import generalised_advantages
 from lightrl.ops.masked import whiten
 from lightrl.parts.advantage import GAE
 from lightrl.parts.kl import KLPenalty
-from lightrl.testing.experience import PROMPT, experience
 
 OLD = torch.tensor([[0.5, 0.4, 0.8]]).log()
 REFERENCE = torch.tensor([[0.5, 0.5, 0.5]]).log()

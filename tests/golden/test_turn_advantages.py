@@ -8,10 +8,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from lightrl_workshop.experience import PROMPT, experience
 
 from lightrl import GAE, Advantage, DiscountedReturn, GroupNormalized, TrainingBatch, TurnGAE, TurnNormalized, TurnReturn
 from lightrl.ops.turns import over_turns, turn_ends, turn_numbers, turn_starts, turn_sums
-from lightrl.testing.experience import PROMPT, experience
 
 SPOKEN = torch.tensor([[1, 1, 0, 1, 0, 0, 1, 1], [1, 0, 0, 1, 1, 0, 0, 0]], dtype=torch.bool)
 NAN = torch.nan

@@ -33,7 +33,7 @@ RUN: dict[str, Any] = {
     "model": {
         "policy": {"class_path": "TinyPolicy", "init_args": {"hidden": 8, "layers": 1, "heads": 2}},
         "algorithm": {"class_path": "GRPO", "init_args": {"sampler": {"class_path": "GroupSampler", "init_args": {"group_size": 4}}}},
-        "rewards": {"correct": "ExactMatch", "small": "lightrl.testing.toy.small_digits"},
+        "rewards": {"correct": "ExactMatch", "small": "lightrl_workshop.toy.small_digits"},
         "engine": {"max_new_tokens": 2},
         "prompts_per_rollout": 4,
     },

@@ -6,11 +6,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from lightrl_workshop import on_ranks
 from torch import Tensor
 
 from lightrl import moments, whiten
 from lightrl.ranks import Ranks
-from lightrl.testing import on_ranks
 
 NUMBERS = st.lists(st.floats(-1e3, 1e3, width=32), max_size=6)
 

@@ -2,9 +2,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from lightrl_workshop.experience import experience
 
 from lightrl.parts.advantage import GAE, Advantage, GroupCentered, GroupNormalized, LeaveOneOut
-from lightrl.testing.experience import experience
 
 GROUPED = [GroupCentered(), GroupNormalized(), GroupNormalized(ddof=0, eps=0), GroupNormalized(std="batch"), LeaveOneOut()]
 

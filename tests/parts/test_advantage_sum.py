@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from lightrl_workshop.experience import experience
+from lightrl_workshop.ranks import on_ranks
 
 from lightrl import GAE, AdvantageSum, DiscountedReturn, GroupCentered, GroupNormalized, GroupRelative, GroupSampler
-from lightrl.testing.experience import experience
-from lightrl.testing.ranks import on_ranks
 from lightrl.types import Experience
 
 REWARDS = [1.0, 0.0, 4.0, 0.0]

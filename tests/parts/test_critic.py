@@ -2,11 +2,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from lightrl_workshop.experience import experience
 from torch import nn
 
 from lightrl.parts.aggregation import SequenceMean, TokenMean
 from lightrl.parts.critic import ValueHead
-from lightrl.testing.experience import experience
 
 
 class Trunk(nn.Module):

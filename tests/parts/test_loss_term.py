@@ -1,8 +1,8 @@
 import torch
+from lightrl_workshop.experience import experience
 
 from lightrl.parts.aggregation import SequenceMean, TokenMean
 from lightrl.parts.loss_term import EntropyBonus, PositiveNLL
-from lightrl.testing.experience import experience
 from lightrl.types import PolicyOutput
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from lightrl_workshop import CodePoints, ReplayedRollouts, hand_made_experience, quiet_trainer, random_rollout
 from torch import Tensor
 
 from lightrl import (
@@ -24,7 +25,6 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
-from lightrl.testing import CodePoints, ReplayedRollouts, hand_made_experience, quiet_trainer, random_rollout
 
 
 def test_entropy_by_hand() -> None:

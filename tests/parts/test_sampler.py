@@ -1,8 +1,8 @@
 import pytest
+from lightrl_workshop import ScriptedCollection, learnt_from
 
 from lightrl.parts.sampler import GroupSampler
 from lightrl.ranks import ALONE
-from lightrl.testing import ScriptedCollection, learnt_from
 
 
 class Recorder:

@@ -1,9 +1,9 @@
 import pytest
 import torch
+from lightrl_workshop.experience import PROMPT, experience
 
 from lightrl.parts.base import unpack
 from lightrl.parts.shaping import OutcomeShaping
-from lightrl.testing.experience import PROMPT, experience
 
 
 def shaped(part: OutcomeShaping, rows) -> list[list[float]]:

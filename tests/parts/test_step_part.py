@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from lightrl_workshop import CodePoints, ReplayedRollouts, hand_made_experience, quiet_trainer, random_rollout
+from lightrl_workshop.ranks import on_ranks
 from torch import Tensor
 
 from lightrl import (
@@ -31,8 +33,6 @@ from lightrl import (
 )
 from lightrl.ops.ranked import largest
 from lightrl.ranks import Ranks
-from lightrl.testing import CodePoints, ReplayedRollouts, hand_made_experience, quiet_trainer, random_rollout
-from lightrl.testing.ranks import on_ranks
 
 pytestmark = pytest.mark.filterwarnings("ignore:the engine.s log-probs")
 POLICY = TinyPolicy(hidden=16, layers=1, heads=2, dtype="float64")

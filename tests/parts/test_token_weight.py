@@ -1,10 +1,10 @@
 import pytest
 import torch
+from lightrl_workshop.experience import experience
 
 from lightrl import GroupCentered, GroupRelative, TokenWeight
 from lightrl.parts.token_weight import MaskTruncated
 from lightrl.ranks import ALONE
-from lightrl.testing.experience import experience
 from lightrl.training.online.experience import with_advantages
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import Experience

@@ -6,6 +6,7 @@ from typing import Literal
 
 import pytest
 import torch
+from lightrl_workshop import assert_same_gradient, gradient_of_step, hand_made_experience, random_rollout
 from torch import Tensor
 
 from lightrl import (
@@ -20,7 +21,6 @@ from lightrl import (
     UnitMean,
 )
 from lightrl.parts.base import unpack
-from lightrl.testing import assert_same_gradient, gradient_of_step, hand_made_experience, random_rollout
 
 pytestmark = pytest.mark.filterwarnings("ignore:the engine.s log-probs")
 POLICY = TinyPolicy(hidden=16, layers=1, heads=2, dtype="float64")

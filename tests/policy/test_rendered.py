@@ -10,13 +10,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from lightrl_workshop import rollouts_with
 
 from lightrl import JsonLines, Prompt, SingleTurn, TinyPolicy, TransformersEngine
 from lightrl.parts.content import content_hash
 from lightrl.policy.encoding import encode_conversation, encode_prompt, encode_sampled
 from lightrl.policy.reward_network import RewardNetwork
 from lightrl.policy.turn_encoder import TurnEncoder
-from lightrl.testing import rollouts_with
 from lightrl.training.spelled_tokens import SpelledTokens
 
 END, START = "<|im_end|>", "<|im_start|>"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from lightrl_workshop import quiet_trainer
 
 from lightrl import (
     BatchReward,
@@ -24,7 +25,6 @@ from lightrl import (
     WithStatistics,
 )
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.testing import quiet_trainer
 
 
 class Reports(BatchReward):

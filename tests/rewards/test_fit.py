@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from lightning.pytorch import Callback, Trainer
+from lightrl_workshop import quiet_trainer
 
 from lightrl import (
     DigitSorting,
@@ -21,7 +22,6 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
-from lightrl.testing import quiet_trainer
 from lightrl.types import Experience, Outcome
 
 GROUP = 4

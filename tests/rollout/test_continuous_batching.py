@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from lightrl_workshop import contract_tests, quiet_trainer, rollouts_with
+from lightrl_workshop.checks.continuations import peaked_policy
 
 from lightrl import (
     Environment,
@@ -24,8 +26,6 @@ from lightrl import (
     own_opening,
 )
 from lightrl.callbacks.stated_exceptions import StatedExceptions
-from lightrl.testing import contract_tests, quiet_trainer, rollouts_with
-from lightrl.testing.checks.continuations import peaked_policy
 
 sys.path.insert(0, str(Path(__file__).parent))
 from continuous_batching import ContinuousBatchingEngine

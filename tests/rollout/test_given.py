@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from lightrl_workshop import FewCharacters, quiet_trainer, rollouts_with
 
 from lightrl import (
     DigitSorting,
@@ -20,7 +21,6 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
-from lightrl.testing import FewCharacters, quiet_trainer, rollouts_with
 
 POLICY = TinyPolicy(hidden=16, layers=1, heads=2)
 ASKED = [Prompt(id="a", text="31="), Prompt(id="b", text="2"), Prompt(id="a", text="31=")]

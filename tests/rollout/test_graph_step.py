@@ -15,6 +15,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lightrl_workshop import rollouts_with
 from torch import Tensor
 
 from lightrl import LoraPolicy, Policy, Prompt, Rollout, TinyPolicy, TransformersEngine
@@ -28,7 +29,6 @@ from lightrl.rollout.loop import RolloutLoop
 from lightrl.rollout.model_forward import DecodeStep
 from lightrl.rollout.step_choice import StepChoice
 from lightrl.rollout.step_inputs import StepInputs
-from lightrl.testing import rollouts_with
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "training"))

@@ -6,10 +6,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lightrl_workshop import rollouts_with
 
 from lightrl import Policy, Prompt, Rollout, TinyPolicy, TransformersEngine
 from lightrl.rollout.loop import RolloutLoop
-from lightrl.testing import rollouts_with
 
 EngineFor = Callable[..., RolloutLoop]
 ReadsOf = Callable[[Policy, RolloutLoop], list[tuple[int, int]]]

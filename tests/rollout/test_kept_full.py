@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from lightrl_workshop import rollouts_with
 
 from lightrl import Policy, Prompt, Rollout, TransformersEngine
 from lightrl.ops.random import uniforms
 from lightrl.rollout.incremental import IncrementalModel
 from lightrl.rollout.loop import RolloutLoop
 from lightrl.rollout.model_forward import ModelForward
-from lightrl.testing import rollouts_with
 
 sys.path.insert(0, str(Path(__file__).parent))
 from hosted_engines import Counting

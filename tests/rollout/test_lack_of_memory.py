@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
+from lightrl_workshop import rollouts_with
+from lightrl_workshop.checks.continuations import peaked_policy
 from torch import Tensor
 
 from lightrl import Prompt, Rollout, TransformersEngine
 from lightrl.rollout.incremental import IncrementalModel
-from lightrl.testing import rollouts_with
-from lightrl.testing.checks.continuations import peaked_policy
 
 sys.path.insert(0, str(Path(__file__).parent))
 from hosted_engines import Counting

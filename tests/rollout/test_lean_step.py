@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from lightrl_workshop import rollouts_with
 
 from lightrl import LoraPolicy, Policy, Prompt, Rollout, TinyPolicy, TransformersEngine
 from lightrl.rollout import lean_step, step_choice
@@ -15,7 +16,6 @@ from lightrl.rollout.lean_step import LeanStep, has_lean_form
 from lightrl.rollout.loop import RolloutLoop
 from lightrl.rollout.model_forward import ModelForward
 from lightrl.rollout.step_choice import StepChoice
-from lightrl.testing import rollouts_with
 
 PolicyOf = Callable[..., Policy]
 EngineFor = Callable[..., RolloutLoop]

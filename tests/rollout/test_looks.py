@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from lightrl_workshop import rollouts_with
 
 from lightrl import Policy, Prompt, Rollout, TransformersEngine
 from lightrl.rollout import decoding
 from lightrl.rollout.loop import RolloutLoop
-from lightrl.testing import rollouts_with
 
 sys.path.insert(0, str(Path(__file__).parent))
 from hosted_engines import Counting

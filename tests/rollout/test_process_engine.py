@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 import torch
+from lightrl_workshop import quiet_trainer, rollouts_with
+from lightrl_workshop.checks.continuations import answers, peaked_policy, remaining, request
 
 from lightrl import (
     Environment,
@@ -40,8 +42,6 @@ from lightrl.rollout.engine_pool import EnginePool
 from lightrl.rollout.engine_worker import EngineWorker
 from lightrl.rollout.policy_outline import PolicyOutline
 from lightrl.rollout.worker_link import FallenWorkerError, WorkerLink
-from lightrl.testing import quiet_trainer, rollouts_with
-from lightrl.testing.checks.continuations import answers, peaked_policy, remaining, request
 
 sys.path.insert(0, str(Path(__file__).parent))
 from hosted_engines import Counting, Obedient
@@ -229,8 +229,8 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from hosted_engines import Obedient
 from lightrl import ProcessEngine, Prompt
-from lightrl.testing import rollouts_with
-from lightrl.testing.checks.continuations import peaked_policy
+from lightrl_workshop import rollouts_with
+from lightrl_workshop.checks.continuations import peaked_policy
 rollouts = rollouts_with(peaked_policy(), ProcessEngine(Obedient(sys.argv[2]), workers=2))
 rollouts.rollout([Prompt(id=str(i), text=f"{i}=") for i in range(6)], 3)
 """

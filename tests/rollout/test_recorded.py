@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 import pytest
 import torch
+from lightrl_workshop import rollouts_with
 from torch import Tensor, nn
 
 from lightrl import Environment, Policy, Prompt, Reply, Rollout, TinyPolicy, TransformersEngine, TrunkOutput
 from lightrl.parts.environment import SingleTurn, own_opening
 from lightrl.policy.trunk_numbers import FromTrunk
 from lightrl.rollout.lean_step import has_lean_form
-from lightrl.testing import rollouts_with
 
 
 class LastNorm(TrunkOutput):

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 import torch
+from lightrl_workshop.contract_tests import Case, contract_cases, required_arguments
+from lightrl_workshop.verbs.config_step import one_step
 
 import lightrl.builtin
 from lightrl import TinyPolicy
-from lightrl.cli.plugin_tools.config_step import one_step
 from lightrl.config.resolve import resolve
 from lightrl.config.run import Run
 from lightrl.config.settings import read_words
 from lightrl.policy.policy import save_tokenizer
-from lightrl.testing.contract_tests import Case, contract_cases, required_arguments
 
 pytestmark = [pytest.mark.thorough, pytest.mark.filterwarnings("ignore")]
 
@@ -34,7 +34,7 @@ PACKAGES = ("torch", "transformers", "lightning", "deepspeed", "peft", "accelera
 GIVEN = {"OutcomeShaping": {"limit": 1.0}}
 """Without arguments it is refused."""
 QUIET = ["--trainer.accelerator", "cpu", "--trainer.devices", "1", "--trainer.enable_progress_bar", "false"]
-REWARD = {"class_path": "Function", "init_args": {"path": "lightrl.testing.toy.small_digits", "runs": "inline"}}
+REWARD = {"class_path": "Function", "init_args": {"path": "lightrl_workshop.toy.small_digits", "runs": "inline"}}
 
 
 class Family(TinyPolicy):

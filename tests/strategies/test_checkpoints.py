@@ -48,7 +48,7 @@ def config(strategy: str, name: str) -> dict[str, Any]:
         "model": {
             "policy": {"class_path": "TinyPolicy", "init_args": {"hidden": 16, "layers": 1, "heads": 2}},
             "algorithm": {"class_path": "PPO", "init_args": {"sampler": sampler, "minibatches": 2}},
-            "rewards": {"digits": "lightrl.testing.FirstDigits"},
+            "rewards": {"digits": "lightrl_workshop.FirstDigits"},
             "engine": {"max_new_tokens": 8},
             "prompts_per_rollout": 8,
             "micro_batch_tokens": 128,

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
+from lightrl_workshop import SmallDigits, quiet_trainer
 from torch import nn
 
 from lightrl import DigitSorting, GroupRelative, GroupSampler, LoraPolicy, PolicyOptimization, PromptData, TinyPolicy, TransformersEngine
 from lightrl.strategies.checkpoint_files import CheckpointError
 from lightrl.strategies.master_weights import KEY, MasterWeights
-from lightrl.testing import SmallDigits, quiet_trainer
 
 OPTIMIZERS: dict[str, Any] = {
     "AdamW": lambda groups: torch.optim.AdamW(groups, lr=1e-6),

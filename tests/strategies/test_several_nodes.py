@@ -29,7 +29,7 @@ RUN: dict[str, Any] = {
     "model": {
         "policy": {"class_path": "TinyPolicy", "init_args": {"hidden": 16, "layers": 1, "heads": 2}},
         "algorithm": {"class_path": "GRPO", "init_args": {"sampler": {"class_path": "GroupSampler", "init_args": {"group_size": 4}}}},
-        "rewards": {"small": {"class_path": "Function", "init_args": {"path": "lightrl.testing.toy.small_digits", "runs": "inline"}}},
+        "rewards": {"small": {"class_path": "Function", "init_args": {"path": "lightrl_workshop.toy.small_digits", "runs": "inline"}}},
         "engine": {"class_path": "TransformersEngine", "init_args": {"max_new_tokens": 8}},
         "prompts_per_rollout": 4,
         "optimizer": {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.01, "eps": 0.01}},

@@ -16,6 +16,7 @@ from lightrl_gspo import GSPO
 from lightrl_moe import ReplayedTokenRatio, RouterBalance, TinyMixture
 from lightrl_ppo import PPO
 from lightrl_preference import DPO, KTO
+from lightrl_workshop import InPlace
 
 from lightrl import (
     Algorithm,
@@ -42,7 +43,6 @@ from lightrl import (
     Unpaired,
     ValueModel,
 )
-from lightrl.testing import InPlace
 
 sys.path.insert(0, str(Path(__file__).parent / "online"))
 from digit_game import InlineDigitGame

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from lightrl_workshop import quiet_trainer, rollouts_with
+from lightrl_workshop.checks.continuations import peaked_policy
+from lightrl_workshop.real_sized import RealSizedPolicy
 
 from lightrl import (
     Function,
@@ -21,9 +24,6 @@ from lightrl import (
     Reversal,
     TinyPolicy,
 )
-from lightrl.testing import quiet_trainer, rollouts_with
-from lightrl.testing.checks.continuations import peaked_policy
-from lightrl.testing.real_sized import RealSizedPolicy
 from lightrl.training.canary import Canary, watch
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -38,7 +38,7 @@ def module_with(engine: OwnCopy, policy: TinyPolicy | LoraPolicy | None = None, 
     return PolicyOptimization(
         policy=policy or TinyPolicy(hidden=16, layers=1, heads=2),
         algorithm=GroupRelative(sampler=GroupSampler(group_size=4)),
-        rewards={"small": Function("lightrl.testing.toy.small_digits", runs="inline")},
+        rewards={"small": Function("lightrl_workshop.toy.small_digits", runs="inline")},
         engine=engine,
         prompts_per_rollout=4,
         optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=rate),

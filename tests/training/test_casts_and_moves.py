@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from lightrl_workshop import SmallDigits, quiet_trainer, rollouts_with
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -31,7 +32,6 @@ from lightrl.ops.logprobs import chosen_logprobs
 from lightrl.policy import packed_trunk
 from lightrl.rollout import lean_step
 from lightrl.rollout.incremental import IncrementalModel
-from lightrl.testing import SmallDigits, quiet_trainer, rollouts_with
 
 HALF = torch.bfloat16
 PROMPTS = [Prompt("0", text="31="), Prompt("1", text="2041=")]

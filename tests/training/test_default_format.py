@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from lightrl_workshop import quiet_trainer
+from lightrl_workshop.verbs import config_step
 
 from lightrl import (
     DigitSorting,
@@ -20,9 +22,7 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
-from lightrl.cli.plugin_tools import config_step
 from lightrl.parts.critic import value_head
-from lightrl.testing import quiet_trainer
 from tests.training.format_watch import FormatWatch
 
 CONFIGS = Path(__file__).parents[2] / "configs"

@@ -13,13 +13,13 @@ import pytest
 import torch
 from lightning.pytorch import Callback
 from lightning.pytorch.strategies import SingleDeviceStrategy
+from lightrl_workshop import quiet_trainer
 from torch import Tensor
 
 from lightrl import TransformersEngine
 from lightrl.rollout import decoding
 from lightrl.rollout.incremental import IncrementalModel
 from lightrl.strategies.adapter import StrategyAdapter
-from lightrl.testing import quiet_trainer
 from lightrl.training.optimizer_step import StepMaker
 
 sys.path.insert(0, str(Path(__file__).parent))

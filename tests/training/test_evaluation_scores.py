@@ -9,6 +9,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from lightrl_workshop import quiet_trainer
+from lightrl_workshop.experience import experience
 
 from lightrl import (
     DigitSorting,
@@ -22,8 +24,6 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
-from lightrl.testing import quiet_trainer
-from lightrl.testing.experience import experience
 from lightrl.training.evaluation import Evaluation
 from lightrl.training.evaluation_report import report_samples
 from lightrl.training.statistics import StatisticsLedger

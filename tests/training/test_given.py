@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 from lightning.pytorch import LightningDataModule, Trainer
+from lightrl.training.watching import WATCHING, Unwatched
+from lightrl_workshop import quiet_trainer
 
 from lightrl import DigitSorting, ExactMatch, LoadedPolicy, PolicyOptimization, PromptData, TinyPolicy, TransformersEngine
 from lightrl.callbacks.alarms import Alarms
-from lightrl.testing import quiet_trainer
-from lightrl.training.watching import WATCHING, Unwatched
 
 
 def short(completion: str) -> float:

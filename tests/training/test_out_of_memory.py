@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from lightrl_workshop import CodePoints, quiet_trainer
 from torch import Tensor
 
 from lightrl import (
@@ -23,7 +24,6 @@ from lightrl import (
 )
 from lightrl.rollout.incremental import IncrementalModel
 from lightrl.rows import Sequences
-from lightrl.testing import CodePoints, quiet_trainer
 from lightrl.training.fitting_passes import FittingPasses
 from lightrl.training.micro_batch_cut import cut_rows
 from lightrl.training.token_budget import TokenBudget

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from lightrl_workshop import SmallDigits, quiet_trainer
+from lightrl_workshop.real_sized import RealSizedPolicy
 
 from lightrl import (
     DecoupledClip,
@@ -26,8 +28,6 @@ from lightrl import (
 from lightrl.callbacks.alarms import Alarms
 from lightrl.ops.agreement import Limits
 from lightrl.rollout.policy_outline import PolicyOutline
-from lightrl.testing import SmallDigits, quiet_trainer
-from lightrl.testing.real_sized import RealSizedPolicy
 from lightrl.training.online.old_logprobs import recomputes, said
 from lightrl.training.precision import check_precision
 

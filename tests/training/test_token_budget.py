@@ -10,11 +10,11 @@ import torch
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from lightrl_workshop import CodePoints, quiet_trainer
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from lightrl import DigitSorting, GroupRelative, PolicyOptimization, PromptData, TinyPolicy, TransformersEngine
 from lightrl.callbacks.save_resolved_config import SaveResolvedConfig
-from lightrl.testing import CodePoints, quiet_trainer
 from lightrl.training.token_budget import LEAST, MOST_ELSEWHERE, SHARE, fitting_tokens
 
 GB = 2**30

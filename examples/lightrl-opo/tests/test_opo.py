@@ -3,8 +3,7 @@
 import pytest
 import torch
 from lightrl_opo import OPO, LengthWeighted
-
-from lightrl.testing.experience import experience
+from lightrl_workshop.experience import experience
 
 
 def test_numbers_computed_by_hand() -> None:

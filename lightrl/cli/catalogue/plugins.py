@@ -30,7 +30,7 @@ def show(words: list[str]) -> int:
     """Print one plugin: each class with its formula, source and arguments; of a broken one the traceback.
 
     Raises:
-        ConfigError: no plugin has this name.
+        UnknownName: no plugin has this name.
     """
     parser = argparse.ArgumentParser(prog="lightrl plugins show", description="One plugin in full.")
     parser.add_argument("name", metavar="NAME", help="of the plugin or of its distribution, as listed")
@@ -38,13 +38,9 @@ def show(words: list[str]) -> int:
     from rich.console import Console
 
     from lightrl.config.class_description import print_class
-    from lightrl.config.errors import ConfigError
-    from lightrl.registry.classes import UnknownName, record_named
+    from lightrl.registry.classes import record_named
 
-    try:
-        record = record_named(options.name)
-    except UnknownName as error:
-        raise ConfigError("", str(error)) from error
+    record = record_named(options.name)
     console = Console(markup=False, highlight=False)
     console.print("\n".join(_head(record)))
     if record.error:
@@ -90,9 +86,7 @@ def _print_table(records: list[PluginRecord]) -> None:
     table = Table("plugin", "from", "API", "registers", title="plugins", title_justify="left")
     table.columns[1].overflow = "fold"
     for record in records:
-        registered = "\n".join(
-            f"{kind}: {', '.join(sorted(names))}" for kind, names in record.names.items() if names
-        )
+        registered = "\n".join(f"{kind}: {', '.join(sorted(names))}" for kind, names in record.names.items() if names)
         if record.configs:
             registered += f"\nconfigs: {', '.join(path.stem for path in record.configs)}"
         text = f"did not load: {first_line(record.error)}" if record.error else registered.strip() or "nothing"

@@ -1,25 +1,24 @@
-"""A public name of lightrl that no config places in a slot: a base class, a callback, a type, a function, as its documentation has it."""
+"""A public name of lightrl or of a plugin that is not registered: a base class, a type, a function, as its documentation has it."""
 
 from __future__ import annotations
 
 import inspect
-import pkgutil
 from importlib import import_module
 
 from rich.console import Console
 
-MODULES = ("lightrl", "lightrl.testing")
-"""Modules whose `__all__` is public."""
+from lightrl.registry.classes import registry
 
 
 def public_named(name: str) -> object | None:
-    """The public class, function or callback with this name, whatever its letters; None if there is none."""
-    places = {public.lower(): (module, public) for module in MODULES for public in import_module(module).__all__}
-    if name.lower() in places:
-        module, public = places[name.lower()]
-        found: object = getattr(import_module(module), public)
-        return found
-    return _callbacks().get(name.lower())
+    """The class or function with this name, whatever its letters, in `__all__` of a package; None if there is none."""
+    packages = dict.fromkeys(record.module.partition(".")[0] for record in registry().records if not record.error)
+    for module in map(import_module, packages):
+        for public in getattr(module, "__all__", ()):
+            if public.lower() == name.lower():
+                found: object = getattr(module, public)
+                return found
+    return None
 
 
 def print_public(console: Console, thing: object) -> None:
@@ -48,17 +47,3 @@ def print_public(console: Console, thing: object) -> None:
 def _ours(member: object) -> bool:
     function = member.fget if isinstance(member, property) else member
     return inspect.isfunction(function) and function.__module__.startswith("lightrl")
-
-
-def _callbacks() -> dict[str, type]:
-    import lightrl.callbacks
-
-    modules = [import_module(found.name) for found in pkgutil.iter_modules(lightrl.callbacks.__path__, "lightrl.callbacks.")]
-    from lightning.pytorch import Callback
-
-    return {
-        name.lower(): value
-        for module in modules
-        for name, value in vars(module).items()
-        if inspect.isclass(value) and issubclass(value, Callback) and value.__module__ == module.__name__
-    }

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from lightrl_workshop import Meeting, ScriptedCollection, learnt_from, on_ranks
+
 from lightrl import Prompt, Ranks, Sampler, ScoredRollout
 from lightrl.data.stream import PromptStream
-from lightrl.testing import Meeting, ScriptedCollection, learnt_from, on_ranks
 
 T = TypeVar("T")
 

@@ -14,6 +14,7 @@ import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightrl_curriculum import EdgeSampler, ReplaySampler
+from lightrl_workshop import CodePoints, quiet_trainer
 
 from lightrl import (
     Addition,
@@ -27,7 +28,6 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
-from lightrl.testing import CodePoints, quiet_trainer
 
 WEIGHTS = {"add": LinearShare(1, 0.2, 60), "turn": LinearShare(0.2, 1, 60)}
 

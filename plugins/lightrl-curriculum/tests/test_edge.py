@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lightrl_curriculum import EdgeSampler
+from lightrl_workshop import ScriptedCollection, hand_made_experience, learnt_from
 from streamed_collection import rollouts
 
 from lightrl import Prompt
 from lightrl.ranks import ALONE
-from lightrl.testing import ScriptedCollection, hand_made_experience, learnt_from
 
 RIGHT, WRONG, HALF = [1.0, 1.0], [0.0, 0.0], [0.0, 1.0]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from lightrl_curriculum import EdgeSampler
+from lightrl_workshop import ScriptedCollection, learnt_from
 
 from lightrl import Mixture, PromptData
 from lightrl.ranks import ALONE
-from lightrl.testing import ScriptedCollection, learnt_from
 
 pytest.importorskip("reasoning_gym")
 

@@ -8,10 +8,10 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lightrl_curriculum import ReplaySampler
+from lightrl_workshop import ScriptedCollection, hand_made_experience
 from streamed_collection import rollouts
 
 from lightrl.ranks import ALONE
-from lightrl.testing import ScriptedCollection, hand_made_experience
 
 RIGHT, WRONG, HALF = [1.0, 1.0], [0.0, 0.0], [0.0, 1.0]
 

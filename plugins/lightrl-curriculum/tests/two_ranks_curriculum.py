@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, Trainer
 from lightrl_curriculum import EdgeSampler, ReplaySampler
+from lightrl_workshop import CodePoints, quiet_trainer
 
 from lightrl import DigitSorting, GroupRelative, PolicyOptimization, PromptData, Sampler, TinyPolicy, TransformersEngine
-from lightrl.testing import CodePoints, quiet_trainer
 
 SAMPLERS: dict[str, Sampler] = {"edge": EdgeSampler(2, candidates=2), "replay": ReplaySampler(2, cooldown=1)}
 ROLLOUTS = 5

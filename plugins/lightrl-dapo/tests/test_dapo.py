@@ -5,10 +5,10 @@ import warnings
 import pytest
 import torch
 from lightrl_dapo import DAPO
+from lightrl_workshop.experience import experience
 
 from lightrl import DecoupledClip, DynamicSampler, GroupNormalized, GroupSampler, MaskTruncated, TokenMean, TokenRatio
 from lightrl.registry.classes import registry
-from lightrl.testing.experience import experience
 
 
 def test_the_defaults_are_the_papers() -> None:

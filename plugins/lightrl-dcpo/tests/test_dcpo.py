@@ -11,6 +11,7 @@ import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightrl_dcpo import DCPO, DynamicAdaptiveClip, SmoothedAdvantage
+from lightrl_workshop import CodePoints, quiet_trainer
 
 from lightrl import (
     DigitSorting,
@@ -24,7 +25,6 @@ from lightrl import (
     TransformersEngine,
 )
 from lightrl.registry.classes import registry
-from lightrl.testing import CodePoints, quiet_trainer
 
 
 def test_the_defaults_are_the_papers() -> None:

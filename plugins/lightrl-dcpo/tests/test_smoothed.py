@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lightrl_dcpo import SmoothedAdvantage
 from lightrl_dcpo.history import History
+from lightrl_workshop.experience import PROMPT, experience
 
 from lightrl import Experience, GroupNormalized
-from lightrl.testing.experience import PROMPT, experience
 
 ONE, ALL, THREE = [1.0, 0, 0, 0], [1.0] * 4, [1.0, 1, 1, 0]
 

@@ -9,9 +9,9 @@ import sys
 
 import torch
 from lightrl_distill import GKD, MixedSampler, ReverseKL, TeacherAdvantage, TeacherLoss
+from lightrl_workshop import gradient_of_step
 
 from lightrl import Teacher, TinyPolicy
-from lightrl.testing import gradient_of_step
 
 
 def policy_of(seed: int, hidden: int = 16) -> TinyPolicy:

@@ -7,6 +7,8 @@ from itertools import product
 import pytest
 import torch
 from lightrl_distill import GKD, ForwardKL, JensenShannon, OnPolicyDistillation, ReverseKL, TeacherAdvantage, TeacherLoss
+from lightrl_workshop import assert_same_gradient, gradient_of_step, random_rollout
+from lightrl_workshop import hand_made_experience as experience
 
 from lightrl import (
     AdvantageSum,
@@ -19,8 +21,6 @@ from lightrl import (
     Teacher,
     TinyPolicy,
 )
-from lightrl.testing import assert_same_gradient, gradient_of_step, random_rollout
-from lightrl.testing import hand_made_experience as experience
 
 pytestmark = pytest.mark.filterwarnings("ignore:the engine.s log-probs")  # rollouts here are made off-policy
 

@@ -1,5 +1,5 @@
 """The contract of every class that this package registers."""
 
-from lightrl.testing import contract_tests
+from lightrl_workshop import contract_tests
 
 test_contract = contract_tests("lightrl_distill")

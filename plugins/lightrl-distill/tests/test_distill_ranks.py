@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from lightrl.testing import assert_same_gradient
+from lightrl_workshop import assert_same_gradient
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))

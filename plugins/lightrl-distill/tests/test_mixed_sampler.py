@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from lightrl_distill import GKD, ForwardKL, MixedSampler, TeacherLoss
+from lightrl_workshop import Meeting, ScriptedCollection, assert_same_gradient, gradient_of_step, quiet_trainer
 
 from lightrl import (
     DigitSorting,
@@ -18,7 +19,6 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
-from lightrl.testing import Meeting, ScriptedCollection, assert_same_gradient, gradient_of_step, quiet_trainer
 
 
 def policy_of(seed: int, hidden: int = 16) -> TinyPolicy:

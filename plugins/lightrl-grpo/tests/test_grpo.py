@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lightrl_grpo import GRPO, DrGRPO, StepNormalized
+from lightrl_workshop.experience import PROMPT, experience
 
 from lightrl import (
     ConstantLength,
@@ -21,7 +22,6 @@ from lightrl import (
     TokenRatio,
 )
 from lightrl.registry.classes import registry
-from lightrl.testing.experience import PROMPT, experience
 
 
 def test_the_defaults_are_the_papers() -> None:

@@ -5,9 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from lightrl_grpo import StepNormalized
+from lightrl_workshop.experience import PROMPT, experience
 
 from lightrl import GroupNormalized
-from lightrl.testing.experience import PROMPT, experience
 from lightrl.types import Experience
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from lightrl.testing import contract_cases
+from lightrl_workshop import contract_cases
 
 
 def at(folder: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import sys
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightrl_moe import ReplayedTokenRatio, RouterBalance, TinyMixture
+from lightrl_workshop import CodePoints, ReplayedRollouts, quiet_trainer, random_rollout
 
 from lightrl import (
     DecoupledClip,
@@ -22,7 +23,6 @@ from lightrl import (
     TokenMean,
     TransformersEngine,
 )
-from lightrl.testing import CodePoints, ReplayedRollouts, quiet_trainer, random_rollout
 
 SOURCE = TinyMixture(experts=4, hidden=16, layers=2, heads=2, dtype="float64")
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 from lightrl_moe import Balance, RouterBalance, TinyMixture
 from lightrl_moe.routers import heard, routers_of
+from lightrl_workshop.experience import experience
 from torch import Tensor, nn
 
 from lightrl import Minibatch, PolicyOutput
-from lightrl.testing.experience import experience
 
 
 class HandRouter(nn.Module):

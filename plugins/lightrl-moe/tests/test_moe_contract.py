@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from lightrl_moe import TinyMixture
-
-from lightrl.testing import contract_tests
+from lightrl_workshop import contract_tests
 
 
 def arguments(folder: Path) -> dict[str, object]:

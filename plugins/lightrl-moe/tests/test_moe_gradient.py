@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from lightrl_moe import ReplayedSequenceRatio, ReplayedTokenRatio, RoutedTokenRatio, RouterBalance, TinyMixture
+from lightrl_workshop import CodePoints, ReplayedRollouts, quiet_trainer, random_rollout
 
 from lightrl import (
     Advantage,
@@ -25,7 +26,6 @@ from lightrl import (
     SequenceMean,
     TransformersEngine,
 )
-from lightrl.testing import CodePoints, ReplayedRollouts, quiet_trainer, random_rollout
 from lightrl.versions import recompute_activations
 
 pytestmark = pytest.mark.filterwarnings("ignore:the engine.s log-probs")  # rollouts here are made off-policy

@@ -8,6 +8,7 @@ import pytest
 import torch
 from lightrl_moe import PretrainedMixture, ReplayedTokenRatio, RoutedSequenceRatio, RoutedTokenRatio, RouterBalance, Routes, TinyMixture
 from lightrl_moe.ratio import rerouted
+from lightrl_workshop import CodePoints, quiet_trainer
 from torch import Tensor
 
 from lightrl import (
@@ -27,7 +28,6 @@ from lightrl import (
 )
 from lightrl.policy.trunk_numbers import FromTrunk
 from lightrl.rollout.lean_step import has_lean_form
-from lightrl.testing import CodePoints, quiet_trainer
 
 FAMILIES = ["mixtral", "qwen2_moe", "qwen3_moe"]
 IDS = torch.tensor([[2, 3, 4, 5, 6, 7], [2, 3, 4, 9, 8, 7]])

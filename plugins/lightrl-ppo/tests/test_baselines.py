@@ -7,9 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from lightrl_ppo import BatchCentered, GreedyCentered, MovingAverageCentered
+from lightrl_workshop.experience import PROMPT, experience
 
 from lightrl import DiscountedReturn, PolicyGradient
-from lightrl.testing.experience import PROMPT, experience
 
 
 def tokens(part, rows) -> list[list[float]]:

@@ -10,9 +10,9 @@ import torch
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from lightrl_ppo import REINFORCE, MovingAverageCentered, PPOPenalty, ReMax, TargetKL
+from lightrl_workshop import CodePoints, quiet_trainer, rollouts_with
 
 from lightrl import Algorithm, DigitSorting, KLPenalty, PolicyOptimization, Prompt, PromptData, RowReward, TinyPolicy, TransformersEngine
-from lightrl.testing import CodePoints, quiet_trainer, rollouts_with
 
 
 class NoScoreForGreedy(CodePoints):

@@ -3,9 +3,9 @@
 import pytest
 import torch
 from lightrl_ppo import WhitenedReturn
+from lightrl_workshop.experience import PROMPT, experience
 
 from lightrl import KLPenalty
-from lightrl.testing.experience import PROMPT, experience
 
 REWARDS, GROUPS = [1.0, 0.0, 1.0, 1.0], [0, 0, 1, 1]
 

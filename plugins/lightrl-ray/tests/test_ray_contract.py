@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lightrl_workshop.contract_tests import contract_cases, marked
 
 from lightrl import TransformersEngine
-from lightrl.testing.contract_tests import contract_cases, marked
 
 
 def arguments(folder: Path) -> dict[str, Any]:

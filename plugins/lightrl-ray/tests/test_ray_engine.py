@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import torch
 from lightrl_ray import RayEngine
+from lightrl_workshop import quiet_trainer, rollouts_with
+from lightrl_workshop.checks.continuations import peaked_policy, request
 from told_engine import Counting, ToldEngine
 
 from lightrl import (
@@ -34,8 +36,6 @@ from lightrl import (
     TransformersEngine,
 )
 from lightrl.policy.weights import TrainerWeights
-from lightrl.testing import quiet_trainer, rollouts_with
-from lightrl.testing.checks.continuations import peaked_policy, request
 
 PROMPTS = [Prompt(id=str(i), text="7" * (i % 3) + f"{i}=") for i in range(6)]
 POLICY = peaked_policy()
@@ -260,8 +260,8 @@ TRAINER = """
 import sys
 from told_engine import ToldEngine
 from lightrl import Prompt
-from lightrl.testing import rollouts_with
-from lightrl.testing.checks.continuations import peaked_policy
+from lightrl_workshop import rollouts_with
+from lightrl_workshop.checks.continuations import peaked_policy
 from lightrl_ray import RayEngine
 rollouts = rollouts_with(peaked_policy(), RayEngine(ToldEngine(sys.argv[1]), actors=2))
 rollouts.rollout([Prompt(id=str(i), text=f"{i}=") for i in range(6)], 3)
@@ -306,8 +306,8 @@ TWO = """
 import sys
 import ray
 from lightrl import Prompt, TransformersEngine
-from lightrl.testing import rollouts_with
-from lightrl.testing.checks.continuations import peaked_policy
+from lightrl_workshop import rollouts_with
+from lightrl_workshop.checks.continuations import peaked_policy
 from lightrl_ray import RayEngine
 one, other = (rollouts_with(peaked_policy(), RayEngine(TransformersEngine(4), address=sys.argv[1])) for _ in range(2))
 one.close()

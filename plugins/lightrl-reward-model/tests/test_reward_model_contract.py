@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import torch
+from lightrl_workshop import contract_tests
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForSequenceClassification
-
-from lightrl.testing import contract_tests
 
 
 def arguments(folder: Path) -> dict[str, object]:

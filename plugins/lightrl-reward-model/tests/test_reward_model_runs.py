@@ -13,9 +13,9 @@ import yaml
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightrl_reward_model import RewardModel, RunningWhitening
+from lightrl_workshop import quiet_trainer
 
 from lightrl import DigitSorting, GroupRelative, GroupSampler, PolicyOptimization, PromptData, TinyPolicy, TransformersEngine, ValueModel
-from lightrl.testing import quiet_trainer
 
 SMALL = "01234"
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 from lightrl_rft import AtLeast, BestAgainstWorst, BestAndWorst, BestOfGroup, ExpertIteration, Imitation, OnlineDPO
+from lightrl_workshop.experience import experience
 from torch import Tensor
 
 from lightrl import Experience, GroupRelative, GroupSampler
-from lightrl.testing.experience import experience
 
 
 def rows(**changes: Any) -> Experience:

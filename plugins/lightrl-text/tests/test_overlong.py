@@ -5,11 +5,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from lightrl_text import SoftOverlong
+from lightrl_workshop.experience import experience
 
 from lightrl import BatchReward
 from lightrl.registry.classes import registry
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.testing.experience import experience
 
 
 class Lengths:

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 import torch
+from lightrl_workshop.checks import continuations
+from lightrl_workshop.contracts import engine as engine_contract
 
 from lightrl import Policy, TinyPolicy
-from lightrl.testing.checks import continuations
-from lightrl.testing.contracts import engine as engine_contract
 
 START_S = 900
 PROGRAM = Path(__file__).parent / "tiny_vllm.py"

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 from lightrl_vllm import VLLMEngine
+from lightrl_workshop import rollouts_with
+from lightrl_workshop.checks.continuations import peaked_policy
 
 from lightrl import Policy, Prompt, TinyPolicy
 from lightrl.policy.weights import TrainerWeights
 from lightrl.rollout.loop import RolloutLoop
-from lightrl.testing import rollouts_with
-from lightrl.testing.checks.continuations import peaked_policy
 
 PROMPTS = [Prompt(id=str(i), text=text) for i, text in enumerate(["12+3=", "4=", "98765="])]
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from lightrl_vllm import VLLMEngine
 from lightrl_vllm.own_server import FOLLOW_PARENT
+from lightrl_workshop.checks.continuations import answers, group, peaked_policy
 
 from lightrl.policy.weights import TrainerWeights
-from lightrl.testing.checks.continuations import answers, group, peaked_policy
 
 KEY = "a-key-that-nobody-may-see"
 

@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from lightrl.testing.contract_tests import contract_cases, marked
+from lightrl_workshop.contract_tests import contract_cases, marked
 
 
 def arguments(folder: Path) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import torch
 from lightrl_vllm import VLLMEngine
+from lightrl_workshop import quiet_trainer, rollouts_with
+from lightrl_workshop.checks.continuations import answers, group, peaked_policy, request
 from peft import LoraConfig
 
 from lightrl import (
@@ -27,8 +29,6 @@ from lightrl import (
     own_opening,
 )
 from lightrl.policy.weights import TrainerWeights
-from lightrl.testing import quiet_trainer, rollouts_with
-from lightrl.testing.checks.continuations import answers, group, peaked_policy, request
 
 PROMPTS = [Prompt(id=str(i), text=text) for i, text in enumerate(["12+3=", "4=", "98765="])]
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 import torch
+from lightrl_workshop import assert_same_gradient, gradient_of_step, hand_made_experience
 from lightrl_zoo import CovarianceClip, CovarianceKL, KLCov, OffPolicyMask, TopEntropy
 
 from lightrl import DecoupledClip, LossTerm, Minibatch, PolicyOutput
-from lightrl.testing import assert_same_gradient, gradient_of_step, hand_made_experience
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))

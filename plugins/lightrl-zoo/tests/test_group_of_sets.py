@@ -5,10 +5,10 @@ import math
 
 import pytest
 import torch
+from lightrl_workshop.experience import PROMPT, experience
 from lightrl_zoo import GDPO, BatchNormalized, MaxRL, MeanScaled, PassAtK, PassAtKTraining
 
 from lightrl import Advantage, DecoupledClip, GroupNormalized, SymmetricClip, TokenMean
-from lightrl.testing.experience import PROMPT, experience
 
 
 def per_row(part: Advantage, rewards: list[float], **more) -> list[float]:

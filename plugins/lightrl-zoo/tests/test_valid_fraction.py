@@ -1,9 +1,8 @@
 """Groups are replaced until enough of them have a signal."""
 
 import pytest
+from lightrl_workshop import ScriptedCollection
 from lightrl_zoo import ValidFractionSampler
-
-from lightrl.testing import ScriptedCollection
 
 
 def test_a_batch_with_enough_signal_is_left_alone() -> None:

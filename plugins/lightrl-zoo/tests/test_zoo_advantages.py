@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from lightrl_workshop.experience import PROMPT, experience
 from lightrl_zoo import GroupCenteredScaled, LengthAdaptiveGAE
 
 from lightrl import GAE
-from lightrl.testing.experience import PROMPT, experience
 
 
 def per_row(rewards: list[float], **more) -> list[float]:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, Trainer
 from lightrl_preference import AOT, BCO, DPO, KTO, AOTUnpaired
+from lightrl_workshop import quiet_trainer
 
 from lightrl import (
     DigitSorting,
@@ -33,7 +34,6 @@ from lightrl import (
 )
 from lightrl.callbacks.export_policy import ExportPolicy
 from lightrl.callbacks.export_reward_model import ExportRewardModel
-from lightrl.testing import quiet_trainer
 
 RUNS = ("sft", "dpo", "aot", "kto", "bco", "reward_model")
 

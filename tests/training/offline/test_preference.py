@@ -11,6 +11,7 @@ import pytest
 import torch
 from lightning.pytorch import Callback, Trainer
 from lightrl_preference import AOT, BCO, DPO, IPO, KTO, ORPO, AOTUnpaired, Hinge, SimPO
+from lightrl_workshop import quiet_trainer
 from torch import Tensor
 
 from lightrl import (
@@ -32,7 +33,6 @@ from lightrl import (
 from lightrl.config.building import Builder
 from lightrl.config.resolve import resolve
 from lightrl.config.settings import read_words
-from lightrl.testing import quiet_trainer
 from lightrl.training.offline.mismatched import PlacedRow, partners
 from lightrl.training.offline.pairs import encode_pairs
 from lightrl.training.offline.reference_cache import ReferenceCache

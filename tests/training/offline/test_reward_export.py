@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from lightrl_reward_model import RewardModel
+from lightrl_workshop import quiet_trainer, random_rollout
 from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
@@ -26,7 +27,6 @@ from transformers import (
 from lightrl import LoraPolicy, Policy, PolicySource, PretrainedPolicy, Prompt, PromptData, PromptSource, RewardModeling, ValueModel
 from lightrl.callbacks.export_reward_model import ExportRewardModel
 from lightrl.policy.characters import ALPHABET, character_tokenizer
-from lightrl.testing import quiet_trainer, random_rollout
 from lightrl.types import JSON
 
 SHAPE: dict[str, Any] = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}

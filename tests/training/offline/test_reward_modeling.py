@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from lightning.pytorch import Trainer
+from lightrl_workshop import quiet_trainer
 from torch.nn.functional import logsigmoid
 from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -28,7 +29,6 @@ from lightrl import (
 )
 from lightrl.policy.characters import ALPHABET, character_tokenizer
 from lightrl.policy.reward_network import RewardNetwork
-from lightrl.testing import quiet_trainer
 from lightrl.training.offline.rankings import RankingReader, Rankings
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import EarlyStopping
+from lightrl_workshop import quiet_trainer
 
 from lightrl import (
     DigitSorting,
@@ -23,7 +24,6 @@ from lightrl import (
 )
 from lightrl.callbacks.export_policy import ExportPolicy
 from lightrl.data.turn_weights import TURN_WEIGHTS
-from lightrl.testing import quiet_trainer
 from lightrl.training.offline.examples import ExampleReader
 
 

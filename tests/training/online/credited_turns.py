@@ -9,10 +9,10 @@ import sys
 from typing import Any, Literal
 
 import torch
+from lightrl_workshop import gradient_of_step
 from torch import Tensor
 
 from lightrl import Advantages, Environment, Experience, GroupCentered, GroupRelative, GroupSampler, Prompt, Reply, TinyPolicy, hookimpl
-from lightrl.testing import gradient_of_step
 
 
 class Larger(Environment):

@@ -9,6 +9,7 @@ import pytest
 import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
+from lightrl_workshop import InPlace, quiet_trainer
 
 from lightrl import (
     ActorCritic,
@@ -24,7 +25,6 @@ from lightrl import (
     ValueHead,
     ValueModel,
 )
-from lightrl.testing import InPlace, quiet_trainer
 
 
 class SmallFirstDigit(RowReward):

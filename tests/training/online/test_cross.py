@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from lightrl_moe import TinyMixture
+from lightrl_workshop import quiet_trainer
 
 from lightrl import (
     GAE,
@@ -41,7 +42,6 @@ from lightrl.algorithms.slots import slots_of
 from lightrl.kinds import KINDS
 from lightrl.parts.function import Function
 from lightrl.registry.classes import registry
-from lightrl.testing import quiet_trainer
 from lightrl.training.online.rollout_sizes import tell_engine
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -108,7 +108,7 @@ class Crossing(PolicyOptimization):
         super().__init__(
             policy=policy,
             algorithm=next(iter(bundles.values())),
-            rewards={"small": Function("lightrl.testing.toy.small_digits", runs="inline")},
+            rewards={"small": Function("lightrl_workshop.toy.small_digits", runs="inline")},
             engine=TransformersEngine(max_new_tokens=6, stop=["1", "2", "3"]),
             prompts_per_rollout=3,
             optimizer=lambda p: torch.optim.SGD(p, lr=0.1),

@@ -14,6 +14,7 @@ import pytest
 import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
+from lightrl_workshop import CodePoints, quiet_trainer
 
 from lightrl import (
     DigitSorting,
@@ -25,7 +26,6 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
-from lightrl.testing import CodePoints, quiet_trainer
 from lightrl.training.online.part_state import load_learner_state
 
 

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import torch
 from lightning.pytorch import Callback
+from lightrl_runs.records.packed_rows import pack, unpack
+from lightrl_workshop import CodePoints, assert_same_gradient, contract_tests, quiet_trainer, rollouts_with
 
 from lightrl import (
     DecoupledClip,
@@ -28,8 +30,6 @@ from lightrl import (
     TransformersEngine,
 )
 from lightrl.ops.turns import turn_numbers
-from lightrl.testing import CodePoints, assert_same_gradient, contract_tests, quiet_trainer, rollouts_with
-from lightrl.training.records.packed_rows import pack, unpack
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))

@@ -10,6 +10,7 @@ import pytest
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
+from lightrl_workshop import quiet_trainer
 
 from lightrl import (
     ActorCritic,
@@ -31,7 +32,6 @@ from lightrl import (
     TurnNormalized,
 )
 from lightrl.ops.turns import turn_starts
-from lightrl.testing import quiet_trainer
 
 DIGITS = tuple("0123456789")
 HERE = Path(__file__).parent

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from lightrl_workshop import CodePoints, assert_same_gradient, gradient_of_step, random_rollout
 
 from lightrl import (
     GAE,
@@ -32,7 +33,6 @@ from lightrl import (
     TurnNormalized,
     TurnReturn,
 )
-from lightrl.testing import CodePoints, assert_same_gradient, gradient_of_step, random_rollout
 
 pytestmark = pytest.mark.filterwarnings("ignore:the engine.s log-probs")  # rollouts here are made off-policy
 

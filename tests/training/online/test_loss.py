@@ -1,9 +1,9 @@
 """The loss of a step is the sum of its terms, and a micro-batch says what it adds without changing anything."""
 
 import torch
+from lightrl_workshop.experience import experience
 
 from lightrl import ActorCritic, EntropyBonus, GroupSampler, KLPenalty, PositiveNLL, ValueHead
-from lightrl.testing.experience import experience
 from lightrl.training.online.loss import StepLoss, terms_of
 from lightrl.training.online.value_term import ValueTerm
 from lightrl.types import PolicyOutput, TrainingBatch

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
+from lightrl_workshop import quiet_trainer
 from torch import Tensor, nn
 
 from lightrl import (
@@ -31,7 +32,6 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
-from lightrl.testing import quiet_trainer
 
 STUDENT = TinyPolicy(hidden=8, layers=1, heads=2)
 FIRST, SECOND = (TinyPolicy(hidden=16, layers=1, heads=2, seed=seed) for seed in (1, 2))

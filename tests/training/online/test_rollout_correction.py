@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from lightrl_workshop import CodePoints, quiet_trainer
 
 from lightrl import (
     DigitSorting,
@@ -23,7 +24,6 @@ from lightrl import (
     TruncatedImportance,
 )
 from lightrl.policy.weights import TrainerWeights
-from lightrl.testing import CodePoints, quiet_trainer
 
 
 class PerturbedEngine(TransformersEngine):

@@ -6,10 +6,10 @@ import math
 
 import pytest
 import torch
+from lightrl_workshop.experience import experience
 
 from lightrl import Prompt, RowReward
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.testing.experience import experience
 from lightrl.training.online.rollout_report import length_reward_correlation, report_experience
 from lightrl.training.statistics import StatisticsLedger
 

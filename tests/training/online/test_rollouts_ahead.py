@@ -13,6 +13,7 @@ import pytest
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
+from lightrl_workshop import quiet_trainer
 
 from lightrl import (
     DynamicSampler,
@@ -29,7 +30,6 @@ from lightrl import (
     TruncatedImportance,
 )
 from lightrl.callbacks import preemption
-from lightrl.testing import quiet_trainer
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from own_copy import OneUpdateLate, OwnCopy
@@ -264,7 +264,7 @@ def test_the_embedded_engine_cannot_work_ahead() -> None:
 
 def test_a_correction_is_advised_where_staleness_would_go_unnoticed() -> None:
     def with_algorithm(**settings: Any) -> PolicyOptimization:
-        rewards = {"small": Function("lightrl.testing.toy.small_digits")}
+        rewards = {"small": Function("lightrl_workshop.toy.small_digits")}
         return PolicyOptimization(TinyPolicy(), GroupRelative(**settings), rewards, OwnCopy(), rollouts_ahead=1)
 
     with pytest.warns(UserWarning, match=r"Set algorithm\.correction, for example TruncatedImportance"):

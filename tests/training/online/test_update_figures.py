@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from lightrl_workshop import quiet_trainer
+from lightrl_workshop.experience import experience
 
 from lightrl import (
     Algorithm,
@@ -20,8 +22,6 @@ from lightrl import (
     TransformersEngine,
 )
 from lightrl.parts.clip import Surrogate
-from lightrl.testing import quiet_trainer
-from lightrl.testing.experience import experience
 from lightrl.training.online.loss import StepLoss, terms_of
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import PolicyOutput, TrainingBatch

@@ -11,6 +11,7 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import TensorBoardLogger
+from lightrl_workshop import InPlace, ReplayedRollouts, quiet_trainer, random_rollout
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lightrl import (
@@ -27,7 +28,6 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
-from lightrl.testing import InPlace, ReplayedRollouts, quiet_trainer, random_rollout
 
 
 class Witness(Callback):

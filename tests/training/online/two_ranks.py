@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback, Trainer
+from lightrl_workshop import CodePoints, quiet_trainer
 
 from lightrl import (
     DynamicSampler,
@@ -26,7 +27,6 @@ from lightrl import (
     TokenMean,
     TransformersEngine,
 )
-from lightrl.testing import CodePoints, quiet_trainer
 
 SIZE, ROLLOUTS = 64, 4
 

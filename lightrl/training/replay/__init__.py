@@ -1,1 +1,0 @@
-"""A recorded rollout that is learnt from once more, with its weights or without any."""

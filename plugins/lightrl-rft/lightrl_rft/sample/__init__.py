@@ -1,0 +1,1 @@
+"""`lightrl sample`: draw, score, keep."""

@@ -1,0 +1,150 @@
+"""`lightrl sample`: draw completions of the training prompts, score them, and write those that are worth learning from.
+
+The policy, the engine, the prompts and the rewards are those of a config, of any module that samples; with --ckpt_path the weights are
+those of a checkpoint, whatever the strategy that wrote it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lightrl.config.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lightrl.config.building import Builder
+    from lightrl.config.resolve import Resolved
+    from lightrl_rft.sample.rejection import Keep
+
+KEEPS = ("best", "threshold", "pairs", "all")
+TAKES = {"best": ("per_prompt", "at_least"), "threshold": ("per_prompt", "at_least"), "pairs": ("per_prompt", "margin"), "all": ()}
+"""The options that each way to keep reads."""
+EPILOG = """\
+Any key of the config can be given after it, as for fit: --model.engine.temperature 0.8, --model.engine.seed 1 for other completions.
+
+--keep best       the best completion of each prompt, or the --per_prompt best; only those with a reward of --at_least, if that is given
+--keep threshold  every distinct completion with a reward of --at_least, or the --per_prompt best of them
+--keep pairs      the best against the worst; nothing of a prompt whose rewards are all equal
+--keep all        all of them, for `lightrl reward test` and `lightrl reward pairs`
+
+Completions that were cut at the token limit, that are blank, or that a reward could not score are kept by `all` alone; of equal rewards
+the completion that the policy finds likeliest comes first, and the same text is kept once.
+
+What is written trains a policy as it is (text prompts: --data.train.chat false):
+  lightrl sample --config grpo_sort --keep best --at_least 1 --out best.jsonl
+  lightrl fit --config sft.yaml --data.train JsonLines --data.train.path best.jsonl --data.train.answer completion
+  lightrl sample --config grpo_sort --keep pairs --out pairs.jsonl
+  lightrl fit --config dpo.yaml --data.train JsonLines --data.train.path pairs.jsonl
+
+The file has its name when it is complete. An interrupted command goes on where it was when it is typed again.
+
+Exit status: 0; 1 if nothing was kept, and no file is written; 2 if something asked for is wrong, or a reward fails too often; 130 if it
+was interrupted.
+"""
+
+
+def sample(words: list[str]) -> int:
+    """Carry out `lightrl sample`.
+
+    Raises:
+        ConfigError: the config, the checkpoint or the file is not as it must be, or a reward is broken.
+    """
+    options, rest = _parser().parse_known_args(words)
+    keep = _keep(options)
+    from lightrl.cli.data_tools.config_rewards import refused
+    from lightrl.config.building import Builder
+    from lightrl.config.checkpoint_path import with_checkpoint
+    from lightrl.config.class_help import print_class_help
+    from lightrl.config.resolve import print_notes, resolve
+    from lightrl.config.settings import read_words
+
+    request = read_words(rest)
+    if request.help_for:
+        return print_class_help("predict", request)
+    if not request.settings:
+        raise ConfigError("--config", "not given: whose policy, prompts and rewards?", "Type for example: --config grpo_sort")
+    resolved = with_checkpoint(request, resolve("predict", request))
+    print_notes(resolved.notes)
+    if options.out is None:
+        raise ConfigError("--out", "not given: where to?", "Type for example: --out best.jsonl")
+    if resolved.model.cls.product != "policy":
+        raise ConfigError("model", f"{resolved.model.cls.__name__} makes a {resolved.model.cls.product}, which samples nothing.")
+    builder = Builder()
+    with refused(builder):
+        return _run(options, resolved, builder, keep)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="lightrl sample",
+        description=__doc__,
+        epilog=EPILOG,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--n", metavar="N", type=int, default=8, help="completions per prompt (8)")
+    parser.add_argument("--keep", choices=KEEPS, default="best", help="which of them are written (best)")
+    parser.add_argument("--out", metavar="FILE", help="JSON lines; must not be there yet")
+    parser.add_argument("--per_prompt", metavar="K", type=int, help="most rows of a prompt (best and pairs: 1)")
+    parser.add_argument("--at_least", metavar="REWARD", type=float, help="lowest reward, all rewards of the config added up")
+    parser.add_argument("--margin", metavar="REWARD", type=float, help="the rewards of a pair differ by more than this (0)")
+    parser.add_argument("--prompts", metavar="N", type=int, help="how many training prompts, in the order of a run (each of them once)")
+    parser.add_argument("--prompts_at_a_time", metavar="N", type=int, default=64, help="completed, scored and written together (64)")
+    parser.add_argument("--device", metavar="DEVICE", help="cpu, cuda, cuda:1, ... (cuda where there is one)")
+    return parser
+
+
+def _keep(options: argparse.Namespace) -> Keep:
+    from lightrl_rft.sample.rejection import All, Best, Pairs
+
+    for name in ("per_prompt", "at_least", "margin"):
+        if getattr(options, name) is not None and name not in TAKES[options.keep]:
+            known = [f"--{n}" for n in TAKES[options.keep]]
+            raise ConfigError(f"--{name}", f"--keep {options.keep} has no use for it. It has for: {', '.join(known) or 'none'}.")
+    for name, least in (("n", 1), ("per_prompt", 1), ("margin", 0), ("prompts", 1), ("prompts_at_a_time", 1)):
+        if getattr(options, name) is not None and not getattr(options, name) >= least:
+            raise ConfigError(f"--{name}", f"expected {least} or more, got {getattr(options, name)}.")
+    if options.keep == "pairs" and options.n < 2:
+        raise ConfigError("--n", f"a pair needs two completions of a prompt, got {options.n}.", "Type for example: --n 8")
+    if options.keep == "threshold" and options.at_least is None:
+        raise ConfigError("--at_least", "not given: which reward is good enough?", "Type for example: --at_least 1")
+    if options.keep == "pairs":
+        return Pairs(options.per_prompt or 1, options.margin or 0.0)
+    if options.keep == "all":
+        return All()
+    floor = {} if options.at_least is None else {"at_least": options.at_least}
+    return Best(options.per_prompt or (1 if options.keep == "best" else None), **floor)
+
+
+def _run(options: argparse.Namespace, resolved: Resolved, builder: Builder, keep: Keep) -> int:
+    from lightrl.cli.data_tools.config_rewards import rewards_of
+    from lightrl.cli.data_tools.resumable_file import ResumableRows
+    from lightrl.config.trained_policy import path_given
+    from lightrl_rft.sample.sample_report import print_summary
+    from lightrl_rft.sample.sampling import SamplingSession
+
+    path = path_given(resolved)
+    chosen = {name: vars(options)[name] for name in ("n", "keep", "per_prompt", "at_least", "margin", "prompts_at_a_time")}
+    environment = builder.build(resolved.model.value("environment"), "model.environment")
+    rewards = rewards_of(resolved, builder, environment=environment)
+    rows = ResumableRows(options.out, {"options": chosen, "ckpt_path": _identity(path), **_described(resolved)})
+    try:
+        return rows.carry_out(
+            lambda: SamplingSession(resolved, builder, path, rewards, environment, options).fill(rows, keep),
+            lambda: print_summary(rows.counts, options),
+            *("kept", "rows", "Nothing was kept"),
+        )
+    finally:
+        rewards.close()
+
+
+def _described(resolved: Resolved) -> dict[str, Any]:
+    """The settings that completions and rewards depend on, for the note of progress."""
+    model = resolved.model.as_config()["init_args"]
+    parts = {name: model.get(name) for name in ("policy", "engine", "environment")}
+    return {"model": parts, "rewards": model.get("rewards"), "data": resolved.data.as_config()["init_args"]}
+
+
+def _identity(path: Path | None) -> str | None:
+    return None if path is None else f"{path.resolve()} of {path.stat().st_mtime}"

@@ -1,0 +1,10 @@
+"""Reports of runs, records of rollouts, and replays of them."""
+
+from __future__ import annotations
+
+from lightrl import hookimpl
+
+
+@hookimpl
+def lightrl_callbacks() -> list[str]:
+    return ["lightrl_runs.records.record_rollouts:RecordRollouts"]

@@ -1,0 +1,182 @@
+"""The record of a rollout: what one rank learnt from, and the numbers that the run logged of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+from torch import Tensor
+
+from lightrl import __version__
+from lightrl.types import JSON, Episode, Prompt, ScoredRollout, TrainingBatch
+from lightrl_runs.records.fingerprints import fingerprints
+from lightrl_runs.records.packed_rows import pack, unpack
+
+FORMAT = 1
+"""Of the files; a record with a larger number was written by a later version."""
+
+
+@dataclass(frozen=True)
+class EngineFacts:
+    """What the engine of a run said about its log-probs."""
+
+    name: str
+    """Of its class."""
+    exact_logprobs: bool
+    """See `RolloutEngine`."""
+    comparable_logprobs: bool
+    """See `RolloutEngine`."""
+    in_process: bool
+    """See `RolloutEngine`."""
+
+
+@dataclass(frozen=True)
+class Notes:
+    """Everything of a record that is no tensor and no row of its data set: JSON values."""
+
+    rollout: int
+    """Its number in the run, from 1."""
+    rank: int
+    """That made and learnt from these rows."""
+    ranks: int
+    """Of the run."""
+    steps: int
+    """Optimizer steps behind the weights that the passes over the rollout began with."""
+    algorithm: str
+    """Name of its class."""
+    checkpoint: str
+    """The file with these weights, as seen from the record's folder; it need not be there."""
+    engine: EngineFacts
+    """Of the run."""
+    device: str
+    """That held the rows: `cpu`, `cuda`, ..."""
+    temperature: float
+    """The temperature that the logits were divided by."""
+    prompts: tuple[dict[str, JSON], ...]
+    """Each prompt once."""
+    prompt: tuple[int, ...]
+    """Per row the number of its prompt."""
+    episodes: tuple[dict[str, JSON], ...]
+    """Per row its record without what follows from prompt and completion; none of rows that no loop has made."""
+    numbers: Mapping[str, float]
+    """Logged of the rollout, over all ranks."""
+    fingerprints: Mapping[str, str]
+    """Of the tensors that were computed before the first step, in the order of computing."""
+    written_by: str = __version__
+    """The version of lightrl."""
+    format: int = FORMAT
+    """Of the files."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """The notes as they stand in a file."""
+        known = {f.name: value[f.name] for f in fields(cls)}
+        return cls(**known | {"engine": EngineFacts(**value["engine"])})
+
+
+@dataclass(frozen=True)
+class Record:
+    """The rollout of one rank."""
+
+    notes: Notes
+    """JSON values."""
+    scored: ScoredRollout
+    """Its rows."""
+    predicted: Mapping[str, Tensor]
+    """`old_logprobs`, and `ref_logprobs` and `values` where they were computed: `[N, L]` each."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A record as its three files have it."""
+
+    notes: dict[str, Any]
+    """JSON."""
+    tensors: dict[str, Tensor]
+    """For safetensors."""
+    completions: list[str]
+    """Per row."""
+    finish_reason: list[str]
+    """Per row."""
+
+
+def parts_of(batch: TrainingBatch, told: Mapping[str, Any]) -> Parts:
+    """What is written of a rollout.
+
+    Args:
+        batch: as it was learnt from.
+        told: the fields of `Notes` that do not follow from it.
+    """
+    prompts: list[Prompt] = []
+    number: list[int] = []
+    for prompt in batch.prompts:
+        # the rows of a group are neighbours
+        if not prompts or prompt != prompts[-1]:
+            prompts.append(prompt)
+        number.append(len(prompts) - 1)
+    bare = replace(batch, episodes=[])
+    notes = Notes(
+        **told,
+        device=batch.input_ids.device.type,
+        temperature=batch.temperature,
+        prompts=tuple(prompt.to_json() for prompt in prompts),
+        prompt=tuple(number),
+        episodes=tuple(_short(episode, bare.episode(row)) for row, episode in enumerate(batch.episodes)),
+        fingerprints=fingerprints(batch),
+    )
+    return Parts(vars(notes) | {"engine": vars(notes.engine)}, pack(batch), batch.completions, batch.finish_reason)
+
+
+def record_of(parts: Parts) -> Record:
+    """The inverse of `parts_of`.
+
+    Args:
+        parts: as they were read.
+    """
+    notes = Notes.from_json(parts.notes)
+    unpacked = unpack(parts.tensors)
+    prompts = [Prompt.from_json(one) for one in notes.prompts]
+    scored = ScoredRollout(
+        **unpacked.rows,
+        prompts=[prompts[number] for number in notes.prompt],
+        completions=parts.completions,
+        finish_reason=parts.finish_reason,
+        temperature=notes.temperature,
+    )
+    scored.episodes = [_whole(told, scored.episode(row)) for row, told in enumerate(notes.episodes)]
+    return Record(notes, scored, unpacked.predicted)
+
+
+def _short(episode: Episode, plain: Episode) -> dict[str, JSON]:
+    """An episode without what follows from prompt and completion, or is nothing."""
+    return {name: value for name, value in vars(episode).items() if value != getattr(plain, name)}
+
+
+def _whole(told: Mapping[str, Any], plain: Episode) -> Episode:
+    return Episode.from_json(plain.to_json() | dict(told))
+
+
+def same(one: float, other: float) -> bool:
+    """Equal to the bit, NaN included."""
+    return one == other or (math.isnan(one) and math.isnan(other))
+
+
+def rows_of(records: Sequence[Record]) -> ScoredRollout:
+    """The rows of several ranks one after the other, their groups numbered on.
+
+    Args:
+        records: of the same rollout, in the order of ranks.
+    """
+    return ScoredRollout.concat(_renumbered([record.scored for record in records]))
+
+
+def _renumbered(shares: Sequence[ScoredRollout]) -> list[ScoredRollout]:
+    first, found = 0, []
+    for share in shares:
+        copy = share.select(range(len(share)))
+        copy.group = share.group + first
+        first = int(copy.group.max()) + 1 if len(copy) else first
+        found.append(copy)
+    return found

@@ -1,0 +1,198 @@
+"""The replay of a rollout without any weights: rewards, advantages, and the gradient of each token's log-prob before the first step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from lightrl.algorithms.algorithm import Algorithm
+from lightrl.algorithms.asked_references import logprobs_of
+from lightrl.algorithms.extras import unmet
+from lightrl.parts.loss_term import LossTerm
+from lightrl.ranks import ALONE
+from lightrl.rewards.reward_set import RewardSet
+from lightrl.training.online.experience import experience_of, with_advantages
+from lightrl.training.online.forwards import NO_OUTPUTS, Outputs
+from lightrl.training.online.further_term import FurtherTerm
+from lightrl.training.online.loss import StepLoss, terms_of
+from lightrl.training.online.predictions import Predictions
+from lightrl.training.online.preparation import prepared
+from lightrl.training.online.rollout_report import report_experience
+from lightrl.training.online.term import Term
+from lightrl.training.online.value_term import ValueTerm
+from lightrl.training.statistics import StatisticsLedger
+from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
+from lightrl_runs.records.record import Record
+from lightrl_runs.replay.gradients import Gradients, Pulls
+from lightrl_runs.replay.outcome import Outcome
+from lightrl_runs.replay.replaying import ROW, Replaying, numbered
+
+GIVE = "Give the checkpoint: --ckpt_path FILE"
+
+
+def first_pass(records: Sequence[Record], algorithm: Algorithm, rewards: RewardSet, seed: int) -> Outcome:
+    """The steps of one pass, all of them at the weights before the first one.
+
+    The log-probs of these weights are the old ones, so that every ratio is 1 unless the engine's log-probs differ from the trainer's.
+
+    Args:
+        records: of all ranks.
+        algorithm: that learns.
+        rewards: of the run.
+        seed: of the order of groups over minibatches.
+
+    Raises:
+        ValueError: a part needs numbers that the record does not have.
+    """
+    refuse_lacking(records, algorithm, values=True)
+    ledger, rows = StatisticsLedger(), numbered(records)
+    rollout = records[0].notes.rollout - 1
+    rewards.load_state_dict({"rollouts": rollout, "rewards": {}})
+    predicted = {name: padded(records, name, rows.width) for name in ("old_logprobs", "ref_logprobs", "values")}
+    now = required(predicted["old_logprobs"])
+    own = algorithm.old_logprobs == "rollout" and records[0].notes.engine.exact_logprobs and algorithm.sampler.samples_all
+    needs = algorithm.needs
+    predictions = Predictions(
+        old_logprobs=rows.rollout_logprobs if own else now,
+        values=predicted["values"] if "values" in needs else None,
+        ref_logprobs=predicted["ref_logprobs"] if "ref_logprobs" in needs else None,
+    )
+    token_rewards, step_ends = rewards.token_rewards(rows)
+    experience = experience_of(rows, token_rewards, step_ends, rewards.row_rewards(rows), algorithm, predictions, ledger)
+    batch = with_advantages(experience, algorithm, ALONE, 0, ledger)
+    report_experience(ledger, batch, rewards, algorithm.correction, None)
+    terms, left_out = terms_without_weights(algorithm)
+    if older := int((rows.policy_version != records[0].notes.steps).sum()):
+        left_out += (
+            f"{older} rows were sampled by older weights than those that learnt from them: their ratios are taken as if they were not",
+        )
+    steps = FirstPass(algorithm, terms, now, Pulls(len(rows), rows.width), Gradients(), ledger)
+    for minibatch in Replaying.cut_minibatches(batch, range(1), algorithm.minibatches, seed, rollout):
+        steps.add(minibatch)
+    return Outcome(type(algorithm).__name__, batch, ledger.reduce(ALONE.gather), steps.gradients, steps.pulls.values, left_out)
+
+
+@dataclass(frozen=True)
+class FirstPass:
+    """The losses of minibatches as functions of the log-probs alone."""
+
+    algorithm: Algorithm
+    """That learns."""
+    terms: Sequence[Term]
+    """Of the loss."""
+    now: Tensor
+    """`[N, L]`: log-probs of the weights before the first step."""
+    pulls: Pulls
+    """Receives the gradient of each log-prob."""
+    gradients: Gradients
+    """Receives them as one vector per step."""
+    ledger: StatisticsLedger
+    """Receives losses and statistics."""
+
+    def add(self, minibatch: TrainingBatch) -> None:
+        """One step that is not made."""
+        leaf = self.now.clone().requires_grad_()
+
+        def outputs(micro: ScoredRollout, mask: Tensor, read: Outputs = NO_OUTPUTS) -> PolicyOutput:
+            given = leaf[micro.extras[ROW].long(), : mask.shape[1]]
+            return PolicyOutput(torch.where(mask, given, 0.0))
+
+        with torch.no_grad():
+            minibatch = prepared(minibatch, self.algorithm, outputs, _at_once, ALONE, 0)
+        loss = StepLoss(self.terms, minibatch, ALONE.total, outputs)
+        if loss.empty:
+            return
+        self.ledger.add_report(loss.left_out(minibatch))
+        rows = loss.rows_of(minibatch)
+        found = loss(rows)
+        gradient = torch.autograd.grad(found.loss, leaf)[0] if found.loss.requires_grad else torch.zeros_like(leaf)
+        self.pulls.add(torch.arange(len(leaf)), torch.ones_like(leaf, dtype=torch.bool), gradient)
+        self.gradients.add_vector(gradient.flatten())
+        self.ledger.add_report(found.statistics)
+        for name, share in found.shares.items():
+            self.ledger.add(name, share)
+
+
+def refuse_lacking(records: Sequence[Record], algorithm: Algorithm, values: bool) -> None:
+    """Refuse an algorithm that needs what the record does not have.
+
+    Args:
+        records: of all ranks.
+        algorithm: that is to learn.
+        values: there are no weights, so that log-probs of a reference and values of a critic must be in the record.
+
+    Raises:
+        ValueError: names the part, what it needs, and what the record has.
+    """
+    record, name = records[0], type(algorithm).__name__
+    run = record.notes.algorithm
+    advantage, has = algorithm.advantage, ", ".join(sorted(record.scored.extras)) or "none"
+    for part, missing in unmet(algorithm, record.scored.extras.keys()).items():
+        raise ValueError(
+            f"{type(part).__name__} of {name} needs {', '.join(missing)} for each row, which a sampler or an environment leaves while a "
+            f"rollout is made. The record is of {run}, and has of these: {has}"
+        )
+    largest = int(torch.unique(record.scored.group, return_counts=True)[1].max()) if len(record.scored) else 0
+    if (advantage.compares or advantage.baseline == "group") and largest < 2:
+        raise ValueError(
+            f"{type(advantage).__name__} of {name} compares completions of one prompt, and the record of {run} has one for each prompt"
+        )
+    if algorithm.critic is not None and "values" not in record.predicted:
+        raise ValueError(
+            f"{type(advantage).__name__} of {name} needs the values of a critic, and the record of {run} has none, since it has no critic"
+        )
+    parts = [part for part in algorithm.parts.values() if not isinstance(part, LossTerm)]
+    if values and (read := sorted({output.name for part in parts for output in (*part.outputs, *part.old_outputs)})):
+        raise ValueError(f"{name} reads {', '.join(read)} of whole distributions, which cannot be computed without weights. {GIVE}")
+    others = sorted(word for slot in algorithm.references if (word := logprobs_of(slot)) in algorithm.needs - {"ref_logprobs"})
+    if values and others:
+        raise ValueError(f"{name} needs {', '.join(others)}, which a record does not have: without weights they cannot be computed. {GIVE}")
+    if values and "ref_logprobs" in algorithm.needs and "ref_logprobs" not in record.predicted:
+        raise ValueError(
+            f"{name} needs the log-probs of a reference policy, and the record of {run} has none: without weights they cannot be computed. "
+            f"{GIVE}"
+        )
+
+
+def _at_once(rows: ScoredRollout, compute: Callable[[ScoredRollout], dict[str, Tensor]]) -> dict[str, Tensor]:
+    """A forward pass of all rows."""
+    return compute(rows)
+
+
+def terms_without_weights(algorithm: Algorithm) -> tuple[list[Term], tuple[str, ...]]:
+    """The terms of the loss that are functions of the log-probs of sampled tokens, and a sentence about each other one."""
+    terms, left_out = [], []
+    for term in terms_of(algorithm):
+        if isinstance(term, ValueTerm):
+            left_out.append(f"{term.name} is left out: it needs the critic's weights")
+        elif isinstance(term, FurtherTerm) and term.part.outputs:
+            names = ", ".join(output.name for output in term.part.outputs)
+            left_out.append(f"{term.name} is left out: it reads {names} of whole distributions, which needs the weights")
+        else:
+            terms.append(term)
+    return terms, tuple(left_out)
+
+
+def padded(records: Sequence[Record], name: str, width: int) -> Tensor | None:
+    """`[N, L]` of all ranks, or None where it was not computed.
+
+    Args:
+        records: in the order of ranks.
+        name: of what was computed.
+        width: L.
+    """
+    found = [record.predicted.get(name) for record in records]
+    if any(part is None for part in found):
+        return None
+    rows = [replace(record.scored, rollout_logprobs=required(part)) for record, part in zip(records, found, strict=True)]
+    return ScoredRollout.concat(rows).padded(width).rollout_logprobs
+
+
+def required(value: Tensor | None) -> Tensor:
+    """The tensor, which is known to be there."""
+    if value is None:
+        raise RuntimeError("a record without old log-probs")
+    return value

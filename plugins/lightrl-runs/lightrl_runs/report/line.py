@@ -1,0 +1,66 @@
+"""Runs that differ in their seeds alone are one line of a chart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lightrl_runs.report.run_folder import RunFolder, is_seed
+from lightrl_runs.report.run_log import Series
+
+PLACES = ("trainer.logger", "trainer.default_root_dir", "trainer.enable_progress_bar", "ckpt_path", "weights_only")
+"""Keys that say where a run logs, how it is shown and where it goes on, and change none of its numbers."""
+ABSENT = "-"
+"""Shown where a config has no such key."""
+COLOURS = ("#1f6fb4", "#d95f0e", "#238b45", "#8856a7", "#c51b8a", "#5f5f5f", "#a6761d", "#2b8c8c")
+"""One for each line, in their order; darker than the paper so that a print without colour shows them."""
+
+
+@dataclass
+class Line:
+    """Runs with the same settings but for their seeds."""
+
+    letter: str
+    """Under which it is found in the page."""
+    runs: list[RunFolder]
+    """At least one."""
+    colour: str = COLOURS[0]
+    """In every chart."""
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What its runs share."""
+        return shared_settings(self.runs[0])
+
+    def series(self, name: str) -> list[Series[float]]:
+        """A number of each of its runs that has logged it."""
+        return [run.log.numbers[name] for run in self.runs if run.log.numbers.get(name)]
+
+
+def lines_of(runs: list[RunFolder]) -> list[Line]:
+    """The lines of the charts, in the order in which their first runs were given; a run without a config is a line of its own."""
+    together: dict[object, list[RunFolder]] = {}
+    for run in runs:
+        key = tuple(sorted(shared_settings(run).items())) if run.settings else run.path
+        together.setdefault(key, []).append(run)
+    return [Line(_letter(i), members, COLOURS[i % len(COLOURS)]) for i, members in enumerate(together.values())]
+
+
+def shared_settings(run: RunFolder) -> dict[str, str]:
+    """The settings that decide what line a run belongs to."""
+    return {key: value for key, value in run.settings.items() if not is_seed(key) and not _is_place(key)}
+
+
+def differences(lines: list[Line]) -> dict[str, list[str]]:
+    """The settings that differ between lines: the value of each line by the key, in the order of the configs."""
+    keys = dict.fromkeys(key for line in lines for key in line.settings)
+    rows = {key: [line.settings.get(key, ABSENT) for line in lines] for key in keys}
+    return {key: values for key, values in rows.items() if len(set(values)) > 1}
+
+
+def _is_place(key: str) -> bool:
+    return any(key == place or key.startswith(f"{place}.") for place in PLACES)
+
+
+def _letter(index: int) -> str:
+    more, index = divmod(index, 26)
+    return (_letter(more - 1) if more else "") + chr(ord("A") + index)

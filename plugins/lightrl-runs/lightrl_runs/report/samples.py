@@ -1,0 +1,88 @@
+"""Completions over the course of a run, read from the tables that it logged as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lightrl_runs.report.run_log import RunLog, Series
+
+HELD_OUT, LEARNT = "val/completions", "completions"
+"""Tables of held-out prompts, which are the same each time, and of those that the policy learnt from."""
+PROMPTS, TIMES = 4, 5
+"""Prompts that are shown, and moments of the run, at most."""
+LONGEST = 1500
+"""Letters of a text that are shown."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A completion at some moment."""
+
+    when: int
+    """Rollouts before it."""
+    text: str
+    """The completion or conversation, in the form in which the log has it."""
+    scores: str
+    """Everything else in its row."""
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Completions of one prompt over time."""
+
+    prompt: str
+    """Or the number of the row, where a row holds a whole conversation."""
+    samples: list[Sample]
+    """Of the earliest moment first."""
+
+
+def samples(log: RunLog) -> tuple[bool, list[Sampled]]:
+    """Whether the prompts are held out, and the completions of the first prompts; of a run without validation each prompt comes once.
+
+    Args:
+        log: of one run.
+    """
+    held_out = bool(log.texts.get(HELD_OUT))
+    tables = log.texts.get(HELD_OUT) or log.texts.get(LEARNT, {})
+    by_prompt: dict[str, dict[int, Sample]] = {}
+    for when in _moments(tables):
+        for number, row in enumerate(rows(tables[when]), start=1):
+            prompt = row.pop("prompt", f"row {number}")
+            text = row.pop("completion", None) or row.pop("conversation", "")
+            scores = ", ".join(f"{name} {value}" for name, value in row.items() if value)
+            by_prompt.setdefault(_cut(prompt), {}).setdefault(when, Sample(when, _cut(text), scores))
+    most = PROMPTS if held_out else PROMPTS * TIMES
+    return held_out, [Sampled(prompt, list(found.values())) for prompt, found in by_prompt.items()][:most]
+
+
+def rows(table: str) -> list[dict[str, str]]:
+    """The rows of a Markdown table, each cell under its heading, without the marks of Markdown; no rows if there is no table."""
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+    def text(token: Token) -> str:
+        return "".join("\n" if child.type in ("softbreak", "hardbreak") else child.content for child in token.children or [])
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    found: list[list[str]] = []
+    inside = False
+    for token in parser.parse(table):
+        inside = token.type == "table_open" or (inside and token.type != "table_close")
+        if inside and token.type == "tr_open":
+            found.append([])
+        elif inside and token.type == "inline":
+            found[-1].append(text(token))
+    return [dict(zip(found[0], row, strict=True)) for row in found[1:]] if found else []
+
+
+def _moments(tables: Series[str]) -> Sequence[int]:
+    """The first and the last one, and some between them at equal distances."""
+    every = sorted(tables)
+    if len(every) <= TIMES:
+        return every
+    return [every[round(i * (len(every) - 1) / (TIMES - 1))] for i in range(TIMES)]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text):,} letters)"

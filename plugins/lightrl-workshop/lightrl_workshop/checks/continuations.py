@@ -1,0 +1,139 @@
+"""Requests to a rollout engine, and how likely a policy says that the answers are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from lightrl.parts.engine import Request, Result, RolloutEngine, Sampling
+from lightrl.policy.policy import Policy
+from lightrl.policy.source import TinyPolicy
+from lightrl.policy.weights import TrainerWeights
+from lightrl_workshop.checks.check import BrokenContract, Make, expect, expect_same
+
+SHORT, LONG = [4, 5, 18], [7, 12, 6, 3, 10, 8, 5, 18]
+"""Contexts in the policy's tokens."""
+ENDS = frozenset({1, 2, 3, 4})
+"""Several of them, so that completions of both finish reasons are met."""
+NO_END = frozenset({1})
+"""The policy's EOS, which it hardly ever samples."""
+NEARLY_LIKELIEST = 0.05
+"""Largest distance to the highest logit of a token that counts as the likeliest, since kernels differ in their rounding."""
+
+
+def peaked_policy(seed: int = 0) -> Policy:
+    """A tiny policy with larger weights than those of a new one, so that contexts and weights matter."""
+    policy = TinyPolicy(hidden=16, layers=1, heads=2, seed=seed).build()
+    numbers = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in policy.model.parameters():
+            parameter.add_(0.15 * torch.randn(parameter.shape, generator=numbers))
+    return policy
+
+
+@contextmanager
+def running(make: Make[RolloutEngine], policy: Policy, version: int = 3) -> Iterator[RolloutEngine]:
+    """A started engine with the weights of a policy, closed afterwards."""
+    engine = make()
+    engine.start()
+    try:
+        engine.update_weights(TrainerWeights(policy), version)
+        yield engine
+    finally:
+        engine.close()
+
+
+def request(
+    number: int,
+    context: Sequence[int] = SHORT,
+    limit: int = 6,
+    sampling: Sampling = Sampling(),
+    ends: frozenset[int] = NO_END,
+    further: bool = False,
+) -> Request:
+    """A request whose number is its id, its episode and its seed.
+
+    Args:
+        number: of the request.
+        context: token ids.
+        limit: of new tokens.
+        sampling: how tokens are drawn.
+        ends: ids that end it.
+        further: another request of the episode follows.
+    """
+    return Request(number, context, limit, sampling, ends, seed=1000 + number, episode=number, open=further)
+
+
+def group(sampling: Sampling = Sampling(), limit: int = 6, ends: frozenset[int] = NO_END, further: bool = False) -> list[Request]:
+    """Three requests of one context and two of another, as a rollout asks for them."""
+    contexts = [list(SHORT), list(LONG)]
+    return [request(i, contexts[i // 3], limit, sampling, ends, further) for i in range(5)]
+
+
+def answers(engine: RolloutEngine, requests: Sequence[Request]) -> dict[int, Result]:
+    """Submit requests and take the result of each."""
+    engine.submit(requests)
+    return remaining(engine, requests)
+
+
+def remaining(engine: RolloutEngine, requests: Sequence[Request]) -> dict[int, Result]:
+    """The results of requests under way, by id.
+
+    Raises:
+        BrokenContract: one has no result or two, or a result is of no request.
+    """
+    wanted, found = {request.id for request in requests}, dict[int, Result]()
+    while results := engine.results():
+        for result in results:
+            if result.id not in wanted or result.id in found:
+                state = "has two results" if result.id in found else "was not asked for"
+                raise BrokenContract(f"request {result.id} {state}", requests=sorted(wanted), result=result)
+            found[result.id] = result
+    expect(found.keys() == wanted, f"requests {sorted(wanted - found.keys())} have no result", requests=sorted(wanted))
+    return found
+
+
+def turn_after(requests: Sequence[Request], found: dict[int, Result], further: bool = False) -> list[Request]:
+    """The next turn of the episodes of these requests: two tokens of somebody else stand behind what was sampled."""
+    return [
+        Request(r.id, [*r.context, *found[r.id].tokens, 9, 18], r.limit, r.sampling, r.ends, r.seed + 7, r.episode, further)
+        for r in requests
+    ]
+
+
+@torch.no_grad()
+def logits_of(policy: Policy, asked: Request, result: Result) -> Tensor:
+    """`[T, V]` logits of the trainer's policy at each of the T tokens of a result."""
+    ids = torch.tensor([[*asked.context, *result.tokens]])
+    logits: Tensor = policy.model(input_ids=ids, use_cache=False).logits
+    return logits[0, len(asked.context) - 1 : -1]
+
+
+@torch.no_grad()
+def expect_exact(policy: Policy, requests: Sequence[Request], found: dict[int, Result]) -> None:
+    """The log-probs of results are those of the trainer's forward, which is teacher-forced: it is given the tokens."""
+    for asked in requests:
+        result = found[asked.id]
+        ids = torch.tensor([[*asked.context, *result.tokens]])
+        mask = torch.arange(ids.shape[1])[None] >= len(asked.context)
+        ours = policy(ids, mask, asked.sampling.temperature or 1.0).logprobs[mask]
+        theirs = torch.tensor(result.logprobs)
+        expect_same(ours, theirs, "before: the trainer's log-probs, after: those of the result", 1e-4, request=asked, result=result)
+
+
+def expect_likeliest(policy: Policy, requests: Sequence[Request], found: dict[int, Result]) -> None:
+    """Each token of results at temperature 0 is the likeliest one, or as good as that."""
+    for asked in requests:
+        result = found[asked.id]
+        logits = logits_of(policy, asked, result)
+        behind = logits.amax(1) - logits[torch.arange(len(logits)), result.tokens]
+        expect(
+            behind < NEARLY_LIKELIEST,
+            "at temperature 0 a token is not the likeliest: its logit is so far below the highest",
+            below=behind,
+            request=asked,
+            result=result,
+        )

@@ -1,0 +1,144 @@
+"""The contract of every environment."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+
+from lightrl.parts.environment import AsyncEnvironment, Environment, declared_extras
+from lightrl_workshop.checks.check import Make, contract_check, expect
+from lightrl_workshop.checks.episodes import ODD, PLAIN, expect_answers, hosted, inline, played, without_time
+
+KIND = "environment"
+SEEDS = (0, 1, 2**31 - 1)
+"""Seeds that are tried."""
+
+
+@contract_check(KIND, "begin() gives a text or messages, and reply() a valid Reply")
+def valid(make: Make[Environment]) -> None:
+    """Of every example prompt and some seeds."""
+    prompts = make().example_prompts()
+    expect(len(prompts) > 0, "example_prompts() gives none: give at least one prompt that it can begin with")
+    for prompt in prompts:
+        for seed in SEEDS:
+            with hosted(inline(make())) as host:
+                expect_answers(played(host, [prompt], [seed], PLAIN)[0], prompt, seed, PLAIN)
+
+
+@contract_check(KIND, "nothing that a policy says makes it fail")
+def odd_turns(make: Make[Environment]) -> None:
+    """No text, random characters, special tokens, very long turns."""
+    prompt = make().example_prompts()[0]
+    for first in range(len(ODD)):
+        said = [*ODD[first:], *ODD[:first]]
+        with hosted(inline(make())) as host:
+            expect_answers(played(host, [prompt], [1], said)[0], prompt, 1, said)
+
+
+@contract_check(KIND, "the same prompt, seed and turns give the same replies")
+def repeatable(make: Make[Environment]) -> None:
+    """Of two instances, since an episode whose worker was killed is begun again in another."""
+    for prompt in make().example_prompts():
+        found = []
+        for _ in range(2):
+            with hosted(inline(make())) as host:
+                found.append(without_time(played(host, [prompt], [7], PLAIN)[0]))
+        expect(found[0] == found[1], "the same episode has other replies the second time", prompt=prompt, first=found[0], second=found[1])
+
+
+@contract_check(KIND, "an episode has no influence on another")
+def apart(make: Make[Environment]) -> None:
+    """Copies share nothing, and episodes side by side answer as they do alone."""
+    prompt = make().example_prompts()[0]
+    with hosted(inline(make())) as host:
+        alone = without_time(played(host, [prompt], [7], PLAIN)[0])
+    with hosted(inline(make())) as host:
+        beside = without_time(played(host, [prompt] * 3, [3, 7, 11], PLAIN)[1])
+    expect(alone == beside, "beside other episodes it replies something else", prompt=prompt, alone=alone, beside=beside)
+
+
+@contract_check(KIND, "it leaves the prompt as it was")
+def prompt_kept(make: Make[Environment]) -> None:
+    """All episodes of a group, and its rewards, read the same prompt."""
+    for prompt in make().example_prompts():
+        before = copy.deepcopy(prompt.to_json())
+        with hosted(inline(make())) as host:
+            played(host, [prompt], [1], PLAIN)
+        expect(prompt.to_json() == before, "an episode has changed its prompt", before=before, after=prompt.to_json())
+
+
+@contract_check(KIND, "without gives_rewards no reply has a reward")
+def rewards_are_declared(make: Make[Environment]) -> None:
+    """A run may have no other rewards if it is declared."""
+    part = make()
+    for prompt in part.example_prompts():
+        with hosted(inline(make())) as host:
+            answers = played(host, [prompt], [1], PLAIN)[0]
+        given = [answer.reply.reward for answer in answers if answer.reply is not None and answer.reply.reward is not None]
+        expect(part.gives_rewards or not given, "reply() gives rewards: set gives_rewards = True in the class", rewards=given)
+
+
+@contract_check(KIND, "its replies give the extras that it declares, each of them in some reply")
+def extras_are_declared(make: Make[Environment]) -> None:
+    """Of all example prompts and some seeds; an extra that is not declared fails the episode."""
+    part, given = make(), set[str]()
+    both = sorted(part.gives_extras & part.gives_turn_extras)
+    expect(not both, f"{', '.join(both)} is in gives_extras, of the episode, and in gives_turn_extras, of a turn: keep it in one of them")
+    for prompt in part.example_prompts() if declared_extras(part) else ():
+        with hosted(inline(make())) as host:
+            for answers in played(host, [prompt] * len(SEEDS), SEEDS, PLAIN):
+                given |= {name for answer in answers if answer.reply is not None for name in answer.reply.extras or ()}
+    never = sorted(declared_extras(part) - given)
+    expect(not never, f"the class declares {', '.join(never)}, and no reply gives it: is it misspelt, or do example_prompts() miss it?")
+
+
+@contract_check(KIND, "an episode can be ended at any point")
+def ends(make: Make[Environment]) -> None:
+    """After its beginning, after each turn, and when it is over."""
+    prompt = make().example_prompts()[0]
+    for turns in range(3):
+        with hosted(inline(make())) as host:
+            host.begin([(0, prompt, 1)]).result()
+            for turn in PLAIN[:turns]:
+                host.reply([(0, turn)]).result()
+            (answer,) = host.end([0]).result()
+        expect(answer.error is None, f"end() after {turns} turns fails: {answer.error}")
+
+
+@contract_check(KIND, "a worker process can load it, and it replies the same there")
+def in_a_worker(make: Make[Environment]) -> None:
+    """Of environments that run in worker processes."""
+    part = make()
+    if part.runs != "process":
+        return
+    prompt = part.example_prompts()[0]
+    with hosted(inline(make())) as host:
+        here = without_time(played(host, [prompt] * 2, [1, 2], PLAIN)[1])
+    with hosted(part) as host:
+        there = without_time(played(host, [prompt] * 2, [1, 2], PLAIN)[1])
+    expect(here == there, "in a worker process it replies something else", here=here, there=there)
+
+
+@contract_check(KIND, "in an event loop, it leaves the global random generator alone")
+def no_global_numbers(make: Make[Environment]) -> None:
+    """Calls in one loop take turns in the midst of it, and the training process draws from the same generator."""
+    part = make()
+    if not isinstance(part, AsyncEnvironment):
+        return
+    before = random.getstate()
+    with hosted(part) as host:
+        played(host, [part.example_prompts()[0]], [1], PLAIN)
+    after, _ = random.getstate(), random.setstate(before)
+    expect(after == before, "it draws from the global generator of `random`: keep random.Random(seed) in the episode")
+
+
+@contract_check(KIND, "its tools are JSON values")
+def tools(make: Make[Environment]) -> None:
+    """They are shown to the policy by its chat template."""
+    given = list(make().tools)
+    try:
+        again = json.loads(json.dumps(given))
+    except TypeError as error:
+        again = error
+    expect(again == given, f"tools are {given!r}, and after JSON {again!r}: give lists and dicts of texts and numbers")

@@ -1,0 +1,69 @@
+"""The tests of `lightrl plugins check`: every check of every class of one plugin, and a step of each of its configs."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lightrl.config.building import Builder
+from lightrl.registry.classes import record_named
+from lightrl_workshop.checks.documentation import check_documentation
+from lightrl_workshop.contract_tests import Case, class_cases, marked, required_arguments
+from lightrl_workshop.verbs.check_arguments import Given, choice_of
+from lightrl_workshop.verbs.config_step import one_step
+from lightrl_workshop.verbs.contract_run import ARGUMENTS, PLUGIN
+
+RECORD = record_named(os.environ[PLUGIN])
+GIVEN: Given = json.loads(os.environ[ARGUMENTS])
+CLASSES = [(kind, cls) for kind, classes in RECORD.classes.items() for cls in classes]
+
+
+def _lacking(cls: type[Any]) -> list[str]:
+    return [name for name in required_arguments(cls) if name not in GIVEN.get(cls.__name__, {})]
+
+
+def _cases(kind: str, cls: type[Any]) -> list[Case]:
+    given = GIVEN.get(cls.__name__, {})
+    choice = choice_of(kind, cls, given)
+    return class_cases(kind, cls, {name: Builder().value(choice.value(name), choice.takes[name].slot, name) for name in given})
+
+
+CASES = [case for kind, cls in CLASSES if not _lacking(cls) for case in _cases(kind, cls)]
+
+
+@pytest.mark.parametrize("case", marked(CASES), ids=str)
+def test_contract_check(case: Case, tmp_path: Path) -> None:
+    """A class passes a check of its contract."""
+    __tracebackhide__ = True
+    case.run(tmp_path)
+
+
+@pytest.mark.parametrize("cls", [cls for _, cls in CLASSES if _lacking(cls)], ids=lambda cls: cls.__name__)
+def test_can_be_built(cls: type[Any]) -> None:
+    """A class with required arguments is documented, and is checked only if it is given them."""
+    __tracebackhide__ = True
+    check_documentation(cls)
+    example = f"{{{cls.__name__}: {{{', '.join(f'{name}: ...' for name in _lacking(cls))}}}}}"
+    pytest.fail(
+        f"{cls.__name__} was not checked, since it has required arguments. Type: lightrl plugins check {RECORD.name} "
+        f"--arguments '{example}'",
+        pytrace=False,
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("config", RECORD.configs, ids=lambda path: path.stem)
+def test_config(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A config takes a step."""
+    __tracebackhide__ = True
+    monkeypatch.chdir(tmp_path)
+    try:
+        steps = one_step(config, RECORD.distribution)
+    except Exception as error:
+        pytest.fail(f"config {config.stem}: it does not take a step: {error}", pytrace=False)
+    if steps == 0:
+        pytest.fail(f"config {config.stem}: it ran and made no optimizer step", pytrace=False)

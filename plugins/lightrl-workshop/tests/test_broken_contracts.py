@@ -1,0 +1,114 @@
+"""Each check is broken once on purpose, and the contract test that fails names it."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lightrl_workshop import BrokenContract, class_cases, contracts
+from lightrl_workshop.checks.check import CHECKS, EVERY
+
+from lightrl import KL, ChosenLikelihood, Entropy, EntropyBonus, GroupRelative, KLPenalty, MaskTruncated, TokenMean
+from lightrl.kinds import KINDS
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+FILES = [importlib.import_module(f"broken_contracts.{file.name}") for file in pkgutil.iter_modules([str(HERE / "broken_contracts")])]
+BROKEN: dict[tuple[str, str], type[Any]] = {
+    (file.KIND, title): cls for file in FILES if hasattr(file, "KIND") for title, cls in file.BROKEN.items()
+}
+
+
+@pytest.mark.parametrize(("kind", "title"), BROKEN, ids=lambda value: str(value))
+def test_a_broken_contract_is_named(kind: str, title: str, tmp_path: Path) -> None:
+    cls = BROKEN[kind, title]
+    of = "clip scheme" if kind == EVERY else kind
+    (case,) = (case for case in class_cases(of, cls) if case.check.title == title and case.check.kind == kind)
+    with pytest.raises(BrokenContract, match=re.escape(f"{cls.__name__} ({of}) breaks its contract: '{title}':\n")):
+        case.run(tmp_path)
+
+
+def test_every_check_is_broken_once() -> None:
+    assert set(BROKEN) == {(check.kind, check.title) for check in CHECKS}
+    assert len({(check.kind, check.title) for check in CHECKS}) == len(CHECKS)
+
+
+def test_every_kind_has_one_file_with_its_contract() -> None:
+    named = [module.KIND for name, module in vars(contracts).items() if hasattr(module, "KIND")]
+    assert sorted(named) == sorted([*KINDS, EVERY])
+
+
+def test_the_message_shows_the_smallest_example(tmp_path: Path) -> None:
+    title = "better rows never get less, and in some groups more"
+    (case,) = (case for case in class_cases("advantage", BROKEN["advantage", title]) if case.check.title == title)
+    with pytest.raises(BrokenContract) as found:
+        case.run(tmp_path)
+    lines = str(found.value).splitlines()
+    assert lines[1:3] == ["a row with reward 1 must not get less than a row with reward 0", "  advantages = [2] float32 [-1.0, 0.0]"]
+    assert "  rewards = [2] float32 [1.0, 0.0]" in lines
+
+
+class Certain(MaskTruncated):
+    """Broken on purpose: it asks for what is there in a step alone."""
+
+    outputs = (Entropy(),)
+
+    def weights(self, experience: Any) -> Any:
+        return (experience.entropy < 1).float()
+
+
+class Valued(ChosenLikelihood):
+    """Broken on purpose: there is no critic beside an objective."""
+
+    needs = frozenset({"values"})
+
+
+def test_what_parts_of_another_kind_are_given_is_refused_first_and_as_the_algorithm_does(tmp_path: Path) -> None:
+    first = class_cases("token weight", Certain)[0]
+    with pytest.raises(BrokenContract, match="entropy") as found:
+        first.run(tmp_path)
+    with pytest.raises(ValueError, match=r"Certain .*entropy") as refused:
+        GroupRelative(token_weight=Certain())
+    assert str(found.value).splitlines()[1].partition(" has ")[2] == str(refused.value).partition(" has ")[2]
+    class_cases("loss term", EntropyBonus)[0].run(tmp_path)
+    class_cases("algorithm", Undecided)[0].run(tmp_path)
+    with pytest.raises(BrokenContract, match=r"\['values'\], .*objective"):
+        class_cases("objective", Valued)[0].run(tmp_path)
+
+
+class Undecided(GroupRelative):
+    """An algorithm needs what its parts do."""
+
+    entropy = EntropyBonus()
+
+
+def test_required_arguments_are_asked_for(tmp_path: Path) -> None:
+    from lightrl import ConstantLength
+
+    with pytest.raises(BrokenContract, match=r"ConstantLength .*length"):
+        class_cases("aggregation", ConstantLength)[0].run(tmp_path)
+
+
+class Frank(TokenMean):
+    """It says that it does not keep a check."""
+
+    exceptions = {"it is fast": "it is slow"}
+
+
+def test_an_exception_from_no_check_is_refused_with_all_checks() -> None:
+    with pytest.raises(ValueError, match=r"Frank\.exceptions names \['it is fast'\], but these are the checks of its") as refused:
+        class_cases("aggregation", Frank)
+    titles = [check.title for check in CHECKS if check.kind in ("aggregation", EVERY)]
+    assert all(f"\n  {title}" in str(refused.value) for title in titles)
+    assert all(case.exception is None for case in class_cases("aggregation", TokenMean))
+
+
+def test_a_class_of_another_kind_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"TokenMean .*lightrl\.parts\.kl:KL"):
+        class_cases("KL", TokenMean)
+    assert issubclass(KLPenalty, KL)
