@@ -41,8 +41,8 @@ $(STAMP): constraints.txt $(PROJECTS)
 	@test -n "$(COMPILER)" || echo "no C compiler on the path, so that reasoning-gym is left out: lightrl-reasoning-gym[full] needs one"
 	touch $(DEMO) $@
 
-$(DEMO): constraints.txt pyproject.toml plugins/lightrl-grpo/pyproject.toml
-	$(call installed,-e '.[report]' -e plugins/lightrl-grpo)
+$(DEMO): constraints.txt pyproject.toml plugins/lightrl-grpo/pyproject.toml plugins/lightrl-runs/pyproject.toml
+	$(call installed,-e . -e plugins/lightrl-grpo -e plugins/lightrl-runs)
 	touch $@
 
 # a virtual environment that has these packages; another package on PyPI is called lightrl, and so was this one

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lightrl_workshop import contracts  # noqa: F401 - importing them is what finds their checks
-from lightrl_workshop.checks.check import CHECKS
+from lightrl_workshop.checks.check import CHECKS, NO_PARTS
 
 from lightrl.kinds import COMMAND, KINDS, Kind
 from lightrl.registry.classes import registry
@@ -66,13 +66,14 @@ def contract(kind: str) -> str:
 def kind_page(kind: Kind) -> str:
     """The page of a kind: its question, its places in a config, its contract and its base class."""
     places = " or ".join(f"`{place}`" for place in kind.places)
+    named = f"A config names one at {places}. " if places else ""
+    others = "It must pass these checks" if kind.title in NO_PARTS else "It must pass these checks, and\nthose of [every part](../parts.md)"
     return f"""# {kind.title[0].upper()}{kind.title[1:]}
 
 {kind.question}
 
-A config names one at {places}. The hook is [`{kind.hook}`](../hooks.md#lightrl.hookspecs.{kind.hook}).
-`lightrl plugins new NAME --kind {kind.slug}` writes a package with one. It must pass these checks, and
-those of [every part](../parts.md):
+{named}The hook is [`{kind.hook}`](../hooks.md#lightrl.hookspecs.{kind.hook}).
+`lightrl plugins new NAME --kind {kind.slug}` writes a package with one. {others}:
 
 {contract(kind.title)}
 

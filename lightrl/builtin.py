@@ -167,7 +167,6 @@ def lightrl_callbacks() -> list[str]:
         "lightrl.callbacks.stop_all_ranks:StopAllRanks",
         "lightrl.callbacks.resume_report:ResumeReport",
         "lightrl.callbacks.run_summary:RunSummary",
-        "lightrl.callbacks.describe_run:DescribeRun",
         "lightrl.callbacks.export_policy:ExportPolicy",
         "lightrl.callbacks.export_reward_model:ExportRewardModel",
         "lightrl.callbacks.no_update:NoUpdate",
@@ -175,7 +174,6 @@ def lightrl_callbacks() -> list[str]:
         "lightrl.callbacks.preemption:PreemptionCheckpoint",
         "lightrl.callbacks.rollout_progress:RolloutProgress",
         "lightrl.callbacks.run_checkpoints:RunCheckpoints",
-        "lightrl.callbacks.save_resolved_config:SaveResolvedConfig",
         "lightrl.callbacks.standing_objects:StandingObjects",
         "lightrl.callbacks.write_completions:WriteCompletions",
     ]

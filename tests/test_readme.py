@@ -42,7 +42,7 @@ def user(tmp_path: Path) -> Path:
 
 
 FITS = [words for words in commands() if words[:2] in (["lightrl", "fit"], ["lightrl", "check"]) and "my_idea" not in words]
-"""Those of a package that the reader makes are run in tests/cli/plugin_tools/test_new.py."""
+"""Those of a package that the reader makes are run in plugins/lightrl-workshop/tests/test_new.py."""
 
 
 @pytest.mark.filterwarnings("ignore")

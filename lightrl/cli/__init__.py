@@ -76,9 +76,10 @@ def _dispatch(words: list[str]) -> int:
     try:
         command, rest = commands.find(words)
     except UnknownName as error:
-        same = get_close_matches(first.lower(), ELSEWHERE, 1, 0.75)
-        example = f"Type for example: lightrl {ELSEWHERE[same[0]]}" if same else "See: lightrl --help"
-        raise ConfigError(f"lightrl {first}", str(error), example) from error
+        if same := get_close_matches(first.lower(), ELSEWHERE, 1, 0.75):
+            problem = f"there is no verb {first!r}. Type for example: lightrl {ELSEWHERE[same[0]]}."
+            raise ConfigError(f"lightrl {first}", problem, f"Verbs: {', '.join(commands.names)}.") from error
+        raise ConfigError(f"lightrl {first}", str(error), "See: lightrl --help") from error
     if command.needs_model:
         from lightrl.hookspecs import GROUP
         from lightrl.versions import refused_versions

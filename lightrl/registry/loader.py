@@ -174,7 +174,7 @@ def load_plugin(*entries: EntryPoint) -> PluginRecord:
                 _refuse_unasked(plugin, [other.group for other in entries if other.value == entry.value])
                 for kind, answer in answers(plugin).items():
                     if (kind == COMMAND.title) == (entry.group == COMMANDS):
-                        record.paths[kind] = [one if isinstance(one, str) else f"{one.__module__}:{one.__qualname__}" for one in answer]
+                        record.paths[kind] = [one if isinstance(one, str) else path_of(one) for one in answer]
                         if not any(isinstance(one, str) for one in answer):
                             record.loaded[kind] = _checked(KINDS[kind], answer)
     except (Exception, SystemExit) as error:
@@ -227,6 +227,11 @@ def _listed(kind: Kind, answer: object) -> list[Any]:
                 "nor the import path package.module:Class of one"
             )
     return listed
+
+
+def path_of(cls: type[Any]) -> str:
+    """The import path of a class, `package.module:Class`."""
+    return f"{cls.__module__}:{cls.__qualname__}"
 
 
 def _imported(path: str) -> Any:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lightrl.cli import RUN_VERBS, VERBS
 from lightrl.cli.slow_imports import SLOW, naming_slow_imports
+from lightrl.registry.commands import Commands
 
 WORDS = {
     "generate": ["--policy", ".", "--prompt", "1="],
@@ -22,8 +22,12 @@ WORDS = {
     "explain": ["GRPO"],
     "diff": ["GRPO", "DrGRPO"],
     "configs": ["copy", "grpo_sort"],
-    "plugins": ["list"],
-    "reward": ["test", "--config", "run.yaml", "--data", "run.yaml"],
+    "plugins list": [],
+    "plugins show": ["grpo"],
+    "plugins new": ["my-idea"],
+    "plugins check": ["grpo"],
+    "reward test": ["--config", "run.yaml", "--data", "run.yaml"],
+    "reward pairs": ["--config", "run.yaml", "--data", "run.yaml"],
     "algorithms": [],
 }
 """The words after a verb that needs others than a config."""
@@ -52,10 +56,10 @@ def on_a_terminal(words: list[str], environment: dict[str, str], folder: Path) -
     return typed.wait(), shown.decode()
 
 
-@pytest.mark.parametrize("verb", [*RUN_VERBS, *VERBS])
+@pytest.mark.parametrize("verb", Commands().names)
 def test_a_line_is_out_before_anything_slow_is_imported(verb: str, stopped_at_import: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text("rollouts: 1\n")
-    words = [verb, *WORDS.get(verb, ["--config", "run.yaml"])]
+    words = [*verb.split(), *WORDS.get(verb, ["--config", "run.yaml"])]
     status, shown = on_a_terminal(words, stopped_at_import, tmp_path)
     assert status == STOPPED, shown
     assert shown.strip() in {f"loading {module} ..." for module in SLOW}

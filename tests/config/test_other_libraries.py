@@ -11,14 +11,13 @@ import torch
 from lightning.pytorch import Trainer
 
 from lightrl.cli import main
-from lightrl.config.choice import imported
-from lightrl.config.class_lookup import DATA, MODULES
-from lightrl.config.other_libraries import LIBRARIES, key_here
+from lightrl.config.class_lookup import top_level_class
+from lightrl.config.other_libraries import key_here, libraries
 from lightrl.config.signatures import arguments_of
 from lightrl.config.slots import Slot
 from lightrl.registry.classes import registry
 
-KEYS = sorted({key for options in LIBRARIES.values() for key in options.values() if not key.startswith("nothing")})
+KEYS = sorted({key for options in libraries().values() for key in options.values() if not key.startswith("nothing")})
 TOPS = {"rollouts": [], "ckpt_path": [], "seed_everything": []}
 
 
@@ -38,7 +37,7 @@ def exists(key: str) -> bool:
         return first in TOPS
     if first == "trainer":
         return names[0] in inspect.signature(Trainer.__init__).parameters
-    top = imported(next(iter({"model": MODULES, "data": DATA}[first].values())))
+    top = top_level_class(first, None)
     here = [(top, Slot("part", top, top))]
     for name in names:
         if name == "NAME":

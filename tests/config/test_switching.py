@@ -72,9 +72,9 @@ def test_a_name_of_two_plugins_is_refused_and_the_distribution_decides(resolved:
     from lightrl_grpo import GRPO
 
     from lightrl.registry.classes import registry
-    from lightrl.registry.loader import PluginRecord
+    from lightrl.registry.loader import PluginRecord, path_of
 
-    twin = PluginRecord("twin", "lightrl-twin", "0.0", classes={"algorithm": [GRPO]})
+    twin = PluginRecord("twin", "lightrl-twin", "0.0", paths={"algorithm": [path_of(GRPO)]})
     registry().records.append(twin)
     try:
         refused = lightrl("fit", "--config", "run.yaml", "--print_config")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lightrl.config.other_libraries import LIBRARIES
+from lightrl.config.other_libraries import libraries
 
 PAGE = (Path(__file__).parents[2] / "docs" / "coming_from.md").read_text()
 COMMANDS = [shlex.split(line)[2:] for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
@@ -42,6 +42,6 @@ def test_the_table_is_that_of_the_errors() -> None:
     rows = [re.findall(r"`([^`]+)`|\| *(?=\|)", row) for row in re.findall(r"^\| `.*$", PAGE, re.MULTILINE)]
     assert len(rows) > 5
     for *theirs, ours in rows:
-        for (library, options), option in zip(LIBRARIES.items(), theirs, strict=True):
+        for (library, options), option in zip(libraries().items(), theirs, strict=True):
             if option:
                 assert options[option] == ours, (library, option)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lightrl.registry.known_packages import CLASSES, CONFIGS
+from lightrl.registry.known_packages import known_packages
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -19,8 +19,11 @@ def used(page: str) -> list[str]:
     code = [*re.findall(r"```(?:bash|yaml|python|py)(?: title=\S+)?\n(.*?)```", page, re.DOTALL), *re.findall(r"<!-- \$ (.*?) -->", page)]
     words = set(re.findall(r"\w+", "\n".join(code)))
     configs = set(re.findall(r"(?:--config |configs/|configs copy )(\w+)", "\n".join(code)))
-    named = [package for package, classes in CLASSES.items() if words & set(classes)]
-    brought = {name for names in CONFIGS.values() for name in names}
+    named = [package for package, known in known_packages().items() if words & set(known["classes"])]
+    typed = set(re.findall(r"lightrl ([a-z]+(?: [a-z]+)?)", "\n".join(code)))
+    typed |= {verb.split()[0] for verb in typed}
+    named += [package for package, known in known_packages().items() if typed & set(known["commands"])]
+    brought = {name for known in known_packages().values() for name in known["configs"]}
     for config in configs & brought:
         stated = re.search(r"^# Needs: (.*)\.$", (ROOT / "configs" / f"{config}.yaml").read_text(), re.MULTILINE)
         named += stated[1].split(", ") if stated else []

@@ -46,10 +46,10 @@ AREAS = [
     "pyproject.toml",
     "plugins/*/pyproject.toml",
 ]
-EXEMPT = {"CHANGELOG.md", "lightrl/registry/renamed.py"}
-"""They name what was renamed."""
+EXEMPT = {"CHANGELOG.md"}
+"""It names what was renamed."""
 
-JUDGES = {"overview.py", "reward.py", "reward_pairs.py", "async_reward.py", "findings.py", "known_packages.py"}
+JUDGES = {"async_reward.py", "findings.py"}
 """Files of the core that speak of a language model as a judge."""
 
 FILES = sorted({file for area in AREAS for file in ROOT.glob(area)} - {ROOT / name for name in EXEMPT})

@@ -7,7 +7,7 @@ from lightrl import DecoupledClip, Function, NoClip
 from lightrl.kinds import KINDS
 from lightrl.registry.classes import Registry, UnknownName, first_line, registry
 from lightrl.registry.distribution import CORE
-from lightrl.registry.loader import PluginRecord
+from lightrl.registry.loader import PluginRecord, path_of
 
 
 class Gentle(NoClip):
@@ -15,7 +15,8 @@ class Gentle(NoClip):
 
 
 def record(distribution: str, error: str | None = None, **classes) -> PluginRecord:
-    return PluginRecord(distribution.removeprefix("lightrl-"), distribution, "0.1.0", classes=classes, error=error)
+    paths = {kind: [path_of(cls) for cls in found] for kind, found in classes.items()}
+    return PluginRecord(distribution.removeprefix("lightrl-"), distribution, "0.1.0", paths=paths, loaded=classes, error=error)
 
 
 @pytest.fixture

@@ -20,7 +20,11 @@ PROJECTS = sorted([*ROOT.glob("plugins/*/pyproject.toml"), *ROOT.glob("examples/
 def test_the_distribution_brings_the_package_and_the_command() -> None:
     ours = distribution(CORE)
     assert ours.version == __version__
-    assert {(entry.group, entry.name) for entry in ours.entry_points} == {("console_scripts", "lightrl"), ("lightrl.v1", "lightrl")}
+    assert {(entry.group, entry.name) for entry in ours.entry_points} == {
+        ("console_scripts", "lightrl"),
+        ("lightrl.v1", "lightrl"),
+        ("lightrl.v1.commands", "lightrl"),
+    }
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"] == CORE
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from lightrl.registry import known_packages
+from lightrl.kinds import COMMAND
 from lightrl.registry.classes import Registry, UnknownName, registry
 from lightrl.registry.distribution import CORE
 from lightrl.registry.installed_configs import config_named
-from lightrl.registry.known_packages import CLASSES, CONFIGS
+from lightrl.registry.known_packages import known_packages, where_to_find
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 
@@ -23,11 +23,12 @@ def of_project() -> dict[str, Any]:
 
 def test_the_table_has_every_class_and_config_of_every_package() -> None:
     records = of_project()
-    assert set(records) == {folder.parent.name for folder in PLUGINS.glob("*/pyproject.toml")}
-    classes = {name: {cls.__name__ for kind in r.classes.values() for cls in kind} for name, r in records.items()}
-    configs = {name: {path.stem for path in r.configs} for name, r in records.items()}
-    assert {name: set(names) for name, names in CLASSES.items()} == {name: names for name, names in classes.items() if names}
-    assert {name: set(names) for name, names in CONFIGS.items()} == {name: names for name, names in configs.items() if names}
+    assert set(records) == set(known_packages()) == {folder.parent.name for folder in PLUGINS.glob("*/pyproject.toml")}
+    for name, record in records.items():
+        known, commands = known_packages()[name], record.of_kind(COMMAND.title)
+        assert known["classes"] == sorted(n for kind, names in record.names.items() if kind != COMMAND.title for n in names), "make docs"
+        assert known["commands"] == sorted(" ".join(cls.words()) for cls in commands), "make docs"
+        assert known["configs"] == sorted(path.stem for path in record.configs), "make docs"
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_a_name_that_nobody_has_is_answered_as_before(alone: Registry) -> None:
 
 
 def test_a_known_package_that_failed_says_why_instead(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert known_packages.where_to_find("DAPO", CLASSES, {"lightrl-dapo"}) == ""
+    assert where_to_find("DAPO", "classes", {"lightrl-dapo"}) == ""
 
 
 def test_a_run_without_the_package_says_what_to_install(

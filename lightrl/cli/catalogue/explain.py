@@ -87,6 +87,7 @@ def _print_kind(console: Console, kind: Kind) -> None:
     table = Table(kind.title, "from", "what it is", title_justify="left", show_lines=True)
     for distribution, cls in registry().of_kind(kind.title):
         table.add_row(cls.__name__, distribution, documentation(cls).summary)
-    console.print(f"{kind.title}: {kind.description}\nIn a config: {', '.join(kind.places)}. Hook: {kind.hook}.\n")
+    places = f"In a config: {', '.join(kind.places)}. " if kind.places else ""
+    console.print(f"{kind.title}: {kind.description}\n{places}Hook: {kind.hook}.\n")
     console.print(table)
     console.print(f"\nOne in full: lightrl explain NAME. One of your own: lightrl plugins new my-idea --kind {kind.slug}")

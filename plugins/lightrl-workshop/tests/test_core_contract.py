@@ -69,6 +69,7 @@ CASES = contract_cases(
     arguments={
         "AdvantageSum": {"advantages": {"outcome": GroupCentered(), "turns": TurnReturn()}, "scale": "batch"},
         "ConstantLength": {"length": 9},
+        "ExportPolicy": lambda folder: {"folder": str(folder / "policy")},
         "EnvironmentByColumn": {"environments": {"first": SingleTurn(), "second": SingleTurn()}},
         "Mixture": {"sources": {"first": DigitSorting(2, 20), "second": Addition(1, 20)}},
         "MixedObjective": {"objectives": {"first": ChosenLikelihood(), "second": ChosenLikelihood()}},

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 from lightrl.config.errors import ConfigError
@@ -23,12 +22,9 @@ def report(words: list[str]) -> int:
     """Carry out `lightrl report`.
 
     Raises:
-        ConfigError: a folder has no run, something else than a report has the name of the page, or a package is missing; nothing has
-            been written.
+        ConfigError: a folder has no run, or something else than a report has the name of the page; nothing has been written.
     """
     options = _parser().parse_args(words)
-    if find_spec("matplotlib") is None:
-        raise ConfigError("", "lightrl report draws with matplotlib, which is not installed.", "Type: pip install 'lightrl-core[report]'")
     out = Path(options.out).expanduser()
     _refuse_other_file(out)
     from lightrl.strategies.atomic import partial, publish

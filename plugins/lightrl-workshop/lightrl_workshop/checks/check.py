@@ -15,7 +15,9 @@ T = TypeVar("T")
 Make = Callable[[], T]
 """Builds a fresh instance of the class in question, with the same arguments every time."""
 EVERY = "part"
-"""The kind of the checks that hold for the classes of every kind."""
+"""The kind of the checks that hold for the classes of every kind of part."""
+NO_PARTS = frozenset({"module", "callback", "command"})
+"""Kinds whose classes are no parts: they have no needs, and Lightning or nobody saves their state."""
 
 
 class BrokenContract(AssertionError):  # noqa: N818 - it reads better without a suffix
@@ -57,8 +59,9 @@ def contract_check(kind: str, title: str) -> Callable[[Callable[[Make[T]], None]
 
 
 def checks_of(kind: str) -> list[Check]:
-    """The contract of a kind: the checks for every class first, since a class that breaks one of them breaks others as well."""
-    return [check for wanted in (EVERY, kind) for check in CHECKS if check.kind == wanted]
+    """The contract of a kind: the checks for every part first, since a class that breaks one of them breaks others as well."""
+    wanted = (kind,) if kind in NO_PARTS else (EVERY, kind)
+    return [check for of in wanted for check in CHECKS if check.kind == of]
 
 
 def shown(value: object) -> str:

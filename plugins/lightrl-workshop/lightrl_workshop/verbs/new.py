@@ -62,17 +62,20 @@ def contents(kind: Kind, values: dict[str, str]) -> dict[str, str]:
         values: of the templates' placeholders.
     """
     module, config_name, own = values["module"], values["config_name"], f"kinds/{kind.slug}"
-    settings = yaml.safe_dump(_settings(kind, values), sort_keys=False)
-    values = {**values, "short": "--rollouts 20" if "rollouts" in parse_yaml(settings) else "--trainer.max_steps 20"}
-    return {
+    files = {
         "pyproject.toml": _filled("package/pyproject.toml.tmpl", values),
-        "README.md": _filled("package/README.md.tmpl", values),
         f"{module}/__init__.py": _filled(f"{own}/part.py.tmpl", values) + _filled("package/hook.py.tmpl", values),
         f"{module}/py.typed": "",
-        f"{module}/configs/{config_name}.yaml": _filled("package/config.yaml.tmpl", values) + settings,
         f"tests/test_{module}_contract.py": _filled("package/test.py.tmpl", values),
         f"tests/test_{module}.py": _filled(f"{own}/test.py.tmpl", values),
     }
+    if not kind.places:
+        # no config names one
+        return files | {"README.md": _filled(f"{own}/README.md.tmpl", values)}
+    settings = yaml.safe_dump(_settings(kind, values), sort_keys=False)
+    values = {**values, "short": "--rollouts 20" if "rollouts" in parse_yaml(settings) else "--trainer.max_steps 20"}
+    files["README.md"] = _filled("package/README.md.tmpl", values)
+    return files | {f"{module}/configs/{config_name}.yaml": _filled("package/config.yaml.tmpl", values) + settings}
 
 
 def _values(name: str, kind: Kind, class_name: str | None) -> dict[str, str]:
@@ -96,6 +99,7 @@ def _values(name: str, kind: Kind, class_name: str | None) -> dict[str, str]:
         "name": name,
         "module": module,
         "class_name": class_name,
+        "verb": " ".join(re.findall(r"[A-Z][a-z0-9]*", class_name)).lower(),
         "kind": kind.title,
         "hook": kind.hook,
         "group": COMMANDS if kind is COMMAND else GROUP,

@@ -83,11 +83,12 @@ TEST = """from $module import $class_name
 def test_the_answer() -> None:
     assert $class_name(text="Why?").answer("12") == "Why?"
 """
-TEMPLATES = "lightrl/cli/plugin_tools/templates/kinds/tutor"
+WORKSHOP = "plugins/lightrl-workshop"
+TEMPLATES = f"{WORKSHOP}/lightrl_workshop/verbs/templates/kinds/tutor"
 OWN = {
     "lightrl/parts/tutor.py": PART,
-    "lightrl/testing/contracts/tutor.py": CONTRACT,
-    "tests/testing/broken_contracts/tutor.py": BROKEN,
+    f"{WORKSHOP}/lightrl_workshop/contracts/tutor.py": CONTRACT,
+    f"{WORKSHOP}/tests/broken_contracts/tutor.py": BROKEN,
     f"{TEMPLATES}/part.py.tmpl": TEMPLATE,
     f"{TEMPLATES}/test.py.tmpl": TEST,
 }
@@ -128,14 +129,14 @@ pathlib.Path("{PAGE}").write_text(page["kind_page"](page["KINDS"]["tutor"]))
 """
 TESTS = [
     "tests/test_kinds.py", "tests/test_public_names.py", "tests/registry/test_classes.py", "tests/registry/test_loader.py",
-    "tests/algorithms/test_algorithm.py", "tests/testing/test_broken_contracts.py", "tests/docs/test_site.py",
+    "tests/algorithms/test_algorithm.py", f"{WORKSHOP}/tests/test_broken_contracts.py", "tests/docs/test_site.py",
     "tests/docs/test_contributing_page.py", "tests/docs/test_algorithms_page.py::test_the_pages_of_kinds_are_current",
 ]  # fmt: skip
 
 
 def run(folder: Path, *words: str) -> str:
     """Run Python on the copy."""
-    path = os.pathsep.join([str(folder), str(folder / "site")])
+    path = os.pathsep.join(map(str, [folder, folder / WORKSHOP, folder / "site"]))
     settings = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "COLUMNS": "200"}
     done = subprocess.run([sys.executable, *words], cwd=folder, env=settings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{words}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
