@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 def test_a_script_beside_an_editable_clone_imports_the_package(tmp_path: Path, new_environment: Any) -> None:
     clone = tmp_path / "lightrl"
     clone.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, clone)
     shutil.copytree(ROOT / "lightrl", clone / "lightrl", ignore=shutil.ignore_patterns("__pycache__"))
     made = new_environment(tmp_path / "venv", False)
