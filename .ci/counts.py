@@ -134,7 +134,9 @@ def numbers() -> dict[str, int]:
         "files over 300 lines": sum(n > 300 for n in lengths.values()),
         "files that the walk imports": len(closure(WALK)),
         "members of the training module": len(members(CHAIN)),
-        "arguments of a function in training/online": max(len([a for a in arguments(f) if a.arg not in ("self", "cls")]) for f in online if f.name != "__init__"),
+        "arguments of a function in training/online": max(
+            len([a for a in arguments(f) if a.arg not in ("self", "cls")]) for f in online if f.name != "__init__"
+        ),
         "lines of the longest function": max((f.end_lineno or f.lineno) - f.lineno + 1 for f in every),
     }
     return found | {name: len(places(name)) for name in COUNTED}
@@ -153,7 +155,9 @@ def main() -> int:
         sys.stdout.write(f"{name:<44}{number:>7,}  at most {LIMITS[name]:,}{'' if number <= LIMITS[name] else '  TOO MANY'}\n")
     lengths = sorted((f.end_lineno or f.lineno) - f.lineno + 1 for path in CORE for f in functions(parsed(path)))
     median = statistics.median(len(path.read_text(encoding="utf-8").splitlines()) for path in CORE)
-    sys.stdout.write(f"median lines of a file {median:.0f}; of a function {lengths[len(lengths) // 2]}, p90 {lengths[len(lengths) * 9 // 10]}\n")
+    sys.stdout.write(
+        f"median lines of a file {median:.0f}; of a function {lengths[len(lengths) // 2]}, p90 {lengths[len(lengths) * 9 // 10]}\n"
+    )
     return int(any(number > LIMITS[name] for name, number in found.items()))
 
 

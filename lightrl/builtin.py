@@ -174,6 +174,6 @@ def lightrl_callbacks() -> list[str]:
         "lightrl.callbacks.preemption:PreemptionCheckpoint",
         "lightrl.callbacks.rollout_progress:RolloutProgress",
         "lightrl.callbacks.run_checkpoints:RunCheckpoints",
-        "lightrl.callbacks.standing_objects:StandingObjects",
+        "lightrl.callbacks.freeze_garbage:FreezeGarbage",
         "lightrl.callbacks.write_completions:WriteCompletions",
     ]

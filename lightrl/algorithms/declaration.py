@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import functools
 import inspect
+import linecache
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, get_origin
 
-from lightrl.algorithms.attribute_docs import attribute_docs
 from lightrl.parts.base import Part
 from lightrl.parts.description import as_config, describe, own
 from lightrl.ranges import admits, members_of, rule
@@ -131,9 +134,6 @@ def _stated(cls: type[Declared]) -> dict[str, Argument]:
     return {name: Argument(annotation, getattr(cls, name, REQUIRED), docs.get(name, "")) for name, annotation in annotations.items()}
 
 
-_docs = functools.cache(attribute_docs)
-
-
 def _constructor(cls: type[Declared]) -> Callable[..., None]:
     """An `__init__` with a keyword for each argument, its default as a config has it, so that jsonargparse reads all of it."""
 
@@ -170,3 +170,46 @@ def _closest(name: str, known: Iterable[str]) -> str:
 
 def _is_class_variable(annotation: object) -> bool:
     return annotation is ClassVar or get_origin(annotation) is ClassVar
+
+
+def attribute_docs(cls: type[object]) -> dict[str, str]:
+    """The docstring under each attribute that the class itself states; none where its source cannot be read.
+
+    Args:
+        cls: whose body is read, without those of its ancestors.
+    """
+    path = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    if path is None:
+        return {}
+    linecache.checkcache(path)
+    found = _class_named(cls.__qualname__.split("."), _tree("".join(linecache.getlines(path))).body)
+    return {} if found is None else _docs_in(found)
+
+
+@functools.lru_cache(maxsize=4)
+def _tree(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
+def _class_named(path: list[str], body: Iterable[ast.stmt]) -> ast.ClassDef | None:
+    """The class at a qualified name such as `Outer.Inner` or `function.<locals>.Local`; the last one of several."""
+    name, *rest = path
+    found = None
+    for node in body:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
+            inner = rest[1:] if rest[:1] == ["<locals>"] else rest
+            found = _class_named(inner, node.body) if inner else node if isinstance(node, ast.ClassDef) else found
+    return found
+
+
+def _docs_in(found: ast.ClassDef) -> dict[str, str]:
+    docs: dict[str, str] = {}
+    for statement, following in pairwise(found.body):
+        text = following.value if isinstance(following, ast.Expr) else None
+        if isinstance(text, ast.Constant) and isinstance(text.value, str):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+            docs |= {target.id: inspect.cleandoc(text.value) for target in targets if isinstance(target, ast.Name)}
+    return docs
+
+
+_docs = functools.cache(attribute_docs)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from lightning.pytorch import Callback
 from lightning.pytorch.callbacks import Checkpoint, ProgressBar
 
+from lightrl.callbacks.freeze_garbage import FreezeGarbage
 from lightrl.callbacks.no_update import NoUpdate
 from lightrl.callbacks.preemption import Preemption, PreemptionCheckpoint
 from lightrl.callbacks.rollout_progress import RolloutProgress
 from lightrl.callbacks.run_checkpoints import RunCheckpoints
-from lightrl.callbacks.standing_objects import StandingObjects
 from lightrl.training.default_callbacks import default_callbacks
 
 
@@ -21,7 +21,7 @@ def defaults_beside(given: list[Callback], bar: bool, checkpoints: bool) -> list
         bar: a progress bar is wanted.
         checkpoints: checkpoints are wanted.
     """
-    own: list[type[Callback]] = [NoUpdate, StandingObjects, *([PreemptionCheckpoint] if checkpoints else [Preemption])]
+    own: list[type[Callback]] = [NoUpdate, FreezeGarbage, *([PreemptionCheckpoint] if checkpoints else [Preemption])]
     if checkpoints and not any(isinstance(callback, Checkpoint) for callback in given):
         own.append(RunCheckpoints)
     if bar and not any(isinstance(callback, ProgressBar) for callback in given):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from fnmatch import fnmatch
+from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger, WandbLogger
 from rich.console import Console
 from rich.table import Table
 
-from lightrl.callbacks.log_place import log_places
 from lightrl.callbacks.run_checkpoints import RunCheckpoints
 
 SHOWN = [
@@ -93,3 +94,25 @@ def checkpoint_of(trainer: Trainer) -> str:
     return "none, because " + (
         "the one that the config names has not saved any" if paths else "trainer.enable_checkpointing is false, or the run was a trial"
     )
+
+
+def log_places(trainer: Trainer) -> list[str]:
+    """A line or two for each logger of a run."""
+    return [line for logger in trainer.loggers for line in _lines(logger)]
+
+
+def _lines(logger: Logger) -> list[str]:
+    if isinstance(logger, TensorBoardLogger):
+        watch = f"Log: {logger.log_dir}   Watch: tensorboard --logdir {logger.log_dir}"
+        return [watch, "     Look first at the tab Custom scalars for the curves, and at Text for completions and alarms"]
+    if isinstance(logger, WandbLogger):
+        run = logger.experiment
+        folder = Path(run.dir).parent
+        where = f"{folder}   Send it: wandb sync {folder}" if run.offline else run.url
+        return [f"Log: Weights & Biases, run {run.name}: {where}"]
+    if isinstance(logger, MLFlowLogger):
+        ui = f"mlflow ui --backend-store-uri {logger._tracking_uri}"
+        return [f"Log: MLflow, run {logger._run_name or logger.run_id}   Watch: {ui}"]
+    if isinstance(logger, CSVLogger):
+        return [f"Log: {Path(logger.log_dir) / 'metrics.csv'}"]
+    return [f"Log: {type(logger).__name__}, {logger.name}, {logger.version}"]

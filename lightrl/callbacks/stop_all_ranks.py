@@ -11,7 +11,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.strategies import ParallelStrategy
 
-PATIENCE = 5.0
+CLOSE_TIMEOUT_S = 5.0
 """Seconds that the other processes have to end themselves, with messages of their own, before they are killed."""
 LOST = ("timed out", "timeout", "connection closed", "connection reset", "broken pipe")
 """Words in the errors of backends when another rank did not answer, in any case of letters."""
@@ -63,7 +63,7 @@ def started_by_rank_0(trainer: Trainer) -> bool:
 
 def _end(processes: list[subprocess.Popen[bytes]]) -> None:
     """Kill what is still there after a while; in the background, so that this process can end too."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + CLOSE_TIMEOUT_S
 
     def wait_and_kill() -> None:
         for process in processes:

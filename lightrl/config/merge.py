@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import copy
+import importlib
+import inspect
 from typing import Any
 
 from lightrl.config.choice import Choice, shown
 from lightrl.config.class_lookup import class_named, known
 from lightrl.config.errors import ConfigError
 from lightrl.config.plain_values import parsed, plain_value, takes_null
-from lightrl.config.reward_shorthand import reward_in_full
 from lightrl.config.settings import Item, Text
 from lightrl.config.signatures import Argument, arguments_of
 from lightrl.config.slots import Slot, type_name
 from lightrl.config.unknown_keys import refuse_unknown_argument
+from lightrl.parts.function import Function
 
 
 class Merger:
@@ -163,3 +165,32 @@ def _untyped(value: object, key: str) -> Any:
     if not isinstance(value, Text):
         return value
     return parsed(value, key) if value.text.lstrip().startswith("{") or value.text in ("null", "~", "None") else value.text
+
+
+def reward_in_full(slot: Slot, old: Choice | None, new: object, key: str) -> object:
+    """The value with `Function` written out where the shorthand was used; anything else as it is.
+
+    Args:
+        slot: of the reward.
+        old: the reward chosen under this name before.
+        new: a class name, an import path, or a mapping.
+        key: where it stands.
+    """
+    if isinstance(new, str) and "." in new and ":" not in new and not _is_class(new):
+        return _function({"path": new})
+    if isinstance(new, dict) and "class_path" not in new and "path" in new and not (old is not None and "path" in old.takes):
+        return _function(new)
+    return new
+
+
+def _function(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"class_path": f"{Function.__module__}.{Function.__qualname__}", "init_args": arguments}
+
+
+def _is_class(path: str) -> bool:
+    module, _, name = path.rpartition(".")
+    try:
+        return inspect.isclass(getattr(importlib.import_module(module), name, None))
+    except Exception:
+        # Function says why, with the key, when it is built
+        return False

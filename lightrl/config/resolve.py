@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ from lightrl.config.settings import Request, Setting, Text
 from lightrl.config.slots import Slot
 from lightrl.config.trainer_keys import check_trainer, verb_keys
 from lightrl.config.unknown_keys import refuse_unknown_key
-from lightrl.config.unusual import unusual
+from lightrl.ranges import usual
 from lightrl.registry.classes import registry
 
 SECTIONS = ("model", "data")
@@ -135,3 +136,21 @@ def _lay(merger: Merger, choice: Choice, section: str, given: object, setting: S
 def _section(given: object, section: str) -> Any:
     """A section typed on the command line: a class name, or a mapping in YAML."""
     return parsed(given, section)
+
+
+def unusual(value: object, key: str) -> Iterator[str]:
+    """One line for each number that was given and is outside the range that its argument calls usual.
+
+    Args:
+        value: a choice, or several by name.
+        key: where it stands.
+    """
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from unusual(part, f"{key}.{name}")
+    if isinstance(value, Choice):
+        for name in value.arguments:
+            yield from unusual(value.arguments[name], f"{key}.{name}")
+            expected, number = usual(value.takes[name].slot.annotation), value.arguments[name]
+            if expected is not None and isinstance(number, (int, float)) and number not in expected:
+                yield f"unusual: {key}.{name} is {number:g}; values from {expected.low:g} to {expected.high:g} are usual"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import functools
+from collections.abc import Collection, Iterator, Mapping
+from importlib.resources import files
+
+import yaml
 
 from lightrl.config.errors import ConfigError
-from lightrl.config.other_libraries import key_here
 from lightrl.registry.closest import closest
 
 LISTED = 30
@@ -49,3 +52,40 @@ def refuse_unknown_argument(owner: str, name: str, takes: Collection[str], key: 
     # the Trainer has some sixty
     listed = f" It takes: {', '.join(takes) or 'none'}." if len(takes) <= LISTED else ""
     raise ConfigError(f"{key}.{name}", f"{what}{listed}", f"Given in: {source}")
+
+
+DOTTED = "verl"
+"""The library whose options are keys with dots."""
+
+
+@functools.cache
+def libraries() -> dict[str, dict[str, str]]:
+    """By library: its options, and the keys that do the same here."""
+    text = (files("lightrl.config") / "other_libraries.yaml").read_text(encoding="utf-8")
+    found: dict[str, dict[str, str]] = yaml.safe_load(text)
+    return found
+
+
+def key_here(key: str, value: object = None) -> str:
+    """The end of a message about an unknown key that is an option of another library; empty if it is none.
+
+    A key that ends like an option of TRL or OpenRLHF, such as `model.algorithm.beta`, is taken for it.
+
+    Args:
+        key: with its dots.
+        value: its mapping, in which verl's options may be.
+    """
+    for path in _leaves(key, value):
+        for library, options in libraries().items():
+            option = path if library == DOTTED or path in options else path.rpartition(".")[2]
+            if option in options and options[option] != path:
+                return f" {library}'s {option!r}: here set {options[option]}."
+    return ""
+
+
+def _leaves(key: str, value: object) -> Iterator[str]:
+    if isinstance(value, Mapping) and value:
+        for name, inner in value.items():
+            yield from _leaves(f"{key}.{name}", inner)
+    else:
+        yield key

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from string import Formatter
 
+import numpy as np
+
 from lightrl.data.json_value import json_value
 from lightrl.data.progress import shown
-from lightrl.data.repeats import repeats
 from lightrl.data.stored_lines import StoredLines
 from lightrl.data.turn_weights import TURN_WEIGHTS, turn_weights
 from lightrl.parts.content import content_hash, is_empty
@@ -191,3 +192,18 @@ def _messages(place: str, column: str, value: JSON) -> tuple[Message, ...]:
 
 def _is_message(turn: object) -> bool:
     return isinstance(turn, dict) and isinstance(turn.get("role"), str) and isinstance(turn.get("content"), str)
+
+
+def repeats(numbers: array[int]) -> dict[int, int]:
+    """For each place at which a number stands that stood before: how often it has stood until then, 2 or more.
+
+    Args:
+        numbers: integers of 64 bits without a sign.
+    """
+    found = np.frombuffer(numbers, np.uint64)
+    order = np.argsort(found, kind="stable")
+    again = np.flatnonzero(found[order][1:] == found[order][:-1]) + 1
+    counts: dict[int, int] = {}
+    for before, place in zip(order[again - 1].tolist(), order[again].tolist(), strict=True):
+        counts[place] = counts.get(before, 1) + 1
+    return counts

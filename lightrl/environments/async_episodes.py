@@ -12,7 +12,7 @@ from lightrl.environments.pending import Done, Pending, Shares
 from lightrl.parts.environment import AsyncEnvironment
 from lightrl.workers.calls import Answer
 
-PATIENCE = 5.0
+CLOSE_TIMEOUT_S = 5.0
 """Seconds that a loop may stand still beyond a call's time limit, and that the episodes may take to end when the run does."""
 
 
@@ -30,7 +30,7 @@ class AsyncEpisodes:
     @property
     def limit(self) -> float:
         """Seconds after which a loop that stands still is abandoned."""
-        return self._environment.timeout_s + PATIENCE
+        return self._environment.timeout_s + CLOSE_TIMEOUT_S
 
     def start(self) -> None:
         """Start the loop."""
@@ -49,7 +49,7 @@ class AsyncEpisodes:
     def close(self) -> None:
         """End all episodes, and the loop."""
         if self._loop is not None:
-            self._loop.close(PATIENCE)
+            self._loop.close(CLOSE_TIMEOUT_S)
             self._loop = None
 
     def started(self) -> EpisodeLoop:

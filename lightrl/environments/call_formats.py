@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -20,10 +23,99 @@ from lightrl.environments.json_calls import (
     mistral_calls,
     mistral_text,
 )
-from lightrl.environments.markup_calls import glm_calls, glm_text, qwen_coder_calls, qwen_coder_text
-from lightrl.environments.python_calls import START, python_calls, python_text
-from lightrl.environments.tool_calls import ToolCall
+from lightrl.environments.tool_calls import ToolCall, between, shallow
 from lightrl.prompt import JSON
+
+
+def qwen_coder_calls(text: str) -> list[ToolCall]:
+    """`<function=name>` with a `<parameter=argument>` for each argument."""
+    return [_qwen_coder_call(body) for body in between(text, "<function=", "</function>")]
+
+
+def qwen_coder_text(name: str, arguments: Mapping[str, JSON]) -> str:
+    """A call as Qwen3-Coder writes it."""
+    inner = "".join(f"<parameter={key}>\n{_spelled(value)}\n</parameter>\n" for key, value in arguments.items())
+    return f"<tool_call>\n<function={name}>\n{inner}</function>\n</tool_call>"
+
+
+def glm_calls(text: str) -> list[ToolCall]:
+    """`<tool_call>name` with an `<arg_key>` and an `<arg_value>` for each argument."""
+    return [_glm_call(body) for body in between(text, "<tool_call>", "</tool_call>")]
+
+
+def glm_text(name: str, arguments: Mapping[str, JSON]) -> str:
+    """A call as GLM 4.5 writes it."""
+    inner = "".join(f"<arg_key>{key}</arg_key>\n<arg_value>{_spelled(value)}</arg_value>\n" for key, value in arguments.items())
+    return f"<tool_call>{name}\n{inner}</tool_call>"
+
+
+def _qwen_coder_call(body: str) -> ToolCall:
+    name, closed, inner = body.partition(">")
+    if not closed:
+        return ToolCall(error="expected `>` behind the name of the function")
+    arguments = {}
+    for part in between(inner, "<parameter=", "</parameter>"):
+        key, closed, value = part.partition(">")
+        if not closed:
+            return ToolCall(name.strip(), error="expected `>` behind the name of a parameter")
+        # the line breaks next to the marks are the format's
+        arguments[key.strip()] = value.removeprefix("\n").removesuffix("\n")
+    return ToolCall(name.strip(), arguments, spelled=True)
+
+
+def _glm_call(body: str) -> ToolCall:
+    name = body.partition("<arg_key>")[0].strip()
+    keys = between(body, "<arg_key>", "</arg_key>")
+    values = between(body, "<arg_value>", "</arg_value>")
+    if len(keys) != len(values):
+        return ToolCall(name, error=f"expected an <arg_value> for each <arg_key>, got {len(values)} for {len(keys)}")
+    return ToolCall(name, {key.strip(): value for key, value in zip(keys, values, strict=True)}, spelled=True)
+
+
+def _spelled(value: JSON) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+START, END = "<|python_start|>", "<|python_end|>"
+
+
+def python_calls(text: str) -> list[ToolCall]:
+    """`[name(argument=value, ...), ...]`; arguments may also stand without their names, in order."""
+    source = text.rpartition(START)[2].partition(END)[0].strip()
+    try:
+        with warnings.catch_warnings():
+            # Python warns of escapes in strings that it does not know
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return [ToolCall(error=f"the list of calls is no Python: {str(error).partition(chr(10))[0]}")]
+    if not isinstance(tree, ast.List) or not tree.elts:
+        return [ToolCall(error="expected a list with at least one call")]
+    return [_call(node) for node in tree.elts]
+
+
+def python_text(name: str, arguments: Mapping[str, JSON]) -> str:
+    """A call as Llama 4 writes it."""
+    return f"[{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})]"
+
+
+def _call(node: ast.expr) -> ToolCall:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
+        return ToolCall(error="expected each member of the list to be a call of a function by its name")
+    name = ast.unparse(node.func)
+    try:
+        positional = tuple(_literal(argument) for argument in node.args)
+        arguments = {keyword.arg: _literal(keyword.value) for keyword in node.keywords if keyword.arg is not None}
+    except (ValueError, TypeError, RecursionError, MemoryError):
+        return ToolCall(name, error=f"expected the arguments of {name!r} to be numbers, texts, True, False, None, lists or dicts of them")
+    if len(arguments) < len(node.keywords):
+        return ToolCall(name, error=f"expected the arguments of {name!r} one by one, without `**` and each once")
+    return ToolCall(name, arguments, positional)
+
+
+def _literal(node: ast.expr) -> JSON:
+    return shallow(json.loads(json.dumps(ast.literal_eval(node), allow_nan=False)))
+
 
 AUTO = "auto"
 THOUGHTS_END = "</think>"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from lightrl.environments.calls import Begin, Call, End, EpisodeAnswer, Turn, episode_answer
-from lightrl.environments.inline_episodes import InlineEpisodes
-from lightrl.environments.pending import Pending
-from lightrl.environments.unanswered import Unanswered
-from lightrl.parts.environment import AsyncEnvironment, Environment, SingleTurn
+from lightrl.environments.episodes import Episodes
+from lightrl.environments.pending import Done, Pending, log_failed_ends
+from lightrl.environments.random_state import left_alone
+from lightrl.parts.environment import AsyncEnvironment, Environment, Reply, SingleTurn, own_opening
 from lightrl.prompt import Prompt
+from lightrl.workers.calls import Answer
 from lightrl.workers.error_budget import ErrorBudget
 
 
@@ -130,3 +133,58 @@ def runner_of(environment: Environment) -> Runner:
     raise ValueError(
         f"{type(environment).__name__} runs {environment.runs!r}, expected inline or process; what awaits is a subclass of AsyncEnvironment"
     )
+
+
+OVER = Answer(Reply(done=True))
+
+
+class Unanswered:
+    """Opens an episode with its prompt, and ends it after a turn."""
+
+    def start(self) -> None:
+        """Nothing is needed."""
+
+    def submit(self, calls: Sequence[Call]) -> Done:
+        """Answer at once."""
+        return Done([Answer(own_opening(call.prompt)) if isinstance(call, Begin) else OVER for call in calls])
+
+    def end(self, episodes: Sequence[int]) -> Done:
+        """Nothing is kept."""
+        return Done([Answer()] * len(episodes))
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+class InlineEpisodes:
+    """Makes calls one after another; an exception is caught, but nothing can stop a call that does not return."""
+
+    def __init__(self, environment: Environment) -> None:
+        """
+        Args:
+            environment: copied for every episode.
+        """
+        self._episodes = Episodes(environment)
+
+    def start(self) -> None:
+        """Nothing is needed."""
+
+    def submit(self, calls: Sequence[Call]) -> Done:
+        """Make the calls."""
+        with left_alone():
+            return Done([self._timed(call) for call in calls])
+
+    def end(self, episodes: Sequence[int]) -> Done:
+        """Drop episodes."""
+        ends = self.submit([End(episode) for episode in episodes])
+        log_failed_ends(ends.answers)
+        return ends
+
+    def close(self) -> None:
+        """End all episodes."""
+        self.end(self._episodes.open)
+
+    def _timed(self, call: Call) -> Answer:
+        started = time.perf_counter()
+        answer = self._episodes.perform(call)
+        return replace(answer, seconds=time.perf_counter() - started)

@@ -18,7 +18,7 @@ from lightrl.workers.program import WorkerProgram
 from lightrl.workers.worker_process import Worker
 from lightrl.workers.worker_source import WorkerSource
 
-PATIENCE = 5.0
+CLOSE_TIMEOUT_S = 5.0
 """Seconds in which the episodes that are still open may end when the run does."""
 
 
@@ -58,12 +58,12 @@ class ProcessEpisodes:
         return ends
 
     def close(self) -> None:
-        """End all processes; environments that give something back have `PATIENCE` seconds for it."""
+        """End all processes; environments that give something back have `CLOSE_TIMEOUT_S` seconds for it."""
         if self._threads is not None:
             if type(self._environment).end is not Environment.end:
                 # those that nothing is left to do for have ends before them in the queue
                 self.end(sorted(self._open))
-                wait([line.take([]) for line in self._threads.lines], PATIENCE)
+                wait([line.take([]) for line in self._threads.lines], CLOSE_TIMEOUT_S)
             self._threads.close()
             self._threads = None
             self._open.clear()

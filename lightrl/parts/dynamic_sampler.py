@@ -6,18 +6,50 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Sequence
+from enum import Enum
 from typing import Annotated, Any, Literal
 
 import torch
 from annotated_types import Ge, Le
+from torch import Tensor
 
+from lightrl.ops.groups import group_statistics
 from lightrl.parts.carried_rows import from_state, joined, of_groups, to_state
 from lightrl.parts.metric import deciding_reward, metric_of
 from lightrl.parts.sampler import Collection, Sampler
-from lightrl.parts.zero_variance import Verdict, verdicts
 from lightrl.ranges import Count, GroupSize, Share
 from lightrl.run_end import RunEndedError
 from lightrl.types import Prompt, ScoredRollout
+
+
+class Verdict(Enum):
+    """The scores of a group by one reward."""
+
+    SOME_VARIANCE = "some_variance"
+    """Its largest and smallest scores differ."""
+    ALL_RIGHT = "all_right"
+    """All scores are equal and above 0."""
+    ALL_WRONG = "all_wrong"
+    """All scores are equal and at most 0."""
+    UNSCORABLE = "unscorable"
+    """Fewer than two rows have a score."""
+
+
+def verdicts(scored: ScoredRollout, metric: Tensor) -> dict[int, Verdict]:
+    """The verdict on every group, by its number, in ascending order; only scorable rows with a score count."""
+    valid = scored.scorable & ~metric.isnan()
+    statistics = group_statistics(metric, scored.group, valid)
+    found = {}
+    for number in torch.unique(scored.group).tolist():
+        row = int((scored.group == number).nonzero()[0])
+        if statistics.count[row] < 2:
+            found[number] = Verdict.UNSCORABLE
+        elif not statistics.zero_variance[row]:
+            found[number] = Verdict.SOME_VARIANCE
+        else:
+            found[number] = Verdict.ALL_RIGHT if statistics.mean[row] > 0 else Verdict.ALL_WRONG
+    return found
+
 
 log = logging.getLogger(__name__)
 

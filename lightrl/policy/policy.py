@@ -24,9 +24,9 @@ from lightrl.policy.experts import with_fitting_experts
 from lightrl.policy.head import PROBED, ScoringHead, head_alone
 from lightrl.policy.packed_trunk import NOTHING, laid_out, trunk_states
 from lightrl.policy.packing_probe import longest_packed
-from lightrl.policy.standing_weights import standing_weights
 from lightrl.policy.tokenizer import Tokenizer
 from lightrl.policy.trunk_numbers import FromTrunk, at_predicted, listening
+from lightrl.policy.unsharded_state import unsharded_state
 from lightrl.policy.weight_access import WeightAccess
 from lightrl.policy.written_model import write_model
 from lightrl.rows import onto
@@ -200,7 +200,7 @@ class Policy(nn.Module):
     def save(self, folder: str | Path) -> None:
         """Write a Hugging Face folder (safetensors, config, tokenizer with chat template) that `PretrainedPolicy` takes."""
         with onto_disk(Path(folder)):
-            write_model(self.model, folder, standing_weights(self.model))
+            write_model(self.model, folder, unsharded_state(self.model))
             save_tokenizer(self.tokenizer, folder)
 
     def merged(self) -> Policy:

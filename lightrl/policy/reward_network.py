@@ -11,12 +11,11 @@ from torch import Tensor, nn
 
 from lightrl.ops.wide_linear import WideLinear
 from lightrl.policy.adapted import AdaptedPolicy
-from lightrl.policy.encoding import encode_conversation, must_be_fast, no_template
+from lightrl.policy.encoding import encode_conversation, must_be_fast, no_template, render
 from lightrl.policy.packed_trunk import trunk_states
-from lightrl.policy.padding_token import give_padding
 from lightrl.policy.policy import Policy, save_tokenizer
-from lightrl.policy.standing_weights import standing_weights
 from lightrl.policy.tokenizer import Tokenizer
+from lightrl.policy.unsharded_state import unsharded_state
 from lightrl.policy.written_model import write_model
 from lightrl.strategies.disk import onto_disk
 from lightrl.types import Prompt
@@ -87,7 +86,7 @@ class RewardNetwork(nn.Module):
         """Write a Hugging Face folder (AutoModelForSequenceClassification with one output, safetensors, tokenizer with chat template)."""
         model = self._plain()
         with onto_disk(Path(folder)):
-            write_model(model, folder, standing_weights(model))
+            write_model(model, folder, unsharded_state(model))
             save_tokenizer(self.tokenizer, folder)
 
     def merged(self) -> RewardNetwork:
@@ -139,3 +138,37 @@ def _shell(config: PretrainedConfig) -> PreTrainedModel | None:
 
 def _begins_with_bos(tokenizer: Tokenizer) -> bool:
     return tokenizer.bos_token_id is not None and tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]
+
+
+ADDED = "<|pad|>"
+"""The token that is added where no other will do, if the embedding has a row to spare."""
+
+
+def give_padding(tokenizer: Tokenizer, vocabulary: int) -> int | None:
+    """Set a padding token that no row ends with, and give its id.
+
+    The classifiers of transformers score at the last token that is not the padding token: where EOS pads and also closes a turn, that
+    is the token before it. None and no padding token at all if there is no other: transformers then scores one row at a time, rightly.
+
+    Args:
+        tokenizer: with a chat template; is changed.
+        vocabulary: rows of the embedding.
+    """
+    closing = _closing(tokenizer)
+    special = [str(token) for _, token in sorted(tokenizer.added_tokens_decoder.items()) if "pad" in str(token).lower()]
+    for name in (tokenizer.pad_token, *special, tokenizer.unk_token):
+        if name is not None and tokenizer.convert_tokens_to_ids(name) != closing:
+            tokenizer.pad_token = name
+            return tokenizer.pad_token_id
+    if len(tokenizer) < vocabulary:
+        tokenizer.add_special_tokens({"pad_token": ADDED})
+        return tokenizer.pad_token_id
+    tokenizer.pad_token = None
+    return None
+
+
+def _closing(tokenizer: Tokenizer) -> int | None:
+    """The token with which a conversation ends; None if the template closes with nothing."""
+    turns = [{"role": "user", "content": ""}, {"role": "assistant", "content": ""}]
+    ids = tokenizer(render(tokenizer, turns), add_special_tokens=False)["input_ids"]
+    return ids[-1] if ids else None

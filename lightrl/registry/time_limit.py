@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-LOOK_S = 1.0
+POLL_S = 1.0
 """Seconds at most between two looks at the code; what goes on regardless is interrupted again at each of them."""
 ASLEEP = 0.01
 """The share of a core below which code is asleep: a loop that looks for something a hundred times a second uses less."""
@@ -33,7 +33,7 @@ class _Used:
             seconds: of the limit.
         """
         self.seconds = seconds
-        self.every = min(LOOK_S, seconds / 10)
+        self.every = min(POLL_S, seconds / 10)
         self.begun = self.last = time.thread_time()
         self.asleep = 0.0
         self.inside = True

@@ -12,7 +12,7 @@ from lightrl.rewards.dispatch import Dispatcher
 from lightrl.rewards.row_call import Answer, Call
 from lightrl.workers.loop_thread import LoopThread
 
-PATIENCE = 5.0
+CLOSE_TIMEOUT_S = 5.0
 """Seconds that a reward may take to close, and that a loop may stand still beyond a call's time limit."""
 
 
@@ -64,7 +64,7 @@ class _Waiting:
         self._future: Future[Any] = loop.thread.run(loop.dispatcher.answer(calls, self._answers))
 
     def result(self) -> list[Answer]:
-        limit = self._loop.reward.timeout_s + PATIENCE
+        limit = self._loop.reward.timeout_s + CLOSE_TIMEOUT_S
         stuck = Answer(error=f"score() has blocked its event loop for {limit:g} s: it must await, not wait", late=True)
         try:
             if not self._loop.thread.wait(self._future, limit):
@@ -83,7 +83,7 @@ class _Loop:
 
     def close(self) -> None:
         """Close the reward and end the loop."""
-        self.thread.close(self.reward.close, PATIENCE)
+        self.thread.close(self.reward.close, CLOSE_TIMEOUT_S)
 
     def end(self) -> None:
         """Cancel the calls under way and stop the loop, as soon as it runs."""

@@ -9,12 +9,47 @@ from dataclasses import dataclass
 from lightrl.parts.async_reward import AsyncReward
 from lightrl.parts.reward import BatchReward, RowReward
 from lightrl.rewards.cache import ScoreCache
-from lightrl.rewards.inline import InlineRunner
 from lightrl.rewards.reward_scores import RewardScores, all_failed, from_answers, from_tensor
-from lightrl.rewards.row_call import Answer, Call, Runner, calls_of, named_arguments
+from lightrl.rewards.row_call import Answer, Call, Runner, calls_of, named_arguments, perform
 from lightrl.types import Rollout
 from lightrl.workers.calls import describe
 from lightrl.workers.forked import only_this_process
+
+
+@dataclass(frozen=True)
+class Done:
+    """Answers that are there already."""
+
+    answers: list[Answer]
+    """One per call."""
+
+    def result(self) -> list[Answer]:
+        """The answers."""
+        return self.answers
+
+
+class InlineRunner:
+    """Makes calls one after another; an exception is caught, but nothing can stop a call that does not return."""
+
+    def __init__(self, reward: RowReward) -> None:
+        """
+        Args:
+            reward: to be called.
+        """
+        self._reward = reward
+
+    def check(self) -> None:
+        """It runs where it stands."""
+
+    def start(self) -> None:
+        """Nothing is needed."""
+
+    def submit(self, calls: Sequence[Call]) -> Done:
+        """Make the calls."""
+        return Done([perform(self._reward, call) for call in calls])
+
+    def close(self) -> None:
+        """Nothing was started."""
 
 
 @dataclass(frozen=True)

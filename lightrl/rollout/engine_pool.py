@@ -14,11 +14,11 @@ from lightrl.rollout.engine_messages import Outline, Update
 from lightrl.rollout.policy_outline import PolicyOutline
 from lightrl.rollout.slice_worker import FailedEngineError, SliceWorker
 from lightrl.rollout.worker_link import FallenWorkerError
-from lightrl.workers.worker_process import LOAD_S, PATIENCE
+from lightrl.workers.worker_process import CLOSE_TIMEOUT_S, LOAD_S
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 0.5
+POLL_S = 0.5
 """Seconds between two looks at whether results are still wanted."""
 
 
@@ -66,7 +66,7 @@ class EnginePool:
     def close(self) -> None:
         """End all workers and give everything back; engines have some seconds to close. A thread that waits for results gets an error."""
         self._closed = True
-        if self._reading.acquire(timeout=PATIENCE):
+        if self._reading.acquire(timeout=CLOSE_TIMEOUT_S):
             self._reading.release()
         for number, worker in enumerate(self._workers):
             try:
@@ -74,7 +74,7 @@ class EnginePool:
                     worker.leave()
             except FallenWorkerError as fallen:
                 log.warning("worker %d of %s, which was to end: %s", number, self._name, fallen)
-        ends = time.monotonic() + PATIENCE
+        ends = time.monotonic() + CLOSE_TIMEOUT_S
         for worker in self._workers:
             worker.link.finish(max(0.0, ends - time.monotonic()))
         self._host.close()
@@ -134,7 +134,7 @@ class EnginePool:
     def _results(self) -> list[Result]:
         busy = [(number, worker) for number, worker in enumerate(self._workers) if worker.slices]
         left = min(worker.left_s for _, worker in busy)
-        ready = self._host.ready([worker.link for _, worker in busy], max(0.0, min(left, LOOK_S)))
+        ready = self._host.ready([worker.link for _, worker in busy], max(0.0, min(left, POLL_S)))
         found: list[Result] = []
         for number, worker in busy:
             try:

@@ -17,11 +17,11 @@ from lightrl.parts.engine import PolicyWeights, Result, RolloutEngine, SampledPo
 from lightrl.parts.environment import Environment, SingleTurn, own_opening
 from lightrl.policy.encoding import EncodedTurn, closing_id, encode_sampled
 from lightrl.policy.turn_encoder import TurnEncoder
-from lightrl.rollout.open_episode import OpenEpisode
-from lightrl.rollout.play import Play
+from lightrl.rollout.environment_extras import told_extras
+from lightrl.rollout.episode_runner import EpisodeRunner
+from lightrl.rollout.episode_state import EpisodeState
 from lightrl.rollout.probe import Question, probe, questions_of
 from lightrl.rollout.rows import rollout_of
-from lightrl.rollout.told_extras import told_extras
 from lightrl.types import JSON, Prompt, Rollout
 
 log = logging.getLogger(__name__)
@@ -165,12 +165,12 @@ class RolloutLoop:
         self._calls, self._questions = int(state["calls"]), [Question(**question) for question in state["questions"]]
         self.host.budget.load_state_dict(state["budget"])
 
-    def _rows(self, episodes: Sequence[OpenEpisode], sampling: Sampling) -> Rollout:
+    def _rows(self, episodes: Sequence[EpisodeState], sampling: Sampling) -> Rollout:
         rollout = rollout_of(episodes, sampling.temperature or 1.0, self._version)
         rollout.extras |= told_extras(episodes, self.environment, rollout.response_mask)
         return rollout
 
-    def _write(self, episode: OpenEpisode, completion: str, policy: SampledPolicy) -> None:
+    def _write(self, episode: EpisodeState, completion: str, policy: SampledPolicy) -> None:
         ends, prompt = policy.eos_token_ids, episode.prompt
         row = encode_sampled(policy.tokenizer, prompt, completion, closing_id(policy.tokenizer, ends), ends)
         if policy.max_positions is not None and len(row.ids) > policy.max_positions:
@@ -184,7 +184,7 @@ class RolloutLoop:
         episode.sample(result, completion, opened=False)
         episode.end("stop")
 
-    def _count_failures(self, episodes: Sequence[OpenEpisode]) -> None:
+    def _count_failures(self, episodes: Sequence[EpisodeState]) -> None:
         complaints = [episode.complaint for episode in episodes]
         self.host.budget.add(complaints)
         failed = [complaint for complaint in complaints if complaint is not None]
@@ -198,8 +198,8 @@ class RolloutLoop:
         name = type(self.environment).__name__
         return None if complaint is None else f"environment {name} {complaint}\nMend it, or raise its max_error_rate or error_window"
 
-    def _play(self, weights: PolicyWeights, encoder: TurnEncoder, sampling: Sampling) -> Play:
-        return Play(self.engine, self.host, encoder, weights.policy, sampling, self.show, self._check_template)
+    def _play(self, weights: PolicyWeights, encoder: TurnEncoder, sampling: Sampling) -> EpisodeRunner:
+        return EpisodeRunner(self.engine, self.host, encoder, weights.policy, sampling, self.show, self._check_template)
 
     def _check_template(self) -> None:
         if self._encoder is not None and not self._checked and self.environment.max_turns > 1:
@@ -217,7 +217,7 @@ class RolloutLoop:
     def _whole(self, weights: PolicyWeights) -> AbstractContextManager[None]:
         return weights.whole() if self.engine.in_process else nullcontext()
 
-    def _begun(self, prompts: Sequence[Prompt], n: int, *key: int | str) -> list[OpenEpisode]:
+    def _begun(self, prompts: Sequence[Prompt], n: int, *key: int | str) -> list[EpisodeState]:
         seed = self.engine.seed
         # a prompt drawn twice in a call gets new samples
         drawn: Counter[str] = Counter()
@@ -226,6 +226,6 @@ class RolloutLoop:
             first = drawn[prompt.id]
             secret = row_seed(seed, "environment", prompt.id, int(prompt.meta.get("epoch", 0))) % SEEDS
             own = ((*key, prompt.id, first + i) for i in range(n))
-            episodes += [OpenEpisode(next(self._numbers), prompt, group, of_row, secret) for of_row in own]
+            episodes += [EpisodeState(next(self._numbers), prompt, group, of_row, secret) for of_row in own]
             drawn[prompt.id] += n
         return episodes

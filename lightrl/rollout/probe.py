@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lightrl.ops.random import row_seed
 from lightrl.parts.engine import Request, RolloutEngine, SampledPolicy
-from lightrl.rollout.open_episode import OpenEpisode
+from lightrl.rollout.episode_state import EpisodeState
 from lightrl.rollout.rows import rollout_of
 from lightrl.types import Prompt, Rollout
 
@@ -56,10 +56,10 @@ def probe(engine: RolloutEngine, questions: Sequence[Question], policy: SampledP
     Raises:
         RuntimeError: the engine cannot go on.
     """
-    begun = dict[int, OpenEpisode]()
+    begun = dict[int, EpisodeState]()
     requests = list[Request]()
     for row, question in enumerate(questions):
-        episode = OpenEpisode(next(numbers), Prompt(id=question.id, text=""), row, (engine.seed, "probe", question.id, row), seed=0)
+        episode = EpisodeState(next(numbers), Prompt(id=question.id, text=""), row, (engine.seed, "probe", question.id, row), seed=0)
         episode.opening = question.context
         begun[episode.number] = episode
         requests.append(

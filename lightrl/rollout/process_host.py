@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from multiprocessing.connection import wait
+from dataclasses import replace
+from multiprocessing.connection import Connection, wait
+from multiprocessing.reduction import recv_handle
 
 from torch import Tensor
 
 from lightrl.parts.engine import RolloutEngine
 from lightrl.rollout.engine_host import EngineHost
-from lightrl.rollout.engine_servant import EngineServant
+from lightrl.rollout.engine_messages import Outline, Update
+from lightrl.rollout.engine_worker import serve_engine
 from lightrl.rollout.process_link import ProcessLink
-from lightrl.rollout.shared_weights import SharedWeights, WeightBlock
+from lightrl.rollout.shared_weights import MappedWeights, SharedWeights, WeightBlock
 from lightrl.rollout.worker_link import WorkerLink
 from lightrl.workers.program import WorkerProgram
 from lightrl.workers.worker_source import WorkerSource
@@ -71,3 +74,48 @@ class ProcessHost(EngineHost):
         if self._block is None:
             raise RuntimeError("a worker process was told of a policy before there were weights")
         return self._block
+
+
+class EngineServant:
+    """Serves an engine to the training process; see `lightrl.workers.calls.Servant`."""
+
+    def __init__(self, engine: RolloutEngine) -> None:
+        """
+        Args:
+            engine: not started.
+        """
+        self._engine = engine
+
+    def serve(self, connection: Connection) -> None:
+        """Start the engine, obey messages until the last one, and close it."""
+        serve_engine(self._engine, PipeConnection(connection))
+
+
+class PipeConnection:
+    """Messages through a socket; see `lightrl.EngineConnection`. The descriptor of the weights' block follows an outline."""
+
+    def __init__(self, connection: Connection) -> None:
+        """
+        Args:
+            connection: to the training process.
+        """
+        self._connection = connection
+        self._block: MappedWeights | None = None
+
+    def send(self, message: object) -> None:
+        """Send a message."""
+        self._connection.send(message)
+
+    def receive(self) -> object:
+        """The next message; an update has its weights.
+
+        Raises:
+            EOFError: the training process has ended.
+        """
+        message: object = self._connection.recv()
+        if isinstance(message, Outline):
+            places = self._connection.recv()
+            self._block = MappedWeights(recv_handle(self._connection), places)
+        elif isinstance(message, Update) and isinstance(message.weights, SharedWeights):
+            return replace(message, weights=replace(message.weights, block=self._block))
+        return message

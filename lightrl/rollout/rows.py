@@ -10,11 +10,11 @@ from torch import Tensor
 
 from lightrl.ops.random import row_seed
 from lightrl.parts.output import ROLLOUT
-from lightrl.rollout.open_episode import OpenEpisode
+from lightrl.rollout.episode_state import EpisodeState
 from lightrl.types import Rollout
 
 
-def rollout_of(episodes: Sequence[OpenEpisode], temperature: float, version: int) -> Rollout:
+def rollout_of(episodes: Sequence[EpisodeState], temperature: float, version: int) -> Rollout:
     """The rows of episodes, padded on the right; on the host, from where the forwards take micro-batches to their device.
 
     Args:
@@ -50,7 +50,7 @@ def rollout_of(episodes: Sequence[OpenEpisode], temperature: float, version: int
     )
 
 
-def _recorded(episodes: Sequence[OpenEpisode], width: int) -> dict[str, Tensor]:
+def _recorded(episodes: Sequence[EpisodeState], width: int) -> dict[str, Tensor]:
     """`[N, L, ...]` of what the engine has recorded at sampled tokens, 0 elsewhere."""
     found: dict[str, Tensor] = {}
     for row, episode in enumerate(episodes):
@@ -68,7 +68,7 @@ def _padded(rows: Iterable[Sequence[float]], places: Tensor, dtype: torch.dtype)
     return filled
 
 
-def _refuse_nan(logprobs: Tensor, episodes: Sequence[OpenEpisode]) -> None:
+def _refuse_nan(logprobs: Tensor, episodes: Sequence[EpisodeState]) -> None:
     broken = logprobs.isnan().any(1)
     if broken.any():
         prompt = episodes[int(broken.nonzero()[0, 0])].prompt

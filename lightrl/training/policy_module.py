@@ -27,6 +27,7 @@ from lightrl.strategies.checkpoint_io import guard
 from lightrl.training.before_training import evaluate_before_training
 from lightrl.training.building import check_room, choose_threads, prompts_of
 from lightrl.training.close_after_failure import CloseAfterFailure
+from lightrl.training.control_token_warning import ControlTokenWarning
 from lightrl.training.default_callbacks import default_callbacks
 from lightrl.training.evaluated_module import EvaluatedModule
 from lightrl.training.evaluation import Evaluation
@@ -42,7 +43,6 @@ from lightrl.training.precision import check_precision
 from lightrl.training.run_memory import ExplainMemory, formula_precision, run_memory
 from lightrl.training.run_state import run_state
 from lightrl.training.schedule import check_schedule, planned_steps
-from lightrl.training.spelled_tokens import SpelledTokens
 from lightrl.training.token_budget import MicroBatchTokens, TokenBudget
 from lightrl.training.trainer_options import refuse_trainer
 from lightrl.workers.waiting import waiting
@@ -152,7 +152,7 @@ class PolicyModule(EvaluatedModule):
         """Measure the prompts, if the run has any of ours, and take as many threads as the policy has a use for."""
         data = getattr(self.trainer, "datamodule", None)
         if data is not None and hasattr(data, "measure"):
-            spelled = SpelledTokens(self.policy)
+            spelled = ControlTokenWarning(self.policy)
             data.watch = spelled.see
             self.measure_prompts(data)
             spelled.warn()

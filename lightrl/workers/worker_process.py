@@ -26,7 +26,7 @@ PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from lightrl
 READ = 1 << 16
 LOAD_S = 300.0
 """Seconds that a part may take to load, if its program does not say: some bring a library, or a model."""
-PATIENCE = 5.0
+CLOSE_TIMEOUT_S = 5.0
 """Seconds that the process may take to end itself before it is killed."""
 
 
@@ -82,7 +82,7 @@ class ForkServer:
             # whoever waits for an answer is told that none will come
             ours.shutdown(socket.SHUT_RDWR)
         try:
-            self._process.wait(PATIENCE)
+            self._process.wait(CLOSE_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             # it is still loading, and has no workers yet
             self._process.kill()

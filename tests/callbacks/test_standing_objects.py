@@ -12,7 +12,7 @@ import torch
 from lightning.pytorch import Callback, LightningModule
 from lightrl_workshop import quiet_trainer
 
-from lightrl.callbacks.standing_objects import StandingObjects
+from lightrl.callbacks.freeze_garbage import FreezeGarbage
 
 
 class Cycle:
@@ -61,7 +61,7 @@ def fit(tmp_path: Path, module: Adds, *callbacks: Callback) -> None:
 
 def test_a_collection_looks_at_what_the_run_has_made_since(tmp_path: Path) -> None:
     before, counts, module = len(gc.get_objects()), Counts(), Adds()
-    fit(tmp_path, module, StandingObjects(), counts)
+    fit(tmp_path, module, FreezeGarbage(), counts)
     assert min(counts.apart) > 0.9 * before
     assert max(counts.looked_at) < 0.1 * before
     assert gc.get_freeze_count() == 0
@@ -77,14 +77,14 @@ def test_cycles_of_later_steps_are_collected_during_the_run(tmp_path: Path) -> N
             gc.collect()
             alive.extend(cycle() is not None for cycle in module.left)
 
-    fit(tmp_path, module, StandingObjects(), Looks())
+    fit(tmp_path, module, FreezeGarbage(), Looks())
     assert len(alive) == 10
     assert not any(alive)
 
 
 def test_a_run_that_fails_sets_nothing_apart(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="on purpose"):
-        fit(tmp_path, Adds(fails_at=2), StandingObjects())
+        fit(tmp_path, Adds(fails_at=2), FreezeGarbage())
     assert gc.get_freeze_count() == 0
 
 
@@ -92,7 +92,7 @@ def test_what_somebody_else_has_set_apart_stays_so(tmp_path: Path) -> None:
     gc.freeze()
     try:
         apart = gc.get_freeze_count()
-        fit(tmp_path, Adds(), StandingObjects())
+        fit(tmp_path, Adds(), FreezeGarbage())
         assert gc.get_freeze_count() > 0.9 * apart
     finally:
         gc.unfreeze()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lightrl.cli.run.accelerator_memory import let_segments_expand
+from lightrl.cli.run.trainer_verbs import let_segments_expand
 
 
 @pytest.mark.parametrize(

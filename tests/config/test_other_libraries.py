@@ -12,9 +12,9 @@ from lightning.pytorch import Trainer
 
 from lightrl.cli import main
 from lightrl.config.class_lookup import top_level_class
-from lightrl.config.other_libraries import key_here, libraries
 from lightrl.config.signatures import arguments_of
 from lightrl.config.slots import Slot
+from lightrl.config.unknown_keys import key_here, libraries
 from lightrl.registry.classes import registry
 
 KEYS = sorted({key for options in libraries().values() for key in options.values() if not key.startswith("nothing")})

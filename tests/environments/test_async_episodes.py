@@ -96,7 +96,7 @@ def test_no_more_calls_at_a_time_than_allowed_and_many_at_once(hosted: Any, play
 
 
 def test_whoever_only_stood_behind_a_blocked_loop_goes_on_in_another(hosted: Any, play: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(async_episodes, "PATIENCE", 0.1)
+    monkeypatch.setattr(async_episodes, "CLOSE_TIMEOUT_S", 0.1)
     host = hosted(Service(timeout_s=0.2))
     answers = play(host, ["well", "block", "well"], 3)
     assert [len(own) for own in answers] == [4, 3, 4]
@@ -106,7 +106,7 @@ def test_whoever_only_stood_behind_a_blocked_loop_goes_on_in_another(hosted: Any
 
 
 def test_slices_that_wait_for_the_same_blocked_loop_both_go_on(hosted: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(async_episodes, "PATIENCE", 0.1)
+    monkeypatch.setattr(async_episodes, "CLOSE_TIMEOUT_S", 0.1)
     host = hosted(Service(timeout_s=0.2))
     host.begin([(i, Prompt(id="p", text="block" if i == 1 else "well"), i) for i in range(4)]).result()
     host.reply([(i, "a") for i in range(4)]).result()

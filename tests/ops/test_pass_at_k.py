@@ -6,8 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightrl.ops.majority import majority
-from lightrl.ops.pass_at_k import pass_at_k
+from lightrl.ops.pass_at_k import majority, pass_at_k
 
 
 def estimate(n: int, c: int, k: int) -> float:

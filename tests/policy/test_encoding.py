@@ -12,7 +12,7 @@ from lightrl import ConversationTokenizer, Policy, Prompt, TinyPolicy
 from lightrl.cli.data_tools.offline_scoring import encoder_of
 from lightrl.policy.reward_network import RewardNetwork
 from lightrl.training.offline.examples import ExampleReader
-from lightrl.training.offline.labelled import encode_labelled
+from lightrl.training.offline.labelled_batch import encode_labelled
 from lightrl.training.offline.pairs import encode_pairs
 
 TEMPLATE = "{% for m in messages %}{{ m.role[0] }}({{ m.content }}<eos>{% endfor %}{% if add_generation_prompt %}a({% endif %}"

@@ -17,7 +17,7 @@ from lightrl.parts.content import content_hash
 from lightrl.policy.encoding import encode_conversation, encode_prompt, encode_sampled
 from lightrl.policy.reward_network import RewardNetwork
 from lightrl.policy.turn_encoder import TurnEncoder
-from lightrl.training.spelled_tokens import SpelledTokens
+from lightrl.training.control_token_warning import ControlTokenWarning
 
 END, START = "<|im_end|>", "<|im_start|>"
 RENDERED = f"{START}user\nwhat is 1+1?{END}\n{START}assistant\n"
@@ -85,7 +85,7 @@ def test_a_rollout_begins_with_the_declared_tokens() -> None:
 
 
 def warn_of(policy: Any, prompts: list[Prompt]) -> None:
-    spelled = SpelledTokens(policy)
+    spelled = ControlTokenWarning(policy)
     for prompt in prompts:
         spelled.see(prompt)
     spelled.warn()

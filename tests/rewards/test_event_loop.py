@@ -139,7 +139,7 @@ def test_a_call_of_several_requests_counts_as_so_many(reward_set: Any, texts: An
 
 
 def test_a_reward_that_blocks_its_loop_does_not_hang_the_run(reward_set: Any, texts: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(event_loop, "PATIENCE", 0.3)
+    monkeypatch.setattr(event_loop, "CLOSE_TIMEOUT_S", 0.3)
     rewards = reward_set({"judge": Judge(timeout_s=0.2, retries=0)})
     started = time.monotonic()
     assert rewards.score(texts(["block"])).outcomes["judge"].tolist() == [T]

@@ -97,7 +97,7 @@ def test_a_server_that_was_killed_is_replaced(reward_set: Any, texts: Any) -> No
 
 def test_a_reward_that_is_never_loaded_does_not_hang_the_run(reward_set: Any, texts: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(worker_process, "LOAD_S", 0.5)
-    monkeypatch.setattr(worker_process, "PATIENCE", 0.2)
+    monkeypatch.setattr(worker_process, "CLOSE_TIMEOUT_S", 0.2)
     with pytest.raises(RuntimeError, match=r"Endless (.|\n)*0.5 s"):
         reward_set({"it": bad("Endless")()}).score(texts(["a"]))
 

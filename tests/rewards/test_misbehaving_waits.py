@@ -124,7 +124,7 @@ class Judge(AsyncReward):
 def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(dispatch, "LONGEST_ASKED", 0.1)
-    monkeypatch.setattr(event_loop, "PATIENCE", 0.3)
+    monkeypatch.setattr(event_loop, "CLOSE_TIMEOUT_S", 0.3)
     monkeypatch.setattr(in_time, "GRACE_S", 0.05)
     monkeypatch.setattr(loop_thread, "END_S", 0.1)
 

@@ -22,13 +22,12 @@ from lightrl import LoraPolicy, Policy, Prompt, Rollout, TinyPolicy, Transformer
 from lightrl.rollout import fixed_layer, step_choice
 from lightrl.rollout.cuda_recorder import CudaRecorder, recorder_for
 from lightrl.rollout.fixed_layer import FixedLayer, positions_for, rows_for
-from lightrl.rollout.graph_step import GraphStep
+from lightrl.rollout.graph_step import GraphStep, StepInputs
 from lightrl.rollout.incremental import IncrementalModel
 from lightrl.rollout.lean_step import LeanStep
 from lightrl.rollout.loop import RolloutLoop
 from lightrl.rollout.model_forward import DecodeStep
 from lightrl.rollout.step_choice import StepChoice
-from lightrl.rollout.step_inputs import StepInputs
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "training"))

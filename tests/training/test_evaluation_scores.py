@@ -25,7 +25,7 @@ from lightrl import (
     TransformersEngine,
 )
 from lightrl.training.evaluation import Evaluation
-from lightrl.training.evaluation_report import report_samples
+from lightrl.training.evaluator import report_samples
 from lightrl.training.statistics import StatisticsLedger
 
 SAYS = {0: "7 7 3 3", 1: "5 6 6 -", 2: "1 2 3 4"}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import MutableMapping
 from importlib.metadata import version
 
-from lightrl.cli.run.accelerator_memory import let_segments_expand
 from lightrl.config.resolve import print_notes, resolve
 from lightrl.config.settings import Request, read_words
+from lightrl.versions import CUDA_MEMORY_VARIABLES, cuda_memory_variable
 
 
 def carry_out(verb: str, words: list[str]) -> int:
@@ -55,3 +56,18 @@ def _help(verb: str, request: Request) -> int:
 
     print_verb_help(verb, resolve(verb, request, complete=False))
     return 0
+
+
+SETTING = "expandable_segments:True"
+"""Batches of changing lengths otherwise leave holes in the memory that no later one fits."""
+
+
+def let_segments_expand(environment: MutableMapping[str, str], torch_version: str) -> None:
+    """Let segments of memory grow, unless the user has said anything about CUDA's memory.
+
+    Args:
+        environment: of the process and of those that it starts.
+        torch_version: such as `2.9.1+cu128`.
+    """
+    if not any(name in environment for name in CUDA_MEMORY_VARIABLES):
+        environment[cuda_memory_variable(torch_version)] = SETTING

@@ -10,11 +10,7 @@ from torch import Tensor
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.training.denominators import local_denominators
 from lightrl.training.online.dummy_batch import dummy_batch
-from lightrl.training.online.further_term import FurtherTerm
-from lightrl.training.online.kl_term import KLTerm
-from lightrl.training.online.policy_term import PolicyTerm
-from lightrl.training.online.term import Term
-from lightrl.training.online.value_term import ValueTerm
+from lightrl.training.online.terms import ExtraTerm, KLTerm, PolicyTerm, Term, ValueTerm
 from lightrl.training.optimizer_step import MicroBatchLoss
 from lightrl.training.statistics import Reported
 from lightrl.types import Denominators, PolicyOutput, TrainingBatch
@@ -25,7 +21,7 @@ def terms_of(algorithm: Algorithm) -> list[Term]:
     terms: list[Term] = [PolicyTerm(algorithm)]
     if algorithm.kl is not None and algorithm.kl.loss_coefficient > 0:
         terms.append(KLTerm(algorithm.kl, algorithm.aggregation))
-    terms += [FurtherTerm(slot, part) for slot, part in algorithm.loss_terms.items()]
+    terms += [ExtraTerm(slot, part) for slot, part in algorithm.loss_terms.items()]
     if algorithm.critic is not None:
         terms.append(ValueTerm(algorithm.critic))
     return terms

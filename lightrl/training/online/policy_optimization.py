@@ -26,7 +26,7 @@ from lightrl.training.evaluation import Evaluation
 from lightrl.training.given import as_algorithm
 from lightrl.training.moving_reference import move
 from lightrl.training.online.collection import RunCollection
-from lightrl.training.online.critic_alone import CriticAlone, critic_groups
+from lightrl.training.online.critic_only_steps import CriticOnlySteps, critic_groups
 from lightrl.training.online.early_stop import EarlyStop
 from lightrl.training.online.experience import experience_of, with_advantages
 from lightrl.training.online.first_pass import FirstPassCheck
@@ -188,11 +188,11 @@ class PolicyOptimization(PolicyModule):
         return step.made
 
     @property
-    def critic_alone(self) -> CriticAlone | None:
+    def critic_alone(self) -> CriticOnlySteps | None:
         """Makes the critic's own steps, if there is a critic."""
         if self.critic is None or self.algorithm.critic is None:
             return None
-        return CriticAlone(self.algorithm.critic, self.critic, self.policy, self.adapter, self.made_optimizer, self.step_on)
+        return CriticOnlySteps(self.algorithm.critic, self.critic, self.policy, self.adapter, self.made_optimizer, self.step_on)
 
     def outputs(self, batch: ScoredRollout, mask: Tensor, read: Outputs = NO_OUTPUTS) -> PolicyOutput:
         """Log-probs of the selected tokens, the outputs of the policy that parts read, and values if there is a critic."""

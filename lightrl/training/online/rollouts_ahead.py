@@ -29,7 +29,7 @@ Phase = Callable[[str], AbstractContextManager[None]]
 """Shows and times a phase, given its name."""
 Collect = Callable[[Ranks, Phase, StatisticsLedger], ScoredRollout]
 """Makes a rollout with the engine's present weights, and reports its numbers."""
-LOOK_S = 0.5
+POLL_S = 0.5
 """Seconds between two looks at whether waiting has a point."""
 PATIENCE_S = 2.0
 """Seconds that a rollout which nobody wants any more has to end."""
@@ -132,7 +132,7 @@ class RolloutsAhead:
             return
         came = time.perf_counter()
         with phase("wait_for_rollout"):
-            while not wait([self._under_way], LOOK_S).done:
+            while not wait([self._under_way], POLL_S).done:
                 self.while_waiting()
         made, self._under_way = self._under_way.result(), None
         self._ready.append(made)

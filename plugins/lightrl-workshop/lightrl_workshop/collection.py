@@ -13,7 +13,7 @@ from lightrl.parts.sampler import Reduction
 from lightrl.types import JSON, Outcome, Prompt, Rollout, ScoredRollout
 from lightrl_workshop.experience import experience
 
-PATIENCE = 10.0
+CLOSE_TIMEOUT_S = 10.0
 """Seconds that a rank waits for the others before the run counts as hanging."""
 
 
@@ -40,7 +40,7 @@ class Meeting:
             turn = len(self._calls[rank])
             self._calls[rank].append((what, value))
             self._news.notify_all()
-            self._news.wait_for(lambda: self._all_called(turn) or self._one_is_gone(turn), PATIENCE)
+            self._news.wait_for(lambda: self._all_called(turn) or self._one_is_gone(turn), CLOSE_TIMEOUT_S)
             if not self._all_called(turn):
                 raise RuntimeError(f"rank {rank} calls {what}() and another rank calls nothing: the run would hang")
             said = [calls[turn] for calls in self._calls]

@@ -5,7 +5,7 @@ from lightrl_workshop.experience import experience
 
 from lightrl import ActorCritic, EntropyBonus, GroupSampler, KLPenalty, PositiveNLL, ValueHead
 from lightrl.training.online.loss import StepLoss, terms_of
-from lightrl.training.online.value_term import ValueTerm
+from lightrl.training.online.terms import ValueTerm
 from lightrl.types import PolicyOutput, TrainingBatch
 
 

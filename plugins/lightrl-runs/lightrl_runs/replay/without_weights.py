@@ -16,13 +16,11 @@ from lightrl.ranks import ALONE
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.training.online.experience import experience_of, with_advantages
 from lightrl.training.online.forwards import NO_OUTPUTS, Outputs
-from lightrl.training.online.further_term import FurtherTerm
 from lightrl.training.online.loss import StepLoss, terms_of
 from lightrl.training.online.predictions import Predictions
 from lightrl.training.online.preparation import prepared
 from lightrl.training.online.rollout_report import report_experience
-from lightrl.training.online.term import Term
-from lightrl.training.online.value_term import ValueTerm
+from lightrl.training.online.terms import ExtraTerm, Term, ValueTerm
 from lightrl.training.statistics import StatisticsLedger
 from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
 from lightrl_runs.records.record import Record
@@ -168,7 +166,7 @@ def terms_without_weights(algorithm: Algorithm) -> tuple[list[Term], tuple[str, 
     for term in terms_of(algorithm):
         if isinstance(term, ValueTerm):
             left_out.append(f"{term.name} is left out: it needs the critic's weights")
-        elif isinstance(term, FurtherTerm) and term.part.outputs:
+        elif isinstance(term, ExtraTerm) and term.part.outputs:
             names = ", ".join(output.name for output in term.part.outputs)
             left_out.append(f"{term.name} is left out: it reads {names} of whole distributions, which needs the weights")
         else:

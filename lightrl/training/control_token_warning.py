@@ -9,7 +9,7 @@ from lightrl.policy.policy import Policy
 from lightrl.prompt import Prompt
 
 
-class SpelledTokens:
+class ControlTokenWarning:
     """Counts prompts that spell control tokens, which will be plain text."""
 
     def __init__(self, policy: Policy) -> None:

@@ -16,7 +16,7 @@ from lightrl.parts.environment import Reply, Said
 from lightrl.policy.encoding import EncodedTurn
 from lightrl.policy.turn_encoder import TurnEncoder
 from lightrl.prompt import Message, Prompt
-from lightrl.rollout.open_episode import OpenEpisode
+from lightrl.rollout.episode_state import EpisodeState
 from lightrl.workers.calls import describe
 
 
@@ -24,15 +24,15 @@ from lightrl.workers.calls import describe
 class _Slice:
     """Episodes whose turns are sampled together."""
 
-    live: list[OpenEpisode]
+    live: list[EpisodeState]
     """Those that are not over."""
-    pending: list[tuple[list[OpenEpisode], PendingAnswers]] = field(default_factory=list)
+    pending: list[tuple[list[EpisodeState], PendingAnswers]] = field(default_factory=list)
     """Answers of the environment to come."""
-    asked: dict[int, OpenEpisode] = field(default_factory=dict)
+    asked: dict[int, EpisodeState] = field(default_factory=dict)
     """Requests under way."""
 
 
-class Play:
+class EpisodeRunner:
     """Plays episodes in slices: turn k of every episode of a slice, then turn k of the next slice.
 
     While one slice is sampled, the environments of the others answer. Which requests meet in a call of the engine is a function of the
@@ -65,7 +65,7 @@ class Play:
         self._openings: dict[tuple[str, bool], EncodedTurn] = {}
         self._closing, self._positions = frozenset(policy.eos_token_ids), policy.max_positions
 
-    def run(self, episodes: Sequence[OpenEpisode]) -> None:
+    def run(self, episodes: Sequence[EpisodeState]) -> None:
         """Bring all episodes to their ends."""
         slices = [_Slice(list(part)) for part in _parts(episodes, self._environment.slices)]
         for part in slices:
@@ -105,7 +105,7 @@ class Play:
                 self._take_turns(owner, [result for result in results if result.id in owner.asked])
 
     def _take_turns(self, part: _Slice, results: Sequence[Result]) -> None:
-        heard: list[tuple[OpenEpisode, str]] = []
+        heard: list[tuple[EpisodeState, str]] = []
         for result in results:
             episode = part.asked.pop(result.id)
             opened = self._environment.max_turns > 1 and self._encoder.opens_turn(result.tokens)
@@ -122,7 +122,7 @@ class Play:
             asked = self._host.reply([(episode.number, text) for episode, text in heard])
             part.pending.append(([episode for episode, _ in heard], asked))
 
-    def _take(self, episode: OpenEpisode, answer: EpisodeAnswer) -> None:
+    def _take(self, episode: EpisodeState, answer: EpisodeAnswer) -> None:
         if answer.error is not None:
             if not episode.opening:
                 # a row has a token, also one that nothing is learnt from
@@ -140,7 +140,7 @@ class Play:
                     f"{self._positions}, which leaves no position for an answer: shorten or leave out prompts of this length"
                 )
 
-    def _hear(self, episode: OpenEpisode, reply: Reply, seconds: float) -> None:
+    def _hear(self, episode: EpisodeState, reply: Reply, seconds: float) -> None:
         before = list(episode.chat)
         episode.hear(reply, seconds)
         if reply.done:
@@ -150,7 +150,7 @@ class Play:
         else:
             self._extend(episode, before, reply.said)
 
-    def _extend(self, episode: OpenEpisode, before: list[Message], said: Said) -> None:
+    def _extend(self, episode: EpisodeState, before: list[Message], said: Said) -> None:
         try:
             encoded = self._encoder.continuation(before, episode.tokens[-1], said)
         except Exception as error:
@@ -173,7 +173,7 @@ class Play:
                 raise ValueError(f"prompt {prompt.id!r}: {error}") from error
         return self._openings[key]
 
-    def _request(self, episode: OpenEpisode) -> Request:
+    def _request(self, episode: EpisodeState) -> Request:
         turn_limit = self._environment.max_turn_tokens
         new = self._sampling.max_new_tokens
         limit = min(new if turn_limit is None else min(new, turn_limit), self._room(episode))
@@ -188,7 +188,7 @@ class Play:
             open=episode.turns + 1 < self._environment.max_turns,
         )
 
-    def _room(self, episode: OpenEpisode) -> int:
+    def _room(self, episode: EpisodeState) -> int:
         """Tokens that still fit."""
         most = self._environment.max_episode_tokens
         of_row = sys.maxsize if self._positions is None else self._positions - episode.length
@@ -200,19 +200,19 @@ class Play:
         ids = result.tokens[:-1] if closed else result.tokens
         return self._policy.tokenizer.decode(ids, skip_special_tokens=False) if special else self._policy.decode(ids)
 
-    def _tell(self, episodes: Sequence[OpenEpisode]) -> None:
+    def _tell(self, episodes: Sequence[EpisodeState]) -> None:
         if self._environment.max_turns > 1:
             over = sum(episode.finish_reason is not None for episode in episodes)
             turn = max((episode.turns for episode in episodes), default=0)
             self._show(f"turn {turn}, {over} of {len(episodes)} episodes over")
 
 
-def _parts(episodes: Sequence[OpenEpisode], slices: int) -> list[Sequence[OpenEpisode]]:
+def _parts(episodes: Sequence[EpisodeState], slices: int) -> list[Sequence[EpisodeState]]:
     """Episodes in at most so many parts of about equal numbers of groups."""
     groups = sorted({episode.group for episode in episodes})
     size = max(1, -(-len(groups) // slices))
     owner = {group: i // size for i, group in enumerate(groups)}
-    parts: dict[int, list[OpenEpisode]] = {}
+    parts: dict[int, list[EpisodeState]] = {}
     for episode in episodes:
         parts.setdefault(owner[episode.group], []).append(episode)
     return list(parts.values())

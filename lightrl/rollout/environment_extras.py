@@ -9,10 +9,10 @@ from torch import Tensor
 
 from lightrl.ops.turns import turn_numbers
 from lightrl.parts.environment import Environment
-from lightrl.rollout.open_episode import OpenEpisode
+from lightrl.rollout.episode_state import EpisodeState
 
 
-def told_extras(episodes: Sequence[OpenEpisode], environment: Environment, mask: Tensor) -> dict[str, Tensor]:
+def told_extras(episodes: Sequence[EpisodeState], environment: Environment, mask: Tensor) -> dict[str, Tensor]:
     """Every extra that the environment declares, f32, also where no episode was told one.
 
     Args:
@@ -25,11 +25,11 @@ def told_extras(episodes: Sequence[OpenEpisode], environment: Environment, mask:
     return whole | turns
 
 
-def _last(episode: OpenEpisode, name: str) -> float:
+def _last(episode: EpisodeState, name: str) -> float:
     return next((told[name] for told in reversed(episode.told) if name in told), 0.0)
 
 
-def _on_turns(episodes: Sequence[OpenEpisode], name: str, mask: Tensor) -> Tensor:
+def _on_turns(episodes: Sequence[EpisodeState], name: str, mask: Tensor) -> Tensor:
     """`[N, L]`: the number of each turn on its tokens, 0 elsewhere."""
     most = max((len(episode.told) for episode in episodes), default=0)
     numbers = torch.zeros(len(episodes), most + 1)

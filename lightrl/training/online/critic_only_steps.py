@@ -14,7 +14,7 @@ from lightrl.parts.critic import Critic
 from lightrl.policy.policy import Policy
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.training.online.loss import StepLoss
-from lightrl.training.online.value_term import ValueTerm
+from lightrl.training.online.terms import ValueTerm
 from lightrl.training.optimizer_step import MicroBatchLoss, Step
 from lightrl.types import PolicyOutput, TrainingBatch
 
@@ -23,7 +23,7 @@ POLICY_GROUP = 0
 
 
 @dataclass(frozen=True)
-class CriticAlone:
+class CriticOnlySteps:
     """Trains a critic on minibatches without touching the policy."""
 
     part: Critic

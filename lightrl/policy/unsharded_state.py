@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 
-def standing_weights(module: nn.Module) -> dict[str, Tensor]:
+def unsharded_state(module: nn.Module) -> dict[str, Tensor]:
     """Parameters and persistent buffers by their names, as `state_dict` has them, without its hooks.
 
     FSDP2 shards a module again in a hook of `state_dict`, also where weights are gathered already; and its ranks wait for each other there,

@@ -13,7 +13,7 @@ from lightrl.policy.encoding import EncodedTurn
 from lightrl.prompt import JSON, Message, Prompt
 
 
-class OpenEpisode:
+class EpisodeState:
     """The tokens of one row, who wrote which, and the conversation that they spell."""
 
     def __init__(self, number: int, prompt: Prompt, group: int, key: tuple[int | str, ...], seed: int) -> None:

@@ -7,7 +7,7 @@ import gc
 from lightning.pytorch import Callback
 
 
-class StandingObjects(Callback):
+class FreezeGarbage(Callback):
     """Sets what is there after the first step apart from later collections.
 
     A full collection looks at every object: a million of imported modules alone, a third of a second in the middle of some step. What a
