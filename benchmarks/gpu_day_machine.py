@@ -63,9 +63,9 @@ def _cuda_waits() -> Found:
     from lightrl_workshop import InPlace, quiet_trainer
 
     from lightrl import DigitSorting, PolicyOptimization, PromptData, TinyPolicy, TransformersEngine
-    from lightrl.rollout.incremental import IncrementalModel
+    from lightrl.rollout.decode.incremental import IncrementalModel
     from lightrl.strategies.adapter import StrategyAdapter
-    from lightrl.training.optimizer_step import StepMaker
+    from lightrl.training.steps.optimizer_step import StepMaker
 
     label, counts, calls = ["rest"], Counter[str](), Counter[str]()
 

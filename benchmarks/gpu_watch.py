@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench_watch import Watch
 from gpu_cases import device_meter
 
-from lightrl.rollout import step_choice
+from lightrl.rollout.decode import step_choice
 
 
 class DeviceWatch(Watch):

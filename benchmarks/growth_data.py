@@ -18,9 +18,9 @@ import transformers  # noqa: F401
 
 from lightrl.data.files import JsonLines
 from lightrl.data.prompt_data import PromptData
-from lightrl.policy.characters import ALPHABET, character_tokenizer
-from lightrl.policy.encoding import encode_prompt
-from lightrl.policy.token_bound import TokenBound
+from lightrl.text.characters import ALPHABET, character_tokenizer
+from lightrl.text.encoding import encode_prompt
+from lightrl.text.token_bound import TokenBound
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

@@ -28,7 +28,7 @@ from lightrl_workshop import hand_made_experience
 from lightrl import GAE, Advantage, Algorithm, Experience, GroupNormalized, GroupRelative
 from lightrl.strategies.side_group import SideGroup
 from lightrl.training.online.experience import with_advantages
-from lightrl.training.statistics import StatisticsLedger
+from lightrl.training.reports.statistics import StatisticsLedger
 
 T = TypeVar("T")
 GROUP = 8

@@ -24,8 +24,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from lightrl import Policy, PretrainedPolicy, Prompt, Rollout, TransformersEngine
 from lightrl.rows import Sequences
-from lightrl.training.micro_batch_cut import cut_rows
-from lightrl.training.token_budget import fitting_tokens
+from lightrl.training.steps.micro_batch_cut import cut_rows
+from lightrl.training.steps.token_budget import fitting_tokens
 
 KINDS = {
     "products of matrices": ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm"),

@@ -40,8 +40,8 @@ from lightrl.parts.value_model import ValueModel
 from lightrl.policy.lora import LoraPolicy, PeftPolicy, SavedAdapters
 from lightrl.policy.source import PretrainedPolicy, TinyPolicy
 from lightrl.policy.teacher import Teacher
-from lightrl.rollout.process_engine import ProcessEngine
-from lightrl.rollout.transformers_engine import TransformersEngine
+from lightrl.rollout.decode.transformers_engine import TransformersEngine
+from lightrl.rollout.hosting.process_engine import ProcessEngine
 
 
 @hookimpl

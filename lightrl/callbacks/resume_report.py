@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
 
-from lightrl.training.provenance import differences, provenance_of
+from lightrl.training.reports.provenance import differences, provenance_of
 
 KEY = "provenance"
 OLD_KEY = "fingerprint"

@@ -9,7 +9,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 from rich.table import Table
 
-from lightrl.training.schedule import schedule_length
+from lightrl.training.setup.schedule import schedule_length
 
 if TYPE_CHECKING:
     from lightrl.training.online.policy_optimization import PolicyOptimization

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 from lightning.pytorch import Callback
+from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.trainer.states import TrainerFn
 
 from lightrl.callbacks.default_callbacks import defaults_beside
@@ -20,7 +21,6 @@ from lightrl.config.config_yaml import config_yaml
 from lightrl.config.errors import ConfigError
 from lightrl.config.quiet_warnings import quiet_lightning
 from lightrl.config.resolve import Resolved
-from lightrl.config.resumed_folder import continue_in_folder_of
 from lightrl.config.trainer_section import TrainerSection
 from lightrl.strategies.checkpoint_weights import refuse_shapes
 from lightrl.strategies.disk import below, refuse_closed
@@ -123,3 +123,24 @@ class Run:
             example = f"--data.{names[0]} JsonLines --data.{names[0]}.path FILE.jsonl"
             problem = f"there are no {' or '.join(names)} prompts to {self.verb}."
             raise ConfigError(f"data.{names[0]}", problem, f"Type for example: {example}")
+
+
+def continue_in_folder_of(checkpoint: str | None, loggers: list[Logger]) -> None:
+    """Give loggers whose version is not chosen the version of the checkpoint, so that curves and checkpoints stay together.
+
+    From an earlier checkpoint a run branches off: it gets a version of its own, and what came later stays as it is.
+
+    Args:
+        checkpoint: to start from; None: the run is new.
+        loggers: of the run, not yet used.
+    """
+    if checkpoint is None:
+        return
+    path = Path(checkpoint).expanduser().resolve()
+    versions = path.parent.parent
+    if path.parent.name != "checkpoints" or any(p.lstat().st_mtime > path.lstat().st_mtime for p in path.parent.glob("*.ckpt")):
+        return
+    for logger in loggers:
+        free = isinstance(logger, TensorBoardLogger) and logger._version is None
+        if free and Path(logger.root_dir or "").resolve() == versions.parent and versions.name.startswith("version_"):
+            logger._version = versions.name  # type: ignore[attr-defined]

@@ -89,7 +89,7 @@ def check_trainer(content: dict[str, Any], setting: Setting, verb: str) -> None:
     if not trainer:
         return
     # it loads Lightning, which light verbs do without
-    from lightrl.training.trainer_options import refusal_of
+    from lightrl.training.setup.trainer_options import refusal_of
 
     for name, value in trainer.items():
         takes = _arguments()

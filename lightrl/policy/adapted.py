@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from lightrl.ops.unread import dummy_values, read, values_of
 from lightrl.policy.policy import Policy, save_tokenizer
-from lightrl.policy.tokenizer import Tokenizer
 from lightrl.policy.weight_access import WeightAccess
 from lightrl.strategies.disk import onto_disk
+from lightrl.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from peft import PeftConfig, PeftModel

@@ -9,7 +9,7 @@ import torch
 
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
-from lightrl.policy.tokenizer import Tokenizer
+from lightrl.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

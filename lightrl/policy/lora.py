@@ -16,8 +16,8 @@ from torch import nn
 from lightrl.policy.adapted import AdaptedPolicy
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
-from lightrl.policy.tokenizer import Tokenizer
 from lightrl.ranges import Count, Positive, Seed
+from lightrl.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from peft import PeftConfig, PeftModel

@@ -19,18 +19,18 @@ from lightrl.ops.head_product import head_format
 from lightrl.ops.logprobs import AtRows, Compute, at_rows, head_logits
 from lightrl.ops.shift import Selected, on_host
 from lightrl.ops.unread import CannotStayUnreadError, unread_in
-from lightrl.policy.encoding import EncodedCompletion, closing_id, encode_prompt, encode_sampled
 from lightrl.policy.experts import with_fitting_experts
 from lightrl.policy.head import PROBED, ScoringHead, head_alone
 from lightrl.policy.packed_trunk import NOTHING, laid_out, trunk_states
 from lightrl.policy.packing_probe import longest_packed
-from lightrl.policy.tokenizer import Tokenizer
 from lightrl.policy.trunk_numbers import FromTrunk, at_predicted, listening
 from lightrl.policy.unsharded_state import unsharded_state
 from lightrl.policy.weight_access import WeightAccess
 from lightrl.policy.written_model import write_model
 from lightrl.rows import onto
 from lightrl.strategies.disk import onto_disk
+from lightrl.text.encoding import EncodedCompletion, closing_id, encode_prompt, encode_sampled
+from lightrl.text.tokenizer import Tokenizer
 from lightrl.types import PolicyOutput, Prompt
 
 if TYPE_CHECKING:

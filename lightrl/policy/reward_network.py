@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from lightrl.ops.wide_linear import WideLinear
 from lightrl.policy.adapted import AdaptedPolicy
-from lightrl.policy.encoding import encode_conversation, must_be_fast, no_template, render
 from lightrl.policy.packed_trunk import trunk_states
 from lightrl.policy.policy import Policy, save_tokenizer
-from lightrl.policy.tokenizer import Tokenizer
 from lightrl.policy.unsharded_state import unsharded_state
 from lightrl.policy.written_model import write_model
 from lightrl.strategies.disk import onto_disk
+from lightrl.text.encoding import encode_conversation, must_be_fast, no_template, render
+from lightrl.text.tokenizer import Tokenizer
 from lightrl.types import Prompt
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from safetensors import SafetensorError
 from lightrl.ops.pretrained import with_every_weight
 from lightrl.ops.unread import CannotStayUnreadError
 from lightrl.parts.base import Part
-from lightrl.policy.characters import ALPHABET, character_tokenizer
 from lightrl.policy.policy import Policy
-from lightrl.policy.tokenizer import Tokenizer
 from lightrl.ranges import Seed
+from lightrl.text.characters import ALPHABET, character_tokenizer
+from lightrl.text.tokenizer import Tokenizer
 from lightrl.versions import recompute_activations
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from lightrl.parts.reference import FrozenReference, frozen
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
-from lightrl.policy.tokenizer import Tokenizer
+from lightrl.text.tokenizer import Tokenizer
 
 SHOWN = 3
 """Tokens that an error names."""

@@ -13,10 +13,10 @@ from lightrl.environments.episode_host import EpisodeHost, PendingAnswers
 from lightrl.ops.random import row_seed
 from lightrl.parts.engine import Request, Result, RolloutEngine, SampledPolicy, Sampling
 from lightrl.parts.environment import Reply, Said
-from lightrl.policy.encoding import EncodedTurn
-from lightrl.policy.turn_encoder import TurnEncoder
 from lightrl.prompt import Message, Prompt
 from lightrl.rollout.episode_state import EpisodeState
+from lightrl.text.encoding import EncodedTurn
+from lightrl.text.turn_encoder import TurnEncoder
 from lightrl.workers.calls import describe
 
 

@@ -9,8 +9,8 @@ from torch import Tensor
 from lightrl.episode import Episode
 from lightrl.parts.engine import Result
 from lightrl.parts.environment import Reply, Said
-from lightrl.policy.encoding import EncodedTurn
 from lightrl.prompt import JSON, Message, Prompt
+from lightrl.text.encoding import EncodedTurn
 
 
 class EpisodeState:

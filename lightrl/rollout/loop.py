@@ -15,13 +15,13 @@ from lightrl.environments.episode_host import EpisodeHost
 from lightrl.ops.random import row_seed
 from lightrl.parts.engine import PolicyWeights, Result, RolloutEngine, SampledPolicy, Sampling
 from lightrl.parts.environment import Environment, SingleTurn, own_opening
-from lightrl.policy.encoding import EncodedTurn, closing_id, encode_sampled
-from lightrl.policy.turn_encoder import TurnEncoder
 from lightrl.rollout.environment_extras import told_extras
 from lightrl.rollout.episode_runner import EpisodeRunner
 from lightrl.rollout.episode_state import EpisodeState
 from lightrl.rollout.probe import Question, probe, questions_of
 from lightrl.rollout.rows import rollout_of
+from lightrl.text.encoding import EncodedTurn, closing_id, encode_sampled
+from lightrl.text.turn_encoder import TurnEncoder
 from lightrl.types import JSON, Prompt, Rollout
 
 log = logging.getLogger(__name__)

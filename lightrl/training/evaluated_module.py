@@ -19,12 +19,12 @@ from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.loop import RolloutLoop
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.strategies.adapter_choice import adapter_for
-from lightrl.training.canary import Canary, mismatch
-from lightrl.training.evaluation import Evaluation
-from lightrl.training.evaluator import predictions, sample, score
-from lightrl.training.given import as_engine, as_environment, as_rewards
-from lightrl.training.precision import compute_dtype, keep_default_format
-from lightrl.training.statistics import StatisticsLedger
+from lightrl.training.evaluating.canary import Canary, mismatch
+from lightrl.training.evaluating.evaluator import predictions, sample, score
+from lightrl.training.evaluating.held_out import Evaluation
+from lightrl.training.reports.statistics import StatisticsLedger
+from lightrl.training.setup.given import as_engine, as_environment, as_rewards
+from lightrl.training.setup.precision import compute_dtype, keep_default_format
 from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
 from lightrl.workers.waiting import waiting
 

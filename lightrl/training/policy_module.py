@@ -18,33 +18,33 @@ from lightrl.parts.environment import Environment
 from lightrl.parts.reward import Reward
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
-from lightrl.policy.token_bound import TokenBound
 from lightrl.ranges import Positive, refuse_outside
 from lightrl.rollout.prompt_tokens import prompt_tokens
 from lightrl.rows import Sequences
 from lightrl.strategies.adapter_choice import register_strategies
 from lightrl.strategies.checkpoint_io import guard
-from lightrl.training.before_training import evaluate_before_training
-from lightrl.training.building import check_room, choose_threads, prompts_of
+from lightrl.text.token_bound import TokenBound
 from lightrl.training.close_after_failure import CloseAfterFailure
-from lightrl.training.control_token_warning import ControlTokenWarning
 from lightrl.training.default_callbacks import default_callbacks
 from lightrl.training.evaluated_module import EvaluatedModule
-from lightrl.training.evaluation import Evaluation
-from lightrl.training.fitting_passes import FittingPasses
-from lightrl.training.fused_optimizer import fuse
-from lightrl.training.given import as_policy
-from lightrl.training.logged_numbers import log_numbers
-from lightrl.training.micro_batch_cut import cut_rows
-from lightrl.training.optimizer_step import LossOf, MicroBatchLoss, R, Step, StepMaker, Veto, never, one_optimizer
-from lightrl.training.optimizer_trial import tried_schedule
-from lightrl.training.phases import PhaseTimer
-from lightrl.training.precision import check_precision
-from lightrl.training.run_memory import ExplainMemory, formula_precision, run_memory
-from lightrl.training.run_state import run_state
-from lightrl.training.schedule import check_schedule, planned_steps
-from lightrl.training.token_budget import MicroBatchTokens, TokenBudget
-from lightrl.training.trainer_options import refuse_trainer
+from lightrl.training.evaluating.before_training import evaluate_before_training
+from lightrl.training.evaluating.held_out import Evaluation
+from lightrl.training.reports.logged_numbers import log_numbers
+from lightrl.training.reports.phases import PhaseTimer
+from lightrl.training.reports.run_state import run_state
+from lightrl.training.setup.building import check_room, choose_threads, prompts_of
+from lightrl.training.setup.control_token_warning import ControlTokenWarning
+from lightrl.training.setup.fused_optimizer import fuse
+from lightrl.training.setup.given import as_policy
+from lightrl.training.setup.optimizer_trial import tried_schedule
+from lightrl.training.setup.precision import check_precision
+from lightrl.training.setup.schedule import check_schedule, planned_steps
+from lightrl.training.setup.trainer_options import refuse_trainer
+from lightrl.training.steps.fitting_passes import FittingPasses
+from lightrl.training.steps.micro_batch_cut import cut_rows
+from lightrl.training.steps.optimizer_step import LossOf, MicroBatchLoss, R, Step, StepMaker, Veto, never, one_optimizer
+from lightrl.training.steps.run_memory import ExplainMemory, formula_precision, run_memory
+from lightrl.training.steps.token_budget import MicroBatchTokens, TokenBudget
 from lightrl.workers.waiting import waiting
 
 register_strategies()

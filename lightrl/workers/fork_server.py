@@ -8,6 +8,7 @@ part does.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import importlib.util
 import json
@@ -25,7 +26,22 @@ from pathlib import Path
 
 from lightrl.workers.calls import Answer, Performer, Servant, describe
 from lightrl.workers.forked import only_this_process
-from lightrl.workers.parent_death import end_with_parent
+
+PR_SET_PDEATHSIG = 1
+"""From `linux/prctl.h`."""
+
+
+def end_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends, where the kernel can (Linux).
+
+    Args:
+        parent: number of the process that has started it; if it is gone already, this process ends at once.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
 
 FORK, WAIT = b"F", b"W"
 """Requests: a new worker (its end of a socket follows), and the exit status of a worker that has ended (its process number follows)."""

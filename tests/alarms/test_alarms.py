@@ -9,18 +9,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from lightrl.alarms.alarm import Alarm
-from lightrl.alarms.dominance import Dominance
-from lightrl.alarms.entropy_collapse import EntropyCollapse
-from lightrl.alarms.first_pass import FirstPass
-from lightrl.alarms.gradient import Gradient
 from lightrl.alarms.history import LATEST, History
-from lightrl.alarms.kl_blow_up import KLBlowUp
-from lightrl.alarms.length_reward import LengthReward
-from lightrl.alarms.opened_turns import OpenedTurns
-from lightrl.alarms.truncation import Truncation
-from lightrl.alarms.unscored import Unscored
-from lightrl.alarms.validation_falls import ValidationFalls
-from lightrl.alarms.zero_variance import ZeroVariance
+from lightrl.alarms.of_learning import EntropyCollapse, FirstPass, Gradient, KLBlowUp, ValidationFalls
+from lightrl.alarms.of_rollouts import Dominance, LengthReward, OpenedTurns, Truncation, Unscored, ZeroVariance
 from lightrl.ops.agreement import Limits
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lightrl import SymmetricClip
-from lightrl.cli.run.memory import estimate
+from lightrl.cli.run.check import estimate
 from lightrl.strategies.byte_size import in_words
 
 

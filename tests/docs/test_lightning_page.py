@@ -41,7 +41,7 @@ from lightrl.config.settings import Setting, read_words
 from lightrl.config.trainer_keys import check_trainer
 from lightrl.config.trainer_section import TrainerSection
 from lightrl.training.policy_module import PolicyModule
-from lightrl.training.trainer_options import AVERAGING_PIECES, refuse_trainer
+from lightrl.training.setup.trainer_options import AVERAGING_PIECES, refuse_trainer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "lightning.md").read_text()
 SECTIONS = {title: body for title, _, body in (part.partition("\n") for part in PAGE.split("\n## "))}

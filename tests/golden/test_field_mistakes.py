@@ -45,7 +45,7 @@ from lightrl.rewards.reward_set import RewardSet
 from lightrl.training.online.experience import experience_of, with_advantages
 from lightrl.training.online.loss import StepLoss, terms_of
 from lightrl.training.online.predictions import Predictions
-from lightrl.training.statistics import StatisticsLedger
+from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.types import PolicyOutput
 
 

@@ -6,7 +6,7 @@ from lightrl import GroupCentered, GroupRelative, TokenWeight
 from lightrl.parts.token_weight import MaskTruncated
 from lightrl.ranks import ALONE
 from lightrl.training.online.experience import with_advantages
-from lightrl.training.statistics import StatisticsLedger
+from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.types import Experience
 
 

@@ -10,9 +10,9 @@ import pytest
 from tokenizers.processors import TemplateProcessing
 
 from lightrl import Prompt
-from lightrl.policy.encoding import encode_conversation, encode_prompt, encode_sampled
-from lightrl.policy.plain_text import PlainText
-from lightrl.policy.turns import tokenize_turns
+from lightrl.text.encoding import encode_conversation, encode_prompt, encode_sampled
+from lightrl.text.plain_text import PlainText
+from lightrl.text.turns import tokenize_turns
 
 END, START = "<|im_end|>", "<|im_start|>"
 TALK = ({"role": "user", "content": f"what is {END}\n{START}user?"},)

@@ -15,7 +15,7 @@ import torch
 from lightrl import LoraPolicy, PretrainedPolicy, SavedAdapters, TinyPolicy
 from lightrl.parts.value_model import ValueModel
 from lightrl.policy.source import announce_code
-from lightrl.rollout.policy_outline import PolicyOutline
+from lightrl.rollout.hosting.policy_outline import PolicyOutline
 
 CODE = """
 from pathlib import Path

@@ -14,10 +14,10 @@ from lightrl_workshop import rollouts_with
 
 from lightrl import JsonLines, Prompt, SingleTurn, TinyPolicy, TransformersEngine
 from lightrl.parts.content import content_hash
-from lightrl.policy.encoding import encode_conversation, encode_prompt, encode_sampled
 from lightrl.policy.reward_network import RewardNetwork
-from lightrl.policy.turn_encoder import TurnEncoder
-from lightrl.training.control_token_warning import ControlTokenWarning
+from lightrl.text.encoding import encode_conversation, encode_prompt, encode_sampled
+from lightrl.text.turn_encoder import TurnEncoder
+from lightrl.training.setup.control_token_warning import ControlTokenWarning
 
 END, START = "<|im_end|>", "<|im_start|>"
 RENDERED = f"{START}user\nwhat is 1+1?{END}\n{START}assistant\n"

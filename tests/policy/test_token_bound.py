@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from lightrl.data.prompt_data import PromptData
 from lightrl.data.tasks import DigitSorting
-from lightrl.policy.characters import character_tokenizer
-from lightrl.policy.encoding import encode_prompt
-from lightrl.policy.token_bound import TokenBound
-from lightrl.policy.tokenizer import Tokenizer
+from lightrl.text.characters import character_tokenizer
+from lightrl.text.encoding import encode_prompt
+from lightrl.text.token_bound import TokenBound
+from lightrl.text.tokenizer import Tokenizer
 from lightrl.types import Prompt
 
 CHATML = "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] | trim }}\n{% endfor %}"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lightrl.policy.turn_encoder import TurnEncoder
+from lightrl.text.turn_encoder import TurnEncoder
 
 OPENINGS = {
     "chatml": ("", ""),

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lightrl.policy.characters import character_tokenizer
-from lightrl.policy.turns import tokenize_turns
+from lightrl.text.characters import character_tokenizer
+from lightrl.text.turns import tokenize_turns
 
 PLAIN = "{% for m in messages %}{{ m.role[0] }}({{ m.content }}<eos> {% endfor %}{% if add_generation_prompt %}a({% endif %}"
 MARKED = (

@@ -11,9 +11,9 @@ from lightrl_workshop import rollouts_with
 from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
 from lightrl import Policy, Prompt, TransformersEngine
-from lightrl.rollout.cache import ROOM, GrowingLayer, growing_cache, takes_padding
-from lightrl.rollout.incremental import IncrementalModel
-from lightrl.rollout.model_forward import ModelForward
+from lightrl.rollout.decode.cache import ROOM, GrowingLayer, growing_cache, takes_padding
+from lightrl.rollout.decode.incremental import IncrementalModel
+from lightrl.rollout.decode.model_forward import ModelForward
 
 
 @pytest.mark.parametrize("lengths", [[5, 1, 1], [70, 1, 40, 1], [1] * (2 * ROOM + 3)])

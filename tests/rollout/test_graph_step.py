@@ -20,14 +20,13 @@ from torch import Tensor
 
 from lightrl import LoraPolicy, Policy, Prompt, Rollout, TinyPolicy, TransformersEngine
 from lightrl.rollout import fixed_layer, step_choice
-from lightrl.rollout.cuda_recorder import CudaRecorder, recorder_for
-from lightrl.rollout.fixed_layer import FixedLayer, positions_for, rows_for
-from lightrl.rollout.graph_step import GraphStep, StepInputs
-from lightrl.rollout.incremental import IncrementalModel
-from lightrl.rollout.lean_step import LeanStep
+from lightrl.rollout.decode.fixed_layer import FixedLayer, positions_for, rows_for
+from lightrl.rollout.decode.graph_step import GraphStep, StepInputs
+from lightrl.rollout.decode.incremental import IncrementalModel
+from lightrl.rollout.decode.lean_step import LeanStep
+from lightrl.rollout.decode.model_forward import DecodeStep
+from lightrl.rollout.decode.step_choice import CudaRecorder, StepChoice, recorder_for
 from lightrl.rollout.loop import RolloutLoop
-from lightrl.rollout.model_forward import DecodeStep
-from lightrl.rollout.step_choice import StepChoice
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
@@ -350,7 +349,7 @@ def test_where_steps_cannot_be_recorded_the_lean_step_is_taken_and_the_reason_sa
     with caplog.at_level(logging.INFO):
         assert [type(choice.step()) for _ in range(3)] == [LeanStep] * 3
     reason = "RuntimeError: operation not permitted when stream is capturing"
-    said = [record.getMessage() for record in caplog.records if record.name == "lightrl.rollout.step_choice"]
+    said = [record.getMessage() for record in caplog.records if record.name == "lightrl.rollout.decode.step_choice"]
     assert said == [f"LlamaForCausalLM decodes with the lean step, and without graphs: {reason}"]
     expect_same(engine_for(policy).rollout(even, 2), lean)
 

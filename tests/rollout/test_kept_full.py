@@ -10,9 +10,9 @@ from lightrl_workshop import rollouts_with
 
 from lightrl import Policy, Prompt, Rollout, TransformersEngine
 from lightrl.ops.random import uniforms
-from lightrl.rollout.incremental import IncrementalModel
+from lightrl.rollout.decode.incremental import IncrementalModel
+from lightrl.rollout.decode.model_forward import ModelForward
 from lightrl.rollout.loop import RolloutLoop
-from lightrl.rollout.model_forward import ModelForward
 
 sys.path.insert(0, str(Path(__file__).parent))
 from hosted_engines import Counting

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from transformers import LlamaConfig
 from transformers.cache_utils import Cache
 
-from lightrl.rollout.cache import growing_cache
-from lightrl.rollout.kept_rows import KeptRow, put_back, take_out
+from lightrl.rollout.decode.cache import growing_cache
+from lightrl.rollout.decode.kept_rows import KeptRow, put_back, take_out
 
 LAYERS, HEADS, WIDTH = 2, 3, 4
 CONFIG = LlamaConfig(num_hidden_layers=LAYERS, hidden_size=HEADS * WIDTH, num_attention_heads=HEADS, vocab_size=8)

@@ -14,7 +14,7 @@ from lightrl_workshop.checks.continuations import peaked_policy
 from torch import Tensor
 
 from lightrl import Prompt, Rollout, TransformersEngine
-from lightrl.rollout.incremental import IncrementalModel
+from lightrl.rollout.decode.incremental import IncrementalModel
 
 sys.path.insert(0, str(Path(__file__).parent))
 from hosted_engines import Counting

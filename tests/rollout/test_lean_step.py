@@ -11,11 +11,11 @@ from lightrl_workshop import rollouts_with
 
 from lightrl import LoraPolicy, Policy, Prompt, Rollout, TinyPolicy, TransformersEngine
 from lightrl.rollout import lean_step, step_choice
-from lightrl.rollout.incremental import IncrementalModel
-from lightrl.rollout.lean_step import LeanStep, has_lean_form
+from lightrl.rollout.decode.incremental import IncrementalModel
+from lightrl.rollout.decode.lean_step import LeanStep, has_lean_form
+from lightrl.rollout.decode.model_forward import ModelForward
+from lightrl.rollout.decode.step_choice import StepChoice
 from lightrl.rollout.loop import RolloutLoop
-from lightrl.rollout.model_forward import ModelForward
-from lightrl.rollout.step_choice import StepChoice
 
 PolicyOf = Callable[..., Policy]
 EngineFor = Callable[..., RolloutLoop]

@@ -11,7 +11,7 @@ import torch
 from lightrl_workshop import rollouts_with
 
 from lightrl import Policy, Prompt, Rollout, TransformersEngine
-from lightrl.rollout import decoding
+from lightrl.rollout.decode import decoding
 from lightrl.rollout.loop import RolloutLoop
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -36,12 +36,12 @@ from lightrl import (
     TransformersEngine,
 )
 from lightrl.policy.weights import TrainerWeights
-from lightrl.rollout.engine_host import EngineHost
-from lightrl.rollout.engine_messages import End, Outline, Updated
-from lightrl.rollout.engine_pool import EnginePool
-from lightrl.rollout.engine_worker import EngineWorker
-from lightrl.rollout.policy_outline import PolicyOutline
-from lightrl.rollout.worker_link import FallenWorkerError, WorkerLink
+from lightrl.rollout.hosting.engine_host import EngineHost
+from lightrl.rollout.hosting.engine_messages import End, Outline, Updated
+from lightrl.rollout.hosting.engine_pool import EnginePool
+from lightrl.rollout.hosting.engine_worker import EngineWorker
+from lightrl.rollout.hosting.policy_outline import PolicyOutline
+from lightrl.rollout.hosting.worker_link import FallenWorkerError, WorkerLink
 
 sys.path.insert(0, str(Path(__file__).parent))
 from hosted_engines import Counting, Obedient

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from lightrl import Environment, Policy, Prompt, Reply, Rollout, TinyPolicy, TransformersEngine, TrunkOutput
 from lightrl.parts.environment import SingleTurn, own_opening
 from lightrl.policy.trunk_numbers import FromTrunk
-from lightrl.rollout.lean_step import has_lean_form
+from lightrl.rollout.decode.lean_step import has_lean_form
 
 
 class LastNorm(TrunkOutput):

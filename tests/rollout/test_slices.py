@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightrl import Request, Sampling
-from lightrl.rollout.slices import Slice, Slices
+from lightrl.rollout.decode.slices import Slice, Slices
 
 ENDS = frozenset({1})
 

@@ -22,10 +22,10 @@ VIEWS = frozenset({"__getitem__", "reshape", "view", "cat", "detach", "__get__"}
 """What moves numbers, and makes none."""
 NETWORK = (
     "lightrl/policy/",
-    "lightrl/rollout/cache.py",
-    "lightrl/rollout/kept_rows.py",
-    "lightrl/rollout/lean_step.py",
-    "lightrl/rollout/step_choice.py",
+    "lightrl/rollout/decode/cache.py",
+    "lightrl/rollout/decode/kept_rows.py",
+    "lightrl/rollout/decode/lean_step.py",
+    "lightrl/rollout/decode/step_choice.py",
     "lightrl/strategies/",
     "lightrl/ops/logprobs.py",
     "lightrl/ops/packing.py",

@@ -24,7 +24,7 @@ from lightrl import (
     Reversal,
     TinyPolicy,
 )
-from lightrl.training.canary import Canary, watch
+from lightrl.training.evaluating.canary import Canary, watch
 
 sys.path.insert(0, str(Path(__file__).parent))
 from own_copy import Drops, OneUpdateLate, OwnCopy, Warmer

@@ -30,8 +30,8 @@ from lightrl import (
 from lightrl.ops import head_product
 from lightrl.ops.logprobs import chosen_logprobs
 from lightrl.policy import packed_trunk
-from lightrl.rollout import lean_step
-from lightrl.rollout.incremental import IncrementalModel
+from lightrl.rollout.decode import lean_step
+from lightrl.rollout.decode.incremental import IncrementalModel
 
 HALF = torch.bfloat16
 PROMPTS = [Prompt("0", text="31="), Prompt("1", text="2041=")]
@@ -93,7 +93,7 @@ def test_the_copies_of_a_rollout_are_gone_after_it_and_change_no_number(monkeypa
         ours = rollouts_with(policy, engine).rollout(PROMPTS, 3)
     assert engine._copies is None
     assert [(name, id(parameter)) for name, parameter in policy.named_parameters()] == before
-    monkeypatch.setattr("lightrl.rollout.compute_copies.LINEAR", ())
+    monkeypatch.setattr("lightrl.rollout.decode.compute_copies.LINEAR", ())
     with mixed():
         theirs = rollouts_with(policy, TransformersEngine(max_new_tokens=16)).rollout(PROMPTS, 3)
     assert torch.equal(ours.input_ids, theirs.input_ids)

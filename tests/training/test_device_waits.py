@@ -17,10 +17,10 @@ from lightrl_workshop import quiet_trainer
 from torch import Tensor
 
 from lightrl import TransformersEngine
-from lightrl.rollout import decoding
-from lightrl.rollout.incremental import IncrementalModel
+from lightrl.rollout.decode import decoding
+from lightrl.rollout.decode.incremental import IncrementalModel
 from lightrl.strategies.adapter import StrategyAdapter
-from lightrl.training.optimizer_step import StepMaker
+from lightrl.training.steps.optimizer_step import StepMaker
 
 sys.path.insert(0, str(Path(__file__).parent))
 from device_runs import RUNS

@@ -22,11 +22,11 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
-from lightrl.rollout.incremental import IncrementalModel
+from lightrl.rollout.decode.incremental import IncrementalModel
 from lightrl.rows import Sequences
-from lightrl.training.fitting_passes import FittingPasses
-from lightrl.training.micro_batch_cut import cut_rows
-from lightrl.training.token_budget import TokenBudget
+from lightrl.training.steps.fitting_passes import FittingPasses
+from lightrl.training.steps.micro_batch_cut import cut_rows
+from lightrl.training.steps.token_budget import TokenBudget
 
 
 def run(tokens: Any = None, max_rows: int | None = None, optimizer: Any = None, strategy: str = "auto", environment: Any = None) -> Any:

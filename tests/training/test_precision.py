@@ -27,9 +27,9 @@ from lightrl import (
 )
 from lightrl.callbacks.alarms import Alarms
 from lightrl.ops.agreement import Limits
-from lightrl.rollout.policy_outline import PolicyOutline
+from lightrl.rollout.hosting.policy_outline import PolicyOutline
 from lightrl.training.online.old_logprobs import recomputes, said
-from lightrl.training.precision import check_precision
+from lightrl.training.setup.precision import check_precision
 
 
 class Recorder(PolicyOptimization):

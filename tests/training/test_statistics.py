@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from lightrl.training.statistics import Entry, StatisticsLedger
+from lightrl.training.reports.statistics import Entry, StatisticsLedger
 from lightrl.types import Statistic
 
 

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 
 from lightrl import DigitSorting, GroupRelative, PolicyOptimization, PromptData, TinyPolicy, TransformersEngine
 from lightrl.callbacks.save_resolved_config import SaveResolvedConfig
-from lightrl.training.token_budget import LEAST, MOST_ELSEWHERE, SHARE, fitting_tokens
+from lightrl.training.steps.token_budget import LEAST, MOST_ELSEWHERE, SHARE, fitting_tokens
 
 GB = 2**30
 
@@ -96,7 +96,7 @@ def test_a_resumed_run_goes_on_with_what_was_chosen(tmp_path: Path, monkeypatch:
     trainer.fit(first, datamodule=data)
     trainer.save_checkpoint(tmp_path / "x.ckpt")
     assert first.token_budget.tokens == 1024
-    monkeypatch.setattr("lightrl.training.token_budget.total_memory", lambda: 2**20)
+    monkeypatch.setattr("lightrl.training.steps.token_budget.total_memory", lambda: 2**20)
     for tokens, kept in (("auto", 1024), (77, 77), (None, None)):
         again = module(tokens)
         quiet_trainer(max_epochs=2, default_root_dir=tmp_path).fit(again, datamodule=data, ckpt_path=tmp_path / "x.ckpt")
@@ -109,7 +109,7 @@ def test_a_resumed_run_goes_on_with_what_was_chosen(tmp_path: Path, monkeypatch:
 def test_m3_auto_leaves_room_for_what_stands_in_memory_already(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine beside the trainer has two thirds of a device, and weights and optimizer come to the rest."""
     from lightrl.training import token_budget
-    from lightrl.training.token_budget import TokenBudget
+    from lightrl.training.steps.token_budget import TokenBudget
 
     class OneRank:
         world_size = 1
@@ -133,7 +133,7 @@ def test_m3_auto_leaves_room_for_what_stands_in_memory_already(monkeypatch: pyte
 
 def test_a_run_counts_weights_gradients_optimizer_and_reference_before_it_chooses() -> None:
     from lightrl import FrozenReference, KLPenalty
-    from lightrl.training.run_memory import run_memory
+    from lightrl.training.steps.run_memory import run_memory
 
     algorithm = GroupRelative(kl=KLPenalty(loss_coefficient=0.1), reference=FrozenReference())
     subject = module(algorithm=algorithm)

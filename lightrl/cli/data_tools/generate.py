@@ -72,7 +72,7 @@ def _prompts(texts: list[str], file: str | None, chat: bool) -> list[Prompt]:
 def _rollout(policy: Policy, engine: RolloutEngine, environment: Environment, prompts: list[Prompt], n: int, sampling: Sampling) -> Rollout:
     from lightrl.policy.weights import TrainerWeights
     from lightrl.rollout.loop import RolloutLoop
-    from lightrl.training.canary import watch
+    from lightrl.training.evaluating.canary import watch
 
     rollouts = RolloutLoop(engine, environment)
     try:
@@ -86,7 +86,7 @@ def _rollout(policy: Policy, engine: RolloutEngine, environment: Environment, pr
 def _of(path: str) -> tuple[Policy, RolloutEngine, Environment]:
     from lightrl.parts.environment import SingleTurn
     from lightrl.policy.source import PretrainedPolicy
-    from lightrl.rollout.transformers_engine import TransformersEngine
+    from lightrl.rollout.decode.transformers_engine import TransformersEngine
 
     if Path(path).suffix in (".yaml", ".yml"):
         return _from_config(path)
@@ -110,7 +110,7 @@ def _from_config(path: str) -> tuple[Policy, RolloutEngine, Environment]:
 
 
 def _rows(rollout: Rollout) -> Iterator[dict[str, Any]]:
-    from lightrl.training.evaluator import conversation
+    from lightrl.training.evaluating.evaluator import conversation
 
     for i, prompt in enumerate(rollout.prompts):
         yield {

@@ -17,11 +17,11 @@ from lightrl.config.errors import ConfigError
 from lightrl.config.resolve import Resolved
 from lightrl.data.completion_file import CompletionFile
 from lightrl.parts.reward import BatchReward
-from lightrl.policy.encoding import encode_sampled
-from lightrl.policy.tokenizer import Tokenizer
 from lightrl.rewards.findings import Findings
 from lightrl.rewards.given_completions import Encode, GivenCompletions, score_completions
 from lightrl.rewards.reward_set import RewardSet
+from lightrl.text.encoding import encode_sampled
+from lightrl.text.tokenizer import Tokenizer
 from lightrl.types import Outcome, Prompt
 
 

@@ -6,6 +6,7 @@ import logging
 import math
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -13,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from lightrl.algorithms.slots import slots_of
-from lightrl.cli.run.memory import NOT_COUNTED, estimate
 from lightrl.config.checkpoint_path import with_checkpoint
 from lightrl.config.choice import Choice, shown
 from lightrl.config.import_paths import import_paths
@@ -21,7 +21,7 @@ from lightrl.config.resolve import Resolved, print_notes, resolve
 from lightrl.config.settings import Request, read_words
 from lightrl.parts.reference import BaseReference, FrozenReference
 from lightrl.strategies.byte_size import in_words
-from lightrl.training.schedule import check_schedule, planned_steps, schedule_length
+from lightrl.training.setup.schedule import check_schedule, planned_steps, schedule_length
 
 if TYPE_CHECKING:
     from lightrl.config.run import Run
@@ -168,3 +168,46 @@ def _table(title: str, rows: Mapping[str, str]) -> Table:
     for name, value in rows.items():
         table.add_row(name, Text(value))
     return table
+
+
+BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
+"""Bytes per number."""
+
+NOT_COUNTED = "Not counted: activations, keys and values while generating, CUDA's own, and what a strategy shards or copies."
+"""The memory that the estimate leaves out."""
+
+_STATES = {"AdamW": 2, "Adam": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "SGD": 0, "Adagrad": 1, "RMSprop": 1, "Adadelta": 2}
+
+
+@dataclass(frozen=True)
+class Held:
+    """Memory of one holder."""
+
+    what: str
+    """The model and which of its numbers: `policy: gradients`."""
+    parameters: int
+    """The number of parameters."""
+    bytes: int
+    """Estimated."""
+
+
+def estimate(parameters: int, trainable: int, dtype: str, optimizer: str, momentum: float, reference: bool) -> list[Held]:
+    """Weights, gradients, optimizer states and reference, each of so many numbers of `dtype`.
+
+    Args:
+        parameters: of the policy.
+        trainable: of them, which have gradients and optimizer states.
+        dtype: of its weights; torch's optimizers keep their states in it.
+        optimizer: class name; unknown ones count two states per parameter, as AdamW.
+        momentum: of SGD; more than 0 keeps one state.
+        reference: a frozen copy of the policy is held.
+    """
+    states = 1 if optimizer == "SGD" and momentum else _STATES.get(optimizer, 2)
+    width = BYTES.get(dtype, BYTES["float32"])
+    held = {
+        "policy: weights": (parameters, 1),
+        "policy: gradients": (trainable, 1),
+        f"policy: {optimizer} states": (trainable, states),
+        "reference: weights": (parameters, int(reference)),
+    }
+    return [Held(what, numbers, copies * numbers * width) for what, (numbers, copies) in held.items() if copies]

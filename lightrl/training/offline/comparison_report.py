@@ -8,7 +8,7 @@ from torch import Tensor
 
 from lightrl.ops.comparison import confidence, confidence_bin, right_order
 from lightrl.training.offline.rankings import Comparisons
-from lightrl.training.statistics import Reporting, StatisticsLedger
+from lightrl.training.reports.statistics import Reporting, StatisticsLedger
 
 BINS = 10
 """Equal parts of [1/2, 1] in which confidence is compared with accuracy."""

@@ -17,12 +17,12 @@ from lightrl.parts.reward import Reward
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
 from lightrl.ranges import BatchSize, Positive, refuse_outside
-from lightrl.training.evaluation import Evaluation
-from lightrl.training.logged_numbers import as_tensors
+from lightrl.training.evaluating.held_out import Evaluation
 from lightrl.training.offline.offline_rows import OfflineRows
-from lightrl.training.optimizer_step import MicroBatchLoss
 from lightrl.training.policy_module import PolicyModule
-from lightrl.training.token_budget import MicroBatchTokens
+from lightrl.training.reports.logged_numbers import as_tensors
+from lightrl.training.steps.optimizer_step import MicroBatchLoss
+from lightrl.training.steps.token_budget import MicroBatchTokens
 from lightrl.types import Prompt
 
 R = TypeVar("R", bound=OfflineRows)

@@ -16,12 +16,12 @@ from lightrl.parts.environment import Environment, SingleTurn
 from lightrl.parts.reward import Reward
 from lightrl.policy.source import PolicySource
 from lightrl.ranges import BatchSize, Positive, refuse_outside
-from lightrl.rollout.transformers_engine import TransformersEngine
-from lightrl.training.building import check_room
-from lightrl.training.evaluation import Evaluation
+from lightrl.rollout.decode.transformers_engine import TransformersEngine
+from lightrl.training.evaluating.held_out import Evaluation
 from lightrl.training.offline.encoded_rows import longest_row
 from lightrl.training.offline.offline_module import OfflineModule
-from lightrl.training.token_budget import MicroBatchTokens
+from lightrl.training.setup.building import check_room
+from lightrl.training.steps.token_budget import MicroBatchTokens
 from lightrl.types import Prompt
 
 

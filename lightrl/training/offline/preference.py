@@ -14,7 +14,6 @@ from lightrl.parts.objective import LabelledObjective, Objective, PairObjective
 from lightrl.parts.reference import FrozenReference, ModuleReference, Reference
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
-from lightrl.training.moving_reference import move
 from lightrl.training.offline.labelled_batch import LabelledBatch
 from lightrl.training.offline.objective_batch import ObjectiveBatch
 from lightrl.training.offline.offline_policy_module import OfflinePolicyModule
@@ -23,8 +22,9 @@ from lightrl.training.offline.pair_batch import PairBatch
 from lightrl.training.offline.preference_columns import PreferenceColumns
 from lightrl.training.offline.reference_cache import ReferenceCache, cache_key, cached_or_computed
 from lightrl.training.offline.sequence_logprobs import TokenLogProbs, sequence_logprobs
-from lightrl.training.optimizer_step import MicroBatchLoss
-from lightrl.training.statistics import Report, StatisticsLedger
+from lightrl.training.reports.statistics import Report, StatisticsLedger
+from lightrl.training.steps.moving_reference import move
+from lightrl.training.steps.optimizer_step import MicroBatchLoss
 from lightrl.types import Prompt
 
 

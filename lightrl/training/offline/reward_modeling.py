@@ -18,15 +18,15 @@ from lightrl.policy.policy import Policy
 from lightrl.policy.reward_network import RewardNetwork
 from lightrl.policy.source import PolicySource
 from lightrl.ranges import BatchSize, NonNegative, Positive, refuse_outside
-from lightrl.rollout.transformers_engine import TransformersEngine
-from lightrl.training.evaluation import Evaluation
+from lightrl.rollout.decode.transformers_engine import TransformersEngine
+from lightrl.training.evaluating.held_out import Evaluation
 from lightrl.training.offline.comparison_report import finished, report_calibration, report_comparisons, report_scores
 from lightrl.training.offline.offline_module import OfflineModule
 from lightrl.training.offline.ranking_columns import RankingColumns, read_ranking
 from lightrl.training.offline.rankings import Comparisons, RankingMeasure, RankingReader, Rankings
-from lightrl.training.optimizer_step import MicroBatchLoss
-from lightrl.training.statistics import Report
-from lightrl.training.token_budget import MicroBatchTokens
+from lightrl.training.reports.statistics import Report
+from lightrl.training.steps.optimizer_step import MicroBatchLoss
+from lightrl.training.steps.token_budget import MicroBatchTokens
 from lightrl.types import JSON, Prompt
 
 

@@ -10,10 +10,10 @@ from torch import Tensor
 from lightrl.data.prompt_data import PromptData
 from lightrl.parts.aggregation import TokenMean
 from lightrl.policy.source import PolicySource
-from lightrl.training.denominators import local_denominators
 from lightrl.training.offline.examples import ExampleReader, Examples, asked
 from lightrl.training.offline.offline_policy_module import OfflinePolicyModule
-from lightrl.training.optimizer_step import MicroBatchLoss
+from lightrl.training.steps.denominators import local_denominators
+from lightrl.training.steps.optimizer_step import MicroBatchLoss
 from lightrl.types import Denominators, Prompt, ScoredRollout
 
 

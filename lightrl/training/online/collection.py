@@ -16,8 +16,8 @@ from lightrl.rewards.reward_set import RewardSet
 from lightrl.rewards.scoring import Scoring
 from lightrl.rollout.loop import RolloutLoop
 from lightrl.run_end import RunEndedError
-from lightrl.training.episode_report import report_episodes
-from lightrl.training.statistics import StatisticsLedger
+from lightrl.training.reports.episode_report import report_episodes
+from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
 
 TRY_REWARDS = "Mend it and start again. `lightrl reward test` tries rewards on completions in a file, without a policy"

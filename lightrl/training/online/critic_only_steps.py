@@ -15,7 +15,7 @@ from lightrl.policy.policy import Policy
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.training.online.loss import StepLoss
 from lightrl.training.online.terms import ValueTerm
-from lightrl.training.optimizer_step import MicroBatchLoss, Step
+from lightrl.training.steps.optimizer_step import MicroBatchLoss, Step
 from lightrl.types import PolicyOutput, TrainingBatch
 
 POLICY_GROUP = 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from lightrl.strategies.adapter import StrategyAdapter
-from lightrl.training.statistics import StatisticsLedger
+from lightrl.training.reports.statistics import StatisticsLedger
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from lightrl.ops.masked import row_sum
 from lightrl.parts.base import unpack
 from lightrl.ranks import Ranks
 from lightrl.training.online.predictions import Predictions
-from lightrl.training.statistics import StatisticsLedger
+from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.types import Experience, ScoredRollout, TrainingBatch
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 from lightrl.ops.agreement import Agreement, Limits
-from lightrl.training.statistics import StatisticsLedger
+from lightrl.training.reports.statistics import StatisticsLedger
 
 
 class FirstPassCheck:

@@ -10,7 +10,7 @@ from torch import Tensor
 from lightrl.ops.kl import k3
 from lightrl.ops.masked import masked_sum
 from lightrl.parts.kl import KL
-from lightrl.training.statistics import StatisticsLedger
+from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.types import TrainingBatch
 
 

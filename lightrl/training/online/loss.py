@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.training.denominators import local_denominators
 from lightrl.training.online.dummy_batch import dummy_batch
 from lightrl.training.online.terms import ExtraTerm, KLTerm, PolicyTerm, Term, ValueTerm
-from lightrl.training.optimizer_step import MicroBatchLoss
-from lightrl.training.statistics import Reported
+from lightrl.training.reports.statistics import Reported
+from lightrl.training.steps.denominators import local_denominators
+from lightrl.training.steps.optimizer_step import MicroBatchLoss
 from lightrl.types import Denominators, PolicyOutput, TrainingBatch
 
 

@@ -21,10 +21,8 @@ from lightrl.policy.source import PolicySource
 from lightrl.ranges import Ahead, Positive, PromptsPerRollout, Seed, refuse_outside
 from lightrl.ranks import Ranks
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.rollout.transformers_engine import TransformersEngine
-from lightrl.training.evaluation import Evaluation
-from lightrl.training.given import as_algorithm
-from lightrl.training.moving_reference import move
+from lightrl.rollout.decode.transformers_engine import TransformersEngine
+from lightrl.training.evaluating.held_out import Evaluation
 from lightrl.training.online.collection import RunCollection
 from lightrl.training.online.critic_only_steps import CriticOnlySteps, critic_groups
 from lightrl.training.online.early_stop import EarlyStop
@@ -43,8 +41,10 @@ from lightrl.training.online.rollout_report import report_experience
 from lightrl.training.online.rollout_sizes import refuse_no_rewards, refuse_unfit, settle_rollouts
 from lightrl.training.online.rollouts_ahead import Phase, RolloutsAhead, check_ahead
 from lightrl.training.policy_module import PolicyModule
-from lightrl.training.statistics import StatisticsLedger
-from lightrl.training.token_budget import MicroBatchTokens
+from lightrl.training.reports.statistics import StatisticsLedger
+from lightrl.training.setup.given import as_algorithm
+from lightrl.training.steps.moving_reference import move
+from lightrl.training.steps.token_budget import MicroBatchTokens
 from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
 
 

@@ -14,8 +14,8 @@ from lightrl.parts.minibatch import Minibatch
 from lightrl.parts.output import OLD, Output
 from lightrl.ranks import ALONE, Ranks
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.training.rollout_lengths import report_lengths
-from lightrl.training.statistics import StatisticsLedger
+from lightrl.training.reports.rollout_lengths import report_lengths
+from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.types import Experience, PolicyOutput, TrainingBatch
 
 

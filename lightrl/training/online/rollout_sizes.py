@@ -15,7 +15,7 @@ from lightrl.parts.output import TrunkOutput
 from lightrl.parts.reward import Reward
 from lightrl.policy.policy import Policy
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.training.building import prompts_of
+from lightrl.training.setup.building import prompts_of
 
 
 def refuse_no_rewards(algorithm: Algorithm, rewards: Mapping[str, Reward] | None, environment: Environment) -> bool:

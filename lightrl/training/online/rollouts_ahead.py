@@ -21,8 +21,8 @@ from lightrl.ranks import Ranks
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.strategies.side_group import SideGroup
 from lightrl.training.online.old_logprobs import recomputes
-from lightrl.training.phases import PhaseTimer
-from lightrl.training.statistics import StatisticsLedger
+from lightrl.training.reports.phases import PhaseTimer
+from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.types import ScoredRollout
 
 Phase = Callable[[str], AbstractContextManager[None]]

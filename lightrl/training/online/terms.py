@@ -17,7 +17,7 @@ from lightrl.parts.clip import Surrogate
 from lightrl.parts.critic import Critic
 from lightrl.parts.kl import KL
 from lightrl.parts.loss_term import LossTerm
-from lightrl.training.statistics import Report
+from lightrl.training.reports.statistics import Report
 from lightrl.types import Denominators, PolicyOutput, Statistic, Statistics, TrainingBatch
 
 

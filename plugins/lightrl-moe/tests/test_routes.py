@@ -27,7 +27,7 @@ from lightrl import (
     WithStatistics,
 )
 from lightrl.policy.trunk_numbers import FromTrunk
-from lightrl.rollout.lean_step import has_lean_form
+from lightrl.rollout.decode.lean_step import has_lean_form
 
 FAMILIES = ["mixtral", "qwen2_moe", "qwen3_moe"]
 IDS = torch.tensor([[2, 3, 4, 5, 6, 7], [2, 3, 4, 9, 8, 7]])

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from lightrl.parts.engine import Sampling
 from lightrl.parts.environment import SingleTurn
+from lightrl.rollout.decode.transformers_engine import TransformersEngine
 from lightrl.rollout.loop import RolloutLoop
-from lightrl.rollout.transformers_engine import TransformersEngine
 from lightrl.types import Prompt, Rollout
 
 

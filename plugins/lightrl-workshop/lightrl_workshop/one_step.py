@@ -43,7 +43,7 @@ def gradient_of_step(
     from lightrl.data.prompt_data import PromptData
     from lightrl.data.tasks import DigitSorting
     from lightrl.parts.environment import SingleTurn
-    from lightrl.rollout.transformers_engine import TransformersEngine
+    from lightrl.rollout.decode.transformers_engine import TransformersEngine
     from lightrl.training.online.policy_optimization import PolicyOptimization
     from lightrl_workshop.trainer import quiet_trainer
 

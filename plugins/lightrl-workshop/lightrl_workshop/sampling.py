@@ -6,8 +6,8 @@ from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.environment import Environment, SingleTurn
 from lightrl.policy.policy import Policy
 from lightrl.policy.weights import TrainerWeights
+from lightrl.rollout.decode.transformers_engine import TransformersEngine
 from lightrl.rollout.loop import RolloutLoop
-from lightrl.rollout.transformers_engine import TransformersEngine
 
 
 def rollouts_with(

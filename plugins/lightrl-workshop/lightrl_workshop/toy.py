@@ -83,7 +83,7 @@ def one_rollout(algorithm: Algorithm) -> Learnt:
     from lightrl.data.tasks import DigitSorting
     from lightrl.policy.source import TinyPolicy
     from lightrl.policy.teacher import Teacher
-    from lightrl.rollout.transformers_engine import TransformersEngine
+    from lightrl.rollout.decode.transformers_engine import TransformersEngine
     from lightrl.training.online.policy_optimization import PolicyOptimization
 
     source = TinyPolicy(hidden=16, layers=1, heads=2)

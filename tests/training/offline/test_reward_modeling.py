@@ -27,8 +27,8 @@ from lightrl import (
     SortedPairs,
     TinyPolicy,
 )
-from lightrl.policy.characters import ALPHABET, character_tokenizer
 from lightrl.policy.reward_network import RewardNetwork
+from lightrl.text.characters import ALPHABET, character_tokenizer
 from lightrl.training.offline.rankings import RankingReader, Rankings
 
 

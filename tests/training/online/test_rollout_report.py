@@ -11,7 +11,7 @@ from lightrl_workshop.experience import experience
 from lightrl import Prompt, RowReward
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.training.online.rollout_report import length_reward_correlation, report_experience
-from lightrl.training.statistics import StatisticsLedger
+from lightrl.training.reports.statistics import StatisticsLedger
 
 
 class Score(RowReward):

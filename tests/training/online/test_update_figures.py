@@ -23,7 +23,7 @@ from lightrl import (
 )
 from lightrl.parts.clip import Surrogate
 from lightrl.training.online.loss import StepLoss, terms_of
-from lightrl.training.statistics import StatisticsLedger
+from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.types import PolicyOutput, TrainingBatch
 
 RATIOS = ("clip_ratio/low", "clip_ratio/high", "clip_ratio/region", "ratio/mean", "ratio/max", "ratio/max_deviation")

@@ -23,15 +23,15 @@ from lightrl.config.trained_policy import trained_policy
 from lightrl.ops.masked import row_sum
 from lightrl.parts.environment import Environment
 from lightrl.policy.policy import Policy
-from lightrl.policy.token_bound import TokenBound
 from lightrl.policy.weights import TrainerWeights
 from lightrl.rewards.gates import row_values
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.loop import RolloutLoop
 from lightrl.rollout.prompt_tokens import prompt_tokens
-from lightrl.training.building import ONE_THREAD_BELOW
-from lightrl.training.canary import watch
-from lightrl.training.evaluator import conversation
+from lightrl.text.token_bound import TokenBound
+from lightrl.training.evaluating.canary import watch
+from lightrl.training.evaluating.evaluator import conversation
+from lightrl.training.setup.building import ONE_THREAD_BELOW
 from lightrl.types import Prompt, ScoredRollout
 from lightrl_rft.sample.rejection import Candidate, Keep, rejection_counts
 

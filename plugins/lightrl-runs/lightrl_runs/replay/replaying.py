@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from lightrl.policy.policy import Policy
-from lightrl.training.fitting_passes import FittingPasses
 from lightrl.training.online.forwards import NO_OUTPUTS, Outputs
 from lightrl.training.online.passes import minibatches_of
 from lightrl.training.online.policy_optimization import PolicyOptimization
-from lightrl.training.optimizer_step import LossOf, R, Step, Veto, never
 from lightrl.training.policy_module import PolicyModule
+from lightrl.training.steps.fitting_passes import FittingPasses
+from lightrl.training.steps.optimizer_step import LossOf, R, Step, Veto, never
 from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
 from lightrl_runs.records.record import Record, rows_of
 from lightrl_runs.replay.gradients import Gradients, Pulls

@@ -21,7 +21,7 @@ from lightrl.training.online.predictions import Predictions
 from lightrl.training.online.preparation import prepared
 from lightrl.training.online.rollout_report import report_experience
 from lightrl.training.online.terms import ExtraTerm, Term, ValueTerm
-from lightrl.training.statistics import StatisticsLedger
+from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
 from lightrl_runs.records.record import Record
 from lightrl_runs.replay.gradients import Gradients, Pulls

@@ -13,7 +13,7 @@ from lightrl.algorithms.group_relative import GroupRelative
 from lightrl.parts.advantage import Advantage, Advantages
 from lightrl.ranks import Ranks
 from lightrl.training.online.experience import with_advantages
-from lightrl.training.statistics import StatisticsLedger
+from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.types import TrainingBatch
 from lightrl_workshop.checks.check import Make, contract_check, expect, expect_same, expect_shape, expect_statistics
 from lightrl_workshop.checks.examples import alike, brief, experiences, poisoned, shuffled

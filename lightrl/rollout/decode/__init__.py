@@ -1,0 +1,1 @@
+"""Decoding in the trainer's process: requests become completions, token by token."""

@@ -1,0 +1,120 @@
+"""The decode loop: sample a token per row, look who is finished, drop finished rows, feed the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lightrl.ops.random import uniforms
+from lightrl.ops.sampling import sample
+from lightrl.parts.engine import Sampling
+from lightrl.rollout.decode.decoding_rows import AdmittedRows, DecodedRow, DecodingRows
+from lightrl.rollout.decode.incremental import IncrementalModel
+from lightrl.rollout.decode.stops import StopStrings
+from lightrl.rows import onto
+
+DROP_COST = 4.0
+"""The cost of dropping rows, whose places others behind them take, in forward passes of one row."""
+HANDOVER_COST = 0.5
+"""The cost of each row that stays when rows are handed over, or others are taken in (its cache is copied), in the same."""
+UNIFORMS_AT_ONCE = 64
+"""Random numbers made ahead for each row."""
+LOOKED_AT_ONCE = 16
+"""Tokens of a row that an accelerator samples between two looks: each look waits for it."""
+
+
+def tokens_between_looks(device: torch.device) -> int:
+    """Tokens of a row after which the loop looks who is finished; what a row is fed beyond its end is dropped."""
+    return 1 if device.type == "cpu" else LOOKED_AT_ONCE
+
+
+Admission = Callable[[int], AdmittedRows | None]
+"""From the rows that are being decoded to those that join them; None: nobody does."""
+
+
+class Decoding:
+    """Decodes a batch of rows to their ends."""
+
+    def __init__(self, model: IncrementalModel, sampling: Sampling, ends: Collection[int], stops: StopStrings | None) -> None:
+        """
+        Args:
+            model: the incremental model.
+            sampling: how tokens are drawn; its `max_new_tokens` is not read here.
+            ends: ids that end a completion.
+            stops: watches for stop strings; None if there are none.
+        """
+        self._model, self._sampling, self._ends, self._stops = model, sampling, torch.tensor(sorted(ends)), stops
+
+    def run(self, admit: Admission) -> Iterator[list[DecodedRow]]:
+        """The rows as they leave the batch; others take their places.
+
+        Args:
+            admit: asked for rows at the beginning, and whenever finished rows have been dropped.
+        """
+        admitted = admit(0)
+        if admitted is None:
+            return
+        rows, logits, seeds = DecodingRows(admitted.limits), admitted.logits, admitted.seeds
+        drawn: list[_Drawn] = []
+        between = tokens_between_looks(logits.device)
+        used, waste = UNIFORMS_AT_ONCE, 0
+        while True:
+            if used == UNIFORMS_AT_ONCE:
+                uniform, used = uniforms(seeds, onto(rows.counts, seeds.device), UNIFORMS_AT_ONCE), 0
+            tokens, logprobs = self._draw(logits, uniform[:, used])
+            drawn.append(_Drawn(tokens, logprobs, self._model.heard))
+            used += 1
+            if len(drawn) == between or len(drawn) == rows.left:
+                self._look(rows, drawn)
+                remaining = int(rows.alive.sum())
+                waste += len(drawn) * (len(tokens) - remaining)
+                drawn = []
+                if not remaining or waste >= (HANDOVER_COST * remaining if admitted.awaited else DROP_COST):
+                    yield rows.gone()
+                    stay, waste = rows.keep_alive(), 0
+                    kept = onto(stay, logits.device)
+                    uniform, seeds = uniform[kept], seeds[kept]
+                    logits = self._stepped(tokens[kept], stay) if remaining else logits[:0]
+                    if joining := admit(remaining):
+                        logits, seeds = torch.cat([logits, joining.logits]), torch.cat([seeds, joining.seeds])
+                        rows.join(joining.limits)
+                        admitted, used = joining, UNIFORMS_AT_ONCE
+                    elif not remaining:
+                        return
+                    continue
+            logits = self._model.step(tokens)
+
+    def _stepped(self, tokens: Tensor, stay: Tensor) -> Tensor:
+        self._model.keep(stay)
+        return self._model.step(tokens)
+
+    def _draw(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+        s = self._sampling
+        return sample(logits, uniform, s.temperature, s.top_k, s.top_p, s.min_p)
+
+    def _look(self, rows: DecodingRows, drawn: list[_Drawn]) -> None:
+        # one copy, and one for each name that is recorded: float64 holds every id and every log-prob
+        found = torch.stack([torch.stack([step.tokens.double(), step.logprobs.double()]) for step in drawn]).cpu()
+        heard = {name: torch.stack([step.heard[name] for step in drawn]).cpu() for name in drawn[0].heard}
+        for number, (tokens, logprobs) in enumerate(zip(found[:, 0].long(), found[:, 1], strict=True)):
+            rows.add(tokens, logprobs, self._ended(tokens, rows), {name: of[number] for name, of in heard.items()})
+
+    def _ended(self, tokens: Tensor, rows: DecodingRows) -> Tensor:
+        """`[n]` bool: rows that end with this token, if they are still alive."""
+        ended = torch.isin(tokens, self._ends)
+        if self._stops is not None:
+            living = zip(rows.numbers.tolist(), tokens.tolist(), rows.alive.tolist(), strict=True)
+            ended |= torch.tensor([alive and self._stops.seen(row, token) for row, token, alive in living])
+        return ended
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """One step of the batch: a token of each row."""
+
+    tokens: Tensor
+    logprobs: Tensor
+    heard: Mapping[str, Tensor]

@@ -1,0 +1,169 @@
+"""A decode step in plain tensor operations, for blocks of RMS norm, rotary positions, attention and MLP in the order of Llama."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lightrl.rollout.decode.cache import GrowingLayer, growing_cache
+from lightrl.rollout.decode.model_forward import DecodeStep, unwrapped
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+    from transformers.cache_utils import Cache
+
+TYPES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
+"""Values of `model_type` whose blocks are of this form, at every length."""
+ROPES = frozenset({"default", "linear", "llama3", "yarn"})
+"""Rotary positions whose angles do not depend on the length of the row."""
+POSITIONS_AT_ONCE = 256
+"""Positions by which the table of angles grows."""
+
+
+class KeysOf(Protocol):
+    """Keys and values of one layer."""
+
+    def update(self, key_states: Tensor, value_states: Tensor) -> tuple[Tensor, Tensor]:
+        """Take `[n, heads, 1, width]` keys and values; `[n, heads, positions, width]` of all, these included."""
+
+
+def has_lean_form(model: PreTrainedModel) -> bool:
+    """The configuration of a model says that `LeanStep` can run it: known blocks, full attention, angles that depend on the position."""
+    config = unwrapped(model).config
+    rope = getattr(config, "rope_parameters", None) or {}
+    known = config.model_type in TYPES and rope.get("rope_type", "default") in ROPES
+    return known and all(type(layer) is GrowingLayer for layer in growing_cache(config).layers)
+
+
+class LeanStep(DecodeStep):
+    """The step of such a model, through the model's own modules, with adapters or without.
+
+    What transformers does around them at every token is left out: masks are not built, and angles come from a table.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        """
+        Args:
+            model: of which `has_lean_form` is true.
+        """
+        inner: Any = unwrapped(model)
+        trunk = inner.base_model
+        self._embedding, self._norm, self._head = trunk.embed_tokens, trunk.norm, inner.get_output_embeddings()
+        self._blocks = [_Block(block) for block in trunk.layers]
+        self._angles = _Angles(trunk.rotary_emb)
+
+    def logits(self, tokens: Tensor, cache: Cache, mask: Tensor | None, positions: Tensor | None) -> Tensor:
+        hidden = self.embedded(tokens)
+        cos, sin = self._angles.at(cache.get_seq_length(), positions, hidden)
+        return self.through(hidden, cache.layers, cos, sin, mask)
+
+    def embedded(self, tokens: Tensor) -> Tensor:
+        """`[n, H]` of `[n]` tokens."""
+        out: Tensor = self._embedding(tokens)
+        return out
+
+    def angles(self, positions: int, like: Tensor) -> tuple[Tensor, Tensor]:
+        """`[at least positions, 1, width]` cosines and sines, the first half of the sines negative.
+
+        Args:
+            positions: how many, from 0.
+            like: has their dtype and device.
+        """
+        return self._angles.table(positions, like)
+
+    def through(self, hidden: Tensor, layers: Iterable[KeysOf], cos: Tensor, sin: Tensor, mask: Tensor | None) -> Tensor:
+        """`[n, V]` logits of the next tokens.
+
+        Args:
+            hidden: `[n, H]`, the embedded tokens.
+            layers: keys and values of what was read; each takes those of these tokens.
+            cos: `[1 or n, 1, width]`, of the tokens' positions.
+            sin: the same.
+            mask: `[n, positions]` bool, False where nothing is to be read; None: everything is.
+        """
+        closed = None if mask is None else hidden.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)[:, None, None]
+        for block, layer in zip(self._blocks, layers, strict=True):
+            hidden = block(hidden, layer, cos, sin, closed)
+        out: Tensor = self._head(_normed(self._norm, hidden))
+        return out
+
+
+class _Block:
+    """One block, with its modules at hand: to ask a module for them at every token costs as much as a small operation."""
+
+    def __init__(self, block: Any) -> None:
+        attention = block.self_attn
+        self._before, self._between, self._mlp = block.input_layernorm, block.post_attention_layernorm, block.mlp
+        self._query, self._key, self._value = attention.q_proj, attention.k_proj, attention.v_proj
+        self._query_norm, self._key_norm = getattr(attention, "q_norm", None), getattr(attention, "k_norm", None)
+        self._out, self._width, self._scale = attention.o_proj, attention.head_dim, attention.scaling
+
+    def __call__(self, hidden: Tensor, layer: KeysOf, cos: Tensor, sin: Tensor, closed: Tensor | None) -> Tensor:
+        """`[n, H]` to `[n, H]`.
+
+        Args:
+            hidden: `[n, H]`.
+            layer: of the cache.
+            cos: `[1 or n, 1, width]`.
+            sin: the same, its first half negative.
+            closed: `[n, 1, 1, positions]`, minus infinity where a row has padding; None: nowhere.
+        """
+        rows = len(hidden)
+        normed = _normed(self._before, hidden)
+        query = self._heads(self._query(normed), self._query_norm)
+        key = self._heads(self._key(normed), self._key_norm)
+        value = self._heads(self._value(normed), None)
+        # under autocast float32 angles have widened what the layers gave
+        turned = _turned(torch.cat([query, key], 1), cos, sin).to(value.dtype)
+        query, key = turned[:, : query.shape[1]], turned[:, query.shape[1] :]
+        keys, values = layer.update(key[:, :, None], value[:, :, None])
+        # the queries that share a key stand where the tokens of a row would: nothing is repeated
+        grouped = query.reshape(rows, key.shape[1], -1, self._width)
+        read = F.scaled_dot_product_attention(grouped, keys, values, attn_mask=closed, scale=self._scale)
+        hidden = hidden + self._out(read.reshape(rows, -1))
+        out: Tensor = hidden + self._mlp(_normed(self._between, hidden))
+        return out
+
+    def _heads(self, states: Tensor, norm: nn.Module | None) -> Tensor:
+        """`[n, heads, width]` of `[n, heads * width]`."""
+        heads = states.view(len(states), -1, self._width)
+        return heads if norm is None else _normed(norm, heads)
+
+
+class _Angles:
+    """Cosines and sines of all positions so far, computed by the model's own module."""
+
+    def __init__(self, rotary: nn.Module) -> None:
+        self._rotary = rotary
+        self._table: tuple[Tensor, Tensor] | None = None
+
+    def at(self, read: int, positions: Tensor | None, like: Tensor) -> tuple[Tensor, Tensor]:
+        """`[1 or n, 1, width]` cosines and sines of positions that are at most `read`."""
+        cos, sin = self.table(read + 1, like)
+        return (cos[read : read + 1], sin[read : read + 1]) if positions is None else (cos[positions], sin[positions])
+
+    def table(self, positions: int, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Those of the first positions, and some more."""
+        if self._table is None or len(self._table[0]) < positions:
+            upto = torch.arange(positions - 1 + POSITIONS_AT_ONCE, device=like.device)
+            cos, sin = (part[0, :, None] for part in self._rotary(like, upto[None]))
+            half = cos.shape[-1] // 2
+            self._table = cos, torch.cat([-sin[..., :half], sin[..., half:]], -1)
+        return self._table
+
+
+def _turned(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Each pair of numbers, one from either half, turned by its angle."""
+    return torch.addcmul(heads * cos, heads.roll(heads.shape[-1] // 2, -1), sin)
+
+
+def _normed(norm: Any, states: Tensor) -> Tensor:
+    # modules do the same in six operations; in other precisions their roundings are theirs
+    if states.dtype == torch.float32:
+        return F.rms_norm(states, norm.weight.shape, norm.weight, norm.variance_epsilon)
+    out: Tensor = norm(states)
+    return out

@@ -1,0 +1,1 @@
+"""Engines in workers beside the trainer: their weights, messages and failures."""

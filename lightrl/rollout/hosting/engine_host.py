@@ -1,0 +1,69 @@
+"""Where the workers of an engine live: processes of this machine, or others."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Protocol
+
+from torch import Tensor
+
+from lightrl.rollout.hosting.worker_link import WorkerLink
+
+
+class PublishedWeights(Protocol):
+    """The policy's weights as a worker finds them; it is pickled and travels in a message."""
+
+    def tensors(self, every: bool) -> Iterator[tuple[str, Tensor]]:
+        """Tensors by their names in the trainer's own modules, each to be copied at once.
+
+        Args:
+            every: all of the policy's; False: those that may have changed since the update before.
+        """
+
+
+class EngineHost(ABC):
+    """Starts workers, and brings them messages and weights.
+
+    A worker runs `serve_engine` with a copy of the engine.
+    """
+
+    worker = "worker"
+    """One of them, in messages."""
+    workers = "workers"
+    """Several of them, in messages."""
+
+    def start(self) -> None:  # noqa: B027 - not every host has anything to start
+        """Get ready to start workers; nothing is started by `__init__`."""
+
+    def close(self) -> None:  # noqa: B027 - nor to give back
+        """Give back everything but the workers, which were ended before; nothing if nothing was started."""
+
+    @abstractmethod
+    def start_worker(self) -> WorkerLink:
+        """Start one more worker, and do not wait until it is ready.
+
+        Raises:
+            RuntimeError: none can be started.
+        """
+
+    @abstractmethod
+    def publish(self, tensors: Iterable[tuple[str, Tensor]], whole: bool) -> PublishedWeights:
+        """Copy weights to where every worker finds them, also one that starts later.
+
+        Args:
+            tensors: to be copied one at a time.
+            whole: they are all of a policy; False: those that may have changed since.
+
+        Raises:
+            ValueError: a tensor differs in dtype or shape from the whole policy's, or is new.
+        """
+
+    @abstractmethod
+    def ready(self, links: Sequence[WorkerLink], seconds: float) -> Collection[WorkerLink]:
+        """Wait for a message of one of these workers, or for its death: those with either.
+
+        Args:
+            links: of workers of this host.
+            seconds: to wait; none if nothing came.
+        """

@@ -1,0 +1,121 @@
+"""Workers in processes of this machine, with weights in memory that all of them see."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from multiprocessing.connection import Connection, wait
+from multiprocessing.reduction import recv_handle
+
+from torch import Tensor
+
+from lightrl.parts.engine import RolloutEngine
+from lightrl.rollout.hosting.engine_host import EngineHost
+from lightrl.rollout.hosting.engine_messages import Outline, Update
+from lightrl.rollout.hosting.engine_worker import serve_engine
+from lightrl.rollout.hosting.process_link import ProcessLink
+from lightrl.rollout.hosting.shared_weights import MappedWeights, SharedWeights, WeightBlock
+from lightrl.rollout.hosting.worker_link import WorkerLink
+from lightrl.workers.program import WorkerProgram
+from lightrl.workers.worker_source import WorkerSource
+
+MODULES = ("transformers.modeling_utils", "transformers.generation.utils", "transformers.models.auto.modeling_auto")
+"""Loaded once, before the workers are made: most of the seconds that a worker would need to begin."""
+
+
+class ProcessHost(EngineHost):
+    """Workers that are forked from one process, which has loaded what they need."""
+
+    worker, workers = "worker process", "worker processes"
+
+    def __init__(self, engine: RolloutEngine, timeout_s: float, load_s: float) -> None:
+        """
+        Args:
+            engine: that each worker gets a copy of.
+            timeout_s: seconds in which a worker must take each message.
+            load_s: seconds that loading the engine may take.
+        """
+        inline = "name it as model.engine itself"
+        self._source = WorkerSource(WorkerProgram(EngineServant(engine), engine, "engine", inline, 0, MODULES, load_s))
+        self._timeout_s = timeout_s
+        self._block: WeightBlock | None = None
+
+    def start(self) -> None:
+        """Start the process that the workers are made of, and do not wait for it.
+
+        Raises:
+            RuntimeError: the engine cannot be pickled.
+        """
+        self._source.start()
+
+    def close(self) -> None:
+        self._source.close()
+        if self._block is not None:
+            self._block.close()
+            self._block = None
+
+    def start_worker(self) -> WorkerLink:
+        return ProcessLink(self._source.ready(None), self._timeout_s, self._present)
+
+    def publish(self, tensors: Iterable[tuple[str, Tensor]], whole: bool) -> SharedWeights:
+        """Copy weights into a block of memory; workers map it once."""
+        if whole:
+            if self._block is not None:
+                self._block.close()
+            self._block = WeightBlock()
+        return SharedWeights(self._present().write(tensors))
+
+    def ready(self, links: Sequence[WorkerLink], seconds: float) -> Collection[WorkerLink]:
+        own = [link for link in links if isinstance(link, ProcessLink)]
+        ready = set(wait([link.connection for link in own], max(0.0, seconds)))
+        return [link for link in own if link.connection in ready]
+
+    def _present(self) -> WeightBlock:
+        if self._block is None:
+            raise RuntimeError("a worker process was told of a policy before there were weights")
+        return self._block
+
+
+class EngineServant:
+    """Serves an engine to the training process; see `lightrl.workers.calls.Servant`."""
+
+    def __init__(self, engine: RolloutEngine) -> None:
+        """
+        Args:
+            engine: not started.
+        """
+        self._engine = engine
+
+    def serve(self, connection: Connection) -> None:
+        """Start the engine, obey messages until the last one, and close it."""
+        serve_engine(self._engine, PipeConnection(connection))
+
+
+class PipeConnection:
+    """Messages through a socket; see `lightrl.EngineConnection`. The descriptor of the weights' block follows an outline."""
+
+    def __init__(self, connection: Connection) -> None:
+        """
+        Args:
+            connection: to the training process.
+        """
+        self._connection = connection
+        self._block: MappedWeights | None = None
+
+    def send(self, message: object) -> None:
+        """Send a message."""
+        self._connection.send(message)
+
+    def receive(self) -> object:
+        """The next message; an update has its weights.
+
+        Raises:
+            EOFError: the training process has ended.
+        """
+        message: object = self._connection.recv()
+        if isinstance(message, Outline):
+            places = self._connection.recv()
+            self._block = MappedWeights(recv_handle(self._connection), places)
+        elif isinstance(message, Update) and isinstance(message.weights, SharedWeights):
+            return replace(message, weights=replace(message.weights, block=self._block))
+        return message

@@ -1,0 +1,128 @@
+"""At most how many tokens a prompt has, told from its length: a million prompts need not be cut into tokens to see that they are short."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from itertools import islice
+
+from lightrl.text.chat_text import MARKS
+from lightrl.text.control_tokens import unused
+from lightrl.text.encoding import render
+from lightrl.text.plain_text import plain_text
+from lightrl.text.tokenizer import Backend, BackendStep, Tokenizer
+from lightrl.types import JSON, Message, Prompt
+
+Longest = Callable[[str], int | None]
+"""At most how many tokens a text has; None: unknown."""
+CHARACTERS = {"type": "Split", "pattern": {"Regex": "."}, "behavior": "Isolated", "invert": False}
+"""The pre-tokenizer of `character_tokenizer`."""
+ONLY_CUT = {"Split", "Digits", "Punctuation", "Whitespace", "WhitespaceSplit", "CharDelimiterSplit"}
+"""Pre-tokenizers that add nothing to a text."""
+COMPOSED = 3
+"""By how much composing characters (NFC) can lengthen a text in UTF-8, at most.
+
+Source: Unicode Technical Report 36, table of maximum expansion factors.
+"""
+
+
+class TokenBound:
+    """At most how many tokens a prompt has; None where only encoding tells.
+
+    Two kinds of tokenizers read a text for certain: a byte-level one any text, with at least one byte per token, and one of characters
+    those that it knows. A chat template adds the same text to all conversations of the same roles. The first of these is unknown, so that
+    it is tried, and so are texts that spell control tokens.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, ends: Collection[int] = ()) -> None:
+        """
+        Args:
+            tokenizer: of the policy.
+            ends: ids that end a completion.
+        """
+        self._tokenizer = tokenizer
+        self._longest = _longest(tokenizer)
+        self._first = plain_text(tokenizer, ends).control.first
+        self._added = len(tokenizer("")["input_ids"])
+        self._of_roles: dict[tuple[str, ...], int | None] = {}
+
+    def __call__(self, prompt: Prompt) -> int | None:
+        """At most how many tokens the prompt has; None: unknown.
+
+        Args:
+            prompt: of the data.
+        """
+        if prompt.messages is not None:
+            return self._of_messages(prompt.messages)
+        found = self._of(prompt.text or "")
+        return None if found is None else found + self._added
+
+    def _of_messages(self, messages: Sequence[Message]) -> int | None:
+        contents = [self._of(message["content"]) for message in messages]
+        roles = tuple(message["role"] for message in messages)
+        if roles not in self._of_roles:
+            # the caller encodes it, which says what is wrong with conversations of this form
+            self._of_roles[roles] = self._around(roles) if self._tokenizer.chat_template else None
+            return None
+        around = self._of_roles[roles]
+        known = [tokens for tokens in contents if tokens is not None]
+        return None if around is None or len(known) < len(contents) else around + sum(known)
+
+    def _around(self, roles: Sequence[str]) -> int | None:
+        from jinja2 import TemplateError
+
+        marks = list(islice(unused("", MARKS), len(roles)))
+        messages = [{"role": role, "content": mark} for role, mark in zip(roles, marks, strict=True)]
+        try:
+            text = render(self._tokenizer, messages, opened=True)
+        except TemplateError:
+            return None
+        if any(text.count(mark) != 1 for mark in marks):
+            return None
+        return len("".join(character for character in text if character not in marks).encode()) * COMPOSED
+
+    def _of(self, text: str) -> int | None:
+        # of spaces alone nothing may be left
+        return None if not text.strip() or self._first(text)[1] else self._longest(text)
+
+
+def _longest(tokenizer: Tokenizer) -> Longest:
+    if not tokenizer.is_fast:
+        return _unknown
+    backend = tokenizer.backend_tokenizer
+    model, normalizer, cut = type(backend.model).__name__, _state(backend.normalizer), _state(backend.pre_tokenizer)
+    if model == "WordLevel" and normalizer is None and cut == CHARACTERS:
+        # a dot is any character but a line break
+        return _characters({token for token in tokenizer.get_vocab() if len(token) == 1} - {"\n"})
+    if model == "BPE" and normalizer in (None, {"type": "NFC"}) and _reads_bytes(cut) and _has_every_byte(tokenizer, backend):
+        return _bytes
+    return _unknown
+
+
+def _unknown(text: str) -> None:
+    return None
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode()) * COMPOSED
+
+
+def _characters(known: set[str]) -> Longest:
+    return lambda text: len(text) if known.issuperset(text) else None
+
+
+def _state(step: BackendStep | None) -> JSON:
+    return None if step is None else json.loads(step.__getstate__())
+
+
+def _reads_bytes(cut: JSON) -> bool:
+    steps = [] if cut is None else cut["pretokenizers"] if cut["type"] == "Sequence" else [cut]
+    others = [step for step in steps if step["type"] not in ONLY_CUT]
+    return len(others) == 1 and others[0]["type"] == "ByteLevel" and not others[0]["add_prefix_space"]
+
+
+def _has_every_byte(tokenizer: Tokenizer, backend: Backend) -> bool:
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    whole = not backend.model.continuing_subword_prefix and not backend.model.end_of_word_suffix
+    return whole and tokenizer.get_vocab().keys() >= set(ByteLevel.alphabet())

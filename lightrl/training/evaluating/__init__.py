@@ -1,0 +1,1 @@
+"""Evaluation of a policy by completions, and of an engine by its log-probs."""

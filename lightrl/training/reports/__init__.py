@@ -1,0 +1,1 @@
+"""Numbers of a run on their way to its logs."""

@@ -1,0 +1,1 @@
+"""One optimizer step, made of micro-batches that fit the memory."""
