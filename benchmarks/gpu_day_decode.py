@@ -34,7 +34,7 @@ def _prompts(count: int, tokens: int) -> list[Prompt]:
 
 def graphs(day: Day) -> Found:
     """Recorded decode steps against those that go through Python."""
-    from lightrl.rollout import step_choice
+    from lightrl.rollout.decode import step_choice
 
     policy, prompts, record = _policy(day, "decode"), _prompts(32, 64), step_choice.recorder_for
     said, tokens = Found(), dict[str, Tensor]()

@@ -27,6 +27,8 @@ class Kind(NamedTuple):
     has a key `model.algorithm.SLOT` for each."""
     derive_from: tuple[str, ...] = ()
     """Public classes that a class of the kind derives from; empty: the abstract class itself."""
+    is_part: bool = True
+    """Its classes are parts, which other classes have as arguments."""
 
     @property
     def slug(self) -> str:
@@ -216,6 +218,7 @@ KINDS = {
             "lightrl.training.policy_module:PolicyModule",
             "How is one step of a run made?",
             ("model",),
+            is_part=False,
         ),
         Kind(
             "callback",
@@ -223,6 +226,7 @@ KINDS = {
             "lightning.pytorch:Callback",
             "What shows, logs, saves or watches a run?",
             ("trainer.callbacks",),
+            is_part=False,
         ),
         Kind(
             "command",
@@ -230,6 +234,7 @@ KINDS = {
             "lightrl.command:Command",
             "What can be typed after `lightrl`?",
             (),
+            is_part=False,
         ),
     )
 }

@@ -42,7 +42,7 @@ def algorithm_named(name: str) -> Choice:
 def part_named(name: str) -> tuple[str, type[Any]] | None:
     """The kind and the class of a part that has this name; None if it is an algorithm's, nobody's, or that of several kinds."""
     found = []
-    for kind in KINDS:
+    for kind in registry().kinds_of(name):
         with suppress(UnknownName):
             found.append((kind, registry().resolve(kind, name)))
     return found[0] if len(found) == 1 and found[0][0] != KIND else None

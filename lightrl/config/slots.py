@@ -104,4 +104,4 @@ def _factory(annotation: object, only: object, optional: bool) -> Slot:
 
 @functools.cache
 def _bases() -> dict[str, type[Any]]:
-    return {title: kind.base_class for title, kind in KINDS.items()}
+    return {title: kind.base_class for title, kind in KINDS.items() if kind.is_part}

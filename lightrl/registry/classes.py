@@ -60,7 +60,7 @@ class Registry:
         if matches:
             choices = " or ".join(f"{d}:{short}" for d, _ in matches)
             raise UnknownName(f"{where}{len(matches)} plugins register a {kind} named {short!r}. Write {choices}.")
-        elsewhere = "".join(f" It is a {other}." for other in self._kinds_of(short, distribution))
+        elsewhere = "".join(f" It is a {other}." for other in self.kinds_of(name))
         package = where_to_find(short, "classes", self.packages)
         said = package or elsewhere + self._suggestion(kind, short)
         raise UnknownName(f"{where}no {kind} is named {name!r}.{said} {self._known(kind)}{did_not_load(self.records)}")
@@ -87,9 +87,12 @@ class Registry:
         listed = ", ".join(f"{', '.join(by_distribution[d])} ({d})" for d in order)
         return f"Known: {listed or 'none'}."
 
-    def _kinds_of(self, name: str, distribution: str) -> list[str]:
+    def kinds_of(self, name: str) -> list[str]:
+        """The kinds under which `Name`, `distribution:Name` or an import path is registered; nothing is imported to know it."""
+        distribution, _, short = name.rpartition(":")
         records = [r for r in self.records if not r.error and distribution in ("", r.distribution)]
-        return list(dict.fromkeys(kind for r in records for kind, names in r.names.items() if name in names))
+        paths = {kind: [path for r in records for path in r.paths.get(kind, [])] for kind in KINDS}
+        return [kind for kind, known in paths.items() if any(short in (p.rpartition(":")[2], p.replace(":", ".")) for p in known)]
 
     def _at(self, path: str) -> dict[str, type[Any]]:
         """The registered class at an import path, by its kinds."""

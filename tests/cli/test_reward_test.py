@@ -209,7 +209,7 @@ def test_the_verb_without_more(lightrl: Callable[..., Any]) -> None:
     assert "lightrl reward test --config" in lightrl("reward").out
     answer = lightrl("reward", "tset")
     assert answer.status == 2
-    assert "Did you mean 'test'?" in answer.err
+    assert "Did you mean 'reward test'?" in answer.err
     assert main(["reward", "test", "--help"]) == 0
     assert "--data: not given" in lightrl("reward", "test", "--config", "run.yaml").err
     assert "--config: not given" in lightrl("reward", "test", "--data", "x.jsonl").err

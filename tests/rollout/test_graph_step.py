@@ -19,7 +19,7 @@ from lightrl_workshop import rollouts_with
 from torch import Tensor
 
 from lightrl import LoraPolicy, Policy, Prompt, Rollout, TinyPolicy, TransformersEngine
-from lightrl.rollout import fixed_layer, step_choice
+from lightrl.rollout.decode import fixed_layer, step_choice
 from lightrl.rollout.decode.fixed_layer import FixedLayer, positions_for, rows_for
 from lightrl.rollout.decode.graph_step import GraphStep, StepInputs
 from lightrl.rollout.decode.incremental import IncrementalModel

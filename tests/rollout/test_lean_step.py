@@ -10,7 +10,7 @@ import torch
 from lightrl_workshop import rollouts_with
 
 from lightrl import LoraPolicy, Policy, Prompt, Rollout, TinyPolicy, TransformersEngine
-from lightrl.rollout import lean_step, step_choice
+from lightrl.rollout.decode import lean_step, step_choice
 from lightrl.rollout.decode.incremental import IncrementalModel
 from lightrl.rollout.decode.lean_step import LeanStep, has_lean_form
 from lightrl.rollout.decode.model_forward import ModelForward

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 import torch
 from lightning.pytorch import LightningDataModule, Trainer
-from lightrl.training.watching import WATCHING, Unwatched
 from lightrl_workshop import quiet_trainer
 
 from lightrl import DigitSorting, ExactMatch, LoadedPolicy, PolicyOptimization, PromptData, TinyPolicy, TransformersEngine
 from lightrl.callbacks.alarms import Alarms
+from lightrl.registry.classes import core
+from lightrl.training.default_callbacks import NoDefaultCallbacks
+
+WATCHING = [cls for _, cls in core().registered("callback") if getattr(cls, "in_every_run", False)]
 
 
 def short(completion: str) -> float:
@@ -98,15 +101,16 @@ def fitted(tmp_path: Any, callbacks: list[Any]) -> Trainer:
 def test_a_script_is_watched(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     mine = Alarms(zero_variance=0.5)
     trainer = fitted(tmp_path, [mine])
-    classes = [f"{type(callback).__module__}.{type(callback).__name__}" for callback in trainer.callbacks]
-    assert all(classes.count(path) == 1 for path in WATCHING)
+    classes = [type(callback) for callback in trainer.callbacks]
+    assert len(WATCHING) == 9
+    assert all(classes.count(cls) == 1 for cls in WATCHING)
     assert mine in trainer.callbacks
     assert "GRPO: 1 rollouts" in capsys.readouterr().err
 
 
 def test_a_script_can_be_left_alone(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    trainer = fitted(tmp_path, [Unwatched()])
-    assert not {type(callback).__name__ for callback in trainer.callbacks} & {path.rpartition(".")[2] for path in WATCHING}
+    trainer = fitted(tmp_path, [NoDefaultCallbacks()])
+    assert not {type(callback) for callback in trainer.callbacks} & set(WATCHING)
     assert "rollouts" not in capsys.readouterr().err
 
 

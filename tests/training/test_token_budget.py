@@ -108,7 +108,7 @@ def test_a_resumed_run_goes_on_with_what_was_chosen(tmp_path: Path, monkeypatch:
 
 def test_m3_auto_leaves_room_for_what_stands_in_memory_already(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine beside the trainer has two thirds of a device, and weights and optimizer come to the rest."""
-    from lightrl.training import token_budget
+    from lightrl.training.steps import token_budget
     from lightrl.training.steps.token_budget import TokenBudget
 
     class OneRank:

@@ -212,16 +212,6 @@ def test_a_folder_that_is_not_there_is_refused_with_the_closest_name(lightrl: Ca
     assert "It has: nothing." in lightrl("report", "empty").err
 
 
-def test_without_matplotlib_it_says_what_to_install(lightrl: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(tmp_path / "version_0", [0.0])
-    # as if it were not installed
-    monkeypatch.setattr("lightrl_runs.report.report.find_spec", lambda name: None)
-    answer = lightrl("report", "version_0")
-    assert answer.status == 2
-    assert "which is not installed.\nType: pip install 'lightrl-core[report]'" in answer.err
-    assert not (tmp_path / "report.html").exists()
-
-
 def test_nothing_but_a_report_is_overwritten(lightrl: Callable[..., Any], tmp_path: Path) -> None:
     folder = run(tmp_path / "a", [0.0])
     answer = lightrl("report", str(folder), "--out", str(folder / "config.yaml"))

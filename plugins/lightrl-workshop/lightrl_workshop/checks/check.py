@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from lightrl.kinds import KINDS
 from lightrl.statistic import Statistic, Statistics, WithStatistics
 
 T = TypeVar("T")
@@ -16,7 +17,7 @@ Make = Callable[[], T]
 """Builds a fresh instance of the class in question, with the same arguments every time."""
 EVERY = "part"
 """The kind of the checks that hold for the classes of every kind of part."""
-NO_PARTS = frozenset({"module", "callback", "command"})
+NO_PARTS = frozenset(kind.title for kind in KINDS.values() if not kind.is_part)
 """Kinds whose classes are no parts: they have no needs, and Lightning or nobody saves their state."""
 
 
