@@ -28,7 +28,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test fast thorough check format wheels docs site demo calculator guess blackjack frozenlake learn curriculum alarms troubleshooting claims curves preferences distill moe parity killtest ahead beside bytes memory vllmtest fuzz counts bench gpu gpuday profile growth speed loggers stack clean
+.PHONY: help install test thorough check format wheels docs site demo calculator guess blackjack frozenlake learn curriculum alarms troubleshooting claims curves preferences distill moe parity killtest ahead beside bytes memory vllmtest fuzz counts bench gpu gpuday profile growth speed loggers stack clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -58,10 +58,7 @@ endef
 test: $(STAMP)  ## run the tests of the core and of every plugin
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-fast: $(STAMP)  ## run the tests that take less than ten seconds each
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m 'not slow and not thorough'
-
-thorough: $(STAMP)  ## what make test leaves out: packaging, further strategies, ends of runs
+thorough: $(STAMP)  ## the tests that make test leaves out: packaging, strategies, several ranks, ends of runs, whole pages
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m thorough
 
 check: $(STAMP)  ## check style, types and import layers

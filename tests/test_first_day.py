@@ -177,12 +177,12 @@ def whole(tmp_path: Path) -> Day:
     return Day(SimpleNamespace(folder=tmp_path / "venv"), tmp_path / "mine")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_day_with_the_command(day: Day) -> None:
     day.with_the_command()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_day_with_a_script(day: Day) -> None:
     day.as_a_script()
 

@@ -127,7 +127,7 @@ def start(write: Callable[..., Path], config: dict[str, Any], tmp_path: Path) ->
             run.process.wait()
 
 
-@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.thorough), pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.thorough), pytest.param(2, marks=pytest.mark.thorough)])
 def test_sigterm_ends_all_ranks_after_the_rollout_with_a_checkpoint_and_143(start: Callable[..., Run], ranks: int) -> None:
     # only every thousandth rollout is saved otherwise
     saver = {"class_path": "ModelCheckpoint", "init_args": {"every_n_epochs": 1000}}
@@ -141,7 +141,7 @@ def test_sigterm_ends_all_ranks_after_the_rollout_with_a_checkpoint_and_143(star
     assert run.all_gone()
 
 
-@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.thorough), pytest.param(2, marks=pytest.mark.thorough)])
 def test_ctrl_c_ends_the_run_after_the_rollout_with_a_checkpoint_and_130(start: Callable[..., Run], ranks: int) -> None:
     run = start("slow", devices=ranks, strategy="ddp" if ranks > 1 else "auto")
     run.wait_for(lambda: "First completions" in run.said)
@@ -187,7 +187,7 @@ def test_a_sigterm_before_the_signal_is_taken_over_ends_before_the_first_rollout
 @pytest.mark.parametrize(
     ("strategy", "failing"),
     [
-        pytest.param("ddp", "second", marks=pytest.mark.slow),
+        pytest.param("ddp", "second", marks=pytest.mark.thorough),
         pytest.param("deepspeed_stage_2", "first", marks=pytest.mark.thorough),
         pytest.param("ddp", "first", marks=pytest.mark.thorough),
         pytest.param("deepspeed_stage_2", "second", marks=pytest.mark.thorough),

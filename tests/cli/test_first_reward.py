@@ -35,7 +35,7 @@ def files(write: Callable[..., Path]) -> None:
     write("my_rewards.py", REWARDS)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_reward_beside_the_config_works_as_typed(write: Callable[..., Path], tmp_path: Path) -> None:
     files(write)
     command = [str(Path(sys.executable).with_name("lightrl")), "fit", "--config", "run.yaml", "--model.rewards.short", "my_rewards.short"]

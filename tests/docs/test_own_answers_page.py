@@ -46,7 +46,7 @@ def kind(words: list[str]) -> str:
     return f"{words[0]} {read[0] if read else Path(words[words.index('--config') + 1]).stem}"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")
 def test_every_command_takes_what_those_before_it_wrote(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [kind(words) for words in COMMANDS] == [

@@ -39,7 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     torch.set_num_threads(threads)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")
 def test_every_step_takes_what_the_steps_before_it_wrote(folder: Path) -> None:
     names = [Path(words[words.index("--config") + 1]).stem for words in COMMANDS]

@@ -17,7 +17,7 @@ FILES = re.findall(r"^\| `([^`]+\.[a-z]+)` \|", PAGE.partition("## What is in a 
 CLIP = {"class_path": "DecoupledClip", "init_args": {"low": 0.2, "high": 0.28}}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_its_commands_work_on_a_record_with_the_files_that_it_names(
     lightrl: Callable[..., Any], write: Callable[..., Path], config: dict[str, Any], tmp_path: Path
 ) -> None:

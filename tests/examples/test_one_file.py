@@ -85,7 +85,7 @@ def test_completions_end_with_their_first_eos(tmp_path: Path) -> None:
     assert not batch.mask[:, :7].any()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_it_runs_without_the_framework(tmp_path: Path) -> None:
     TinyPolicy(hidden=16, layers=1, heads=2).build().save(tmp_path)
     code = f"import runpy, sys; sys.modules['lightrl'] = None; sys.argv[1:] = {['--policy', str(tmp_path), '--rollouts', '20']!r}; "

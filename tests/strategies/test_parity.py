@@ -14,7 +14,7 @@ BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "parity.py"
 @pytest.mark.parametrize(
     ("case", "strategies"),
     [
-        pytest.param("critic alone", ["deepspeed_stage_3"], marks=pytest.mark.slow),
+        pytest.param("critic alone", ["deepspeed_stage_3"], marks=pytest.mark.thorough),
         pytest.param("shared trunk", ["fsdp2"], marks=pytest.mark.thorough),
         pytest.param("critic alone", ["ddp"], marks=pytest.mark.thorough),
         pytest.param("shared trunk", ["deepspeed_stage_1"], marks=pytest.mark.thorough),

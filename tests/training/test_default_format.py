@@ -95,7 +95,7 @@ def lines_of(config: str, precision: str, monkeypatch: pytest.MonkeyPatch) -> se
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("precision", ["bf16-true", pytest.param("bf16-mixed", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("precision", ["bf16-true", pytest.param("bf16-mixed", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("config", KINDS.values(), ids=KINDS)
 def test_no_line_of_ours_rounds_a_number_without_saying_so(
     config: str, precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -79,7 +79,7 @@ def learnt(name: str) -> TaggedDevice:
     return device
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", RUNS)
 def test_nothing_mixes_and_the_host_waits_no_more_than_it_must(name: str) -> None:
     device = learnt(name)

@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE))
 from distill_step import gradient  # noqa: E402
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:the engine.s log-probs")
 def test_one_and_two_ranks_take_the_same_step(tmp_path: Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1"}

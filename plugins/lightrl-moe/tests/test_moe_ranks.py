@@ -21,7 +21,7 @@ def steps(ranks: int, file: Path) -> dict[str, torch.Tensor]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_one_and_two_ranks_take_the_same_steps(tmp_path: Path) -> None:
     one, two = (steps(ranks, tmp_path / f"{ranks}.pt") for ranks in (1, 2))
     assert float(one.pop("rerouted")) == pytest.approx(float(two.pop("rerouted")), abs=1e-6)

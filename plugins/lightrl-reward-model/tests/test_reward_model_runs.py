@@ -92,7 +92,7 @@ def test_a_resumed_run_whitens_as_if_it_had_never_stopped(likes: Callable[[str],
         assert torch.equal(value, rest.policy.state_dict()[name]), name
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_config_names_it_and_fit_resumes_its_state(
     likes: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -45,7 +45,7 @@ def run(lightrl: Callable[..., Any], write: Callable[..., Path], config: dict[st
 
 def algorithms() -> list[Any]:
     names = sorted({cls.__name__ for _, cls in registry().of_kind("algorithm")})
-    return [pytest.param(name, marks=[] if name in FEW else pytest.mark.slow) for name in names]
+    return [pytest.param(name, marks=[] if name in FEW else pytest.mark.thorough) for name in names]
 
 
 @pytest.mark.parametrize("name", algorithms())
@@ -153,7 +153,7 @@ def test_a_record_without_its_run_says_what_differs_first(run: Callable[..., Pat
     assert "The first difference: advantages." in lightrl("replay", str(sent), "--ckpt_path", str(tmp_path / "weights")).out
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.usefixtures("episodes")
 def test_episodes_with_rewards_of_turns_and_failures(run: Callable[..., Path], lightrl: Callable[..., Any]) -> None:
     folder = run(GROUPS | {"init_args": {**GROUPS["init_args"], "advantage": "TurnNormalized"}})
@@ -166,7 +166,7 @@ def test_episodes_with_rewards_of_turns_and_failures(run: Callable[..., Path], l
         assert "Found again" in answer.out
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_two_ranks_in_one_process_and_in_two(
     write: Callable[..., Path], config: dict[str, Any], lightrl: Callable[..., Any], tmp_path: Path
 ) -> None:

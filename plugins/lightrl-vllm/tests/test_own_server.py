@@ -32,7 +32,7 @@ def servers() -> set[int]:
     return {pid for pid in children if b"tiny_vllm.py" in Path(f"/proc/{pid}/cmdline").read_bytes()}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_it_starts_serves_keeps_its_key_and_ends_with_the_engine(
     vllm_on_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:

@@ -142,7 +142,7 @@ def test_micro_batches_order_and_padding_do_not_change_the_gradient(name: str) -
         assert_same_gradient(whole, gradient_of_step(ALGORITHMS[name](), other, POLICY, budget))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_nor_does_the_number_of_ranks(tmp_path: Path) -> None:
     command = [sys.executable, str(HERE / "one_step.py"), "2", str(tmp_path / "gradient.pt")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

@@ -187,7 +187,7 @@ def two_ranks(folder: Path, exhausted: str) -> list[dict[str, Any]]:
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(2)]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_two_ranks_fill_their_batches_where_only_one_has_groups_without_signal(tmp_path: Path) -> None:
     ranks = two_ranks(tmp_path, "raise")
     for rank in ranks:
