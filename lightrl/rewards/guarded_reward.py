@@ -72,7 +72,7 @@ class PendingScores:
         """
         started = time.perf_counter()
         self._guarded, self._rollout = guarded, rollout
-        self._gate = None if gate is None else behind(guarded.reward, gate)
+        self._gate = None if gate is None else behind(guarded.reward, gate, rollout)
         asked = rollout if self._gate is None else rollout.select(self._gate[0])
         # a reward that loads something on its first call need not do so for nothing
         shut = self._gate is not None and not len(asked)
@@ -90,5 +90,5 @@ class PendingScores:
         self._guarded.budget.add(own.failures)
         if self._gate is None:
             return own
-        rows, answers = self._gate
-        return filled_in(own, rows, from_answers(self._guarded.name, answers, self._rollout), self._rollout.response_mask)
+        rows, rest = self._gate
+        return filled_in(own, rows, rest, self._rollout.response_mask)

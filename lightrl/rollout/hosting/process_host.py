@@ -17,7 +17,7 @@ from lightrl.rollout.hosting.process_link import ProcessLink
 from lightrl.rollout.hosting.shared_weights import MappedWeights, SharedWeights, WeightBlock
 from lightrl.rollout.hosting.worker_link import WorkerLink
 from lightrl.workers.program import WorkerProgram
-from lightrl.workers.worker_source import WorkerSource
+from lightrl.workers.worker_process import WorkerSource
 
 MODULES = ("transformers.modeling_utils", "transformers.generation.utils", "transformers.models.auto.modeling_auto")
 """Loaded once, before the workers are made: most of the seconds that a worker would need to begin."""

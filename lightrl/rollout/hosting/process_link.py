@@ -16,7 +16,8 @@ from multiprocessing.reduction import send_handle
 from lightrl.rollout.hosting.engine_messages import Outline
 from lightrl.rollout.hosting.shared_weights import WeightBlock
 from lightrl.rollout.hosting.worker_link import FallenWorkerError, WorkerLink
-from lightrl.workers.worker_process import READ, Worker, cause_of
+from lightrl.workers.process_ends import cause_of
+from lightrl.workers.worker_process import READ, Worker
 
 
 class ProcessLink(WorkerLink):
