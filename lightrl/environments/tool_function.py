@@ -60,7 +60,7 @@ def tool_functions(path: str) -> tuple[ToolFunction, ...]:
     else:
         raise ValueError(f"{path!r} is {type(found).__name__}, which cannot be called: name a function")
     for tool in tools:
-        _refuse_unsuitable(tool)
+        _check_tool(tool)
     return tuple(tools)
 
 
@@ -102,7 +102,7 @@ def _public_methods(cls: type) -> list[str]:
     ]
 
 
-def _refuse_unsuitable(tool: ToolFunction) -> None:
+def _check_tool(tool: ToolFunction) -> None:
     try:
         parameters = list(inspect.signature(tool.function).parameters.values())
     except (ValueError, TypeError) as error:

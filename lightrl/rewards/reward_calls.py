@@ -1,4 +1,4 @@
-"""The calls by which a reward scores rows: one for each row that the cache does not know, or one for all rows."""
+"""The place where a reward scores rows, one call for each row or one for all of them, and the scores that need no call."""
 
 from __future__ import annotations
 
@@ -6,116 +6,17 @@ import copy
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 
 from lightrl.parts.async_reward import AsyncReward
 from lightrl.parts.function import Function
 from lightrl.parts.reward import BatchReward, RowReward
-from lightrl.rewards.reward_scores import RewardScores, all_failed, from_answers, from_tensor
-from lightrl.rewards.row_call import Call, RowPerformer, calls_of, named_arguments
+from lightrl.rewards.reward_scores import from_tensor
+from lightrl.rewards.row_call import Call, RowPerformer
 from lightrl.types import Rollout
-from lightrl.workers.calls import Answer, Inline, Place, answered
+from lightrl.workers.calls import Answer, Done, Inline, Place, answered
 from lightrl.workers.program import WorkerProgram
-
-
-@dataclass(frozen=True)
-class Begun:
-    """Calls under way."""
-
-    wait: Callable[[], RewardScores]
-    """Waits for the scores."""
-    cached: int = 0
-    """Number of scores that were in the cache."""
-
-
-class RowCalls:
-    """Calls of a row reward, one per row."""
-
-    def __init__(self, name: str, reward: RowReward) -> None:
-        """
-        Args:
-            name: of the reward.
-            reward: says where it runs, and how many scores are kept.
-        """
-        self._name, self._place, self._names = name, place_of(reward), named_arguments(reward)
-        self._cache = ScoreCache(reward) if reward.cache else None
-
-    def check(self) -> None:
-        """Refuse a reward that cannot be sent to where it is to run.
-
-        Raises:
-            ValueError: says why.
-        """
-        self._place.check()
-
-    def start(self) -> None:
-        """Get ready in the background."""
-        self._place.start()
-
-    def close(self) -> None:
-        """End processes and threads; they start again when they are needed."""
-        self._place.close()
-
-    def begin(self, rollout: Rollout) -> Begun:
-        """Begin with the rows of a rollout."""
-        calls = calls_of(self._names, rollout)
-        if self._cache is None:
-            pending = self._place.submit(calls)
-            return Begun(lambda: from_answers(self._name, pending.result(), rollout))
-        cached = _CachedCalls(self._place, self._cache, calls)
-        return Begun(lambda: from_answers(self._name, cached.result(), rollout), cached.hits)
-
-
-class BatchCall:
-    """The call of a batch reward, which is given all rows at once."""
-
-    def __init__(self, name: str, reward: BatchReward) -> None:
-        """
-        Args:
-            name: of the reward.
-            reward: called where it stands.
-        """
-        self._name, self._reward = name, reward
-
-    def check(self) -> None:
-        """It runs where it stands."""
-
-    def start(self) -> None:
-        """Let the reward load what it needs."""
-        self._reward.start()
-
-    def close(self) -> None:
-        """Let the reward give back what it has loaded."""
-        self._reward.close()
-
-    def begin(self, rollout: Rollout) -> Begun:
-        """Make the call; an exception is the failure of all rows."""
-        self._reward.start()
-        # a copy, since what is written into it would be trained on
-        answer = answered(lambda: self._reward.score(copy.deepcopy(rollout)))
-        if answer.error is not None:
-            failed = all_failed(answer.error, rollout)
-            return Begun(lambda: failed)
-        scores = from_tensor(self._name, answer.value, rollout)
-        return Begun(lambda: scores)
-
-
-class _CachedCalls:
-    """Calls of which some were answered before, or are asked twice now."""
-
-    def __init__(self, place: Place, cache: ScoreCache, calls: Sequence[Call]) -> None:
-        self._cache, self._keys = cache, cache.keys(calls)
-        self._known = {key: answer for key in dict.fromkeys(self._keys) if (answer := cache.get(key)) is not None}
-        self._new = {key: call for key, call in zip(self._keys, calls, strict=True) if key not in self._known}
-        self.hits = len(calls) - len(self._new)
-        self._pending = place.submit(list(self._new.values()))
-
-    def result(self) -> list[Answer]:
-        answers = self._known | dict(zip(self._new, self._pending.result(), strict=True))
-        for key in self._new:
-            self._cache.put(key, answers[key])
-        return [answers[key] for key in self._keys]
 
 
 def place_of(reward: RowReward) -> Place:
@@ -135,6 +36,36 @@ def place_of(reward: RowReward) -> Place:
     if reward.runs == "inline":
         return Inline(RowPerformer(reward))
     raise ValueError(f"{type(reward).__name__} runs {reward.runs!r}, expected inline or process; what awaits is a subclass of AsyncReward")
+
+
+class WholeRollouts(Place):
+    """The training process, in which a batch reward is given all rows at once."""
+
+    def __init__(self, name: str, reward: BatchReward) -> None:
+        """
+        Args:
+            name: of the reward.
+            reward: called where it stands.
+        """
+        self._name, self._reward = name, reward
+
+    def start(self) -> None:
+        """Let the reward load what it needs."""
+        self._reward.start()
+
+    def submit(self, calls: Sequence[Rollout]) -> Done:
+        """Make the calls; values are `RewardScores`."""
+        self._reward.start()
+        return Done([self._scored(rollout) for rollout in calls])
+
+    def close(self) -> None:
+        """Let the reward give back what it has loaded."""
+        self._reward.close()
+
+    def _scored(self, rollout: Rollout) -> Answer:
+        # a copy, since what is written into it would be trained on
+        answer = answered(lambda: self._reward.score(copy.deepcopy(rollout)))
+        return answer if answer.error is not None else replace(answer, value=from_tensor(self._name, answer.value, rollout))
 
 
 class ScoreCache:
@@ -179,3 +110,28 @@ class ScoreCache:
             self._answers.move_to_end(key)
             if len(self._answers) > self._size:
                 self._answers.popitem(last=False)
+
+
+class CachedCalls:
+    """Calls of which some were answered before, or are asked twice now."""
+
+    def __init__(self, place: Place, cache: ScoreCache, calls: Sequence[Call]) -> None:
+        """
+        Args:
+            place: where the others are made.
+            cache: of the reward.
+            calls: one per row.
+        """
+        self._cache, self._keys = cache, cache.keys(calls)
+        self._known = {key: answer for key in dict.fromkeys(self._keys) if (answer := cache.get(key)) is not None}
+        self._new = {key: call for key, call in zip(self._keys, calls, strict=True) if key not in self._known}
+        self.hits = len(calls) - len(self._new)
+        """Number of scores that were in the cache."""
+        self._pending = place.submit(list(self._new.values()))
+
+    def result(self) -> list[Answer]:
+        """Wait for the others: one answer per call, in order."""
+        answers = self._known | dict(zip(self._new, self._pending.result(), strict=True))
+        for key in self._new:
+            self._cache.put(key, answers[key])
+        return [answers[key] for key in self._keys]

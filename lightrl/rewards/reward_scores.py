@@ -81,7 +81,7 @@ def from_tensor(name: str, returned: Tensor | WithStatistics, rollout: Rollout) 
         failed = ~part.isfinite()
         outcome = torch.where(failed, int(Outcome.ERROR), int(Outcome.VALUE))
     else:
-        _refuse_outside(name, part, rollout)
+        _check_outside(name, part, rollout)
         part = part.masked_fill(~rollout.response_mask, math.nan)
         failed = part.isinf().any(1)
         outcome = torch.where(part.isnan().all(1), int(Outcome.ABSTAINED), int(Outcome.VALUE)).masked_fill(failed, int(Outcome.ERROR))
@@ -181,7 +181,7 @@ def failures_of(outcome: Tensor, rollout: Rollout, reasons: Sequence[str]) -> li
     return [f"prompt {prompt.id!r}: {reason}" if bad else None for bad, prompt, reason in rows]
 
 
-def _refuse_outside(name: str, part: Tensor, rollout: Rollout) -> None:
+def _check_outside(name: str, part: Tensor, rollout: Rollout) -> None:
     # zeros are let pass: many models fill what they do not score with them
     outside = (~rollout.response_mask & ~part.isnan() & (part != 0)).nonzero()
     if len(outside):

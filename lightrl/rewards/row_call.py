@@ -55,7 +55,7 @@ def calls_of(names: dict[str, bool] | None, rollout: Rollout) -> list[Call]:
         if id(given) not in copies:
             copies[id(given)] = _copied(given, names)
         prompt, columns = copies[id(given)]
-        made.append(Call(prompt, completion, {**columns, **_told(rollout, row, facts)} if facts else columns))
+        made.append(Call(prompt, completion, {**columns, **_facts(rollout, row, facts)} if facts else columns))
     return made
 
 
@@ -66,7 +66,7 @@ def _copied(given: Prompt, names: dict[str, bool] | None) -> tuple[Prompt, dict[
     return prompt, {k: v for k, v in every.items() if k not in ("prompt", "completion") and (names is None or k in names)}
 
 
-def _told(rollout: Rollout, row: int, facts: frozenset[str]) -> dict[str, Any]:
+def _facts(rollout: Rollout, row: int, facts: frozenset[str]) -> dict[str, Any]:
     episode = rollout.episode(row)
     every = {
         "messages": list(episode.messages),

@@ -87,8 +87,11 @@ class Pending(Protocol):
     def result(self) -> Sequence[Answer]:
         """Wait for them: one answer per call, in order."""
 
-    def when_done(self, tell: Callable[[Sequence[Answer]], None]) -> None:
-        """Have the answers told once they are there, in parts maybe and by some thread; not those of calls that a closed place took."""
+    def when_done(self, use: Callable[[Sequence[Answer]], None]) -> None:
+        """Call a function with the answers once they are there.
+
+        It may be called in another thread, and with some answers at a time; never for calls that were ended with their place.
+        """
 
 
 @dataclass(frozen=True)
@@ -102,9 +105,9 @@ class Done:
         """The answers."""
         return self.answers
 
-    def when_done(self, tell: Callable[[Sequence[Answer]], None]) -> None:
-        """Tell them now."""
-        tell(self.answers)
+    def when_done(self, use: Callable[[Sequence[Answer]], None]) -> None:
+        """Call it now."""
+        use(self.answers)
 
 
 @dataclass(frozen=True)
@@ -128,16 +131,16 @@ class Shares:
             raise
         return [answers[place] for place in range(len(answers))]
 
-    def when_done(self, tell: Callable[[Sequence[Answer]], None]) -> None:
-        """Tell those of each share."""
+    def when_done(self, use: Callable[[Sequence[Answer]], None]) -> None:
+        """Call it with each share."""
         for future in self.futures:
-            future.add_done_callback(lambda future: tell_result(future, tell))
+            future.add_done_callback(lambda future: use_result(future, use))
 
 
-def tell_result(future: Future[Any], tell: Callable[[Any], None]) -> None:
-    """Tell the result of a future that is done, if it has one."""
+def use_result(future: Future[Any], use: Callable[[Any], None]) -> None:
+    """Call a function with the result of a future that is done, if it has one."""
     if not future.cancelled() and future.exception() is None:
-        tell(future.result())
+        use(future.result())
 
 
 class Place(ABC):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
-from lightrl.workers.calls import Answer, Place, tell_result
+from lightrl.workers.calls import Answer, Place, use_result
 from lightrl.workers.event_loop import CallLoop
 
 CLOSE_TIMEOUT_S = 5.0
@@ -93,10 +93,10 @@ class LoopCalls:
             self._submit()
         return [self._answers[place] for place in range(len(self._calls))]
 
-    def when_done(self, tell: Callable[[Sequence[Answer]], None]) -> None:
-        """Tell the answers, unless the loop was abandoned."""
+    def when_done(self, use: Callable[[Sequence[Answer]], None]) -> None:
+        """Call a function with the answers, unless the loop is abandoned."""
         answers = self._answers
-        self._future.add_done_callback(lambda future: tell_result(future, lambda _: tell(list(answers.values()))))
+        self._future.add_done_callback(lambda future: use_result(future, lambda _: use(list(answers.values()))))
 
     def _submit(self) -> None:
         self._loop = self._place.current()

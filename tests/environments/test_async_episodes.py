@@ -45,6 +45,9 @@ class Service(AsyncEnvironment):
                 await asyncio.sleep(0.05)
         if self.fault == "own":
             raise OwnError("mine")
+        if self.fault == "cancels everything":
+            for task in asyncio.all_tasks():
+                task.cancel()
         if self.fault == "block":
             time.sleep(1.5)
         if self.fault == "raise":
@@ -114,6 +117,14 @@ def test_slices_that_wait_for_the_same_blocked_loop_both_go_on(hosted: Any, monk
     one, other = first.result()
     assert one.reply is not None
     assert other.late
+
+
+def test_an_episode_that_cancels_everything_fails_and_the_next_one_begins(hosted: Any, play: Any) -> None:
+    host = hosted(Service())
+    (own,) = play(host, ["cancels everything"], 3)
+    assert own[-1].error == "reply() has cancelled everything in its event loop"
+    assert len(own) == 3
+    assert said(play(host, ["well"], 2)[0]) == ["seed 100", "1: ", "2: x"]
 
 
 def test_what_end_raises_is_logged(hosted: Any, caplog: Any) -> None:

@@ -127,7 +127,7 @@ class EnginePool:
             RuntimeError: an engine has raised, or more workers failed than may be replaced.
         """
         with self._reading:
-            self._refuse_closed()
+            self._check_open()
             return self._results()
 
     def _results(self) -> list[Result]:
@@ -185,7 +185,7 @@ class EnginePool:
     def _replace(self, number: int, why: str) -> None:
         """Put a new worker in the place of one that has failed, with the same weights and the same requests."""
         while True:
-            self._refuse_closed()
+            self._check_open()
             self._count(f"worker {number} of {self._name}: {why}")
             worker = self._made()
             worker.take_over(self._workers[number])
@@ -199,7 +199,7 @@ class EnginePool:
             else:
                 return
 
-    def _refuse_closed(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise RuntimeError(f"the workers of {self._name} were closed")
 
