@@ -19,7 +19,7 @@ from lightrl.workers.event_loop import CallLoop, in_time
 log = logging.getLogger(__name__)
 
 
-class EpisodeLoop(CallLoop):
+class EpisodeLoop(CallLoop[Call]):
     """Makes at most `concurrency` calls at a time; a loop that stands still leaves its episodes to another."""
 
     def __init__(self, environment: AsyncEnvironment, history: History | None = None) -> None:

@@ -22,7 +22,7 @@ class _Past:
     failure: Answer | None = None
 
 
-class History(FreeCalls):
+class History(FreeCalls[Call]):
     """The calls of every episode with their answers, and which episodes have a copy of the environment in the present place."""
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ Settled = tuple[PlainScore, BaseException | None]
 """What a call came to: a score, or why there is none."""
 
 
-class Dispatcher(CallLoop):
+class Dispatcher(CallLoop[Call]):
     """Starts a call as soon as fewer than `concurrency` are under way; all of it happens in one event loop of the reward's own.
 
     A call gets its task when its turn comes, not before: thousands of tasks that wait for one another cost more than the calls.

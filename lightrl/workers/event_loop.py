@@ -11,13 +11,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lightrl.workers.calls import Answer, describe
 from lightrl.workers.process_ends import only_this_process
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+C = TypeVar("C")
 
 CHECK_S = 0.1
 """Seconds between two checks that the loop still runs."""
@@ -27,7 +28,7 @@ GRACE_S = 1.0
 """Seconds that a cancelled coroutine may take to clear up before it is left to itself."""
 
 
-class CallLoop(ABC):
+class CallLoop(ABC, Generic[C]):
     """A thread that runs an event loop until it is ended, and the object whose calls are made in it."""
 
     def __init__(self, name: str) -> None:
@@ -45,7 +46,7 @@ class CallLoop(ABC):
         self._thread.start()
 
     @abstractmethod
-    async def answer(self, calls: Sequence[Any], answers: dict[int, Answer]) -> None:
+    async def answer(self, calls: Sequence[C], answers: dict[int, Answer]) -> None:
         """Make the calls that have no answer yet, and put each answer into its place."""
 
     @abstractmethod
@@ -57,21 +58,21 @@ class CallLoop(ABC):
         """
 
     @abstractmethod
-    def method(self, call: Any) -> str:
+    def method(self, call: C) -> str:
         """The method that a call is made with, in messages."""
 
-    def before_end(self) -> None:  # noqa: B027 - not every loop has calls that wait for their turn
+    def before_end(self) -> None:
         """Begin with no further call; called in the loop before everything under way is cancelled."""
 
-    def successor(self) -> CallLoop | None:
+    def successor(self) -> CallLoop[C] | None:
         """The loop that takes over from one that was abandoned; None: the next call makes one."""
         return None
 
-    def blocked_by(self, call: Any) -> bool:
+    def blocked_by(self, call: C) -> bool:
         """Once it was abandoned: the call fails, since it may be the one that blocks the loop. The others are made again elsewhere."""
         return True
 
-    def fail(self, call: Any) -> None:  # noqa: B027 - nor anything to remember of it
+    def fail(self, call: C) -> None:
         """Take note that a call has failed in a loop before this one."""
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:

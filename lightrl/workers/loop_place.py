@@ -5,26 +5,26 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
-from typing import Any
+from typing import Generic
 
 from lightrl.workers.calls import Answer, Place, use_result
-from lightrl.workers.event_loop import CallLoop
+from lightrl.workers.event_loop import C, CallLoop
 
 CLOSE_TIMEOUT_S = 5.0
 """Seconds that a loop may stand still beyond a call's time limit, and that a part may take to give back what it has opened."""
 
 
-class LoopPlace(Place):
+class LoopPlace(Place, Generic[C]):
     """Makes calls in an event loop of the part's own, which runs in a thread."""
 
-    def __init__(self, make: Callable[[], CallLoop], timeout_s: float) -> None:
+    def __init__(self, make: Callable[[], CallLoop[C]], timeout_s: float) -> None:
         """
         Args:
             make: starts a loop.
             timeout_s: seconds that a call may take.
         """
         self._make, self._timeout_s = make, timeout_s
-        self._loop: CallLoop | None = None
+        self._loop: CallLoop[C] | None = None
 
     @property
     def started(self) -> bool:
@@ -40,7 +40,7 @@ class LoopPlace(Place):
         """Start the loop."""
         self.current()
 
-    def submit(self, calls: Sequence[Any]) -> LoopCalls:
+    def submit(self, calls: Sequence[C]) -> LoopCalls[C]:
         """Put all calls into the loop."""
         return LoopCalls(self, calls)
 
@@ -50,11 +50,11 @@ class LoopPlace(Place):
             self._loop.close(CLOSE_TIMEOUT_S)
             self._loop = None
 
-    def current(self) -> CallLoop:
+    def current(self) -> CallLoop[C]:
         """The loop that runs now."""
         return self._loop or self._run_in(self._make())
 
-    def abandon(self, loop: CallLoop) -> None:
+    def abandon(self, loop: CallLoop[C]) -> None:
         """Give up a loop that stands still; nothing if another call has found that before."""
         if self._loop is loop:
             loop.abandoned, self._loop = True, None
@@ -63,21 +63,21 @@ class LoopPlace(Place):
             if successor is not None:
                 self._run_in(successor)
 
-    def fail(self, call: Any) -> None:
+    def fail(self, call: C) -> None:
         """Have the loop that runs now, if there is one, take note that a call has failed."""
         if self._loop is not None:
             self._loop.fail(call)
 
-    def _run_in(self, loop: CallLoop) -> CallLoop:
+    def _run_in(self, loop: CallLoop[C]) -> CallLoop[C]:
         weakref.finalize(self, loop.end)
         self._loop = loop
         return loop
 
 
-class LoopCalls:
+class LoopCalls(Generic[C]):
     """Calls under way in an event loop."""
 
-    def __init__(self, place: LoopPlace, calls: Sequence[Any]) -> None:
+    def __init__(self, place: LoopPlace[C], calls: Sequence[C]) -> None:
         """
         Args:
             place: where they are made.
@@ -117,7 +117,7 @@ class LoopCalls:
         self._fail(self._loop.blocked_by, f"has blocked its event loop for {limit:g} s: it must await, not wait", limit)
         return len(self._answers) == len(self._calls)
 
-    def _fail(self, concerns: Callable[[Any], bool], why: str, late_after: float | None = None) -> None:
+    def _fail(self, concerns: Callable[[C], bool], why: str, late_after: float | None = None) -> None:
         # the loop may still put answers into the mapping that it knows
         self._answers = dict(self._answers)
         for place, call in enumerate(self._calls):

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from lightrl.run_end import RunEndedError
 from lightrl.workers.calls import Answer, Place, Shares
@@ -19,6 +19,7 @@ LARGEST_CHUNK = 64
 """Free calls that a worker takes at a time; few enough that none waits long behind another's."""
 CHUNKS = 4
 """Chunks per worker, so that no worker is idle while another has much to do."""
+C = TypeVar("C")
 _Tasks = queue.SimpleQueue[tuple[list[Any], Future[list[Answer]]] | None]
 
 
@@ -34,18 +35,18 @@ class Step:
     """The value that was answered before."""
 
 
-class FreeCalls:
+class FreeCalls(Generic[C]):
     """Calls that any worker may make, of which nothing is remembered."""
 
     @staticmethod
-    def home(call: Any) -> int | None:
+    def home(call: C) -> int | None:
         """A number by which calls stay with one worker; None: any worker takes the call."""
         return None
 
     def worker_is_gone(self) -> None:
         """What the worker had is lost."""
 
-    def steps(self, calls: Sequence[Any], answers: dict[int, Answer]) -> list[Step]:
+    def steps(self, calls: Sequence[C], answers: dict[int, Answer]) -> list[Step]:
         """The calls that have to be made, repeated ones among them; calls that need none are answered at once.
 
         Args:
@@ -69,7 +70,7 @@ class FreeCalls:
 class ProcessPlace(Place):
     """Makes calls in worker processes; each call has its own wall clock, and a worker that runs out of it is replaced."""
 
-    def __init__(self, program: WorkerProgram, workers: int, timeout_s: float, calls: type[FreeCalls] = FreeCalls) -> None:
+    def __init__(self, program: WorkerProgram, workers: int, timeout_s: float, calls: type[FreeCalls[Any]] = FreeCalls) -> None:
         """
         Args:
             program: of all workers.
@@ -132,7 +133,7 @@ class ProcessPlace(Place):
 class _Lines:
     """A thread for each worker; they hold no reference to the place, so that it can be collected."""
 
-    def __init__(self, program: WorkerProgram, workers: int, timeout_s: float, kind: type[FreeCalls]) -> None:
+    def __init__(self, program: WorkerProgram, workers: int, timeout_s: float, kind: type[FreeCalls[Any]]) -> None:
         self.source = WorkerSource(program)
         shared: _Tasks = queue.SimpleQueue()
         self.lines = [_Line(self.source, timeout_s, kind(), shared if kind is FreeCalls else queue.SimpleQueue()) for _ in range(workers)]
@@ -150,7 +151,7 @@ class _Lines:
 class _Line:
     """The calls that wait for one worker, or for any."""
 
-    def __init__(self, source: WorkerSource, timeout_s: float, history: FreeCalls, tasks: _Tasks) -> None:
+    def __init__(self, source: WorkerSource, timeout_s: float, history: FreeCalls[Any], tasks: _Tasks) -> None:
         self._source, self._timeout_s, self._history, self.tasks = source, timeout_s, history, tasks
         self._worker: Worker | None = None
 
