@@ -20,10 +20,10 @@ WALK = ROOT / "lightrl" / "training" / "online" / "policy_optimization.py"
 CHAIN = (WALK, ROOT / "lightrl" / "training" / "policy_module.py", ROOT / "lightrl" / "training" / "evaluated_module.py")
 """The files of the classes that the module of online training is made of."""
 LIMITS = {
-    "lines of lightrl": 42_000,
-    "lines of lightrl and plugins": 62_000,
-    "files of lightrl": 470,
-    "files of lightrl under 50 lines": 155,
+    "lines of lightrl": 41_100,
+    "lines of lightrl and plugins": 60_900,
+    "files of lightrl": 415,
+    "files of lightrl under 50 lines": 120,
     "files over 300 lines": 3,
     "files that the walk imports": 248,
     "members of the training module": 83,

@@ -24,7 +24,7 @@ from lightrl.config.resolve import Resolved
 from lightrl.config.trainer_section import TrainerSection
 from lightrl.strategies.checkpoint_weights import refuse_shapes
 from lightrl.strategies.disk import below, refuse_closed
-from lightrl.strategies.parent_watchdog import end_with_parent
+from lightrl.workers.process_ends import end_rank_with_parent
 from lightrl.workers.waiting import waiting
 
 EVALUATED = {"validate": ("validation",), "test": ("test",), "predict": ("test", "validation")}
@@ -43,7 +43,7 @@ class Run:
         Raises:
             ConfigError: a part, lightrl or Lightning refuses something.
         """
-        end_with_parent()
+        end_rank_with_parent()
         quiet_lightning()
         self.verb, self._resolved, self._builder = verb, resolved, Builder()
         self._section = TrainerSection(verb, resolved)

@@ -1,105 +1,115 @@
-"""Episodes that wait for somebody else: many calls at once in one event loop, each with a time limit."""
+"""An event loop with the copies of an environment whose episodes run in it."""
 
 from __future__ import annotations
 
-import weakref
+import asyncio
+import copy
+import logging
+import time
 from collections.abc import Sequence
-from concurrent.futures import CancelledError
 
-from lightrl.environments.calls import Begin, Call
-from lightrl.environments.episode_loop import EpisodeLoop
-from lightrl.environments.pending import Done, Pending, Shares
-from lightrl.parts.environment import AsyncEnvironment
-from lightrl.workers.calls import Answer
+from lightrl.environments.checked_answers import checked_opening, checked_reply
+from lightrl.environments.episodes import OVER, Begin, Call, End, Turn, log_failed_ends
+from lightrl.environments.history import History
+from lightrl.parts.environment import AsyncEnvironment, declared_extras
+from lightrl.prompt import JSON
+from lightrl.workers.calls import Answer, WrongAnswerError, failed
+from lightrl.workers.event_loop import CallLoop, in_time
 
-CLOSE_TIMEOUT_S = 5.0
-"""Seconds that a loop may stand still beyond a call's time limit, and that the episodes may take to end when the run does."""
+log = logging.getLogger(__name__)
 
 
-class AsyncEpisodes:
-    """Makes calls in an event loop of the environment's own; one that stands still is abandoned for another."""
+class EpisodeLoop(CallLoop[Call]):
+    """Makes at most `concurrency` calls at a time; a loop that stands still leaves its episodes to another."""
 
-    def __init__(self, environment: AsyncEnvironment) -> None:
+    def __init__(self, environment: AsyncEnvironment, history: History | None = None) -> None:
         """
         Args:
-            environment: with its `timeout_s` and `concurrency`.
+            environment: copied for every episode, with its `timeout_s` and `concurrency`.
+            history: of episodes that are to go on here.
         """
-        self._environment = environment
-        self._loop: EpisodeLoop | None = None
+        self._environment, self._history = environment, history or History()
+        self._copies: dict[int, AsyncEnvironment] = {}
+        self._under_way: dict[asyncio.Task[None], int] = {}
+        self._room = asyncio.Semaphore(environment.concurrency)
+        self._blocked_by: int | None = None
+        super().__init__("environment loop")
 
-    @property
-    def limit(self) -> float:
-        """Seconds after which a loop that stands still is abandoned."""
-        return self._environment.timeout_s + CLOSE_TIMEOUT_S
+    async def answer(self, calls: Sequence[Call], answers: dict[int, Answer]) -> None:
+        async with asyncio.TaskGroup() as group:
+            for place, call in enumerate(calls):
+                if place not in answers:
+                    task = group.create_task(self._answer_one(place, call, answers))
+                    self._under_way[task] = call.episode
+                    task.add_done_callback(self._under_way.pop)
 
-    def start(self) -> None:
-        """Start the loop."""
-        self.started()
-
-    def submit(self, calls: Sequence[Call]) -> _Waiting:
-        """Put all calls into the loop."""
-        return _Waiting(self, calls)
-
-    def end(self, episodes: Sequence[int]) -> Pending:
-        """Drop episodes, without waiting for it."""
-        if self._loop is None:
-            return Done([Answer() for _ in episodes])
-        return Shares([list(range(len(episodes)))], [self._loop.end_episodes(episodes)])
-
-    def close(self) -> None:
-        """End all episodes, and the loop."""
-        if self._loop is not None:
-            self._loop.close(CLOSE_TIMEOUT_S)
-            self._loop = None
-
-    def started(self) -> EpisodeLoop:
-        """The loop that runs now."""
-        if self._loop is None:
-            self._loop = EpisodeLoop(self._environment)
-            weakref.finalize(self, self._loop.thread.end)
-        return self._loop
-
-    def abandon(self, loop: EpisodeLoop) -> None:
-        """Give up a loop that stands still; another one takes its episodes."""
-        if self._loop is loop:
-            loop.abandon()
-            self._loop = EpisodeLoop(self._environment, loop.history.elsewhere())
-            weakref.finalize(self, self._loop.thread.end)
-
-
-class _Waiting:
-    def __init__(self, episodes: AsyncEpisodes, calls: Sequence[Call]) -> None:
-        self._episodes, self._calls = episodes, calls
-        self._answers: dict[int, Answer] = {}
-        self._submit()
-
-    def result(self) -> list[Answer]:
-        while not self._done():
-            self._episodes.abandon(self._loop)
-            self._answers = dict(self._answers)
-            self._fail_blocked()
-            # whoever only stood behind the one that blocked the loop is asked again
-            self._submit()
-        return [self._answers[place] for place in range(len(self._calls))]
-
-    def _done(self) -> bool:
+    async def farewell(self, patience_s: float) -> None:
+        """End all episodes, in half of the time."""
+        answers: dict[int, Answer] = {}
         try:
-            return self._loop.thread.wait(self._future, self._episodes.limit)
-        except CancelledError:
-            # another slice has found that the loop stood still, and by now it runs again
-            if not self._loop.abandoned:
+            async with asyncio.timeout(patience_s / 2):
+                await self.answer([End(episode) for episode in self._copies], answers)
+            log_failed_ends(list(answers.values()))
+        except TimeoutError:
+            log.warning("end() of an environment was not done within %g s", patience_s / 2)
+
+    def method(self, call: Call) -> str:
+        return "begin()" if isinstance(call, Begin) else "reply()" if isinstance(call, Turn) else "end()"
+
+    def successor(self) -> EpisodeLoop:
+        # known only as long as the loop stands still
+        task = asyncio.current_task(self.loop)
+        by_name = {under_way.get_name(): episode for under_way, episode in list(self._under_way.items())}
+        self._blocked_by = None if task is None else by_name.get(task.get_name())
+        return EpisodeLoop(self._environment, self._history.elsewhere())
+
+    def blocked_by(self, call: Call) -> bool:
+        return self._blocked_by in (None, call.episode)
+
+    def fail(self, call: Call) -> None:
+        self._history.fail(call.episode)
+
+    async def _answer_one(self, place: int, call: Call, answers: dict[int, Answer]) -> None:
+        if isinstance(call, End):
+            self._history.drop(call.episode)
+            async with self._room:
+                answers[place] = await self._timed(call)
+            return
+        own: dict[int, Answer] = {}
+        async with self._room:
+            while not own:
+                for step in self._history.steps([call], own):
+                    answer = await self._timed(step.call)
+                    self._history.note(step, answer, own)
+                    if answer.error is not None:
+                        break
+        answers[place] = own[0]
+
+    async def _timed(self, call: Call) -> Answer:
+        started, limit = time.perf_counter(), self._environment.timeout_s
+        try:
+            value = await in_time(lambda: self._made(call), limit)
+        except Exception as error:
+            return failed(error, time.perf_counter() - started, limit)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
                 raise
-            return False
+            # something that the environment itself waited for was cancelled
+            return failed(error, time.perf_counter() - started)
+        return Answer(value, seconds=time.perf_counter() - started)
 
-    def _submit(self) -> None:
-        self._loop = self._episodes.started()
-        self._future = self._loop.thread.run(self._loop.answer(self._calls, self._answers))
-
-    def _fail_blocked(self) -> None:
-        limit, blocked = self._episodes.limit, self._loop.blocked_by
-        for place, call in enumerate(self._calls):
-            if place not in self._answers and (blocked is None or blocked == call.episode):
-                method = "begin()" if isinstance(call, Begin) else "reply()"
-                reason = f"{method} has blocked its event loop for {limit:g} s: it must await, not wait"
-                self._answers[place] = Answer(error=reason, late=True, seconds=limit)
-                self._episodes.started().history.fail(call.episode)
+    async def _made(self, call: Call) -> JSON:
+        if isinstance(call, Begin):
+            environment = copy.deepcopy(self._environment)
+            said = await environment.begin(call.prompt, call.seed)
+            self._copies[call.episode] = environment
+            return checked_opening(said)
+        if isinstance(call, Turn):
+            if call.episode not in self._copies:
+                raise WrongAnswerError(OVER)
+            environment = self._copies[call.episode]
+            return checked_reply(await environment.reply(call.completion), declared_extras(environment))
+        if call.episode in self._copies:
+            await self._copies.pop(call.episode).end()
+        return None

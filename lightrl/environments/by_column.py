@@ -29,13 +29,13 @@ class EnvironmentByColumn(Environment):
                 the name of a number of the episodes of another.
         """
         super().__init__(**limits)
-        _refuse_unfit(environments)
+        _check_environments(environments)
         self.environments, self.column = environments, column
         self.runs = "process" if any(environment.runs == "process" for environment in environments.values()) else "inline"
         self.gives_rewards = any(environment.gives_rewards for environment in environments.values())
         self.gives_extras = frozenset[str]().union(*(environment.gives_extras for environment in environments.values()))
         self.gives_turn_extras = frozenset[str]().union(*(environment.gives_turn_extras for environment in environments.values()))
-        _refuse_two_shapes(self.gives_extras & self.gives_turn_extras)
+        _check_shapes(self.gives_extras & self.gives_turn_extras)
         self._chosen: Environment | None = None
 
     @property
@@ -74,7 +74,7 @@ class EnvironmentByColumn(Environment):
         return None if self._chosen is None else self._chosen.end()
 
 
-def _refuse_unfit(environments: dict[str, Environment]) -> None:
+def _check_environments(environments: dict[str, Environment]) -> None:
     if not environments:
         raise ValueError("EnvironmentByColumn needs at least one environment: environments: {NAME: CLASS}")
     waiting = [name for name, environment in environments.items() if environment.runs == "async"]
@@ -93,7 +93,7 @@ def _refuse_unfit(environments: dict[str, Environment]) -> None:
         )
 
 
-def _refuse_two_shapes(names: frozenset[str]) -> None:
+def _check_shapes(names: frozenset[str]) -> None:
     if names:
         raise ValueError(
             f"EnvironmentByColumn: {', '.join(sorted(names))} is a number of a turn in one environment and of an episode in another: "

@@ -8,15 +8,12 @@ from collections.abc import Mapping, Sequence, Set
 
 from lightrl.parts.environment import Reply
 from lightrl.prompt import JSON, Message
+from lightrl.workers.calls import WrongAnswerError
 
 LARGEST_TEXT = 1_000_000
 """Characters that one answer may have, those of its state included."""
 LARGEST_NUMBER = 3.4028234663852886e38
 """A reward or an extra beyond it is infinite in the f32 tensor that holds it."""
-
-
-class WrongAnswerError(Exception):
-    """An environment has answered something that is no answer."""
 
 
 def checked_opening(said: object) -> str | list[Message]:

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass
 
-from lightrl.environments.calls import Begin, Call, End, EpisodeAnswer, Turn, episode_answer
-from lightrl.environments.episodes import Episodes
-from lightrl.environments.pending import Done, Pending, log_failed_ends
+from lightrl.environments.episodes import Begin, Call, End, Episodes, Turn, log_failed_ends
+from lightrl.environments.history import History
 from lightrl.environments.random_state import left_alone
-from lightrl.parts.environment import AsyncEnvironment, Environment, Reply, SingleTurn, own_opening
+from lightrl.parts.environment import AsyncEnvironment, Environment, Reply, Said, SingleTurn, own_opening
 from lightrl.prompt import Prompt
-from lightrl.workers.calls import Answer
+from lightrl.workers.calls import Answer, Done, Inline, Pending, Place, Shares
 from lightrl.workers.error_budget import ErrorBudget
+from lightrl.workers.process_place import ProcessPlace
+from lightrl.workers.program import WorkerProgram
+
+CLOSE_TIMEOUT_S = 5.0
+"""Seconds in which the episodes that are still open in workers may end when the run does."""
 
 
-class Runner(Protocol):
-    """Makes the calls of one environment, in its own way."""
+@dataclass(frozen=True)
+class EpisodeAnswer(Answer):
+    """The answer of an environment to one call; its episode has failed if the call has."""
 
-    def start(self) -> None:
-        """Get ready in the background."""
-
-    def submit(self, calls: Sequence[Call]) -> Pending:
-        """Begin with these calls, at most one of each episode, and come back at once where that is possible."""
-
-    def end(self, episodes: Sequence[int]) -> Pending:
-        """Drop episodes, log what that raises, and come back at once where that is possible."""
-
-    def close(self) -> None:
-        """End everything that was started; a later call starts it again, and knows of no episode."""
+    said: Said | None = None
+    """Of `begin`: the opening."""
+    reply: Reply | None = None
+    """Of `reply`."""
 
 
 class PendingAnswers:
@@ -50,7 +46,14 @@ class PendingAnswers:
         Raises:
             RuntimeError: the environment cannot be loaded in its worker process.
         """
-        return [episode_answer(call, answer) for call, answer in zip(self._calls, self._pending.result(), strict=True)]
+        return [_of_episode(call, answer) for call, answer in zip(self._calls, self._pending.result(), strict=True)]
+
+
+def _of_episode(call: Call, answer: Answer) -> EpisodeAnswer:
+    returned = answer.error is None
+    said = answer.value if returned and isinstance(call, Begin) else None
+    reply = Reply(*answer.value) if returned and isinstance(call, Turn) else None
+    return EpisodeAnswer(**vars(answer), said=said, reply=reply)
 
 
 class EpisodeHost:
@@ -67,11 +70,11 @@ class EpisodeHost:
         self.environment = environment
         self.budget = ErrorBudget(environment, "episodes")
         """To be told of every episode whether it has failed."""
-        self._runner = runner_of(environment)
+        self._place = place_of(environment)
 
     def start(self) -> None:
         """Get ready in the background."""
-        self._runner.start()
+        self._place.start()
 
     def begin(self, episodes: Sequence[tuple[int, Prompt, int]]) -> PendingAnswers:
         """Begin episodes.
@@ -104,29 +107,31 @@ class EpisodeHost:
         Returns:
             What was answered, which nobody has to wait for.
         """
-        return PendingAnswers([End(episode) for episode in episodes], self._runner.end(episodes))
+        ends = [End(episode) for episode in episodes]
+        pending = self._place.submit(ends) if self._place.started else Done([Answer()] * len(ends))
+        pending.when_done(log_failed_ends)
+        return PendingAnswers(ends, pending)
 
     def close(self) -> None:
         """End processes and threads, and with them all episodes; they start again when they are needed."""
-        self._runner.close()
+        self._place.close()
 
     def _submit(self, calls: Sequence[Call]) -> PendingAnswers:
         if len({call.episode for call in calls}) != len(calls):
             raise ValueError("two of these calls are of the same episode: an episode answers one call after the other")
-        return PendingAnswers(calls, self._runner.submit(calls))
+        return PendingAnswers(calls, self._place.submit(calls))
 
 
-def runner_of(environment: Environment) -> Runner:
-    """The runner that makes the calls of an environment, by its `runs`."""
+def place_of(environment: Environment) -> Place:
+    """The place where the calls of an environment are made, by its `runs`."""
     if type(environment) is SingleTurn:
         return Unanswered()
     if isinstance(environment, AsyncEnvironment):
-        from lightrl.environments.async_episodes import AsyncEpisodes
+        from lightrl.environments.async_episodes import EpisodeLoop
+        from lightrl.workers.loop_place import LoopPlace
 
-        return AsyncEpisodes(environment)
+        return LoopPlace(lambda: EpisodeLoop(environment), environment.timeout_s)
     if environment.runs == "process":
-        from lightrl.environments.process_episodes import ProcessEpisodes
-
         return ProcessEpisodes(environment)
     if environment.runs == "inline":
         return InlineEpisodes(environment)
@@ -138,26 +143,16 @@ def runner_of(environment: Environment) -> Runner:
 OVER = Answer(Reply(done=True))
 
 
-class Unanswered:
+class Unanswered(Place):
     """Opens an episode with its prompt, and ends it after a turn."""
-
-    def start(self) -> None:
-        """Nothing is needed."""
 
     def submit(self, calls: Sequence[Call]) -> Done:
         """Answer at once."""
         return Done([Answer(own_opening(call.prompt)) if isinstance(call, Begin) else OVER for call in calls])
 
-    def end(self, episodes: Sequence[int]) -> Done:
-        """Nothing is kept."""
-        return Done([Answer()] * len(episodes))
 
-    def close(self) -> None:
-        """Nothing was started."""
-
-
-class InlineEpisodes:
-    """Makes calls one after another; an exception is caught, but nothing can stop a call that does not return."""
+class InlineEpisodes(Inline):
+    """Episodes in this process, whose random generators go on as if no environment had drawn from them."""
 
     def __init__(self, environment: Environment) -> None:
         """
@@ -165,26 +160,42 @@ class InlineEpisodes:
             environment: copied for every episode.
         """
         self._episodes = Episodes(environment)
-
-    def start(self) -> None:
-        """Nothing is needed."""
+        super().__init__(self._episodes)
 
     def submit(self, calls: Sequence[Call]) -> Done:
         """Make the calls."""
         with left_alone():
-            return Done([self._timed(call) for call in calls])
-
-    def end(self, episodes: Sequence[int]) -> Done:
-        """Drop episodes."""
-        ends = self.submit([End(episode) for episode in episodes])
-        log_failed_ends(ends.answers)
-        return ends
+            return super().submit(calls)
 
     def close(self) -> None:
         """End all episodes."""
-        self.end(self._episodes.open)
+        self.submit([End(episode) for episode in self._episodes.open]).when_done(log_failed_ends)
 
-    def _timed(self, call: Call) -> Answer:
-        started = time.perf_counter()
-        answer = self._episodes.perform(call)
-        return replace(answer, seconds=time.perf_counter() - started)
+
+class ProcessEpisodes(ProcessPlace):
+    """Episodes in worker processes; each stays with one of them, until that has to be killed."""
+
+    def __init__(self, environment: Environment) -> None:
+        """
+        Args:
+            environment: with its `workers`, `timeout_s` and `memory_mb`.
+        """
+        inline = 'set runs = "inline" in the class'
+        program = WorkerProgram(Episodes(environment), environment, "environment", inline, environment.memory_mb)
+        super().__init__(program, environment.workers, environment.timeout_s, History)
+        self._environment, self._open = environment, set[int]()
+
+    def submit(self, calls: Sequence[Call]) -> Shares:
+        """Hand out the calls, at most one of each episode."""
+        self._open.update(call.episode for call in calls)
+        self._open.difference_update(call.episode for call in calls if isinstance(call, End))
+        return super().submit(calls)
+
+    def close(self) -> None:
+        """End all processes; environments that give something back have `CLOSE_TIMEOUT_S` seconds for it."""
+        if self.started and type(self._environment).end is not Environment.end:
+            # workers that nothing is left to do for have earlier ends before them in the queue
+            self.submit([End(episode) for episode in sorted(self._open)]).when_done(log_failed_ends)
+            self.finish(CLOSE_TIMEOUT_S)
+        self._open.clear()
+        super().close()

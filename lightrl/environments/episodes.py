@@ -1,17 +1,51 @@
-"""Episodes side by side in one process: each has a copy of the environment, and a random state of its own."""
+"""Episodes side by side in one process: their calls, and a copy of the environment with a random state of its own for each."""
 
 from __future__ import annotations
 
 import copy
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from lightrl.environments.calls import Begin, Call, End, Turn
-from lightrl.environments.checked_answers import WrongAnswerError, checked_opening, checked_reply
+from lightrl.environments.checked_answers import checked_opening, checked_reply
 from lightrl.environments.random_state import EpisodeRandom
 from lightrl.parts.environment import Environment, declared_extras
-from lightrl.prompt import JSON
-from lightrl.workers.calls import Answer, describe
+from lightrl.prompt import JSON, Prompt
+from lightrl.workers.calls import Answer, WrongAnswerError, answered
+
+log = logging.getLogger(__name__)
 
 OVER = "the episode has failed before, or was never begun"
+
+
+class Begin(NamedTuple):
+    """The first call of an episode."""
+
+    episode: int
+    """Number of the episode, which no other under way has."""
+    prompt: Prompt
+    """The prompt."""
+    seed: int
+    """At least 0 and below 2^31."""
+
+
+class Turn(NamedTuple):
+    """A turn of the policy."""
+
+    episode: int
+    """Number of the episode."""
+    completion: str
+    """The decoded turn."""
+
+
+class End(NamedTuple):
+    """The last call of an episode."""
+
+    episode: int
+    """Number of the episode."""
+
+
+Call = Begin | Turn | End
 
 
 class Episodes:
@@ -33,16 +67,10 @@ class Episodes:
 
     def perform(self, call: Call) -> Answer:
         """Make one call."""
-        try:
-            return Answer(self._made(call))
-        except WrongAnswerError as wrong:
+        answer = answered(lambda: self._made(call))
+        if answer.error is not None:
             self._failed.add(call.episode)
-            return Answer(error=str(wrong))
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            self._failed.add(call.episode)
-            return Answer(error=describe(error))
+        return answer
 
     def _made(self, call: Call) -> JSON:
         if isinstance(call, Begin):
@@ -79,3 +107,10 @@ class Episodes:
         self._failed.discard(call.episode)
         if isinstance(call, Turn):
             raise WrongAnswerError(OVER)
+
+
+def log_failed_ends(answers: Sequence[Answer]) -> None:
+    """Log what `Environment.end` has raised."""
+    failures = [answer.error for answer in answers if answer.error is not None]
+    if failures:
+        log.warning("end() of an environment failed in %d episodes; first: %s", len(failures), failures[0])

@@ -5,27 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lightrl.environments.calls import Begin, Call, End
-from lightrl.environments.episodes import OVER
+from lightrl.environments.episodes import OVER, Begin, Call, End
 from lightrl.prompt import JSON
 from lightrl.workers.calls import Answer
+from lightrl.workers.process_place import FreeCalls, Step
 
 CHANGED = (
     "it was brought to the same point in a fresh place and answered something else there: replies must be a function of the prompt, "
     "the seed and what the policy said"
 )
-
-
-@dataclass(frozen=True)
-class Step:
-    """A call that has to be made."""
-
-    call: Call
-    """The call."""
-    place: int | None
-    """Of its answer; None: the call is repeated, and `known` was answered."""
-    known: JSON = None
-    """The value that was answered before."""
 
 
 @dataclass
@@ -34,14 +22,19 @@ class _Past:
     failure: Answer | None = None
 
 
-class History:
+class History(FreeCalls[Call]):
     """The calls of every episode with their answers, and which episodes have a copy of the environment in the present place."""
 
     def __init__(self) -> None:
         self._past: dict[int, _Past] = {}
         self._present: set[int] = set()
 
-    def place_is_gone(self) -> None:
+    @staticmethod
+    def home(call: Call) -> int:
+        """The number of the episode, whose calls stay with one worker."""
+        return call.episode
+
+    def worker_is_gone(self) -> None:
         """All copies are lost."""
         self._present.clear()
 
@@ -61,12 +54,6 @@ class History:
         self._past.setdefault(episode, _Past()).failure = Answer(error=OVER)
 
     def steps(self, calls: Sequence[Call], answers: dict[int, Answer]) -> list[Step]:
-        """The calls that have to be made, repeated ones among them; calls that need none are answered at once.
-
-        Args:
-            calls: at most one of each episode.
-            answers: by place, those that are there; more are put in.
-        """
         steps: list[Step] = []
         for place, call in enumerate(calls):
             if place in answers:
@@ -91,13 +78,6 @@ class History:
         return steps
 
     def note(self, step: Step, answer: Answer, answers: dict[int, Answer]) -> None:
-        """Take the answer to a step.
-
-        Args:
-            step: that was made.
-            answer: to it.
-            answers: by place; that of a call that was asked for is put in.
-        """
         episode = step.call.episode
         if isinstance(step.call, Begin):
             self._present.add(episode)

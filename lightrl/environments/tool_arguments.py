@@ -10,8 +10,7 @@ from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin
 
 from lightrl.environments.tool_calls import ToolCall, read_json, shown
-from lightrl.environments.tool_function import ToolFunction
-from lightrl.environments.tool_schema import choices_of
+from lightrl.environments.tool_function import ToolFunction, choices_of
 from lightrl.prompt import JSON
 
 

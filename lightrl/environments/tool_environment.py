@@ -10,9 +10,8 @@ from typing import Any, Literal
 from lightrl.environments.call_formats import AUTO, FORMATS, calls_in, format_written
 from lightrl.environments.tool_arguments import WrongArguments, named_arguments, typed_arguments
 from lightrl.environments.tool_calls import ToolCall
-from lightrl.environments.tool_function import ToolFunction, tool_functions
+from lightrl.environments.tool_function import ToolFunction, schema_of, tool_functions
 from lightrl.environments.tool_run import ToolResult, error_result, run_tool
-from lightrl.environments.tool_schema import schema_of
 from lightrl.parts.environment import Environment, Reply, Said, own_opening
 from lightrl.parts.function import accepted_names
 from lightrl.prompt import JSON, Message, Prompt

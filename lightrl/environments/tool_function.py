@@ -1,15 +1,16 @@
-"""Tools by their import paths: functions, callable objects, and classes whose public methods are tools."""
+"""Tools by their import paths: functions, callable objects, and classes whose public methods are tools; and their JSON schemas."""
 
 from __future__ import annotations
 
 import functools
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import get_type_hints
 
 from lightrl.parts.function import WHERE
+from lightrl.prompt import JSON
 from lightrl.workers.calls import describe
 
 
@@ -59,8 +60,38 @@ def tool_functions(path: str) -> tuple[ToolFunction, ...]:
     else:
         raise ValueError(f"{path!r} is {type(found).__name__}, which cannot be called: name a function")
     for tool in tools:
-        _refuse_unsuitable(tool)
+        _check_tool(tool)
     return tuple(tools)
+
+
+def schema_of(tool: ToolFunction) -> dict[str, JSON]:
+    """The description of a tool that a chat template shows to the policy.
+
+    Args:
+        tool: with a type and a line in its docstring for every argument.
+
+    Raises:
+        ValueError: a type or a part of the docstring is missing; the message says which, and the rule.
+    """
+    from transformers.utils import get_json_schema
+    from transformers.utils.chat_template_utils import DocstringParsingException, TypeHintParsingException
+
+    try:
+        schema: dict[str, JSON] = get_json_schema(tool.function)
+    except (TypeHintParsingException, DocstringParsingException, NameError, ValueError) as error:
+        raise ValueError(
+            f"the tool {tool.path!r} cannot be described to the policy: {error}. transformers makes the description: every argument needs "
+            "a type (int, float, str, bool, None, Literal, an Enum, or list, tuple, dict and unions of them), and the docstring a first "
+            "sentence and a section `Args:` with a line `name: what it is` for every argument"
+        ) from error
+    schema["function"]["name"] = tool.name
+    return schema
+
+
+def choices_of(schema: Mapping[str, JSON], argument: str) -> list[JSON] | None:
+    """The values that an argument may have; None if its type is the only limit."""
+    found: list[JSON] | None = schema["function"]["parameters"]["properties"][argument].get("enum")
+    return found
 
 
 def _public_methods(cls: type) -> list[str]:
@@ -71,7 +102,7 @@ def _public_methods(cls: type) -> list[str]:
     ]
 
 
-def _refuse_unsuitable(tool: ToolFunction) -> None:
+def _check_tool(tool: ToolFunction) -> None:
     try:
         parameters = list(inspect.signature(tool.function).parameters.values())
     except (ValueError, TypeError) as error:

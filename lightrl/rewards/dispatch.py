@@ -12,10 +12,9 @@ from aiolimiter import AsyncLimiter
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exception, wait_random_exponential
 
 from lightrl.parts.async_reward import AsyncReward
-from lightrl.rewards.plain_score import PlainScore, plain_score
-from lightrl.rewards.row_call import Answer, Call
-from lightrl.workers.calls import describe
-from lightrl.workers.in_time import in_time
+from lightrl.rewards.row_call import Call, PlainScore, plain_score
+from lightrl.workers.calls import Answer, failed
+from lightrl.workers.event_loop import CallLoop, in_time
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Bounds of the random pause before another attempt: up to the first, then up to twice as much each time."""
@@ -25,8 +24,8 @@ Settled = tuple[PlainScore, BaseException | None]
 """What a call came to: a score, or why there is none."""
 
 
-class Dispatcher:
-    """Starts a call as soon as fewer than `concurrency` are under way; all of it happens in one event loop.
+class Dispatcher(CallLoop[Call]):
+    """Starts a call as soon as fewer than `concurrency` are under way; all of it happens in one event loop of the reward's own.
 
     A call gets its task when its turn comes, not before: thousands of tasks that wait for one another cost more than the calls.
     """
@@ -42,19 +41,25 @@ class Dispatcher:
         rate = reward.requests_per_minute
         self._rate = None if rate is None else AsyncLimiter(max(1.0, rate / 60), max(1.0, 60 / rate))
         self._context = contextvars.copy_context()
+        super().__init__("reward loop")
 
-    async def answer(self, calls: Sequence[Call], answers: list[Answer | None]) -> None:
-        """Make all calls and put each answer into its place."""
-        batch = _Batch(answers)
-        self._queue.extend(_Attempt(batch, place, call) for place, call in enumerate(calls))
+    async def answer(self, calls: Sequence[Call], answers: dict[int, Answer]) -> None:
+        asked = {place: call for place, call in enumerate(calls) if place not in answers}
+        batch = _Batch(answers, len(asked))
+        self._queue.extend(_Attempt(batch, place, call) for place, call in asked.items())
         self._fill()
         try:
             await batch.done
         finally:
             batch.end()
 
-    def close(self) -> None:
-        """Begin with no further call."""
+    async def farewell(self, patience_s: float) -> None:
+        await self._reward.close()
+
+    def method(self, call: Call) -> str:
+        return "score()"
+
+    def before_end(self) -> None:
         self._queue.clear()
 
     def _fill(self) -> None:
@@ -63,9 +68,9 @@ class Dispatcher:
             if not attempt.batch.ended:
                 self._free -= 1
                 # not by the call itself: one that is cancelled before its first step would keep its place
-                self._spawn(attempt, self._make(attempt)).add_done_callback(self._leave)
+                self._spawn(attempt, self._make(attempt)).add_done_callback(self._make_room)
 
-    def _leave(self, task: asyncio.Task[None]) -> None:
+    def _make_room(self, task: asyncio.Task[None]) -> None:
         self._free += 1
         self._fill()
 
@@ -74,10 +79,10 @@ class Dispatcher:
         task = asyncio.get_running_loop().create_task(work, context=self._context.copy())
         attempt.batch.tasks.add(task)
         task.add_done_callback(attempt.batch.tasks.discard)
-        task.add_done_callback(lambda task: self._settle_fallen(attempt, task))
+        task.add_done_callback(lambda task: self._settle_failed(attempt, task))
         return task
 
-    def _settle_fallen(self, attempt: _Attempt, task: asyncio.Task[None]) -> None:
+    def _settle_failed(self, attempt: _Attempt, task: asyncio.Task[None]) -> None:
         """Answer for a task that somebody has cancelled, or that has failed beside the call; the batch would wait for it for ever."""
         failure = asyncio.CancelledError() if task.cancelled() else task.exception()
         if failure is not None and not attempt.batch.ended:
@@ -102,7 +107,8 @@ class Dispatcher:
 
     def _settle(self, attempt: _Attempt, value: PlainScore, failure: BaseException | None) -> None:
         if attempt.again is None:
-            attempt.batch.put(attempt.place, self._answer(value, failure))
+            answer = Answer(value) if failure is None else failed(failure, limit=self._reward.timeout_s)
+            attempt.batch.put(attempt.place, answer)
         elif not attempt.again.done():
             attempt.again.set_result((value, failure))
 
@@ -148,13 +154,6 @@ class Dispatcher:
             failure = error
         self._settle(failed, value, failure)
 
-    def _answer(self, value: PlainScore, failure: BaseException | None) -> Answer:
-        if failure is None:
-            return Answer(value)
-        if isinstance(failure, TimeoutError):
-            return Answer(error=f"no answer within {self._reward.timeout_s:g} s ({describe(failure)})", late=True)
-        return Answer(error=describe(failure))
-
 
 def _asked_pause(error: BaseException) -> float:
     return min(LONGEST_ASKED, float(getattr(error, "retry_after", None) or 0.0))
@@ -163,15 +162,15 @@ def _asked_pause(error: BaseException) -> float:
 class _Batch:
     """Calls that were handed in together."""
 
-    def __init__(self, answers: list[Answer | None]) -> None:
-        self.answers, self.left, self.ended = answers, len(answers), False
+    def __init__(self, answers: dict[int, Answer], left: int) -> None:
+        self.answers, self.left, self.ended = answers, left, False
         self.tasks: set[asyncio.Task[None]] = set()
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if not answers:
+        if not left:
             self.done.set_result(None)
 
     def put(self, place: int, answer: Answer) -> None:
-        if self.answers[place] is not None:
+        if place in self.answers:
             return
         self.answers[place] = answer
         self.left -= 1

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from lightrl.parts.reward import Reward
-from lightrl.rewards.reward_scores import RewardScores
-from lightrl.rewards.row_call import Answer
-from lightrl.types import Outcome
+from lightrl.rewards.reward_scores import RewardScores, failures_of
+from lightrl.types import Outcome, Rollout
 
 
 def stages(rewards: Mapping[str, Reward]) -> list[list[str]]:
@@ -34,22 +33,26 @@ def stages(rewards: Mapping[str, Reward]) -> list[list[str]]:
     return order
 
 
-def behind(reward: Reward, gate: RewardScores) -> tuple[Tensor, list[Answer]]:
-    """The rows that a reward is asked about, and the answers that take its place in the others.
+def behind(reward: Reward, gate: RewardScores, rollout: Rollout) -> tuple[Tensor, RewardScores]:
+    """The rows that a reward is asked about, and the scores that take its place in the others.
 
     Args:
         reward: with its `gate` and `gate_above`.
         gate: what the reward of that name said.
+        rollout: N rows.
 
     Returns:
-        Indices of the rows where the gate is open, and one answer per row, which means something where it is not.
+        Indices of the rows where the gate is open, and scores of all rows, which mean something where it is not.
     """
     raw = row_values(gate.part)
     opens = torch.where(raw.isnan(), -torch.inf, raw) > reward.gate_above
-    failed = Answer(error=f"its gate {reward.gate!r} failed")
-    shut = {Outcome.ABSTAINED: Answer(), Outcome.ERROR: failed, Outcome.TIMEOUT: failed}
-    closed = Answer(score=0.0, gated=True)
-    return opens.nonzero()[:, 0], [shut.get(Outcome(outcome), closed) for outcome in gate.outcome.tolist()]
+    abstained = gate.outcome == int(Outcome.ABSTAINED)
+    failed = (gate.outcome == int(Outcome.ERROR)) | (gate.outcome == int(Outcome.TIMEOUT))
+    outcome = torch.full_like(gate.outcome, int(Outcome.GATED))
+    outcome = outcome.masked_fill(abstained, int(Outcome.ABSTAINED)).masked_fill(failed, int(Outcome.ERROR))
+    part = torch.zeros_like(raw).masked_fill(abstained | failed, torch.nan)
+    failures = failures_of(outcome, rollout, [f"its gate {reward.gate!r} failed"] * len(rollout))
+    return opens.nonzero()[:, 0], RewardScores(part, outcome, failures)
 
 
 def row_values(part: Tensor) -> Tensor:

@@ -1,107 +1,45 @@
-"""The calls by which a reward scores rows: one for each row that the cache does not know, or one for all rows."""
+"""The place where a reward scores rows, one call for each row or one for all of them, and the scores that need no call."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
 
 from lightrl.parts.async_reward import AsyncReward
+from lightrl.parts.function import Function
 from lightrl.parts.reward import BatchReward, RowReward
-from lightrl.rewards.cache import ScoreCache
-from lightrl.rewards.reward_scores import RewardScores, all_failed, from_answers, from_tensor
-from lightrl.rewards.row_call import Answer, Call, Runner, calls_of, named_arguments, perform
+from lightrl.rewards.reward_scores import from_tensor
+from lightrl.rewards.row_call import Call, RowPerformer
 from lightrl.types import Rollout
-from lightrl.workers.calls import describe
-from lightrl.workers.forked import only_this_process
+from lightrl.workers.calls import Answer, Done, Inline, Place, answered
+from lightrl.workers.program import WorkerProgram
 
 
-@dataclass(frozen=True)
-class Done:
-    """Answers that are there already."""
+def place_of(reward: RowReward) -> Place:
+    """The place where the calls of a reward are made, by its `runs`."""
+    if isinstance(reward, AsyncReward):
+        from lightrl.rewards.dispatch import Dispatcher
+        from lightrl.workers.loop_place import LoopPlace
 
-    answers: list[Answer]
-    """One per call."""
+        return LoopPlace(lambda: Dispatcher(reward), reward.timeout_s)
+    if reward.runs == "process":
+        from lightrl.workers.process_place import ProcessPlace
 
-    def result(self) -> list[Answer]:
-        """The answers."""
-        return self.answers
-
-
-class InlineRunner:
-    """Makes calls one after another; an exception is caught, but nothing can stop a call that does not return."""
-
-    def __init__(self, reward: RowReward) -> None:
-        """
-        Args:
-            reward: to be called.
-        """
-        self._reward = reward
-
-    def check(self) -> None:
-        """It runs where it stands."""
-
-    def start(self) -> None:
-        """Nothing is needed."""
-
-    def submit(self, calls: Sequence[Call]) -> Done:
-        """Make the calls."""
-        return Done([perform(self._reward, call) for call in calls])
-
-    def close(self) -> None:
-        """Nothing was started."""
+        # a plain function is named by its path, which is all that is pickled of it
+        modules = [reward.path.rpartition(".")[0]] if isinstance(reward, Function) else []
+        program = WorkerProgram(RowPerformer(reward), reward, "reward", "set runs: inline", reward.memory_mb, modules)
+        return ProcessPlace(program, reward.workers, reward.timeout_s)
+    if reward.runs == "inline":
+        return Inline(RowPerformer(reward))
+    raise ValueError(f"{type(reward).__name__} runs {reward.runs!r}, expected inline or process; what awaits is a subclass of AsyncReward")
 
 
-@dataclass(frozen=True)
-class Begun:
-    """Calls under way."""
-
-    wait: Callable[[], RewardScores]
-    """Waits for the scores."""
-    cached: int = 0
-    """Number of scores that were in the cache."""
-
-
-class RowCalls:
-    """Calls of a row reward, one per row."""
-
-    def __init__(self, name: str, reward: RowReward) -> None:
-        """
-        Args:
-            name: of the reward.
-            reward: says where it runs, and how many scores are kept.
-        """
-        self._name, self._runner, self._names = name, runner_of(reward), named_arguments(reward)
-        self._cache = ScoreCache(reward) if reward.cache else None
-
-    def check(self) -> None:
-        """Refuse a reward that cannot be sent to where it is to run.
-
-        Raises:
-            ValueError: says why.
-        """
-        self._runner.check()
-
-    def start(self) -> None:
-        """Get ready in the background."""
-        self._runner.start()
-
-    def close(self) -> None:
-        """End processes and threads; they start again when they are needed."""
-        self._runner.close()
-
-    def begin(self, rollout: Rollout) -> Begun:
-        """Begin with the rows of a rollout."""
-        calls = calls_of(self._names, rollout)
-        if self._cache is None:
-            pending = self._runner.submit(calls)
-            return Begun(lambda: from_answers(self._name, pending.result(), rollout))
-        cached = _CachedCalls(self._runner, self._cache, calls)
-        return Begun(lambda: from_answers(self._name, cached.result(), rollout), cached.hits)
-
-
-class BatchCall:
-    """The call of a batch reward, which is given all rows at once."""
+class WholeRollouts(Place):
+    """The training process, in which a batch reward is given all rows at once."""
 
     def __init__(self, name: str, reward: BatchReward) -> None:
         """
@@ -111,60 +49,89 @@ class BatchCall:
         """
         self._name, self._reward = name, reward
 
-    def check(self) -> None:
-        """It runs where it stands."""
-
     def start(self) -> None:
         """Let the reward load what it needs."""
         self._reward.start()
+
+    def submit(self, calls: Sequence[Rollout]) -> Done:
+        """Make the calls; values are `RewardScores`."""
+        self._reward.start()
+        return Done([self._scored(rollout) for rollout in calls])
 
     def close(self) -> None:
         """Let the reward give back what it has loaded."""
         self._reward.close()
 
-    def begin(self, rollout: Rollout) -> Begun:
-        """Make the call; an exception is the failure of all rows."""
-        self._reward.start()
-        try:
-            # a copy, since what is written into it would be trained on
-            with only_this_process():
-                value = self._reward.score(copy.deepcopy(rollout))
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            failed = all_failed(describe(error), rollout)
-            return Begun(lambda: failed)
-        scores = from_tensor(self._name, value, rollout)
-        return Begun(lambda: scores)
+    def _scored(self, rollout: Rollout) -> Answer:
+        # a copy, since what is written into it would be trained on
+        answer = answered(lambda: self._reward.score(copy.deepcopy(rollout)))
+        return answer if answer.error is not None else replace(answer, value=from_tensor(self._name, answer.value, rollout))
 
 
-class _CachedCalls:
+class ScoreCache:
+    """The last `size` answers of one reward; failures are not among them.
+
+    It is no part of a checkpoint: it saves time and changes no score of a reward that says the same of the same completion, and it
+    could outgrow the weights. A resumed run asks again and fills it.
+    """
+
+    def __init__(self, reward: RowReward) -> None:
+        """
+        Args:
+            reward: whose class, `version` and arguments are part of every key.
+        """
+        cls = type(reward)
+        arguments = {name: value for name, value in vars(reward).items() if not name.startswith("_")}
+        self._reward = json.dumps([cls.__module__, cls.__qualname__, reward.version, arguments], default=repr, sort_keys=True)
+        self._size = reward.cache
+        self._answers: OrderedDict[str, Answer] = OrderedDict()
+
+    def keys(self, calls: Sequence[Call]) -> list[str]:
+        """One key per call: of the reward, the prompt with its id, the completion and the columns."""
+        of_prompt: dict[tuple[int, int], str] = {}
+        keys = []
+        for prompt, completion, columns in calls:
+            asked = of_prompt.get((id(prompt), id(columns)))
+            if asked is None:
+                asked = of_prompt[id(prompt), id(columns)] = json.dumps([prompt.to_json(), columns], default=repr, sort_keys=True)
+            keys.append(hashlib.sha256("\0".join((self._reward, asked, completion)).encode("utf-8", "surrogatepass")).hexdigest())
+        return keys
+
+    def get(self, key: str) -> Answer | None:
+        """The answer that is remembered under a key, if there is one."""
+        if key in self._answers:
+            self._answers.move_to_end(key)
+        return self._answers.get(key)
+
+    def put(self, key: str, answer: Answer) -> None:
+        """Remember an answer, and forget the one that was not asked for the longest."""
+        if answer.error is None:
+            self._answers[key] = answer
+            self._answers.move_to_end(key)
+            if len(self._answers) > self._size:
+                self._answers.popitem(last=False)
+
+
+class CachedCalls:
     """Calls of which some were answered before, or are asked twice now."""
 
-    def __init__(self, runner: Runner, cache: ScoreCache, calls: Sequence[Call]) -> None:
+    def __init__(self, place: Place, cache: ScoreCache, calls: Sequence[Call]) -> None:
+        """
+        Args:
+            place: where the others are made.
+            cache: of the reward.
+            calls: one per row.
+        """
         self._cache, self._keys = cache, cache.keys(calls)
         self._known = {key: answer for key in dict.fromkeys(self._keys) if (answer := cache.get(key)) is not None}
         self._new = {key: call for key, call in zip(self._keys, calls, strict=True) if key not in self._known}
         self.hits = len(calls) - len(self._new)
-        self._pending = runner.submit(list(self._new.values()))
+        """Number of scores that were in the cache."""
+        self._pending = place.submit(list(self._new.values()))
 
     def result(self) -> list[Answer]:
+        """Wait for the others: one answer per call, in order."""
         answers = self._known | dict(zip(self._new, self._pending.result(), strict=True))
         for key in self._new:
             self._cache.put(key, answers[key])
         return [answers[key] for key in self._keys]
-
-
-def runner_of(reward: RowReward) -> Runner:
-    """The runner that makes the calls of a reward, by its `runs`."""
-    if isinstance(reward, AsyncReward):
-        from lightrl.rewards.event_loop import AsyncRunner
-
-        return AsyncRunner(reward)
-    if reward.runs == "process":
-        from lightrl.rewards.killable_workers import WorkerPool
-
-        return WorkerPool(reward)
-    if reward.runs == "inline":
-        return InlineRunner(reward)
-    raise ValueError(f"{type(reward).__name__} runs {reward.runs!r}, expected inline or process; what awaits is a subclass of AsyncReward")

@@ -13,9 +13,9 @@ from torch import Tensor
 from lightrl.ops.masked import last_position
 from lightrl.parts.base import unpack
 from lightrl.parts.faulty_part import FaultyPartError
-from lightrl.rewards.plain_score import PlainScore
-from lightrl.rewards.row_call import Answer
+from lightrl.rewards.row_call import PlainScore
 from lightrl.types import Outcome, Rollout, Statistic, Statistics, WithStatistics
+from lightrl.workers.calls import Answer
 
 LARGEST = torch.finfo(torch.float32).max
 """A score beyond it is infinite in the tensor that holds it."""
@@ -46,11 +46,12 @@ def from_answers(name: str, answers: Sequence[Answer], rollout: Rollout) -> Rewa
         FaultyPartError: a score is neither a number, nor None, nor a list with one number per response token.
     """
     lengths = rollout.response_lengths.tolist()
-    scores = [_score(name, answer.score, row, lengths[row], rollout) for row, answer in enumerate(answers)]
+    scores = [_score(name, answer.value, row, lengths[row], rollout) for row, answer in enumerate(answers)]
     verdicts = [_verdict(answer, score) for answer, score in zip(answers, scores, strict=True)]
     device = rollout.group.device
-    numbers = (Outcome.VALUE, Outcome.GATED)
-    values = torch.tensor([math.nan if isinstance(s, list) or v[0] not in numbers else s for s, v in zip(scores, verdicts, strict=True)])
+    values = torch.tensor(
+        [math.nan if isinstance(s, list) or v[0] is not Outcome.VALUE else s for s, v in zip(scores, verdicts, strict=True)]
+    )
     part = values.to(torch.float32).to(device)
     if any(isinstance(score, list) for score in scores):
         part = on_last_token(part, rollout.response_mask)
@@ -58,7 +59,7 @@ def from_answers(name: str, answers: Sequence[Answer], rollout: Rollout) -> Rewa
             if isinstance(score, list) and verdict[0] is Outcome.VALUE:
                 part[row, rollout.response_mask[row]] = torch.tensor(score, dtype=torch.float32, device=device)
     outcome = torch.tensor([int(verdict[0]) for verdict in verdicts], dtype=torch.long, device=device)
-    return RewardScores(part, outcome, _failures(outcome, rollout, [verdict[1] for verdict in verdicts]))
+    return RewardScores(part, outcome, failures_of(outcome, rollout, [verdict[1] for verdict in verdicts]))
 
 
 def from_tensor(name: str, returned: Tensor | WithStatistics, rollout: Rollout) -> RewardScores:
@@ -80,12 +81,12 @@ def from_tensor(name: str, returned: Tensor | WithStatistics, rollout: Rollout) 
         failed = ~part.isfinite()
         outcome = torch.where(failed, int(Outcome.ERROR), int(Outcome.VALUE))
     else:
-        _refuse_outside(name, part, rollout)
+        _check_outside(name, part, rollout)
         part = part.masked_fill(~rollout.response_mask, math.nan)
         failed = part.isinf().any(1)
         outcome = torch.where(part.isnan().all(1), int(Outcome.ABSTAINED), int(Outcome.VALUE)).masked_fill(failed, int(Outcome.ERROR))
     part[failed] = math.nan
-    failures = _failures(outcome, rollout, ["it returned NaN or infinity"] * rows)
+    failures = failures_of(outcome, rollout, ["it returned NaN or infinity"] * rows)
     if not isinstance(statistics, Mapping):
         raise FaultyPartError(f"reward {name!r} reports a {type(statistics).__name__}, expected tensors by name")
     return RewardScores(part, outcome, failures, {what: _reported(name, what, number, rollout) for what, number in statistics.items()})
@@ -105,7 +106,7 @@ def all_failed(reason: str, rollout: Rollout) -> RewardScores:
     """A batch reward that raised: no row has a score."""
     part = torch.full((len(rollout),), math.nan, device=rollout.group.device)
     outcome = torch.full((len(rollout),), int(Outcome.ERROR), device=rollout.group.device)
-    return RewardScores(part, outcome, _failures(outcome, rollout, [reason] * len(rollout)))
+    return RewardScores(part, outcome, failures_of(outcome, rollout, [reason] * len(rollout)))
 
 
 def filled_in(own: RewardScores, rows: Tensor, rest: RewardScores, mask: Tensor) -> RewardScores:
@@ -164,8 +165,6 @@ def _score(name: str, score: PlainScore, row: int, length: int, rollout: Rollout
 def _verdict(answer: Answer, score: float | list[float] | None) -> tuple[Outcome, str]:
     if answer.error is not None:
         return Outcome.TIMEOUT if answer.late else Outcome.ERROR, answer.error
-    if answer.gated:
-        return Outcome.GATED, ""
     if isinstance(score, list):
         if any(abs(value) > LARGEST for value in score):
             return Outcome.ERROR, "it returned infinity"
@@ -175,13 +174,14 @@ def _verdict(answer: Answer, score: float | list[float] | None) -> tuple[Outcome
     return (Outcome.VALUE, "") if abs(score) <= LARGEST else (Outcome.ERROR, f"it returned {score}")
 
 
-def _failures(outcome: Tensor, rollout: Rollout, reasons: Sequence[str]) -> list[str | None]:
+def failures_of(outcome: Tensor, rollout: Rollout, reasons: Sequence[str]) -> list[str | None]:
+    """For each row that failed, its prompt and the reason."""
     failed = [kind in (Outcome.ERROR, Outcome.TIMEOUT) for kind in outcome.tolist()]
     rows = zip(failed, rollout.prompts, reasons, strict=True)
     return [f"prompt {prompt.id!r}: {reason}" if bad else None for bad, prompt, reason in rows]
 
 
-def _refuse_outside(name: str, part: Tensor, rollout: Rollout) -> None:
+def _check_outside(name: str, part: Tensor, rollout: Rollout) -> None:
     # zeros are let pass: many models fill what they do not score with them
     outside = (~rollout.response_mask & ~part.isnan() & (part != 0)).nonzero()
     if len(outside):

@@ -61,7 +61,7 @@ class RewardSet:
         """
         for name, reward in self.rewards.items():
             reward.check(columns)
-            self._guarded[name].calls.check()
+            self._guarded[name].place.check()
             wanted = (named_arguments(reward) or {}) if isinstance(reward, RowReward) else {}
             for argument, required in wanted.items():
                 if argument in FACTS & columns:
@@ -98,12 +98,12 @@ class RewardSet:
     def start(self) -> None:
         """Start worker processes and event loops in the background, so that the first rollout does not wait for them."""
         for guarded in self._guarded.values():
-            guarded.calls.start()
+            guarded.place.start()
 
     def close(self) -> None:
         """End worker processes and event loops; `score` starts them again."""
         for guarded in self._guarded.values():
-            guarded.calls.close()
+            guarded.place.close()
 
     def counts(self) -> dict[str, dict[str, float]]:
         """Per reward, the numbers that it counts itself."""

@@ -1,24 +1,25 @@
-"""One call of a row reward: its arguments and its answer, of which an exception is one."""
+"""One call of a row reward: its arguments, and what it returned as plain numbers."""
 
 from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lightrl.parts.function import accepted_names
 from lightrl.parts.reward import RowReward
 from lightrl.prompt import Prompt
-from lightrl.rewards.plain_score import PlainScore, plain_score
-from lightrl.workers import calls
-from lightrl.workers.calls import describe
-from lightrl.workers.forked import only_this_process
+from lightrl.workers.calls import Answer, answered
 
 if TYPE_CHECKING:
     # worker processes import this module, and most of them have no use for torch
     from lightrl.types import Rollout
+
+PlainScore = float | list[float | None] | str | None
+"""A number, a list of numbers and gaps, or None; or a text that describes what was returned, if it is nothing of these."""
+SHOWN = 60
+"""Characters of a wrong value that are shown."""
 
 BY_POSITION = 2
 """`RowReward.score` takes prompt and completion by position, whatever a subclass calls them."""
@@ -40,47 +41,6 @@ class Call(NamedTuple):
     """`answer`, the other columns and the facts of the episode that the reward names."""
 
 
-@dataclass(frozen=True)
-class Answer:
-    """A reward's answer about one row."""
-
-    score: PlainScore = None
-    """The score, if there is one."""
-    error: str | None = None
-    """Why there is no score, in one line; None if it returned."""
-    late: bool = False
-    """There is no score because the time was up."""
-    gated: bool = False
-    """It was not asked, since its gate was closed."""
-
-
-class Pending(Protocol):
-    """Calls under way."""
-
-    def result(self) -> list[Answer]:
-        """Wait for them: one answer per call, in order."""
-
-
-class Runner(Protocol):
-    """Makes the calls of one reward, in its own way."""
-
-    def check(self) -> None:
-        """Refuse a reward that cannot be sent to where it is to run.
-
-        Raises:
-            ValueError: says why.
-        """
-
-    def start(self) -> None:
-        """Get ready in the background."""
-
-    def submit(self, calls: Sequence[Call]) -> Pending:
-        """Begin with these calls and come back at once where that is possible."""
-
-    def close(self) -> None:
-        """End everything that was started; a later `submit` starts it again."""
-
-
 def calls_of(names: dict[str, bool] | None, rollout: Rollout) -> list[Call]:
     """One call per row; what a reward writes into its arguments reaches nobody else.
 
@@ -95,7 +55,7 @@ def calls_of(names: dict[str, bool] | None, rollout: Rollout) -> list[Call]:
         if id(given) not in copies:
             copies[id(given)] = _copied(given, names)
         prompt, columns = copies[id(given)]
-        made.append(Call(prompt, completion, {**columns, **_told(rollout, row, facts)} if facts else columns))
+        made.append(Call(prompt, completion, {**columns, **_facts(rollout, row, facts)} if facts else columns))
     return made
 
 
@@ -106,7 +66,7 @@ def _copied(given: Prompt, names: dict[str, bool] | None) -> tuple[Prompt, dict[
     return prompt, {k: v for k, v in every.items() if k not in ("prompt", "completion") and (names is None or k in names)}
 
 
-def _told(rollout: Rollout, row: int, facts: frozenset[str]) -> dict[str, Any]:
+def _facts(rollout: Rollout, row: int, facts: frozenset[str]) -> dict[str, Any]:
     episode = rollout.episode(row)
     every = {
         "messages": list(episode.messages),
@@ -128,19 +88,8 @@ def named_arguments(reward: RowReward) -> dict[str, bool] | None:
     return {name: required for name, required in accepts.items() if name not in positional}
 
 
-def perform(reward: RowReward, call: Call) -> Answer:
-    """Make one call in this process."""
-    try:
-        with only_this_process():
-            return Answer(plain_score(reward.score(call.prompt, call.completion, **call.columns)))
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        return Answer(error=describe(error))
-
-
 class RowPerformer:
-    """Makes the calls of a reward in a worker process."""
+    """Makes the calls of a reward, in this process or in a worker."""
 
     def __init__(self, reward: RowReward) -> None:
         """
@@ -149,7 +98,35 @@ class RowPerformer:
         """
         self._reward = reward
 
-    def perform(self, call: Call) -> calls.Answer:
-        """Make one call."""
-        answer = perform(self._reward, call)
-        return calls.Answer(answer.score, answer.error)
+    def perform(self, call: Call) -> Answer:
+        """Make one call; the value is a `PlainScore`."""
+        return answered(lambda: plain_score(self._reward.score(call.prompt, call.completion, **call.columns)))
+
+
+def plain_score(returned: object) -> PlainScore:
+    """The plain form of a score, made where the reward is called: what a value of the reward's own class does to be read happens there.
+
+    An integer that is too large for a float is infinite.
+
+    Args:
+        returned: a number, a list or a tuple of numbers, None, or whatever has a `tolist` that gives one of these.
+    """
+    # numpy and torch values are welcome without this file importing numpy
+    to_list = getattr(returned, "tolist", None)
+    plain: object = returned if to_list is None else to_list()
+    if plain is None or isinstance(plain, (int, float)):
+        return None if plain is None else _number(plain)
+    if isinstance(plain, (list, tuple)) and all(value is None or isinstance(value, (int, float)) for value in plain):
+        return [None if value is None else _number(value) for value in plain]
+    return f"{type(returned).__name__} {str(returned)[:SHOWN]!r}"
+
+
+def _number(value: float) -> float:
+    # a subclass may have a float() of its own
+    if isinstance(value, float):
+        return float.__float__(value)
+    exact = int.__index__(value)
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf

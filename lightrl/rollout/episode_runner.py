@@ -8,8 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from lightrl.environments.calls import EpisodeAnswer
-from lightrl.environments.episode_host import EpisodeHost, PendingAnswers
+from lightrl.environments.episode_host import EpisodeAnswer, EpisodeHost, PendingAnswers
 from lightrl.ops.random import row_seed
 from lightrl.parts.engine import Request, Result, RolloutEngine, SampledPolicy, Sampling
 from lightrl.parts.environment import Reply, Said

@@ -7,17 +7,13 @@ part does.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import importlib
 import importlib.util
 import json
 import os
 import pickle
 import resource
-import signal
 import sys
-import time
 import traceback
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
@@ -25,23 +21,7 @@ from multiprocessing.reduction import recv_handle
 from pathlib import Path
 
 from lightrl.workers.calls import Answer, Performer, Servant, describe
-from lightrl.workers.forked import only_this_process
-
-PR_SET_PDEATHSIG = 1
-"""From `linux/prctl.h`."""
-
-
-def end_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends, where the kernel can (Linux).
-
-    Args:
-        parent: number of the process that has started it; if it is gone already, this process ends at once.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
-
+from lightrl.workers.process_ends import end_with_parent, kill, only_this_process
 
 FORK, WAIT = b"F", b"W"
 """Requests: a new worker (its end of a socket follows), and the exit status of a worker that has ended (its process number follows)."""
@@ -120,19 +100,17 @@ def _answer_calls(connection: Connection, channel: int, performer: Performer) ->
         except (EOFError, OSError):
             os._exit(0)
         for number, call in enumerate(calls, first):
-            started = time.perf_counter()
             with only_this_process():
                 answer = performer.perform(call)
-            seconds = time.perf_counter() - started
             # what has eaten the memory is still there, so the next call gets a fresh worker
             leaves = answer.error is not None and answer.error.startswith("MemoryError")
-            _write(channel, _line(number, answer, seconds, leaves))
+            _write(channel, _line(number, answer, leaves))
             if leaves:
                 os._exit(0)
 
 
-def _line(number: int, answer: Answer, seconds: float, leaves: bool) -> bytes:
-    return ENCODER.encode([number, answer.value, answer.error, seconds, leaves]).encode() + b"\n"
+def _line(number: int, answer: Answer, leaves: bool) -> bytes:
+    return ENCODER.encode([number, answer.value, answer.error, answer.seconds, leaves]).encode() + b"\n"
 
 
 def _write(channel: int, line: bytes) -> None:
@@ -174,13 +152,3 @@ def _load_file(name: str, file: str, noun: str) -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-
-
-def kill(pid: int) -> None:
-    """Kill a worker and whatever it has started."""
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        # it had no time to become the leader of its session
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)

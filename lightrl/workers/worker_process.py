@@ -1,4 +1,4 @@
-"""The training process's end of a fork server and of one worker."""
+"""The training process's end of a fork server and of its workers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from multiprocessing.reduction import send_handle
 
 from lightrl.run_end import RunEndedError
 from lightrl.workers.calls import Answer
-from lightrl.workers.fork_server import FORK, WAIT, kill
+from lightrl.workers.fork_server import FORK, WAIT
+from lightrl.workers.process_ends import cause_of, kill
 from lightrl.workers.program import WorkerProgram
 
 PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from lightrl.workers.fork_server import serve; serve(int(sys.argv[1]))"
@@ -155,7 +156,7 @@ class Worker:
                 self.channel.settimeout(max(0.0, since + timeout_s - time.monotonic()) or 1e-3)
                 data = self.channel.recv(READ)
             except TimeoutError:
-                return self._late(timeout_s)
+                return self._timed_out(timeout_s)
             except OSError:
                 data = b""
             if not data:
@@ -170,7 +171,7 @@ class Worker:
         self.channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", math.ceil(timeout_s), 0))
         self.calls.send(message)
 
-    def _late(self, timeout_s: float) -> Answer:
+    def _timed_out(self, timeout_s: float) -> Answer:
         status = self.end()
         if status is not None and status != -signal.SIGKILL:
             # a process that it has started holds its end of the channel, so its death was not seen
@@ -200,8 +201,64 @@ def _read(line: bytes, expected: int) -> tuple[Answer, bool]:
     return Answer(error=f"its worker process sent what is no answer to this call: {line[:80]!r}"), True
 
 
-def cause_of(status: int | None) -> str:
-    """The end of a worker in words, by its exit status; None: nobody knows it."""
-    if status is None:
-        return "so did the process that started it"
-    return f"signal {-status} ({signal.Signals(-status).name})" if status < 0 else f"exit status {status}"
+class WorkerSource:
+    """Gives out workers of one program, to several threads at once.
+
+    Each is forked when it is needed, by a server that is started then, and replaced once it has failed.
+    """
+
+    def __init__(self, program: WorkerProgram) -> None:
+        """
+        Args:
+            program: of all workers.
+        """
+        self._program, self._lock = program, threading.Lock()
+        self._server: ForkServer | None = None
+        self._closed = False
+        self._failure: RuntimeError | None = None
+
+    def start(self) -> None:
+        """Start the server, and do not wait for it.
+
+        Raises:
+            RuntimeError: the program cannot be pickled.
+        """
+        self._running_server(None)
+
+    def ready(self, worker: Worker | None) -> Worker:
+        """The given worker if it still runs, else a new one.
+
+        Raises:
+            RuntimeError: the program cannot be pickled or loaded, or the workers were closed.
+        """
+        if worker is not None and worker.alive:
+            return worker
+        server = self._running_server(None)
+        try:
+            return server.fork()
+        except (EOFError, OSError):
+            # something has killed the server, a memory watchdog perhaps: one more is tried
+            return self._running_server(server).fork()
+        except RuntimeError as error:
+            self._failure = error
+            raise
+
+    def close(self) -> None:
+        """End all processes."""
+        self._closed = True
+        with self._lock:
+            if self._server is not None:
+                self._server.close()
+
+    def _running_server(self, failed: ForkServer | None) -> ForkServer:
+        """The server; a new one if there is none, or if the given one has failed."""
+        with self._lock:
+            if self._closed:
+                raise RuntimeError(f"the {self._program.noun}'s workers were closed")
+            if self._failure is not None:
+                raise self._failure
+            if self._server is None or self._server is failed:
+                if failed is not None:
+                    failed.close()
+                self._server = ForkServer(self._program)
+            return self._server

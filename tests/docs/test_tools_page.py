@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lightrl.environments.call_formats import FORMATS
-from lightrl.environments.tool_function import ToolFunction
-from lightrl.environments.tool_schema import schema_of
+from lightrl.environments.tool_function import ToolFunction, schema_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tools.md").read_text()
 

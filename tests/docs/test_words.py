@@ -49,7 +49,7 @@ AREAS = [
 EXEMPT = {"CHANGELOG.md"}
 """It names what was renamed."""
 
-JUDGES = {"async_reward.py", "findings.py"}
+JUDGES = {"async_reward.py", "given_completions.py"}
 """Files of the core that speak of a language model as a judge."""
 
 FILES = sorted({file for area in AREAS for file in ROOT.glob(area)} - {ROOT / name for name in EXEMPT})

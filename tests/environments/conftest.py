@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from lightrl.environments.calls import EpisodeAnswer
-from lightrl.environments.episode_host import EpisodeHost
+from lightrl.environments.episode_host import EpisodeAnswer, EpisodeHost
 from lightrl.parts.environment import Environment
 from lightrl.prompt import Prompt
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from lightrl import AsyncEnvironment, Prompt, Reply
-from lightrl.environments import async_episodes
-from lightrl.workers import in_time
+from lightrl.workers import event_loop, loop_place
 
 
 class OwnError(BaseException):
@@ -46,6 +45,9 @@ class Service(AsyncEnvironment):
                 await asyncio.sleep(0.05)
         if self.fault == "own":
             raise OwnError("mine")
+        if self.fault == "cancels everything":
+            for task in asyncio.all_tasks():
+                task.cancel()
         if self.fault == "block":
             time.sleep(1.5)
         if self.fault == "raise":
@@ -83,7 +85,7 @@ def test_failures_are_told_apart_and_stay_alone(hosted: Any, play: Any) -> None:
 
 
 def test_nobody_waits_for_an_episode_that_goes_on_when_its_time_is_over(hosted: Any, play: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(in_time, "GRACE_S", 0.05)
+    monkeypatch.setattr(event_loop, "GRACE_S", 0.05)
     answers = play(hosted(Service(timeout_s=0.3)), ["goes on", "own", "well"], 3)
     assert [len(own) for own in answers] == [3, 3, 4]
     assert answers[0][-1].late
@@ -96,7 +98,7 @@ def test_no_more_calls_at_a_time_than_allowed_and_many_at_once(hosted: Any, play
 
 
 def test_whoever_only_stood_behind_a_blocked_loop_goes_on_in_another(hosted: Any, play: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(async_episodes, "CLOSE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(loop_place, "CLOSE_TIMEOUT_S", 0.1)
     host = hosted(Service(timeout_s=0.2))
     answers = play(host, ["well", "block", "well"], 3)
     assert [len(own) for own in answers] == [4, 3, 4]
@@ -106,7 +108,7 @@ def test_whoever_only_stood_behind_a_blocked_loop_goes_on_in_another(hosted: Any
 
 
 def test_slices_that_wait_for_the_same_blocked_loop_both_go_on(hosted: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(async_episodes, "CLOSE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(loop_place, "CLOSE_TIMEOUT_S", 0.1)
     host = hosted(Service(timeout_s=0.2))
     host.begin([(i, Prompt(id="p", text="block" if i == 1 else "well"), i) for i in range(4)]).result()
     host.reply([(i, "a") for i in range(4)]).result()
@@ -115,6 +117,14 @@ def test_slices_that_wait_for_the_same_blocked_loop_both_go_on(hosted: Any, monk
     one, other = first.result()
     assert one.reply is not None
     assert other.late
+
+
+def test_an_episode_that_cancels_everything_fails_and_the_next_one_begins(hosted: Any, play: Any) -> None:
+    host = hosted(Service())
+    (own,) = play(host, ["cancels everything"], 3)
+    assert own[-1].error == "reply() has cancelled everything in its event loop"
+    assert len(own) == 3
+    assert said(play(host, ["well"], 2)[0]) == ["seed 100", "1: ", "2: x"]
 
 
 def test_what_end_raises_is_logged(hosted: Any, caplog: Any) -> None:

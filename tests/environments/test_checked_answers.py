@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lightrl import Reply
-from lightrl.environments.checked_answers import LARGEST_TEXT, WrongAnswerError, checked_opening, checked_reply
+from lightrl.environments.checked_answers import LARGEST_TEXT, checked_opening, checked_reply
+from lightrl.workers.calls import WrongAnswerError
 
 NUMBERS = st.booleans() | st.integers(-(10**9), 10**9) | st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.none() | NUMBERS | st.text(max_size=5) | st.lists(NUMBERS, max_size=3) | st.fixed_dictionaries({"a": NUMBERS})

@@ -13,8 +13,9 @@ import pytest
 from tenacity import wait_fixed
 
 from lightrl import AsyncReward, Prompt
-from lightrl.rewards import dispatch, event_loop
+from lightrl.rewards import dispatch
 from lightrl.types import Outcome
+from lightrl.workers import loop_place
 
 V, E, T = Outcome.VALUE, Outcome.ERROR, Outcome.TIMEOUT
 
@@ -139,7 +140,7 @@ def test_a_call_of_several_requests_counts_as_so_many(reward_set: Any, texts: An
 
 
 def test_a_reward_that_blocks_its_loop_does_not_hang_the_run(reward_set: Any, texts: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(event_loop, "CLOSE_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(loop_place, "CLOSE_TIMEOUT_S", 0.3)
     rewards = reward_set({"judge": Judge(timeout_s=0.2, retries=0)})
     started = time.monotonic()
     assert rewards.score(texts(["block"])).outcomes["judge"].tolist() == [T]

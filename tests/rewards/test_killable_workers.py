@@ -157,16 +157,16 @@ import signal, sys, torch
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, {folder!r})
 from lightrl import Function
-from lightrl.rewards.killable_workers import WorkerPool
+from lightrl.rewards.reward_calls import place_of
 from lightrl.rewards.row_call import Call
 from lightrl import Prompt
-pool = WorkerPool(Function("bad_rewards.sleeps", timeout_s=600.0))
+pool = place_of(Function("bad_rewards.sleeps", timeout_s=600.0))
 prompt = Prompt(id="p", text="?")
 texts = [f"row {{i}}" for i in range(60)]
 from bad_rewards import chosen
 pool.submit([Call(prompt, t, {{}}) for t in texts if not chosen(t)]).result()
 pending = pool.submit([Call(prompt, t, {{}}) for t in texts if chosen(t)])
-print(pool._threads.workers._server._process.pid, flush=True)
+print(pool._lines.source._server._process.pid, flush=True)
 pending.result()
 """
 

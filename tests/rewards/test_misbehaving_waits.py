@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from lightrl import AsyncReward, Prompt
-from lightrl.rewards import dispatch, event_loop
+from lightrl.rewards import dispatch
 from lightrl.types import Outcome
-from lightrl.workers import in_time, loop_thread
+from lightrl.workers import event_loop, loop_place
 
 V, E, T = Outcome.VALUE, Outcome.ERROR, Outcome.TIMEOUT
 
@@ -124,9 +124,9 @@ class Judge(AsyncReward):
 def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(dispatch, "LONGEST_ASKED", 0.1)
-    monkeypatch.setattr(event_loop, "CLOSE_TIMEOUT_S", 0.3)
-    monkeypatch.setattr(in_time, "GRACE_S", 0.05)
-    monkeypatch.setattr(loop_thread, "END_S", 0.1)
+    monkeypatch.setattr(loop_place, "CLOSE_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(event_loop, "GRACE_S", 0.05)
+    monkeypatch.setattr(event_loop, "END_S", 0.1)
 
 
 @pytest.mark.parametrize("deed", DEEDS)

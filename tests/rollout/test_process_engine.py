@@ -36,12 +36,11 @@ from lightrl import (
     TransformersEngine,
 )
 from lightrl.policy.weights import TrainerWeights
-from lightrl.rollout.hosting.engine_host import EngineHost
+from lightrl.rollout.hosting.engine_host import EngineHost, FailedWorkerError, WorkerLink
 from lightrl.rollout.hosting.engine_messages import End, Outline, Updated
 from lightrl.rollout.hosting.engine_pool import EnginePool
 from lightrl.rollout.hosting.engine_worker import EngineWorker
 from lightrl.rollout.hosting.policy_outline import PolicyOutline
-from lightrl.rollout.hosting.worker_link import FallenWorkerError, WorkerLink
 
 sys.path.insert(0, str(Path(__file__).parent))
 from hosted_engines import Counting, Obedient
@@ -323,8 +322,8 @@ class Noted(WorkerLink):
     def receive(self) -> object:
         return Updated(0)
 
-    def late(self, what: str) -> FallenWorkerError:
-        return FallenWorkerError(what)
+    def timed_out(self, what: str) -> FailedWorkerError:
+        return FailedWorkerError(what)
 
     def finish(self, seconds: float) -> None:
         """It has ended."""

@@ -15,7 +15,7 @@ from lightrl import LoraPolicy, TinyPolicy
 from lightrl.policy.weight_access import WeightAccess
 from lightrl.policy.weights import TrainerWeights
 from lightrl.rollout.hosting.policy_outline import PolicyOutline, copy_into
-from lightrl.rollout.hosting.shared_weights import MappedWeights, WeightBlock
+from lightrl.rollout.hosting.weight_bytes import MappedWeights, WeightBlock
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float64, torch.uint8, torch.bool, torch.int64]
 

@@ -17,8 +17,7 @@ from lightrl.config.errors import ConfigError
 from lightrl.config.resolve import Resolved
 from lightrl.data.completion_file import CompletionFile
 from lightrl.parts.reward import BatchReward
-from lightrl.rewards.findings import Findings
-from lightrl.rewards.given_completions import Encode, GivenCompletions, score_completions
+from lightrl.rewards.given_completions import Encode, Findings, GivenCompletions, score_completions
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.text.encoding import encode_sampled
 from lightrl.text.tokenizer import Tokenizer

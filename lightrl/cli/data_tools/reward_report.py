@@ -13,7 +13,7 @@ from torch import Tensor
 from lightrl.callbacks.shown_text import in_quotes
 from lightrl.data.completion_file import CompletionFile
 from lightrl.rewards.components import shares
-from lightrl.rewards.findings import Findings
+from lightrl.rewards.given_completions import Findings
 from lightrl.rewards.outliers import Labels, from_labels, from_others, largest_outliers
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.types import Outcome, Prompt

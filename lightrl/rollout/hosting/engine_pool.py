@@ -1,4 +1,4 @@
-"""The workers of one engine: all have the same weights, and one that falls is replaced."""
+"""The workers of one engine: all have the same weights, and one that fails is replaced."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import time
 from collections.abc import Callable, Sequence
 
 from lightrl.parts.engine import PolicyWeights, Request, Result, SampledPolicy
-from lightrl.rollout.hosting.engine_host import EngineHost
+from lightrl.rollout.hosting.engine_host import EngineHost, FailedWorkerError
 from lightrl.rollout.hosting.engine_messages import Outline, Update
 from lightrl.rollout.hosting.policy_outline import PolicyOutline
 from lightrl.rollout.hosting.slice_worker import FailedEngineError, SliceWorker
-from lightrl.rollout.hosting.worker_link import FallenWorkerError
 from lightrl.workers.worker_process import CLOSE_TIMEOUT_S, LOAD_S
 
 log = logging.getLogger(__name__)
@@ -52,7 +51,7 @@ class EnginePool:
         self._workers: list[SliceWorker] = []
         self._update: Update | None = None
         self._reading, self._closed = threading.Lock(), False
-        self.fallen: list[str] = []
+        self.failures: list[str] = []
         """Why each worker that was replaced had to be."""
 
     def start(self) -> None:
@@ -71,9 +70,9 @@ class EnginePool:
         for number, worker in enumerate(self._workers):
             try:
                 if worker.link.alive:
-                    worker.leave()
-            except FallenWorkerError as fallen:
-                log.warning("worker %d of %s, which was to end: %s", number, self._name, fallen)
+                    worker.shut_down()
+            except FailedWorkerError as failure:
+                log.warning("worker %d of %s, which was to end: %s", number, self._name, failure)
         ends = time.monotonic() + CLOSE_TIMEOUT_S
         for worker in self._workers:
             worker.link.finish(max(0.0, ends - time.monotonic()))
@@ -88,7 +87,7 @@ class EnginePool:
         """Copy the weights to where the workers find them, and have each take them from there.
 
         Raises:
-            RuntimeError: an engine has raised, or more workers fell than may be replaced.
+            RuntimeError: an engine has raised, or more workers failed than may be replaced.
             ValueError: the policy's tensors are others than before.
         """
         known = self._policy is weights.policy
@@ -106,18 +105,18 @@ class EnginePool:
         """Have a worker continue requests, decoded together.
 
         Raises:
-            RuntimeError: more workers fell than may be replaced.
+            RuntimeError: more workers failed than may be replaced.
         """
         try:
             self._workers[number].ask(requests)
-        except FallenWorkerError as fallen:
-            self._replace(number, str(fallen))
+        except FailedWorkerError as failure:
+            self._replace(number, str(failure))
 
     def forget(self, episodes: frozenset[int]) -> None:
         """Drop episodes, and their requests under way.
 
         Raises:
-            RuntimeError: more workers fell than may be replaced.
+            RuntimeError: more workers failed than may be replaced.
         """
         self._each(lambda _, worker: worker.forget(episodes))
 
@@ -125,10 +124,10 @@ class EnginePool:
         """Wait a moment for a worker to answer, or replace one that does not; results may be none.
 
         Raises:
-            RuntimeError: an engine has raised, or more workers fell than may be replaced.
+            RuntimeError: an engine has raised, or more workers failed than may be replaced.
         """
         with self._reading:
-            self._refuse_closed()
+            self._check_open()
             return self._results()
 
     def _results(self) -> list[Result]:
@@ -141,9 +140,9 @@ class EnginePool:
                 if worker.link in ready:
                     found += worker.results()
                 elif worker.left_s <= 0:
-                    raise worker.link.late(f"gave no result for {self._timeout_s:g} s (timeout_s)")
-            except FallenWorkerError as fallen:
-                self._replace(number, str(fallen))
+                    raise worker.link.timed_out(f"gave no result for {self._timeout_s:g} s (timeout_s)")
+            except FailedWorkerError as failure:
+                self._replace(number, str(failure))
             except FailedEngineError as failed:
                 raise self._failure(number, failed) from None
         return found
@@ -162,8 +161,8 @@ class EnginePool:
         for number, worker in enumerate(list(self._workers)):
             try:
                 do(number, worker)
-            except FallenWorkerError as fallen:
-                self._replace(number, str(fallen))
+            except FailedWorkerError as failure:
+                self._replace(number, str(failure))
 
     def _tell(self, number: int, worker: SliceWorker, outline: bool) -> None:
         if outline:
@@ -177,43 +176,43 @@ class EnginePool:
         # to build the model is no call
         limit_s = self._timeout_s if built else self._start_s
         if not self._host.ready([worker.link], limit_s):
-            raise worker.link.late(f"has not taken the weights within {limit_s:g} s")
+            raise worker.link.timed_out(f"has not taken the weights within {limit_s:g} s")
         try:
             worker.updated()
         except FailedEngineError as failed:
             raise self._failure(number, failed) from None
 
     def _replace(self, number: int, why: str) -> None:
-        """Put a new worker in the place of one that has fallen, with the same weights and the same requests."""
+        """Put a new worker in the place of one that has failed, with the same weights and the same requests."""
         while True:
-            self._refuse_closed()
+            self._check_open()
             self._count(f"worker {number} of {self._name}: {why}")
             worker = self._made()
-            worker.inherit(self._workers[number])
+            worker.take_over(self._workers[number])
             self._workers[number] = worker
             try:
                 self._tell(number, worker, outline=True)
                 self._wait(number, worker, built=False)
                 worker.ask_again()
-            except FallenWorkerError as fallen:
-                why = str(fallen)
+            except FailedWorkerError as failure:
+                why = str(failure)
             else:
                 return
 
-    def _refuse_closed(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise RuntimeError(f"the workers of {self._name} were closed")
 
-    def _count(self, fallen: str) -> None:
-        if len(self.fallen) == self._max_replacements:
-            listed = "".join(f"\n  {reason}" for reason in [*self.fallen, fallen])
+    def _count(self, failure: str) -> None:
+        if len(self.failures) == self._max_replacements:
+            listed = "".join(f"\n  {reason}" for reason in [*self.failures, failure])
             raise RuntimeError(
-                f"{len(self.fallen) + 1} {self._host.workers} fell, and {self._max_replacements} may be replaced (max_replacements):"
+                f"{len(self.failures) + 1} {self._host.workers} fell, and {self._max_replacements} may be replaced (max_replacements):"
                 f"{listed}\n"
                 "Find out what kills them (the memory of the machine?), or raise timeout_s if they are only slow"
             )
-        self.fallen.append(fallen)
-        log.warning("%s; it is replaced and asked again", fallen)
+        self.failures.append(failure)
+        log.warning("%s; it is replaced and asked again", failure)
 
     def _failure(self, number: int, failed: FailedEngineError) -> RuntimeError:
         return RuntimeError(f"{self._name} failed in {self._host.worker} {number}: {failed}")

@@ -135,9 +135,9 @@ class EngineWorker:
         self._connection.send(Found(results))
         if not self._under_way:
             # an engine may clear away its last batch when it is asked for more
-            self._refuse(self._engine.results())
+            self._check_none_left(self._engine.results())
 
-    def _refuse(self, results: list[Result]) -> None:
+    def _check_none_left(self, results: list[Result]) -> None:
         if results:
             name = type(self._engine).__name__
             raise RuntimeError(f"{name} has results of requests {[result.id for result in results]}, which are not under way")

@@ -41,7 +41,7 @@ class HostedEngine(RolloutEngine):
             workers: how many, on every rank.
             timeout_s: seconds in which a worker must take new weights, and give the next result. It has as long to start, and 300 at
                 least.
-            max_replacements: workers that may be replaced; when one more falls, the run ends.
+            max_replacements: workers that may be replaced; when one more fails, the run ends.
             threads: of each worker on the CPU; None: as many as the trainer has, so that numbers are rounded as there.
             devices: of the workers of all ranks of a machine, in turn; none: that of the rank.
 
@@ -103,7 +103,7 @@ class HostedEngine(RolloutEngine):
         """Copy the weights to where the workers find them, and have each take them from there.
 
         Raises:
-            RuntimeError: requests are under way, the engine was not started or has raised, or more workers fell than may be replaced.
+            RuntimeError: requests are under way, the engine was not started or has raised, or more workers failed than may be replaced.
             ValueError: the policy's tensors are others than at the first update.
         """
         if self._pool is None:
@@ -117,7 +117,7 @@ class HostedEngine(RolloutEngine):
         """Take requests, and hand slices of them to workers that are free.
 
         Raises:
-            RuntimeError: `update_weights` was never called, or more workers fell than may be replaced.
+            RuntimeError: `update_weights` was never called, or more workers failed than may be replaced.
         """
         if self._pool is None or not self._pool.loads:
             raise RuntimeError(
@@ -130,7 +130,7 @@ class HostedEngine(RolloutEngine):
         """The results that come next from any worker.
 
         Raises:
-            RuntimeError: an engine has raised, or more workers fell than may be replaced.
+            RuntimeError: an engine has raised, or more workers failed than may be replaced.
         """
         while self._pool is not None and (self._waiting or any(self._pool.loads)):
             self._hand_out(self._pool)
@@ -151,7 +151,7 @@ class HostedEngine(RolloutEngine):
     def statistics(self) -> dict[str, float]:
         """`replaced_workers`: those that died or hung."""
         before = self._counted
-        self._counted = 0 if self._pool is None else len(self._pool.fallen)
+        self._counted = 0 if self._pool is None else len(self._pool.failures)
         return {"replaced_workers": float(self._counted - before)}
 
     def _hand_out(self, pool: EnginePool) -> None:

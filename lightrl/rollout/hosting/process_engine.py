@@ -36,7 +36,7 @@ class ProcessEngine(HostedEngine):
             workers: processes, on every rank.
             timeout_s: seconds in which a worker must take new weights, and give the next result. It has as long to start, and 300 at
                 least.
-            max_replacements: workers that may be replaced; when one more falls, the run ends.
+            max_replacements: workers that may be replaced; when one more fails, the run ends.
             threads: of each worker on the CPU; null: as many as the trainer has, so that numbers are rounded as there.
             devices: of the workers, in turn, such as `cuda:1`: those of the first rank of a machine, then those of the next one; null: that
                 of the rank.

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import contextlib
+import math
+import os
+import signal
+import socket
+import struct
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
-from multiprocessing.reduction import recv_handle
+from multiprocessing.reduction import recv_handle, send_handle
 
 from torch import Tensor
 
 from lightrl.parts.engine import RolloutEngine
-from lightrl.rollout.hosting.engine_host import EngineHost
+from lightrl.rollout.hosting.engine_host import EngineHost, FailedWorkerError, WorkerLink
 from lightrl.rollout.hosting.engine_messages import Outline, Update
 from lightrl.rollout.hosting.engine_worker import serve_engine
-from lightrl.rollout.hosting.process_link import ProcessLink
-from lightrl.rollout.hosting.shared_weights import MappedWeights, SharedWeights, WeightBlock
-from lightrl.rollout.hosting.worker_link import WorkerLink
+from lightrl.rollout.hosting.weight_bytes import MappedWeights, SharedWeights, WeightBlock
+from lightrl.workers.process_ends import cause_of
 from lightrl.workers.program import WorkerProgram
-from lightrl.workers.worker_source import WorkerSource
+from lightrl.workers.worker_process import READ, Worker, WorkerSource
 
 MODULES = ("transformers.modeling_utils", "transformers.generation.utils", "transformers.models.auto.modeling_auto")
 """Loaded once, before the workers are made: most of the seconds that a worker would need to begin."""
@@ -74,6 +80,74 @@ class ProcessHost(EngineHost):
         if self._block is None:
             raise RuntimeError("a worker process was told of a policy before there were weights")
         return self._block
+
+
+class ProcessLink(WorkerLink):
+    """Messages through a socket; the block with the weights follows the outline of the policy."""
+
+    def __init__(self, worker: Worker, timeout_s: float, block: Callable[[], WeightBlock]) -> None:
+        """
+        Args:
+            worker: that has just been forked.
+            timeout_s: seconds in which it must take each message.
+            block: gives the present block of the weights.
+        """
+        self._worker, self._timeout_s, self._block = worker, timeout_s, block
+        self.name = f"process {worker.pid}"
+        seconds, rest = divmod(timeout_s, 1)
+        for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
+            # a process that stands still in the middle of a message is not waited for
+            worker.channel.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", int(seconds), math.ceil(rest * 1e6)))
+
+    @property
+    def alive(self) -> bool:
+        return self._worker.alive
+
+    @property
+    def connection(self) -> Connection:
+        """To wait for."""
+        return self._worker.calls
+
+    def send(self, message: object) -> None:
+        if not self.alive:
+            raise FailedWorkerError(f"{self.name} has ended")
+        try:
+            self.connection.send(message)
+            if isinstance(message, Outline):
+                block = self._block()
+                self.connection.send(block.places)
+                send_handle(self.connection, block.descriptor, self._worker.pid)
+        except BlockingIOError:
+            raise self.timed_out(f"has taken no message for {self._timeout_s:g} s") from None
+        except OSError:
+            # it has ended, and may have said why before: that is read first
+            return
+
+    def receive(self) -> object:
+        try:
+            message: object = self.connection.recv()
+        except BlockingIOError:
+            raise self.timed_out(f"stopped in the middle of an answer for {self._timeout_s:g} s") from None
+        except (EOFError, OSError):
+            raise self._died() from None
+        return message
+
+    def end(self) -> str:
+        status = self._worker.end()
+        return "" if status in (None, -signal.SIGKILL) else cause_of(status)
+
+    def finish(self, patience_s: float) -> None:
+        if not self.alive:
+            return
+        ends = time.monotonic() + patience_s
+        # what it still says is not read: an interrupt may have left half a message there
+        with contextlib.suppress(OSError):
+            while wait([self.connection], max(0.0, ends - time.monotonic())) and os.read(self.connection.fileno(), READ):
+                continue
+        self._worker.end()
+
+    def _died(self) -> FailedWorkerError:
+        return FailedWorkerError(f"{self.name} died: {cause_of(self._worker.end())}")
 
 
 class EngineServant:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from lightrl.parts.engine import Request, Result
+from lightrl.rollout.hosting.engine_host import WorkerLink
 from lightrl.rollout.hosting.engine_messages import Ask, End, Failed, Forget, Found, Outline, Update, Updated
-from lightrl.rollout.hosting.worker_link import WorkerLink
 
 NUMBERS = count()
 """Of all requests that are sent to workers."""
@@ -63,7 +63,7 @@ class SliceWorker:
         """Tell it of the policy.
 
         Raises:
-            FallenWorkerError: it is known to have ended, or takes no messages.
+            FailedWorkerError: it is known to have ended, or takes no messages.
         """
         self.link.send(outline)
 
@@ -71,7 +71,7 @@ class SliceWorker:
         """Have it copy weights; `updated` takes its answer.
 
         Raises:
-            FallenWorkerError: as for `outline`.
+            FailedWorkerError: as for `outline`.
         """
         self.updating = True
         self.link.send(update)
@@ -80,19 +80,19 @@ class SliceWorker:
         """Take its answer to an update; called once there is one.
 
         Raises:
-            FallenWorkerError: it has ended.
+            FailedWorkerError: it has ended.
             FailedEngineError: the engine has raised.
         """
         answer = self._receive()
         self.updating = False
         if not isinstance(answer, Updated):
-            raise self.link.late(f"answered an update of the weights with {type(answer).__name__}")
+            raise self.link.timed_out(f"answered an update of the weights with {type(answer).__name__}")
 
     def ask(self, requests: Sequence[Request]) -> None:
         """Have it continue requests, decoded together.
 
         Raises:
-            FallenWorkerError: as for `outline`.
+            FailedWorkerError: as for `outline`.
         """
         # numbers that are free to be used again may still be under way here
         sent = [replace(request, id=next(NUMBERS)) for request in requests]
@@ -101,15 +101,15 @@ class SliceWorker:
         self._asked.append(_Asked(sent, {own.id: request.id for own, request in zip(sent, requests, strict=True)}))
         self.link.send(Ask(sent))
 
-    def inherit(self, fallen: SliceWorker) -> None:
-        """Make the requests of a worker that has fallen its own; they are sent by `ask_again`."""
-        self._asked = fallen._asked
+    def take_over(self, failed: SliceWorker) -> None:
+        """Make the requests of a worker that has failed its own; they are sent by `ask_again`."""
+        self._asked = failed._asked
 
     def ask_again(self) -> None:
         """Have it continue all of its requests: slices as they were, since the rows beside a row decide how it is rounded.
 
         Raises:
-            FallenWorkerError: as for `outline`.
+            FailedWorkerError: as for `outline`.
         """
         self._since = time.monotonic()
         for asked in self._asked:
@@ -119,10 +119,10 @@ class SliceWorker:
         """Drop episodes, and their requests under way.
 
         Raises:
-            FallenWorkerError: as for `outline`.
+            FailedWorkerError: as for `outline`.
         """
         self._asked = [left for asked in self._asked if (left := asked.without(episodes)).wanted]
-        # the run ends if it has fallen for good
+        # the run ends if it has failed for good
         if self.link.alive:
             self.link.send(Forget(episodes))
 
@@ -130,14 +130,14 @@ class SliceWorker:
         """What its next message brings of what is still wanted; called once there is one.
 
         Raises:
-            FallenWorkerError: it has ended.
+            FailedWorkerError: it has ended.
             FailedEngineError: the engine has raised.
         """
         answer = self._receive()
         self._since = time.monotonic()
         if not isinstance(answer, Found):
             return []
-        # nobody wants results of requests that were forgotten while they were under way, or that were answered before a worker fell
+        # nobody wants results of requests that were forgotten while they were under way, or that were answered before a worker failed
         numbers = {own: number for asked in self._asked for own, number in asked.wanted.items()}
         found = [replace(result, id=numbers[result.id]) for result in answer.results if result.id in numbers]
         for asked in self._asked:
@@ -146,11 +146,11 @@ class SliceWorker:
         self._asked = [asked for asked in self._asked if asked.wanted]
         return found
 
-    def leave(self) -> None:
+    def shut_down(self) -> None:
         """Tell it to close its engine and end, without waiting for it.
 
         Raises:
-            FallenWorkerError: as for `outline`.
+            FailedWorkerError: as for `outline`.
         """
         self.link.send(End())
 

@@ -9,7 +9,7 @@ from typing import Any
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
-from lightrl import FallenWorkerError, WorkerLink
+from lightrl import FailedWorkerError, WorkerLink
 from lightrl_ray.cluster import Cluster
 from lightrl_ray.engine_actor import LAST
 
@@ -58,7 +58,7 @@ class ActorLink(WorkerLink):
 
     def send(self, message: object) -> None:
         if not self._alive:
-            raise FallenWorkerError(f"{self.name} has ended")
+            raise FailedWorkerError(f"{self.name} has ended")
         self._taken.append(self._actor.take.remote(self._sent, message))
         self._sent += 1
 
@@ -67,21 +67,21 @@ class ActorLink(WorkerLink):
             try:
                 self._received.extend(ray.get(self._given, timeout=self._timeout_s))
             except GetTimeoutError:
-                raise self.late(f"stopped in the middle of an answer for {self._timeout_s:g} s") from None
+                raise self.timed_out(f"stopped in the middle of an answer for {self._timeout_s:g} s") from None
             except RayActorError as error:
                 self.end()
                 if error.actor_init_failed:
                     raise RuntimeError(f"{self.name} cannot load its engine: {_in_one_line(error)}") from None
-                raise FallenWorkerError(f"{self.name} died: {_in_one_line(error)}") from None
+                raise FailedWorkerError(f"{self.name} died: {_in_one_line(error)}") from None
             except RayError as error:
                 self.end()
-                raise FallenWorkerError(f"{self.name} gave no answer: {_in_one_line(error)}") from None
+                raise FailedWorkerError(f"{self.name} gave no answer: {_in_one_line(error)}") from None
             if self._received[-1] is not LAST:
                 self._given = self._actor.give.remote()
         message = self._received.popleft()
         if message is LAST:
             self.end()
-            raise FallenWorkerError(f"{self.name} has ended")
+            raise FailedWorkerError(f"{self.name} has ended")
         return message
 
     def end(self) -> str:
@@ -90,7 +90,7 @@ class ActorLink(WorkerLink):
             ray.kill(self._actor, no_restart=True)
         return ""
 
-    def late(self, why: str) -> FallenWorkerError:
+    def timed_out(self, why: str) -> FailedWorkerError:
         """End the actor, and say why.
 
         Raises:
@@ -103,7 +103,7 @@ class ActorLink(WorkerLink):
                 f"{self.name} did not start, and {why}: it needs {self._cluster.needs()}, and the cluster has {self._cluster.has()}. "
                 "Add nodes, or take fewer actors or resources"
             )
-        return super().late(why)
+        return super().timed_out(why)
 
     def finish(self, patience_s: float) -> None:
         ends = time.monotonic() + patience_s

@@ -35,7 +35,7 @@ class RayEngine(HostedEngine):
             address: of a running cluster, as `host:port` or `auto`; null: Ray is started on this machine and ends with the run.
             timeout_s: seconds in which an actor must take new weights, and give the next result. It has as long to start, and 300 at
                 least.
-            max_replacements: actors that may be replaced; when one more falls, the run ends.
+            max_replacements: actors that may be replaced; when one more fails, the run ends.
             threads: of each actor on the CPU; null: as many as the trainer has, so that numbers are rounded as there.
 
         Raises:

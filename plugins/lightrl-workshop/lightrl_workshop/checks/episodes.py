@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from lightrl.environments.calls import EpisodeAnswer
-from lightrl.environments.episode_host import EpisodeHost
+from lightrl.environments.episode_host import EpisodeAnswer, EpisodeHost
 from lightrl.parts.environment import Environment
 from lightrl.prompt import Prompt
 from lightrl_workshop.checks.check import BrokenContract, expect

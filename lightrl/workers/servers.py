@@ -1,15 +1,19 @@
-"""The key of a server: read from the environment when it is used, kept in no field, and cut out of every text."""
+"""The key and the address of a server: the key is kept in no field and cut out of every text, and the address holds no secret."""
 
 from __future__ import annotations
 
 import os
 import re
+from urllib.parse import urlsplit
 
 NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 
 
 class ApiKey:
-    """Names the environment variable that holds the key; a part takes the name as its argument `api_key_env`."""
+    """Names the environment variable that holds the key; a part takes the name as its argument `api_key_env`.
+
+    The key is read from the environment when it is used.
+    """
 
     def __init__(self, variable: str | None) -> None:
         """
@@ -44,3 +48,24 @@ class ApiKey:
         """
         key = self.value()
         return text.replace(key, f"${self.variable}") if key else text
+
+
+def server_address(address: str, argument: str, example: str) -> str:
+    """An address, once it is found to be one and to hold no secret.
+
+    Args:
+        address: of a server.
+        argument: of the part that was given it, for errors.
+        example: of an address.
+
+    Raises:
+        ValueError: it is no address, or has a user, a password or a query.
+    """
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{argument} must be like {example}, got {address!r}")
+    if parts.username or parts.password or parts.query:
+        raise ValueError(
+            f"{argument} must hold no user, password or query: configs and logs repeat it. A key stands in api_key_env's variable"
+        )
+    return address

@@ -1,0 +1,77 @@
+"""The ends of processes: what a run has started ends with it, and what a part has forked ends with the call."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+PR_SET_PDEATHSIG = 1
+"""From `linux/prctl.h`."""
+POLL_S = 1.0
+"""Seconds between two looks at whether the parent is still there."""
+
+
+def end_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when the thread that has started it ends, where the kernel can (Linux).
+
+    Args:
+        parent: number of the process that has started it; if it is gone already, this process ends at once.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def end_rank_with_parent() -> None:
+    """On ranks that were started by another process, end as soon as that is gone.
+
+    A collective whose other end was killed may otherwise wait for as long as the strategy's timeout, and keep the device. The kernel is not
+    asked: a launcher may start ranks in a thread that ends before them.
+    """
+    if os.environ.get("LOCAL_RANK", "0") != "0":
+        threading.Thread(target=_die_with, args=[os.getppid()], name="watch over the parent process", daemon=True).start()
+
+
+def _die_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(POLL_S)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@contextmanager
+def only_this_process() -> Iterator[None]:
+    """End whatever process comes to the end of the block, if it is not the one that has begun it.
+
+    A process that a part has forked, and in which it returns, would otherwise do all that follows a second time.
+    """
+    begun = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() != begun:
+            os._exit(0)
+
+
+def kill(pid: int) -> None:
+    """Kill a worker and whatever it has started."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        # it had no time to become the leader of its session
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def cause_of(status: int | None) -> str:
+    """The end of a worker in words, by its exit status; None: nobody knows it."""
+    if status is None:
+        return "so did the process that started it"
+    return f"signal {-status} ({signal.Signals(-status).name})" if status < 0 else f"exit status {status}"
