@@ -18,6 +18,7 @@ from lightrl_workshop import InPlace
 
 from lightrl import Environment, Experience, Prompt, Reply, Result, own_opening
 from lightrl.parts.environment import Said
+from lightrl.training.reports.run_ledger import PhaseObserver
 
 OF_THE_MACHINE = ("perf/", "seconds")
 """Beginnings and ends of the names of numbers that depend on the machine."""
@@ -77,7 +78,7 @@ class Witness(Callback):
             torch.save(weights, self.folder / f"{self.attempt}.pt")
 
 
-class Fate(Callback):
+class Fate(Callback, PhaseObserver):
     """Ends every process of this run in the middle of something, as `KILLTEST_KILL` says; empty: never.
 
     `token`: before a forward pass of the rollout, or after results of an engine elsewhere; `minibatch`: after an optimizer step that is
@@ -92,23 +93,22 @@ class Fate(Callback):
         self.phase = ""
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
-        show, step_on = pl_module.on_phase, pl_module.step_on
-
-        def on_phase(phase: str) -> None:
-            self.phase = phase
-            show(phase)
+        step_on = pl_module.step_on
 
         def then(*arguments: Any) -> Any:
             made = step_on(*arguments)
             self._happened("minibatch")
             return made
 
-        pl_module.on_phase, pl_module.step_on = on_phase, then
+        pl_module.step_on = then
         # every decode step looks its tokens up through this module, also one that leaves the model's own forward out
         embedding = pl_module.policy.model.get_input_embeddings()
         embedding.register_forward_pre_hook(lambda *_: self._happened("token") if self.phase.startswith("rollout") else None)
         if not pl_module.engine.in_process:
             pl_module.engine.results = self._counted(pl_module.engine.results)
+
+    def on_phase(self, phase: str) -> None:
+        self.phase = phase
 
     def _counted(self, results: Callable[[], list[Result]]) -> Callable[[], list[Result]]:
         def then() -> list[Result]:

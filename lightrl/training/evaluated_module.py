@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
-from lightning.pytorch import LightningModule
+from lightning.pytorch import Callback, LightningModule
 
 from lightrl.data.loaders import PromptBatch
 from lightrl.ops.agreement import Limits
@@ -22,6 +20,7 @@ from lightrl.strategies.adapter_choice import adapter_for
 from lightrl.training.evaluating.canary import Canary, mismatch
 from lightrl.training.evaluating.evaluator import predictions, sample, score
 from lightrl.training.evaluating.held_out import Evaluation
+from lightrl.training.reports.run_ledger import PhaseObserver, RunLedger
 from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.training.setup.given import as_engine, as_environment, as_rewards
 from lightrl.training.setup.precision import compute_dtype, keep_default_format
@@ -59,11 +58,10 @@ class EvaluatedModule(LightningModule):
         self.rewards = RewardSet(every, needs_rewards) if every or not needs_rewards else None
         if every:
             evaluation.correct_reward(every)
-        self.ledger, self._evaluation_ledger = StatisticsLedger(), StatisticsLedger()
-        self.on_phase: Callable[[str], None] = lambda phase: None
+        self.ledger, self._evaluation_ledger = RunLedger(), StatisticsLedger()
         self.rollouts = RolloutLoop(self.engine, self.environment)
         self.rollouts.check_engine = self.check_engine
-        self.rollouts.show = lambda progress: self.on_phase(f"rollout, {progress}")
+        self.rollouts.show = lambda progress: self.ledger.show(f"rollout, {progress}")
         self.samples: Rollout | None = None
         self._canary = Canary()
 
@@ -75,8 +73,10 @@ class EvaluatedModule(LightningModule):
         return self._adapter
 
     def setup(self, stage: str) -> None:
-        """Keep float32 as the format of whatever is made without saying which."""
+        """Keep float32 as the format of whatever is made without saying which, and find the callbacks that follow phases."""
         keep_default_format(self.trainer.strategy)
+        callbacks: list[Callback] = self.trainer.callbacks  # type: ignore[attr-defined]
+        self.ledger.observers = [callback for callback in callbacks if isinstance(callback, PhaseObserver)]
 
     def on_fit_start(self) -> None:
         """Let engine, environment and rewards start the processes that they need."""
@@ -95,7 +95,7 @@ class EvaluatedModule(LightningModule):
         """Complete and score held-out prompts."""
         if self.rewards is None:
             raise ValueError("model.rewards is empty, so completions of the validation prompts cannot be scored: name a reward")
-        self.on_phase("evaluating")
+        self.ledger.show("evaluating")
         self.update_engine()
         rollout = sample(self.rollouts, prompts, self.evaluation)
         return score(rollout, self.environment, self.rewards, self.evaluation, self._evaluation_ledger)

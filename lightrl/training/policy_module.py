@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Literal, Never
 
 from lightning.pytorch import Callback
@@ -30,7 +29,6 @@ from lightrl.training.evaluated_module import EvaluatedModule
 from lightrl.training.evaluating.before_training import evaluate_before_training
 from lightrl.training.evaluating.held_out import Evaluation
 from lightrl.training.reports.logged_numbers import log_numbers
-from lightrl.training.reports.phases import PhaseTimer
 from lightrl.training.reports.run_state import run_state
 from lightrl.training.setup.building import check_room, choose_threads, prompts_of
 from lightrl.training.setup.control_token_warning import ControlTokenWarning
@@ -93,7 +91,6 @@ class PolicyModule(EvaluatedModule):
         self.token_budget, self.max_grad_norm = TokenBudget(micro_batch_tokens), max_grad_norm
         refuse_outside(type(self), {**vars(self), "micro_batch_tokens": micro_batch_tokens})
         self._optimizer, self._lr_scheduler = optimizer, lr_scheduler
-        self.timer = PhaseTimer()
         self.numbers: dict[str, float] = {}
 
     @classmethod
@@ -227,13 +224,8 @@ class PolicyModule(EvaluatedModule):
 
     def reduced_ledger(self) -> dict[str, float]:
         """Everything that was reported since the last time, seconds in each phase included, reduced over ranks."""
-        self.timer.report(self.ledger)
         self.numbers = self.ledger.reduce(self.adapter.gather)
         return self.numbers
-
-    def phase(self, name: str) -> AbstractContextManager[None]:
-        """Show which phase a long step is in, and log the seconds spent in it since the last log as `perf/{name}_s`."""
-        return self.timer.phase(name, self.on_phase)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """The state of the run, for those who read the checkpoint without the run."""

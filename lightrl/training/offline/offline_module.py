@@ -104,7 +104,7 @@ class OfflineModule(PolicyModule):
             rows: of this rank.
             loss_of: the share of a micro-batch in the sum over the step and all ranks, logged as `loss`, with statistics.
         """
-        with self.phase("optimize"):
+        with self.ledger.phase("optimize"):
             self.step_on(rows, loss_of)
 
     def passes(self, rows: R, dummy: R) -> Iterator[tuple[list[int], R]]:
@@ -134,7 +134,7 @@ class OfflineModule(PolicyModule):
             super().test_step(PromptBatch(asked), batch_idx)
 
     def _evaluated(self, prompts: list[Prompt]) -> list[Prompt]:
-        self.on_phase("evaluating")
+        self.ledger.show("evaluating")
         return self.evaluate_rows(prompts)
 
     def _log_evaluation(self, stage: str) -> None:

@@ -154,7 +154,7 @@ class PreferenceOptimization(OfflinePolicyModule):
     def _ready(self, prompts: list[Prompt], ledger: StatisticsLedger) -> ObjectiveBatch[Any, Any]:
         """Rows of this rank, with everything their losses need that has no gradient."""
         batch = self._batches(self.policy, self.objective, prompts, self.columns, self.max_length)
-        with self.phase("reference"):
+        with self.ledger.phase("reference"):
             reference = partial(self._reference_logprobs, ledger) if self._uses_reference else None
             batch.prepare(self._policy_logprobs, reference, self.adapter)
         return batch

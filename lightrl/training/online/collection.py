@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 import torch
@@ -17,7 +17,7 @@ from lightrl.rewards.scoring import Scoring
 from lightrl.rollout.loop import RolloutLoop
 from lightrl.run_end import RunEndedError
 from lightrl.training.reports.episode_report import report_episodes
-from lightrl.training.reports.statistics import StatisticsLedger
+from lightrl.training.reports.run_ledger import RunLedger
 from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
 
 TRY_REWARDS = "Mend it and start again. `lightrl reward test` tries rewards on completions in a file, without a policy"
@@ -34,8 +34,7 @@ class RunCollection:
         rollouts: RolloutLoop,
         rewards: RewardSet,
         ranks: Ranks,
-        phase: Callable[[str], AbstractContextManager[None]],
-        ledger: StatisticsLedger,
+        ledger: RunLedger,
     ) -> None:
         """
         Args:
@@ -44,12 +43,11 @@ class RunCollection:
             rollouts: with the weights to sample from.
             rewards: score the completions.
             ranks: for sums over ranks.
-            phase: times and shows a phase.
-            ledger: receives the numbers of the sampler.
+            ledger: receives the numbers of the sampler, and times its phases.
         """
         self.prompts, self.size, self.rank = prompts, data.size, data.rank
         self._data, self._ledger = data, ledger
-        self._rollouts, self._rewards, self._ranks, self._phase = rollouts, rewards, ranks, phase
+        self._rollouts, self._rewards, self._ranks = rollouts, rewards, ranks
         self._groups = 0
 
     def draw(self, n: int) -> list[Prompt]:
@@ -67,7 +65,7 @@ class RunCollection:
     def rollout(self, prompts: Sequence[Prompt], n: int, temperature: float | None = None) -> Rollout:
         """n completions for each prompt."""
         sampling = None if temperature is None else replace(self._rollouts.engine.sampling, temperature=temperature)
-        with self._phase("rollout"):
+        with self._ledger.phase("rollout"):
             rollout = self._rollouts.rollout(prompts, n, sampling)
         report_episodes(self._ledger, rollout, self._rollouts.environment)
         for name, count in self._rollouts.engine.statistics().items():
@@ -101,7 +99,7 @@ class RunCollection:
         return rollout
 
     def _begin(self, rollout: Rollout) -> Scoring:
-        with self._phase("reward"):
+        with self._ledger.phase("reward"):
             return self._rewards.submit(rollout)
 
     def _all_finished(self, scorings: list[Scoring]) -> ScoredRollout:
@@ -126,7 +124,7 @@ class RunCollection:
         Raises:
             RunEndedError: a reward's error budget is spent.
         """
-        with self._phase("reward"):
+        with self._ledger.phase("reward"):
             scored = scoring.result()
         self._ledger.add_all(scoring.statistics(), scored.response_mask)
         self._stop_together(self._rewards.spent())

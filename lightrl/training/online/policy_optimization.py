@@ -39,9 +39,9 @@ from lightrl.training.online.preparation import prepared
 from lightrl.training.online.progress import Progress
 from lightrl.training.online.rollout_report import report_experience
 from lightrl.training.online.rollout_sizes import refuse_no_rewards, refuse_unfit, settle_rollouts
-from lightrl.training.online.rollouts_ahead import Phase, RolloutsAhead, check_ahead
+from lightrl.training.online.rollouts_ahead import RolloutsAhead, check_ahead
 from lightrl.training.policy_module import PolicyModule
-from lightrl.training.reports.statistics import StatisticsLedger
+from lightrl.training.reports.run_ledger import RunLedger
 from lightrl.training.setup.given import as_algorithm
 from lightrl.training.steps.moving_reference import move
 from lightrl.training.steps.token_budget import MicroBatchTokens
@@ -120,25 +120,25 @@ class PolicyOptimization(PolicyModule):
         rollout = self.rollout_phase()
         experience = self.reward_phase(rollout)
         self.optimization_phase(experience)
-        self.ahead.arrive(self.phase, self.ledger)
+        self.ahead.arrive(self.ledger)
         self.finish(experience, time.perf_counter() - started)
 
     def rollout_phase(self) -> ScoredRollout:
         """The rollout that is next to be learnt from; with `rollouts_ahead` a later one is begun, with the present weights."""
         self.update_engine()
-        made = self.ahead.next(self.trainer.current_epoch, self.adapter, self.on_phase, self.rollouts.probe)
-        made.report(self.ledger, self.timer, self.trainer.current_epoch, self.trainer.global_step)
+        made = self.ahead.next(self.trainer.current_epoch, self.adapter, self.ledger.observers, self.rollouts.probe)
+        made.report(self.ledger, self.trainer.current_epoch, self.trainer.global_step)
         return made.scored
 
-    def collect(self, ranks: Ranks, phase: Phase, ledger: StatisticsLedger) -> ScoredRollout:
+    def collect(self, ranks: Ranks, ledger: RunLedger) -> ScoredRollout:
         """The sampler draws prompts, has them completed and scored, and keeps or redraws."""
         prompts, data = self.prompts_per_rollout // self.adapter.world_size, self.prompt_data
-        return self.algorithm.sampler.collect(RunCollection(prompts, data, self.rollouts, self.rewards, ranks, phase, ledger))
+        return self.algorithm.sampler.collect(RunCollection(prompts, data, self.rollouts, self.rewards, ranks, ledger))
 
     def reward_phase(self, scored: ScoredRollout) -> TrainingBatch:
         """Old and reference log-probs and values if a part needs them, KL in the reward, token weights, advantages."""
         algorithm, ledger = self.algorithm, self.ledger
-        with self.phase("reward"):
+        with self.ledger.phase("reward"):
             predictions = predict(scored, algorithm, self.policy, self.engine, self.recomputes, self.outputs, self._per_token)
             rewards = *self.rewards.token_rewards(scored), self.rewards.row_rewards(scored)
             experience = experience_of(scored, *rewards, algorithm, predictions, ledger)
@@ -150,7 +150,7 @@ class PolicyOptimization(PolicyModule):
         """Epochs x minibatches x micro-batches; one optimizer step per minibatch of whole groups. Then the critic's own passes."""
         before, rollout = self.trainer.global_step, self.trainer.current_epoch
         cut = partial(self.cut_minibatches, batch, count=self.algorithm.minibatches, seed=self.seed, rollout=rollout)
-        with self.phase("optimize"):
+        with self.ledger.phase("optimize"):
             for minibatch in cut(joint_passes(self.algorithm, rollout)):
                 if not self.update(minibatch):
                     break

@@ -8,7 +8,6 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,13 +20,10 @@ from lightrl.ranks import Ranks
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.strategies.side_group import SideGroup
 from lightrl.training.online.old_logprobs import recomputes
-from lightrl.training.reports.phases import PhaseTimer
-from lightrl.training.reports.statistics import StatisticsLedger
+from lightrl.training.reports.run_ledger import PhaseObserver, RunLedger
 from lightrl.types import ScoredRollout
 
-Phase = Callable[[str], AbstractContextManager[None]]
-"""Shows and times a phase, given its name."""
-Collect = Callable[[Ranks, Phase, StatisticsLedger], ScoredRollout]
+Collect = Callable[[Ranks, RunLedger], ScoredRollout]
 """Makes a rollout with the engine's present weights, and reports its numbers."""
 POLL_S = 0.5
 """Seconds between two looks at whether waiting has a point."""
@@ -41,37 +37,32 @@ class MadeRollout:
 
     scored: ScoredRollout
     """Its rows."""
-    numbers: StatisticsLedger
-    """Reported by sampler, engine and rewards."""
-    timer: PhaseTimer
-    """The seconds of its phases."""
+    numbers: RunLedger
+    """Reported by sampler, engine and rewards, with the seconds of its phases."""
     begun: int
     """The number of the rollout that was learnt from first with the same weights."""
 
-    def report(self, numbers: StatisticsLedger, timer: PhaseTimer, number: int, steps: int) -> None:
+    def report(self, numbers: RunLedger, number: int, steps: int) -> None:
         """Add its numbers and seconds to those of the rollout that the trainer learns from, and report how old it is.
 
         Args:
             numbers: of the trainer.
-            timer: of the trainer.
             number: of this rollout in the run, from 0.
             steps: optimizer steps behind the present weights.
         """
         numbers.merge(self.numbers)
-        timer.add(self.timer)
         numbers.add("sampling/staleness", (steps - self.scored.policy_version).double())
         numbers.add("sampling/staleness_rollouts", number - self.begun, reduce="max")
 
     def state_dict(self) -> dict[str, Any]:
         """Tensors and JSON values."""
-        seconds, numbers = dict(self.timer.seconds), self.numbers.state_dict()
+        numbers, seconds = self.numbers.state_dict(), dict(self.numbers.seconds)
         return {"scored": to_state(self.scored), "numbers": numbers, "seconds": seconds, "begun": self.begun}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> MadeRollout:
         """The rollout whose `state_dict` this is."""
-        numbers, timer = StatisticsLedger.from_state(state["numbers"]), PhaseTimer(state["seconds"])
-        return cls(from_state(state["scored"]), numbers, timer, state["begun"])
+        return cls(from_state(state["scored"]), RunLedger.of_rollout(state["numbers"], state["seconds"]), state["begun"])
 
 
 class RolloutsAhead:
@@ -89,8 +80,6 @@ class RolloutsAhead:
             collect: makes one.
         """
         self.ahead, self._collect = ahead, collect
-        self.while_waiting: Callable[[], None] = lambda: None
-        """Called again and again while the trainer waits for a rollout; it may raise."""
         self._ready = deque[MadeRollout]()
         self._under_way: Future[MadeRollout] | None = None
         self._thread: threading.Thread | None = None
@@ -98,32 +87,31 @@ class RolloutsAhead:
         self._side: SideGroup | None = None
 
     def next(
-        self, number: int, trainer: StrategyAdapter, show: Callable[[str], None], begins: Callable[[ScoredRollout], None]
+        self, number: int, trainer: StrategyAdapter, observers: Sequence[PhaseObserver], begins: Callable[[ScoredRollout], None]
     ) -> MadeRollout:
         """The rollout that is to be learnt from now; with some ahead, one more is begun.
 
         Args:
             number: of the rollout in the run, from 0. The engine has the weights from before it.
             trainer: the trainer's own sums over ranks.
-            show: is told the phases of a rollout that the trainer waits for.
+            observers: are informed of the phases of a rollout that the trainer waits for.
             begins: is given the rollout before another one is begun.
         """
         if self.ahead and self._side is None:
             self._side = SideGroup(trainer.world_size)
         while len(self._ready) < max(1, self.ahead):
-            self._ready.append(self._made(number, self._side or trainer, show))
+            self._ready.append(self._made(number, self._side or trainer, observers))
         now = self._ready.popleft()
         if self._side is not None and len(self._ready) < self.ahead:
             begins(now.scored)
             self._begin(number, self._side)
         return now
 
-    def arrive(self, phase: Phase, numbers: StatisticsLedger) -> None:
+    def arrive(self, numbers: RunLedger) -> None:
         """Wait for the rollout under way, if there is one, and report who waited for whom.
 
         Args:
-            phase: of the trainer.
-            numbers: receives the seconds for which the rollout waited.
+            numbers: of the trainer; receives the seconds for which either waited, and its observers may end the wait.
 
         Raises:
             Exception: whatever ended the rollout.
@@ -131,9 +119,10 @@ class RolloutsAhead:
         if self._under_way is None:
             return
         came = time.perf_counter()
-        with phase("wait_for_rollout"):
+        with numbers.phase("wait_for_rollout"):
             while not wait([self._under_way], POLL_S).done:
-                self.while_waiting()
+                for observer in numbers.observers:
+                    observer.on_wait()
         made, self._under_way = self._under_way.result(), None
         self._ready.append(made)
         numbers.add("perf/wait_for_trainer_s", max(0.0, came - self._ended), reduce="max")
@@ -152,11 +141,11 @@ class RolloutsAhead:
         """Take back what `state_dict` gave."""
         self._ready = deque(map(MadeRollout.from_state, state))
 
-    def _made(self, number: int, ranks: Ranks, show: Callable[[str], None]) -> MadeRollout:
-        numbers, timer = StatisticsLedger(), PhaseTimer()
+    def _made(self, number: int, ranks: Ranks, observers: Sequence[PhaseObserver] = ()) -> MadeRollout:
+        numbers = RunLedger(observers)
         with torch.no_grad():
-            scored = self._collect(ranks, lambda name: timer.phase(name, show), numbers)
-        return MadeRollout(scored, numbers, timer, number)
+            scored = self._collect(ranks, numbers)
+        return MadeRollout(scored, numbers, number)
 
     def _begin(self, number: int, ranks: Ranks) -> None:
         under_way, threads = Future[MadeRollout](), torch.get_num_threads()
@@ -165,7 +154,7 @@ class RolloutsAhead:
             # a new thread of torch's has a number of its own
             torch.set_num_threads(threads)
             try:
-                made = self._made(number, ranks, lambda phase: None)
+                made = self._made(number, ranks)
             except BaseException as error:
                 under_way.set_exception(error)
             else:
