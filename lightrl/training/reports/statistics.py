@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -69,6 +69,9 @@ class Report(Reporting):
 
     def __init__(self) -> None:
         self.entries: list[Reported] = []
+
+    def __iter__(self) -> Iterator[Reported]:
+        return iter(self.entries)
 
     def add(self, name: str, value: Tensor | float, mask: Tensor | None = None, reduce: str = "mean", owner: str = CORE) -> None:
         """As `Reporting.add`; gradients are left behind."""

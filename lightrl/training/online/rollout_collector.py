@@ -1,4 +1,4 @@
-"""The surroundings of a sampler during a run: prompts, completions, scores, and sums over ranks."""
+"""The collector of a run that learns from rollouts: a sampler draws prompts, has them completed and scored, and keeps or redraws."""
 
 from __future__ import annotations
 
@@ -7,16 +7,21 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 import torch
+from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 
-from lightrl.data.prompt_data import PromptData
+from lightrl.parts.output import TrunkOutput
 from lightrl.parts.sampler import Reduction
 from lightrl.ranks import Ranks
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rewards.scoring import Scoring
-from lightrl.rollout.loop import RolloutLoop
 from lightrl.run_end import RunEndedError
-from lightrl.training.reports.episode_report import report_episodes
+from lightrl.training.evaluating.collector import Collector
+from lightrl.training.online.policy_learner import PolicyLearner
+from lightrl.training.online.predictions import recomputes, said
+from lightrl.training.online.rollout_sizes import settle_rollouts
+from lightrl.training.online.rollouts_ahead import RolloutsAhead, check_ahead
+from lightrl.training.reports.rollout_figures import report_episodes
 from lightrl.training.reports.run_ledger import RunLedger
 from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
 
@@ -24,30 +29,109 @@ TRY_REWARDS = "Mend it and start again. `lightrl reward test` tries rewards on c
 """What to do about a reward that does not work at all."""
 
 
+class RolloutCollector(Collector):
+    """Makes the scored rollouts that a policy learns from, some of them while it learns."""
+
+    learner: PolicyLearner
+    rewards: RewardSet
+    prompts_per_rollout: int
+    """Prompts (groups) per rollout over all ranks."""
+    ahead: RolloutsAhead
+    """The rollouts that are made while the policy learns."""
+
+    def plan(self, prompts_per_rollout: int, rollouts_ahead: int) -> None:
+        """Settle the sizes of rollouts.
+
+        Args:
+            prompts_per_rollout: prompts (groups) per rollout over all ranks.
+            rollouts_ahead: each rollout is made so many rollouts before it is learnt from.
+
+        Raises:
+            ValueError: nothing could be learnt from such rollouts, or the engine cannot make them.
+        """
+        algorithm = self.learner.algorithm
+        settle_rollouts(prompts_per_rollout, algorithm, self.engine, self.environment)
+        check_ahead(rollouts_ahead, self.engine, algorithm)
+        self.prompts_per_rollout = prompts_per_rollout
+        self.ahead = RolloutsAhead(rollouts_ahead, self)
+        if rollouts_ahead:
+            self.rollouts.show = lambda progress: None
+
+    def next_rollout(self) -> ScoredRollout:
+        """The rollout that is next to be learnt from; with rollouts ahead a later one is begun, with the present weights."""
+        self.update_engine()
+        made = self.ahead.next()
+        self.learner.ledger.merge(made.ledger)
+        self.learner.ledger.add_report(made.age(self.learner.rollout, self.learner.steps))
+        return made.scored
+
+    def collect(self, ranks: Ranks, ledger: RunLedger) -> ScoredRollout:
+        """Have the sampler make a rollout with the weights that the engine has.
+
+        Args:
+            ranks: that make it together.
+            ledger: receives its numbers.
+        """
+        return self.learner.algorithm.sampler.collect(RunCollection(self, ranks, ledger))
+
+    @property
+    def recomputes(self) -> bool:
+        """The old log-probs are the trainer's own."""
+        return recomputes(self.learner.algorithm, self.engine, self.ahead.ahead, self.learner.compute_dtype)
+
+    @property
+    def said(self) -> str | None:
+        """A sentence on whose log-probs are the old ones, if the precision has decided it."""
+        return said(self.learner.algorithm, self.engine, self.ahead.ahead, self.learner.compute_dtype)
+
+    def check(self) -> None:
+        """Refuse a rollout that could not be made, scored or learnt from, before the first one is made.
+
+        Raises:
+            ValueError: the ranks cannot share the prompts, a reward or the environment wants a column that the data do not have, or a
+                part another reward or policy.
+        """
+        trainer, prompts = self.learner.module.trainer, self.prompts_per_rollout
+        algorithm, policy = self.learner.algorithm, self.learner.policy
+        if prompts % trainer.world_size:
+            raise ValueError(f"model.prompts_per_rollout is {prompts}, which {trainer.world_size} ranks cannot share evenly")
+        if trainer.state.fn != "fit":
+            return
+        data = self.data
+        columns = data.columns()
+        self.rewards.check(columns, data.placed_prompts())
+        self.environment.check(frozenset(columns))
+        algorithm.sampler.check(list(self.rewards.rewards))
+        if algorithm.critic is not None:
+            algorithm.critic.check(policy)
+        for reference in algorithm.references.values():
+            reference.check(policy)
+        for output in (algorithm.outputs | algorithm.old_outputs | algorithm.rollout_outputs).values():
+            if isinstance(output, TrunkOutput):
+                # which refuses a trunk that it does not know
+                with output.listen(policy.model.base_model):
+                    pass
+        there = data.sizes()["train"]
+        if there is not None and prompts > there:
+            rank_zero_warn(
+                f"model.prompts_per_rollout is {prompts:,}, and there are {there:,} training prompts: each is drawn "
+                f"{prompts / there:.3g} times per rollout"
+            )
+
+
 class RunCollection:
     """The `Collection` of one rollout: group numbers are unique within it, whatever the number of generate calls."""
 
-    def __init__(
-        self,
-        prompts: int,
-        data: PromptData,
-        rollouts: RolloutLoop,
-        rewards: RewardSet,
-        ranks: Ranks,
-        ledger: RunLedger,
-    ) -> None:
+    def __init__(self, collector: RolloutCollector, ranks: Ranks, ledger: RunLedger) -> None:
         """
         Args:
-            prompts: groups that this rank's batch should hold.
-            data: has the training prompts.
-            rollouts: with the weights to sample from.
-            rewards: score the completions.
+            collector: draws, completes and scores, with the weights to sample from.
             ranks: for sums over ranks.
             ledger: receives the numbers of the sampler, and times its phases.
         """
-        self.prompts, self.size, self.rank = prompts, data.size, data.rank
-        self._data, self._ledger = data, ledger
-        self._rollouts, self._rewards, self._ranks = rollouts, rewards, ranks
+        self._data = data = collector.data
+        self.prompts, self.size, self.rank = collector.prompts_per_rollout // collector.learner.adapter.world_size, data.size, data.rank
+        self._rollouts, self._rewards, self._ranks, self._ledger = collector.rollouts, collector.rewards, ranks, ledger
         self._groups = 0
 
     def draw(self, n: int) -> list[Prompt]:
@@ -67,7 +151,7 @@ class RunCollection:
         sampling = None if temperature is None else replace(self._rollouts.engine.sampling, temperature=temperature)
         with self._ledger.phase("rollout"):
             rollout = self._rollouts.rollout(prompts, n, sampling)
-        report_episodes(self._ledger, rollout, self._rollouts.environment)
+        self._ledger.add_report(report_episodes(rollout, self._rollouts.environment))
         for name, count in self._rollouts.engine.statistics().items():
             self._ledger.add(f"engine/{name}", count, reduce="sum")
         self._stop_together(self._rollouts.spent())
