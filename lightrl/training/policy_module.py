@@ -30,8 +30,7 @@ from lightrl.training.evaluating.evaluator import evaluate_before_training, pred
 from lightrl.training.evaluating.held_out import Evaluation
 from lightrl.training.reports.logged_numbers import run_state
 from lightrl.training.reports.run_ledger import PhaseObserver, RunLedger
-from lightrl.training.setup.building import check_room, choose_threads
-from lightrl.training.setup.control_token_warning import ControlTokenWarning
+from lightrl.training.setup.building import ControlTokenWarning, check_room, choose_threads
 from lightrl.training.setup.given import as_engine, as_environment, as_policy, as_rewards
 from lightrl.training.setup.optimizer_checks import check_schedule, fuse, planned_steps
 from lightrl.training.setup.precision import check_precision, keep_default_format

@@ -24,7 +24,6 @@ from lightrl.training.offline.reference_cache import ReferenceCache, cache_key, 
 from lightrl.training.offline.sequence_logprobs import TokenLogProbs, sequence_logprobs
 from lightrl.training.reports.statistics import Report, StatisticsLedger
 from lightrl.training.steps.learner import MicroBatchLoss
-from lightrl.training.steps.moving_reference import move
 from lightrl.types import Prompt
 
 
@@ -106,7 +105,7 @@ class PreferenceOptimization(OfflinePolicyModule):
         self.descend(batch.rows, loss_of)
         self.ledger.add("tokens", float(batch.tokens()), reduce="sum")
         if self._uses_reference:
-            move([self.reference], self.policy, self.trainer.global_step, self.learner.adapter)
+            self.learner.move([self.reference])
 
     def evaluate_rows(self, prompts: list[Prompt]) -> list[Prompt]:
         """Report the objective's loss on held-out rows; the prompts that their completions answer can be completed."""

@@ -24,7 +24,6 @@ from lightrl.training.online.rollout_report import Progress
 from lightrl.training.online.step_checks import EarlyStop, FirstPassCheck
 from lightrl.training.online.terms import ValueTerm
 from lightrl.training.steps.learner import Learner, MicroBatchLoss, Step
-from lightrl.training.steps.moving_reference import move
 from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
 
 POLICY_GROUP = 0
@@ -169,7 +168,7 @@ class PolicyLearner(Learner, Networks):
         if not step.made:
             ledger.add("stopped_early", 1 / adapter.world_size, reduce="sum")
             return False
-        move(algorithm.references.values(), self.policy, self.steps, adapter)
+        self.move(algorithm.references.values())
         return True
 
     def update_critic(self, minibatch: TrainingBatch) -> Step | None:

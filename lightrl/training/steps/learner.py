@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -15,6 +15,7 @@ from lightning.pytorch.core.optimizer import LightningOptimizer
 from torch import Tensor
 
 from lightrl.ops.batching import split_to
+from lightrl.parts.reference import Reference
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
 from lightrl.policy.weights import TrainerWeights
@@ -162,6 +163,19 @@ class Learner:
         if not isinstance(made, LightningOptimizer):
             raise TypeError(f"a module has one optimizer, and Lightning gives {type(made).__name__}")
         return made
+
+    def move(self, references: Iterable[Reference]) -> None:
+        """Let the references that move at this step see the policy's weights, gathered once; every rank calls it after a step.
+
+        Args:
+            references: that have been built.
+        """
+        moving = [reference for reference in references if reference.moves_at(self.steps)]
+        if not moving:
+            return
+        with self.adapter.gathered_weights():
+            for reference in moving:
+                reference.after_step(self.policy, self.steps)
 
     @property
     def fitting(self) -> FittingPasses:
