@@ -17,20 +17,20 @@ ROOT = Path(__file__).parents[1]
 CORE = sorted((ROOT / "lightrl").rglob("*.py"))
 ALL = [*CORE, *sorted(p for p in (ROOT / "plugins").rglob("*.py") if "tests" not in p.parts)]
 WALK = ROOT / "lightrl" / "training" / "online" / "policy_optimization.py"
-CHAIN = (WALK, ROOT / "lightrl" / "training" / "policy_module.py", ROOT / "lightrl" / "training" / "evaluated_module.py")
+CHAIN = (WALK, ROOT / "lightrl" / "training" / "policy_module.py")
 """The files of the classes that the module of online training is made of."""
 LIMITS = {
-    "lines of lightrl": 41_100,
-    "lines of lightrl and plugins": 60_900,
-    "files of lightrl": 415,
-    "files of lightrl under 50 lines": 120,
+    "lines of lightrl": 41_300,
+    "lines of lightrl and plugins": 61_100,
+    "files of lightrl": 413,
+    "files of lightrl under 50 lines": 107,
     "files over 300 lines": 3,
-    "files that the walk imports": 248,
-    "members of the training module": 83,
-    "arguments of a function in training/online": 8,
+    "files that the walk imports": 218,
+    "members of the training module": 35,
+    "arguments of a function in training/online": 5,
     "lines of the longest function": 73,
     "asserts": 0,
-    "ignores": 20,
+    "ignores": 17,
     "any": 57,
     "casts": 0,
 }

@@ -28,7 +28,7 @@ class Watch(Callback):
         """Watch the phases."""
         if hasattr(pl_module, "reward_phase"):
             for name in ("submit", "results"):
-                self.meter.watch(pl_module.engine, name, "generate")
+                self.meter.watch(pl_module.collector.engine, name, "generate")
             self._note_first(pl_module)
         elif isinstance(pl_module, SupervisedFineTuning):
             self._count_tokens(pl_module)
@@ -67,13 +67,13 @@ class Watch(Callback):
         pl_module.learn = counted
 
     def _count_tokens(self, pl_module: Any) -> None:
-        inner = pl_module.step_on
+        inner = pl_module.learner.step_on
 
         def counted(rows: Any, loss_of: Any) -> Any:
             self.meter.tokens += float(rows.sequences().lengths.sum())
             return inner(rows, loss_of)
 
-        pl_module.step_on = counted
+        pl_module.learner.step_on = counted
 
 
 class UntilSorted(Watch):

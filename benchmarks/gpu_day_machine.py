@@ -65,7 +65,7 @@ def _cuda_waits() -> Found:
     from lightrl import DigitSorting, PolicyOptimization, PromptData, TinyPolicy, TransformersEngine
     from lightrl.rollout.decode.incremental import IncrementalModel
     from lightrl.strategies.adapter import StrategyAdapter
-    from lightrl.training.steps.optimizer_step import StepMaker
+    from lightrl.training.steps.learner import Learner
 
     label, counts, calls = ["rest"], Counter[str](), Counter[str]()
 
@@ -89,7 +89,7 @@ def _cuda_waits() -> Found:
     def count(message: Any, *_: Any, **__: Any) -> None:
         counts[label[0]] += "synchronizing CUDA operation" in str(message)
 
-    methods = [(IncrementalModel, "step"), (StrategyAdapter, "forward"), (StrategyAdapter, "backward"), (StepMaker, "make")]
+    methods = [(IncrementalModel, "step"), (StrategyAdapter, "forward"), (StrategyAdapter, "backward"), (Learner, "step_on")]
     names = ["decode step", "micro-batch", "micro-batch", "optimizer step"]
     for name, (owner, method) in zip(names, methods, strict=True):
         setattr(owner, method, labelled(name, getattr(owner, method)))

@@ -18,6 +18,8 @@ from lightrl_workshop import InPlace
 
 from lightrl import Environment, Experience, Prompt, Reply, Result, own_opening
 from lightrl.parts.environment import Said
+from lightrl.training.reports.run_ledger import PhaseObserver
+from lightrl.types import TrainingBatch
 
 OF_THE_MACHINE = ("perf/", "seconds")
 """Beginnings and ends of the names of numbers that depend on the machine."""
@@ -50,14 +52,13 @@ class Witness(Callback):
         self.folder, self.attempt = Path(os.environ["KILLTEST_FOLDER"]), os.environ["KILLTEST_ATTEMPT"]
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
-        log_ledger = pl_module.log_ledger
+        finish = pl_module.finish
 
-        def log_and_note() -> dict[str, float]:
-            numbers: dict[str, float] = log_ledger()
-            self.note(trainer, pl_module.experience, numbers)
-            return numbers
+        def finish_and_note(batch: TrainingBatch, seconds: float) -> None:
+            finish(batch, seconds)
+            self.note(trainer, batch, pl_module.numbers)
 
-        pl_module.log_ledger = log_and_note
+        pl_module.finish = finish_and_note
 
     def note(self, trainer: Trainer, rows: Experience, numbers: dict[str, float]) -> None:
         seen = {
@@ -71,13 +72,13 @@ class Witness(Callback):
             file.write(json.dumps(seen) + "\n")
 
     def on_train_end(self, trainer: Trainer, pl_module: Any) -> None:
-        with pl_module.adapter.gathered_weights():
+        with pl_module.learner.adapter.gathered_weights():
             weights = {name: p.detach().clone() for name, p in pl_module.named_parameters()}
         if trainer.is_global_zero:
             torch.save(weights, self.folder / f"{self.attempt}.pt")
 
 
-class Fate(Callback):
+class Fate(Callback, PhaseObserver):
     """Ends every process of this run in the middle of something, as `KILLTEST_KILL` says; empty: never.
 
     `token`: before a forward pass of the rollout, or after results of an engine elsewhere; `minibatch`: after an optimizer step that is
@@ -92,23 +93,22 @@ class Fate(Callback):
         self.phase = ""
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
-        show, step_on = pl_module.on_phase, pl_module.step_on
-
-        def on_phase(phase: str) -> None:
-            self.phase = phase
-            show(phase)
+        step_on = pl_module.learner.step_on
 
         def then(*arguments: Any) -> Any:
             made = step_on(*arguments)
             self._happened("minibatch")
             return made
 
-        pl_module.on_phase, pl_module.step_on = on_phase, then
+        pl_module.learner.step_on = then
         # every decode step looks its tokens up through this module, also one that leaves the model's own forward out
         embedding = pl_module.policy.model.get_input_embeddings()
         embedding.register_forward_pre_hook(lambda *_: self._happened("token") if self.phase.startswith("rollout") else None)
-        if not pl_module.engine.in_process:
-            pl_module.engine.results = self._counted(pl_module.engine.results)
+        if not pl_module.collector.engine.in_process:
+            pl_module.collector.engine.results = self._counted(pl_module.collector.engine.results)
+
+    def on_phase(self, phase: str) -> None:
+        self.phase = phase
 
     def _counted(self, results: Callable[[], list[Result]]) -> Callable[[], list[Result]]:
         def then() -> list[Result]:

@@ -46,6 +46,7 @@ from lightrl import (
     rank_memory,
 )
 from lightrl.callbacks.export_policy import ExportPolicy
+from lightrl.training.reports.run_ledger import PhaseObserver
 
 STRATEGIES = ("ddp", "deepspeed_stage_2", "deepspeed_stage_3", "fsdp2")
 PHASES = ("loading", "loaded", "generating", "learning", "exporting")
@@ -133,7 +134,7 @@ class Watch(threading.Thread):
         return peak
 
 
-class Phases(Callback):
+class Phases(Callback, PhaseObserver):
     """Notes the peak of each phase; must stand before the callback that exports."""
 
     def __init__(self, watch: Watch) -> None:
@@ -150,7 +151,9 @@ class Phases(Callback):
     def setup(self, trainer: Trainer, pl_module: Any, stage: str) -> None:
         self.before = self.watch.taken()
         self.enter("loading")
-        pl_module.on_phase = lambda name: self.enter("learning" if name == "optimize" else "generating")
+
+    def on_phase(self, phase: str) -> None:
+        self.enter("learning" if phase == "optimize" else "generating")
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
         self.enter("")

@@ -141,15 +141,15 @@ class Final(Callback):
         self.norms.append(float(trainer.logged_metrics["grad_norm"]))
 
     def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
-        everyone = pl_module.adapter.gather(
-            {p.id: c for p, c in zip(pl_module.samples.prompts, pl_module.samples.completions, strict=True)}
+        everyone = pl_module.learner.adapter.gather(
+            {p.id: c for p, c in zip(pl_module.collector.samples.prompts, pl_module.collector.samples.completions, strict=True)}
         )
         self.answers.append(str(sorted({**everyone[0], **everyone[-1]}.items())))
 
     def on_train_end(self, trainer: Trainer, pl_module: Any) -> None:
-        with pl_module.adapter.gathered_weights():
+        with pl_module.learner.adapter.gathered_weights():
             weights = {name: p.detach().clone() for name, p in pl_module.named_parameters()}
-        given = TrainerWeights(pl_module.policy, pl_module.adapter)
+        given = TrainerWeights(pl_module.policy, pl_module.learner.adapter)
         weights |= {f"given to the engine: {name}": tensor.clone() for name, tensor in given.tensors()}
         if trainer.is_global_zero:
             torch.save({"weights": weights, "norms": self.norms, "answers": self.answers, "steps": trainer.global_step}, self.file)

@@ -28,7 +28,6 @@ from lightrl_workshop import hand_made_experience
 from lightrl import GAE, Advantage, Algorithm, Experience, GroupNormalized, GroupRelative
 from lightrl.strategies.side_group import SideGroup
 from lightrl.training.online.experience import with_advantages
-from lightrl.training.reports.statistics import StatisticsLedger
 
 T = TypeVar("T")
 GROUP = 8
@@ -82,7 +81,7 @@ def measure(rank: int, ranks: int, port: int, part: str, count: int, length: int
     algorithm: Algorithm = GroupRelative()
     algorithm.advantage = PARTS[part]()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with_advantages(own, algorithm, group, rank, StatisticsLedger())
+    with_advantages(own, algorithm, group, rank)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     answers.put((group.received, group.given, peak * 1024))
     torch.distributed.destroy_process_group()

@@ -24,7 +24,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from lightrl import Policy, PretrainedPolicy, Prompt, Rollout, TransformersEngine
 from lightrl.rows import Sequences
-from lightrl.training.steps.micro_batch_cut import cut_rows
+from lightrl.training.steps.fitting_passes import cut_rows
 from lightrl.training.steps.token_budget import fitting_tokens
 
 KINDS = {

@@ -94,7 +94,7 @@ class Alarms(Callback):
         if self._chosen_limit is not None:
             self._first_pass.limits = Limits.of(torch.float32, self._chosen_limit)
         else:
-            self._first_pass.limits = getattr(pl_module, "agreement_limits", self._first_pass.limits)
+            self._first_pass.limits = getattr(getattr(pl_module, "collector", None), "agreement_limits", self._first_pass.limits)
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *arguments: object) -> None:
         """Look at the numbers of a rollout (or step) that is over."""

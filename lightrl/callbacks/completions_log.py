@@ -52,7 +52,7 @@ class CompletionsLog(Callback):
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log some validation completions."""
-        samples = getattr(pl_module, "samples", None)
+        samples = getattr(getattr(pl_module, "collector", None), "samples", None)
         if samples is not None and trainer.is_global_zero:
             rewards = _rewards_of(pl_module)
             brought = rewards.contributions(samples, normalized=False)
@@ -62,12 +62,12 @@ class CompletionsLog(Callback):
 
 
 def _rewards_of(module: Any) -> RewardSet:
-    rewards: RewardSet = module.rewards
+    rewards: RewardSet = module.collector.rewards
     return rewards
 
 
 def _author_of(module: Any) -> str:
-    author: str = module.environment.author
+    author: str = module.collector.environment.author
     return author
 
 

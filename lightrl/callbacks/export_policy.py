@@ -32,7 +32,7 @@ class ExportPolicy(Callback):
         module: Any = pl_module
         # on every rank, since log_dir broadcasts
         folder = Path(self.folder or (run_folder(trainer) or Path()) / "policy")
-        weights, place = TrainerWeights(module.policy, module.adapter), beside(folder, "partial")
+        weights, place = TrainerWeights(module.policy, module.learner.adapter), beside(folder, "partial")
         weights.on_first_rank(lambda: _make_room(folder))
         weights.save(place)
         weights.on_first_rank(lambda: publish(place, folder))

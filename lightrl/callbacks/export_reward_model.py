@@ -43,7 +43,7 @@ class ExportRewardModel(Callback):
 
     def _write(self, trainer: Trainer, pl_module: LightningModule, folder: Path) -> None:
         module: Any = pl_module
-        with module.adapter.gathered_weights():
+        with module.learner.adapter.gathered_weights():
             if trainer.is_global_zero:
                 folder.parent.mkdir(parents=True, exist_ok=True)
                 place = partial(folder)

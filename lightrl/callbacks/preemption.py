@@ -15,7 +15,7 @@ from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
 
 from lightrl.callbacks.run_checkpoints import folder_of
 from lightrl.callbacks.stop_all_ranks import started_by_rank_0
-from lightrl.training.online.rollouts_ahead import RolloutsAhead
+from lightrl.training.reports.run_ledger import PhaseObserver
 
 LIMIT_S = 60.0
 """Seconds that a rollout which is made ahead has to be complete, from the signal on; it is part of the checkpoint."""
@@ -23,7 +23,7 @@ SIGNALS = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C"}
 """The signals, and what a person calls them. A run ends with 128 and the number of the signal, 143 or 130, as if that had ended it."""
 
 
-class Preemption(Callback):
+class Preemption(Callback, PhaseObserver):
     """On the first SIGTERM or Ctrl-C, to any rank, ends all ranks after the present rollout; a second one ends at once.
 
     Lightning's own handler sends a message to the other ranks from inside the signal handler, whatever they are busy with.
@@ -35,12 +35,12 @@ class Preemption(Callback):
         self._by = signal.SIGTERM
         self._former: dict[signal.Signals, Any] = {}
         self._saved: tuple[int, int] | None = None
+        self._trainer: Trainer | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Take the signals over, SIGTERM from Lightning; end at once if it has come already."""
         self._asked = self._agreed = False
-        if isinstance(ahead := getattr(pl_module, "ahead", None), RolloutsAhead):
-            ahead.while_waiting = lambda: self._give_up(trainer)
+        self._trainer = trainer
         if threading.current_thread() is threading.main_thread():
             self._former = {number: signal.signal(number, self._ask) for number in SIGNALS}
         # nothing has been done that could be lost, and Lightning would end the run in the middle of the first rollout
@@ -103,9 +103,10 @@ class Preemption(Callback):
     def _agree(self, trainer: Trainer) -> None:
         self._agreed = self._agreed or trainer.strategy.reduce_boolean_decision(self._asked, all=False)
 
-    def _give_up(self, trainer: Trainer) -> None:
-        """End the run without a rollout that takes too long; called while the trainer waits for it."""
-        if self._asked and time.monotonic() - self._asked_at > LIMIT_S:
+    def on_wait(self) -> None:
+        """End the run without a rollout that takes too long."""
+        trainer = self._trainer
+        if trainer is not None and self._asked and time.monotonic() - self._asked_at > LIMIT_S:
             kept = "The last checkpoint holds. Resume with the same command and --ckpt_path last"
             last = kept if self._saved else "There is no checkpoint"
             where = f"{SIGNALS[self._by]}: ended in rollout {trainer.current_epoch + 1}"

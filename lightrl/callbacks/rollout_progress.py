@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import TQDMProgressBar
 from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
 from lightning.pytorch.utilities.types import STEP_OUTPUT
+
+from lightrl.training.reports.run_ledger import PhaseObserver
 
 SECONDS_BETWEEN_LINES = 5.0
 """Seconds between two lines of a bar that is not on a terminal, at least."""
@@ -28,7 +29,7 @@ class ThrottledBar(Tqdm):
             self._shown = time.monotonic()
 
 
-class RolloutProgress(TQDMProgressBar):
+class RolloutProgress(TQDMProgressBar, PhaseObserver):
     """Lightning's bar with a rollout as its unit, and reward, length and phase beside it."""
 
     SHOWN = {
@@ -40,14 +41,7 @@ class RolloutProgress(TQDMProgressBar):
     }
     """Metrics that the bar shows, and under which word."""
 
-    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Let the module say which phase it is in."""
-        super().setup(trainer, pl_module, stage)
-        module: Any = pl_module
-        if hasattr(module, "on_phase"):
-            module.on_phase = self.show_phase
-
-    def show_phase(self, phase: str) -> None:
+    def on_phase(self, phase: str) -> None:
         """Put the name of the phase before the bar."""
         if self.is_enabled and self._train_progress_bar is not None:
             self.train_progress_bar.set_description(f"{self._unit} ({phase})")

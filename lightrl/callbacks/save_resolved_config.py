@@ -36,7 +36,7 @@ class SaveResolvedConfig(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Write the file, in which `auto` is a number: from it a run has the same micro-batches on every device."""
         module: Any = pl_module
-        tokens = module.token_budget.tokens if hasattr(module, "token_budget") else None
+        tokens = module.learner.budget.tokens if hasattr(module, "learner") else None
         self._save(trainer, re.sub(r"(?m)^( *micro_batch_tokens:) auto$", rf"\1 {tokens}", self.text))
 
     def _save(self, trainer: Trainer, text: str) -> None:

@@ -9,7 +9,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 from rich.table import Table
 
-from lightrl.training.setup.schedule import schedule_length
+from lightrl.training.setup.optimizer_checks import schedule_length
 
 if TYPE_CHECKING:
     from lightrl.training.online.policy_optimization import PolicyOptimization
@@ -36,9 +36,9 @@ def sizes_table(module: PolicyOptimization, rollouts: int | None, ranks: int = 1
         ranks: processes that share a rollout.
         schedule: steps of the learning-rate schedule; None: it has no end.
     """
-    algorithm, prompts = module.algorithm, module.prompts_per_rollout
+    algorithm, prompts = module.algorithm, module.collector.prompts_per_rollout
     group, steps = algorithm.sampler.group_size, algorithm.steps_per_rollout
-    rows, new = prompts * group, module.engine.sampling.max_new_tokens
+    rows, new = prompts * group, module.collector.engine.sampling.max_new_tokens
     many = None if rollouts is None or rollouts < 0 else rollouts
     table = Table(title=f"{type(algorithm).__name__}: one rollout", title_justify="left", show_header=False, box=None)
     lines = {
@@ -46,7 +46,7 @@ def sizes_table(module: PolicyOptimization, rollouts: int | None, ranks: int = 1
         "epochs x minibatches = optimizer steps": f"{algorithm.epochs} x {algorithm.minibatches} = {steps}",
         "rows per optimizer step": f"{prompts // algorithm.minibatches * group}",
         "new tokens of these rows, at most": f"{rows} x {new} = {rows * new:,}",
-        "tokens per micro-batch": str(module.token_budget),
+        "tokens per micro-batch": str(module.learner.budget),
         "rollouts": "until stopped" if many is None else f"{many} ({many * steps:,} optimizer steps, {many * rows:,} completions)",
     }
     planned = (many or 0) * module.steps_per_batch

@@ -12,7 +12,7 @@ from lightrl.algorithms.algorithm import Algorithm
 from lightrl.parts.base import Part
 
 if TYPE_CHECKING:
-    from lightrl.rewards.reward_set import RewardSet
+    from lightrl.training.evaluating.collector import Collector
 
 
 class StatedExceptions(Callback):
@@ -33,8 +33,12 @@ def exceptions_of(module: LightningModule) -> list[str]:
         module: any of the modules of lightrl.
     """
     named: dict[str, object] = {name: value for name, value in vars(module).items() if not name.startswith("_")}
-    rewards: RewardSet | None = getattr(module, "rewards", None)
-    classes = dict.fromkeys(type(part) for part in _parts([*named.values(), {} if rewards is None else rewards.rewards]))
+    collector: Collector | None = getattr(module, "collector", None)
+    if collector is not None:
+        rewards = {} if collector.rewards is None else collector.rewards.rewards
+        named = {"engine": collector.engine, "environment": collector.environment, "policy": collector.learner.source, **named}
+        named["rewards"] = rewards
+    classes = dict.fromkeys(type(part) for part in _parts(list(named.values())))
     return [
         f"{cls.__name__} does not keep a check of its contract, '{title}': {reason}"
         for cls in classes

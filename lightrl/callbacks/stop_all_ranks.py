@@ -6,10 +6,11 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.strategies import ParallelStrategy
+
+from lightrl.training.reports.run_ledger import PhaseObserver
 
 CLOSE_TIMEOUT_S = 5.0
 """Seconds that the other processes have to end themselves, with messages of their own, before they are killed."""
@@ -17,7 +18,7 @@ LOST = ("timed out", "timeout", "connection closed", "connection reset", "broken
 """Words in the errors of backends when another rank did not answer, in any case of letters."""
 
 
-class StopAllRanks(Callback):
+class StopAllRanks(Callback, PhaseObserver):
     """When a rank fails, its message is printed at once and the other processes that Lightning has started end too."""
 
     in_every_run = True
@@ -25,16 +26,9 @@ class StopAllRanks(Callback):
     def __init__(self) -> None:
         self._phase = "setup"
 
-    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Follow which phase the module is in."""
-        module: Any = pl_module
-        show = getattr(module, "on_phase", lambda phase: None)
-
-        def on_phase(phase: str) -> None:
-            self._phase = phase
-            show(phase)
-
-        module.on_phase = on_phase
+    def on_phase(self, phase: str) -> None:
+        """Keep which phase the module is in."""
+        self._phase = phase
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Say what happened where, before anything is torn down, and end the others."""

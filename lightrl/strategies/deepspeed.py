@@ -66,7 +66,8 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
         # ZeRO-3 says at every run that it sees no tensors in a dataclass; the modules that give one own no parameters
         logging.getLogger("DeepSpeed").addFilter(lambda record: "unknown inputs or outputs" not in record.getMessage())
         config = self.settings
-        wanted = getattr(self.lightning_module, "max_grad_norm", None) or 0.0
+        learner = getattr(self.lightning_module, "learner", None)
+        wanted = (None if learner is None else learner.settings.max_grad_norm) or 0.0
         given = config.get("gradient_clipping") or wanted
         config["gradient_clipping"] = wanted
         if given != wanted:

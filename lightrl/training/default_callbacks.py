@@ -1,10 +1,10 @@
-"""The callbacks that a module brings with it, so that a script is watched as a config is."""
+"""The callbacks that a module brings with it, so that a script is watched as a config is, and ended when it fails."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lightning.pytorch import Callback
+from lightning.pytorch import Callback, LightningModule, Trainer
 
 from lightrl.registry.classes import core
 
@@ -25,3 +25,11 @@ def default_callbacks(given: Sequence[Callback]) -> list[Callback]:
         return []
     found = [cls for _, cls in core().registered("callback") if getattr(cls, "in_every_run", False)]
     return [cls() for cls in found if cls not in {type(callback) for callback in given}]
+
+
+class CloseAfterFailure(Callback):
+    """Calls the module's `teardown` when a run fails or is interrupted; Lightning does so only when it ends well."""
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """End processes, servers and threads; the error is raised again afterwards."""
+        pl_module.teardown(trainer.state.fn or "fit")

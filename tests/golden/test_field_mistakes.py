@@ -42,10 +42,9 @@ from lightrl import (
 )
 from lightrl.ranks import ALONE
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.training.online.experience import experience_of, with_advantages
+from lightrl.training.online.experience import RolloutRewards, experience_of, with_advantages
 from lightrl.training.online.loss import StepLoss, terms_of
 from lightrl.training.online.predictions import Predictions
-from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.types import PolicyOutput
 
 
@@ -62,8 +61,7 @@ def loss_and_gradient(
     logprobs = (rows.old_logprobs + change).requires_grad_()
     total = torch.zeros(())
     for cut in cuts or [list(range(len(rows)))]:
-        loss = StepLoss(terms_of(algorithm), rows, lambda x: x, lambda micro, mask, cut=cut: PolicyOutput(logprobs=logprobs[cut]))
-        total = total + loss(rows.select(cut)).loss
+        total = total + StepLoss(terms_of(algorithm), rows, ALONE).share(rows.select(cut), PolicyOutput(logprobs=logprobs[cut])).loss
     total.backward()
     return total.item(), logprobs.grad
 
@@ -208,10 +206,11 @@ def test_an_empty_completion_keeps_its_score_from_the_reward_to_the_advantage(no
         scored = rewards.score(rollout)
         predictions = Predictions(rows.old_logprobs, values=None, ref_logprobs=None)
         row_rewards = rewards.row_rewards(scored)
-        made = experience_of(scored, *rewards.token_rewards(scored), row_rewards, algorithm, predictions, StatisticsLedger())
+        given = RolloutRewards(*rewards.token_rewards(scored), row_rewards)
+        made, _ = experience_of(scored, given, algorithm, predictions)
         assert made.rewards.tolist() == pytest.approx(row_rewards.tolist())
         assert sum(part[2].item() for part in rewards.contributions(scored).values()) == pytest.approx(made.rewards[2].item())
-        return with_advantages(made, algorithm, ALONE, 0, StatisticsLedger()).advantages[:2, PROMPT].tolist()
+        return with_advantages(made, algorithm, ALONE, 0)[0].advantages[:2, PROMPT].tolist()
 
     assert advantages(0) == pytest.approx(advantages(1))
 
@@ -318,8 +317,9 @@ def test_a_penalty_in_the_reward_is_inside_the_baseline() -> None:
     reference = rows.old_logprobs.clone()
     reference[0, PROMPT] -= 1.0
     predictions = Predictions(rows.old_logprobs, values=None, ref_logprobs=reference)
-    made = experience_of(rows, rows.token_rewards, rows.step_ends, rows.rewards, algorithm, predictions, StatisticsLedger())
-    found = with_advantages(made, algorithm, ALONE, 0, StatisticsLedger())
+    given = RolloutRewards(rows.token_rewards, rows.step_ends, rows.rewards)
+    made, _ = experience_of(rows, given, algorithm, predictions)
+    found, _ = with_advantages(made, algorithm, ALONE, 0)
     assert found.advantages[:, PROMPT].tolist() == pytest.approx([-0.5, 0.5])
 
 
@@ -327,7 +327,7 @@ def test_statistics_of_the_batch_are_over_all_ranks() -> None:
     """One group per rank: over the batch 1, -1, 0, 0; rank by rank the first would be 1 / .707."""
     algorithm = GroupRelative(sampler=GroupSampler(2), advantage=GroupNormalized(std="batch", eps=0))
     rows = [experience([1.0, 0.0]), experience([1.0, 1.0])]
-    found = on_ranks(2, lambda rank, ranks: with_advantages(rows[rank], algorithm, ranks, rank, StatisticsLedger()))
+    found = on_ranks(2, lambda rank, ranks: with_advantages(rows[rank], algorithm, ranks, rank)[0])
     assert found[0].advantages[:, PROMPT].tolist() == pytest.approx([1.0, -1.0])
     assert found[1].advantages[:, PROMPT].tolist() == [0.0, 0.0]
 

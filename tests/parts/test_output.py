@@ -70,7 +70,7 @@ def test_an_advantage_reads_outputs_of_the_policy_that_sampled_and_a_watched_one
         micro_batch_tokens=40,
         optimizer=lambda p: torch.optim.SGD(p, lr=0.1),
     )
-    module.rollouts = ReplayedRollouts(rollout)
+    module.collector.rollouts = ReplayedRollouts(rollout)
     trainer = quiet_trainer(max_epochs=1)
     trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=100)))
     rows: Any = module.experience

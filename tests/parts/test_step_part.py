@@ -50,7 +50,7 @@ def trained(algorithm: GroupRelative) -> PolicyOptimization:
         optimizer=lambda p: torch.optim.SGD(p, lr=1.0),
         max_grad_norm=None,
     )
-    module.rollouts = ReplayedRollouts(random_rollout(POLICY.build()))
+    module.collector.rollouts = ReplayedRollouts(random_rollout(POLICY.build()))
     trainer = quiet_trainer(max_epochs=1)
     trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=100)))
     return module

@@ -6,7 +6,6 @@ from lightrl import GroupCentered, GroupRelative, TokenWeight
 from lightrl.parts.token_weight import MaskTruncated
 from lightrl.ranks import ALONE
 from lightrl.training.online.experience import with_advantages
-from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.types import Experience
 
 
@@ -21,7 +20,7 @@ def test_its_reward_stays_in_the_statistics_of_its_group_unless_told_otherwise()
     def of_first_tokens(token_weight: TokenWeight) -> list[float]:
         rows = experience([1.0, 0.0, -3.0], finish_reason=["stop", "stop", "length"])
         algorithm = GroupRelative(advantage=GroupCentered(), token_weight=token_weight)
-        found = with_advantages(rows, algorithm, ALONE, 0, StatisticsLedger())
+        found, _ = with_advantages(rows, algorithm, ALONE, 0)
         assert found.scorable.all()
         return found.advantages[:, 2].tolist()
 

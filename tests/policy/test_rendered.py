@@ -17,7 +17,7 @@ from lightrl.parts.content import content_hash
 from lightrl.policy.reward_network import RewardNetwork
 from lightrl.text.encoding import encode_conversation, encode_prompt, encode_sampled
 from lightrl.text.turn_encoder import TurnEncoder
-from lightrl.training.setup.control_token_warning import ControlTokenWarning
+from lightrl.training.setup.building import ControlTokenWarning
 
 END, START = "<|im_end|>", "<|im_start|>"
 RENDERED = f"{START}user\nwhat is 1+1?{END}\n{START}assistant\n"

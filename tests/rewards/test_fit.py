@@ -134,8 +134,7 @@ def test_each_rewards_part_in_a_run_is_reported(tmp_path: Path) -> None:
         assert sum(part["share"] for part in of.values()) == pytest.approx(1.0)
         letters = torch.tensor([len(set(text)) for text in rollout.completions])
         assert of["late"]["gated"] == pytest.approx(float((letters <= 4).float().mean()))
-    assert subject.rewards is not None
-    assert subject.rewards.state_dict()["rollouts"] == 3
+    assert subject.collector.rewards.state_dict()["rollouts"] == 3
 
 
 def test_a_resumed_run_goes_on_with_the_schedule(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ class Witness(Callback):
         self.seen[str(trainer.current_epoch)] = {"prompts": [p.id for p in rows.prompts], "completions": list(rows.completions), **logged}
 
     def on_train_end(self, trainer: Trainer, pl_module: Any) -> None:
-        with pl_module.adapter.gathered_weights():
+        with pl_module.learner.adapter.gathered_weights():
             weights = {name: p.detach().double().flatten().tolist() for name, p in pl_module.named_parameters()}
         file = Path(os.environ["WITNESS_FOLDER"]) / f"{self.name}.rank{trainer.global_rank}.json"
         file.write_text(json.dumps({"rollouts": self.seen, "weights": weights}))

@@ -69,7 +69,7 @@ def fit(module: PolicyOptimization, rollouts: int, precision: str = "bf16-true",
 
 def weights(module: PolicyOptimization) -> dict[str, torch.Tensor]:
     """What the optimizer moves."""
-    return {name: module.adapter.moved(p).detach().clone() for name, p in module.policy.named_parameters() if p.requires_grad}
+    return {name: module.learner.adapter.moved(p).detach().clone() for name, p in module.policy.named_parameters() if p.requires_grad}
 
 
 @pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
@@ -159,7 +159,8 @@ def on_two_ranks(strategy: str, folder: str) -> None:
         return module
 
     def whole(module: PolicyOptimization) -> dict[str, torch.Tensor]:
-        return {name: module.adapter.whole(module.adapter.moved(p)).detach().clone() for name, p in module.policy.named_parameters()}
+        adapter = module.learner.adapter
+        return {name: adapter.whole(adapter.moved(p)).detach().clone() for name, p in module.policy.named_parameters()}
 
     path = f"{folder}/{strategy}.ckpt"
     run(2).trainer.save_checkpoint(path)

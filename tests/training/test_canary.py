@@ -25,6 +25,7 @@ from lightrl import (
     TinyPolicy,
 )
 from lightrl.training.evaluating.canary import Canary, watch
+from lightrl.types import TrainingBatch
 
 sys.path.insert(0, str(Path(__file__).parent))
 from own_copy import Drops, OneUpdateLate, OwnCopy, Warmer
@@ -50,10 +51,9 @@ def numbers_of(module: PolicyOptimization, rollouts: int, precision: str = "32-t
     found = list[float]()
 
     class Watched(PolicyOptimization):
-        def log_ledger(self) -> dict[str, float]:
-            numbers = super().log_ledger()
-            found.append(numbers["engine/deviation"])
-            return numbers
+        def finish(self, batch: TrainingBatch, seconds: float) -> None:
+            super().finish(batch, seconds)
+            found.append(self.numbers["engine/deviation"])
 
     module.__class__ = Watched
     quiet_trainer(max_epochs=rollouts, precision=precision).fit(module, datamodule=PromptData(train=Reversal(examples=100)))

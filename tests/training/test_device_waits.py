@@ -20,7 +20,7 @@ from lightrl import TransformersEngine
 from lightrl.rollout.decode import decoding
 from lightrl.rollout.decode.incremental import IncrementalModel
 from lightrl.strategies.adapter import StrategyAdapter
-from lightrl.training.steps.optimizer_step import StepMaker
+from lightrl.training.steps.learner import Learner
 
 sys.path.insert(0, str(Path(__file__).parent))
 from device_runs import RUNS
@@ -31,7 +31,7 @@ WATCHED = {
     DECODE: [(TransformersEngine, "results")],
     STEP: [(IncrementalModel, "step")],
     MICRO_BATCH: [(StrategyAdapter, "forward"), (StrategyAdapter, "backward")],
-    OPTIMIZER: [(StepMaker, "make")],
+    OPTIMIZER: [(Learner, "step_on")],
 }
 """Methods, by the label of their waits."""
 FORWARDS = {"LoRA with KL": 1, "GRPO, offloaded reference": 1, "PPO": 3, "PPO, value model": 3, "mixture of experts": 4, "DPO": 1, "KTO": 2}

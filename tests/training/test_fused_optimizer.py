@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from lightrl.training.setup.fused_optimizer import fuse
+from lightrl.training.setup.optimizer_checks import fuse
 
 CUDA = torch.device("cuda")
 """Steps are to be made there; torch's fused kernels take parameters on a CPU as well."""

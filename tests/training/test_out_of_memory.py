@@ -25,7 +25,6 @@ from lightrl import (
 from lightrl.rollout.decode.incremental import IncrementalModel
 from lightrl.rows import Sequences
 from lightrl.training.steps.fitting_passes import FittingPasses
-from lightrl.training.steps.micro_batch_cut import cut_rows
 from lightrl.training.steps.token_budget import TokenBudget
 
 
@@ -98,7 +97,7 @@ def test_m2_micro_batches_that_lack_memory_are_halved_with_the_same_gradient(
     with pytest.warns(UserWarning, match="micro_batch_tokens"):
         found = run(tokens)
     assert float((weights(found) - weights(roomy)).abs().max()) <= 1e-6
-    assert 1 < found.token_budget.tokens < 512
+    assert 1 < found.learner.budget.tokens < 512
 
 
 def test_what_was_found_out_is_said_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +105,7 @@ def test_what_was_found_out_is_said_once_and_kept(monkeypatch: pytest.MonkeyPatc
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         found = run()
-    assert [str(w.message).split()[-1] for w in said if "micro_batch_tokens" in str(w.message)] == [str(found.token_budget.tokens)]
+    assert [str(w.message).split()[-1] for w in said if "micro_batch_tokens" in str(w.message)] == [str(found.learner.budget.tokens)]
 
 
 def test_m2_where_a_single_row_is_too_much_the_message_names_what_takes_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +145,7 @@ def test_where_other_ranks_wait_in_a_pass_it_is_not_made_again() -> None:
     budget = TokenBudget(64)
     sequences = Sequences(torch.zeros(8, 8, dtype=torch.long), torch.full((8,), 8), torch.arange(8))
     with pytest.raises(torch.OutOfMemoryError):
-        FittingPasses(budget, lambda rows: cut_rows(rows, budget.tokens, 0), restarts=False).run(sequences, act)
+        FittingPasses(budget, 0, restarts=False).run(sequences, act)
     assert (len(attempts), budget.tokens) == (1, 64)
 
 

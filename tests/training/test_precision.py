@@ -28,12 +28,22 @@ from lightrl import (
 from lightrl.callbacks.alarms import Alarms
 from lightrl.ops.agreement import Limits
 from lightrl.rollout.hosting.policy_outline import PolicyOutline
-from lightrl.training.online.old_logprobs import recomputes, said
+from lightrl.training.online.policy_learner import PolicyLearner
+from lightrl.training.online.predictions import recomputes, said
 from lightrl.training.setup.precision import check_precision
+
+
+class RecordingLearner(PolicyLearner):
+    def outputs(self, *arguments: Any, **options: Any) -> Any:
+        output = super().outputs(*arguments, **options)
+        self.module.found["logprobs"] = output.logprobs.dtype
+        return output
 
 
 class Recorder(PolicyOptimization):
     """Keeps the dtypes of the tensors of an experience, and of the log-probs in the loss."""
+
+    learner_class = RecordingLearner
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -43,11 +53,6 @@ class Recorder(PolicyOptimization):
         names = ("rollout_logprobs", "old_logprobs", "ref_logprobs", "advantages", "token_rewards", "token_weight")
         self.found |= {name: getattr(experience, name).dtype for name in names}
         super().optimization_phase(experience)
-
-    def outputs(self, *arguments: Any, **options: Any) -> Any:
-        output = super().outputs(*arguments, **options)
-        self.found["logprobs"] = output.logprobs.dtype
-        return output
 
 
 def fit(precision: str, dtype: str, strategy: str = "auto", lora: bool = False, reference: FrozenReference | None = None) -> Recorder:

@@ -95,15 +95,15 @@ def test_a_resumed_run_goes_on_with_what_was_chosen(tmp_path: Path, monkeypatch:
     first = module()
     trainer.fit(first, datamodule=data)
     trainer.save_checkpoint(tmp_path / "x.ckpt")
-    assert first.token_budget.tokens == 1024
+    assert first.learner.budget.tokens == 1024
     monkeypatch.setattr("lightrl.training.steps.token_budget.total_memory", lambda: 2**20)
     for tokens, kept in (("auto", 1024), (77, 77), (None, None)):
         again = module(tokens)
         quiet_trainer(max_epochs=2, default_root_dir=tmp_path).fit(again, datamodule=data, ckpt_path=tmp_path / "x.ckpt")
-        assert again.token_budget.tokens == kept
+        assert again.learner.budget.tokens == kept
     new = module()
     quiet_trainer(max_epochs=1, default_root_dir=tmp_path).fit(new, datamodule=data)
-    assert new.token_budget.tokens == LEAST
+    assert new.learner.budget.tokens == LEAST
 
 
 def test_m3_auto_leaves_room_for_what_stands_in_memory_already(monkeypatch: pytest.MonkeyPatch) -> None:

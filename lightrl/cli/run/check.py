@@ -21,7 +21,7 @@ from lightrl.config.resolve import Resolved, print_notes, resolve
 from lightrl.config.settings import Request, read_words
 from lightrl.parts.reference import BaseReference, FrozenReference
 from lightrl.strategies.byte_size import in_words
-from lightrl.training.setup.schedule import check_schedule, planned_steps, schedule_length
+from lightrl.training.setup.optimizer_checks import check_schedule, planned_steps, schedule_length
 
 if TYPE_CHECKING:
     from lightrl.config.run import Run
@@ -129,7 +129,7 @@ def _data(data: PromptData) -> Table:
 
 def _schedule(run: Run) -> int | None:
     """The length of the schedule; a short one is refused."""
-    schedule = run.model.tried_schedule()
+    schedule = run.model.learner.tried_schedule()
     check_schedule(schedule, _planned(run))
     return schedule_length(schedule)
 
@@ -144,7 +144,7 @@ def _steps_per_epoch(run: Run) -> int:
 
 
 def _memory(module: PolicyModule, resolved: Resolved) -> Table:
-    source = module.policy_source
+    source = module.learner.source
     parameters, trainable = source.parameters(), source.trainable()
     learns_by = getattr(module, "algorithm", getattr(module, "objective", None))
     reference = learns_by is not None and "ref_logprobs" in learns_by.needs

@@ -1,1 +1,1 @@
-"""Evaluation of a policy by completions, and of an engine by its log-probs."""
+"""The collector, the evaluation of a policy by completions, and that of an engine by its log-probs."""

@@ -1,24 +1,21 @@
-"""Completions of held-out prompts: sampled, scored and reported."""
+"""The scores of completions of held-out prompts, and their rows as JSON."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import torch
+from lightning.pytorch import Trainer
+from lightning.pytorch.core.optimizer import LightningOptimizer
 from torch import Tensor
 
 from lightrl.ops.pass_at_k import majority, pass_at_k
 from lightrl.parts.engine import Sampling
-from lightrl.parts.environment import Environment
 from lightrl.parts.reward import Reward, RowReward
 from lightrl.rewards.gates import row_values
-from lightrl.rewards.reward_set import RewardSet
-from lightrl.rollout.loop import RolloutLoop
 from lightrl.training.evaluating.held_out import Evaluation
-from lightrl.training.reports.episode_report import report_episodes
-from lightrl.training.reports.rollout_lengths import report_lengths
 from lightrl.training.reports.statistics import StatisticsLedger
-from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
+from lightrl.types import JSON, Rollout, ScoredRollout
 
 
 def conversation(rollout: Rollout, row: int) -> dict[str, JSON]:
@@ -35,48 +32,10 @@ def conversation(rollout: Rollout, row: int) -> dict[str, JSON]:
     return {"turns": episode.turns, "messages": list(episode.messages), **failure}
 
 
-def sample(rollouts: RolloutLoop, prompts: list[Prompt], evaluation: Evaluation) -> Rollout:
-    """Completions of held-out prompts; the random numbers of training are left where they were.
-
-    Args:
-        rollouts: with the weights to sample from.
-        prompts: of this rank.
-        evaluation: how many completions, and how they are drawn.
-    """
-    with rollouts.aside():
-        return rollouts.rollout(prompts, evaluation.samples, sampling_of(evaluation, rollouts.engine.sampling))
-
-
 def sampling_of(evaluation: Evaluation, training: Sampling) -> Sampling:
     """The settings of the evaluation, and those of training where it has none."""
     wanted = {name: getattr(evaluation, name) for name in ("temperature", "top_p", "max_new_tokens")}
     return replace(training, **{name: value for name, value in wanted.items() if value is not None})
-
-
-def score(
-    rollout: Rollout, environment: Environment, rewards: RewardSet, evaluation: Evaluation, ledger: StatisticsLedger
-) -> ScoredRollout:
-    """Score completions and report rewards, shares of right ones, and lengths.
-
-    Args:
-        rollout: whole groups of this rank.
-        environment: that answered.
-        rewards: that score them.
-        evaluation: which reward says what is right, and which numbers are reported.
-        ledger: receives the numbers.
-    """
-    report_episodes(ledger, rollout, environment)
-    scoring = rewards.submit(rollout)
-    scored = scoring.result()
-    scoring.warn()
-    if rewards.rewards:
-        # one completion per prompt has nothing to be normalised by
-        ledger.add("reward", rewards.row_rewards(scored, normalized=False))
-        ledger.add_all({**rewards.statistics(scored, normalized=False), **scoring.statistics()}, scored.response_mask)
-        correct = evaluation.correct_reward(rewards.rewards)
-        report_samples(ledger, scored, evaluation, correct, rewards.rewards[correct])
-    report_lengths(ledger, scored)
-    return scored
 
 
 def predictions(scored: ScoredRollout) -> list[dict[str, JSON]]:
@@ -154,3 +113,17 @@ def _categories(scored: ScoredRollout, column: str | None) -> list[str]:
     for row, group in enumerate(scored.group.tolist()):
         first.setdefault(group, row)
     return [str(scored.prompts[first[group]].columns.get(column, f"without {column}")) for group in sorted(first)]
+
+
+def evaluate_before_training(trainer: Trainer, optimizer: LightningOptimizer) -> None:
+    """Run the validation once, if there is any and no step was made yet.
+
+    Args:
+        trainer: at the start of its training.
+        optimizer: whose gradients are cleared after it.
+    """
+    if trainer.global_step == 0 and trainer.enable_validation:
+        trainer.validating = True
+        trainer.fit_loop.epoch_loop.val_loop.run()
+        trainer.training = True
+        optimizer.zero_grad()

@@ -21,7 +21,7 @@ from lightrl.training.evaluating.held_out import Evaluation
 from lightrl.training.offline.offline_rows import OfflineRows
 from lightrl.training.policy_module import PolicyModule
 from lightrl.training.reports.logged_numbers import as_tensors
-from lightrl.training.steps.optimizer_step import MicroBatchLoss
+from lightrl.training.steps.learner import MicroBatchLoss
 from lightrl.training.steps.token_budget import MicroBatchTokens
 from lightrl.types import Prompt
 
@@ -80,12 +80,12 @@ class OfflineModule(PolicyModule):
         """The reduced numbers of a step or an evaluation, with those that follow from them."""
         return numbers
 
-    def take(self, policy: Policy) -> None:
-        """See `PolicyModule.take`; ranks must share the batch."""
-        ranks = self.adapter.world_size
+    def attach(self, policy: Policy) -> None:
+        """See `PolicyModule.attach`; ranks must share the batch."""
+        ranks = self.learner.adapter.world_size
         if self.batch_size % ranks:
             raise ValueError(f"model.batch_size is {self.batch_size}, which {ranks} ranks cannot share evenly: give a multiple of {ranks}")
-        super().take(policy)
+        super().attach(policy)
 
     def steps_per_epoch(self, prompts: int | None) -> int:
         """Steps that pass over all rows once; an endless source has epochs of `ENDLESS_EPOCH` steps."""
@@ -93,8 +93,8 @@ class OfflineModule(PolicyModule):
 
     def training_step(self, batch: object, batch_idx: int) -> None:
         """Draw a batch of rows, and make one optimizer step on it."""
-        self.learn(self.prompt_data.draw(self.batch_size // self.adapter.world_size))
-        self.numbers = self.derived(self.reduced_ledger())
+        self.learn(self.collector.data.draw(self.batch_size // self.learner.adapter.world_size))
+        self.numbers = self.derived(self.ledger.reduce(self.learner.adapter.gather))
         self.log_dict(as_tensors(self.numbers), on_step=True, on_epoch=False, batch_size=1)
 
     def descend(self, rows: R, loss_of: Callable[[R], MicroBatchLoss]) -> None:
@@ -104,8 +104,8 @@ class OfflineModule(PolicyModule):
             rows: of this rank.
             loss_of: the share of a micro-batch in the sum over the step and all ranks, logged as `loss`, with statistics.
         """
-        with self.phase("optimize"):
-            self.step_on(rows, loss_of)
+        with self.ledger.phase("optimize"):
+            self.learner.step_on(rows, loss_of)
 
     def passes(self, rows: R, dummy: R) -> Iterator[tuple[list[int], R]]:
         """Cut rows into micro-batches for an evaluation, as many on every rank, since all of them take part in each forward pass.
@@ -117,26 +117,28 @@ class OfflineModule(PolicyModule):
         Returns:
             The numbers of the rows, none for a dummy, and the rows themselves on the device.
         """
-        cuts = self.cut(rows.sequences())
-        for index in split_to(cuts, self.adapter.largest(len(cuts))):
+        cuts = self.learner.fitting.cut(rows.sequences())
+        for index in split_to(cuts, self.learner.adapter.largest(len(cuts))):
             yield index.tolist(), (rows.select(index) if len(index) else dummy).to(self.device)
 
     def validation_step(self, batch: PromptBatch, batch_idx: int) -> None:
         """Evaluate one batch of held-out rows, and sampled completions of their prompts if rewards score them."""
         asked = self._evaluated(batch.prompts)
-        if self.rewards is not None:
+        if self.collector.rewards is not None:
             super().validation_step(PromptBatch(asked), batch_idx)
 
     def test_step(self, batch: PromptBatch, batch_idx: int) -> None:
         """Evaluate one batch of test rows, and sampled completions of their prompts if rewards score them."""
         asked = self._evaluated(batch.prompts)
-        if self.rewards is not None:
+        if self.collector.rewards is not None:
             super().test_step(PromptBatch(asked), batch_idx)
 
     def _evaluated(self, prompts: list[Prompt]) -> list[Prompt]:
-        self.on_phase("evaluating")
+        self.ledger.show("evaluating")
         return self.evaluate_rows(prompts)
 
-    def _log_evaluation(self, stage: str) -> None:
-        numbers = self.derived(self._evaluation_ledger.reduce(self.adapter.gather))
+    def on_validation_epoch_end(self) -> None:
+        """Log what the evaluation found, with what follows from it, as `val/...`, or `test/...` in a test."""
+        stage = "test" if self.trainer.testing else "val"
+        numbers = self.derived(self.collector.held_out.reduce(self.learner.adapter.gather))
         self.log_dict({f"{stage}/{name}": value for name, value in numbers.items()}, batch_size=1)

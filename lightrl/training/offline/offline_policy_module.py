@@ -89,5 +89,5 @@ class OfflinePolicyModule(OfflineModule):
             raise ValueError(
                 "data.max_prompt_tokens is about prompts alone, and rows here are prompts with completions: set model.max_length instead"
             )
-        check_room(self.policy, self.engine.sampling.max_new_tokens)
+        check_room(self.policy, self.collector.engine.sampling.max_new_tokens)
         data.measure(self.longest_sequence, longest_row(self.policy, self.max_length))

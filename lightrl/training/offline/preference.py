@@ -23,8 +23,7 @@ from lightrl.training.offline.preference_columns import PreferenceColumns
 from lightrl.training.offline.reference_cache import ReferenceCache, cache_key, cached_or_computed
 from lightrl.training.offline.sequence_logprobs import TokenLogProbs, sequence_logprobs
 from lightrl.training.reports.statistics import Report, StatisticsLedger
-from lightrl.training.steps.moving_reference import move
-from lightrl.training.steps.optimizer_step import MicroBatchLoss
+from lightrl.training.steps.learner import MicroBatchLoss
 from lightrl.types import Prompt
 
 
@@ -71,9 +70,9 @@ class PreferenceOptimization(OfflinePolicyModule):
         self.columns, self.cache_folder = PreferenceColumns(chosen, rejected, completion, label), cache
         self._cache: ReferenceCache | None = None
 
-    def take(self, policy: Policy) -> None:
-        """See `PolicyModule.take`; the reference must suit the policy."""
-        super().take(policy)
+    def attach(self, policy: Policy) -> None:
+        """See `PolicyModule.attach`; the reference must suit the policy."""
+        super().attach(policy)
         if self._uses_reference:
             self.reference.check(policy)
 
@@ -89,8 +88,8 @@ class PreferenceOptimization(OfflinePolicyModule):
     def longest_sequence(self, prompt: Prompt) -> list[int]:
         """The longest of the row's completions with its prompt, or of those that may be sampled."""
         rows = self._batches.sequences_of(prompt, self.columns, self.policy)
-        if self.rewards is not None:
-            rows.append([*self.policy.encode(prompt), *[0] * self.engine.sampling.max_new_tokens])
+        if self.collector.rewards is not None:
+            rows.append([*self.policy.encode(prompt), *[0] * self.collector.engine.sampling.max_new_tokens])
         return max(rows, key=len)
 
     def learn(self, prompts: list[Prompt]) -> None:
@@ -106,14 +105,14 @@ class PreferenceOptimization(OfflinePolicyModule):
         self.descend(batch.rows, loss_of)
         self.ledger.add("tokens", float(batch.tokens()), reduce="sum")
         if self._uses_reference:
-            move([self.reference], self.policy, self.trainer.global_step, self.adapter)
+            self.learner.move([self.reference])
 
     def evaluate_rows(self, prompts: list[Prompt]) -> list[Prompt]:
         """Report the objective's loss on held-out rows; the prompts that their completions answer can be completed."""
-        batch = self._ready(prompts, self._evaluation_ledger)
+        batch = self._ready(prompts, self.collector.held_out)
         per_row, statistics = batch.evaluate(self._policy_logprobs)
-        self._evaluation_ledger.add("loss", per_row)
-        self._evaluation_ledger.add_all(statistics, batch.rows.lengths)
+        self.collector.held_out.add("loss", per_row)
+        self.collector.held_out.add_all(statistics, batch.rows.lengths)
         return batch.prompts
 
     def derived(self, numbers: dict[str, float]) -> dict[str, float]:
@@ -127,7 +126,7 @@ class PreferenceOptimization(OfflinePolicyModule):
         checkpoint["lightrl"] = {
             "objective": self.objective.state_dict(),
             "reference": self.reference.state_dict(),
-            "rollouts": self.adapter.gather(self.rollouts.state_dict()),
+            "rollouts": self.learner.adapter.gather(self.collector.rollouts.state_dict()),
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -136,7 +135,7 @@ class PreferenceOptimization(OfflinePolicyModule):
         state = checkpoint["lightrl"]
         self.objective.load_state_dict(state["objective"])
         self.reference.load_state_dict(state["reference"])
-        self.rollouts.load_state_dict(state["rollouts"][self.trainer.global_rank % len(state["rollouts"])])
+        self.collector.rollouts.load_state_dict(state["rollouts"][self.trainer.global_rank % len(state["rollouts"])])
 
     def on_train_epoch_end(self) -> None:
         """Keep the log-probs of the reference that are new."""
@@ -154,9 +153,9 @@ class PreferenceOptimization(OfflinePolicyModule):
     def _ready(self, prompts: list[Prompt], ledger: StatisticsLedger) -> ObjectiveBatch[Any, Any]:
         """Rows of this rank, with everything their losses need that has no gradient."""
         batch = self._batches(self.policy, self.objective, prompts, self.columns, self.max_length)
-        with self.phase("reference"):
+        with self.ledger.phase("reference"):
             reference = partial(self._reference_logprobs, ledger) if self._uses_reference else None
-            batch.prepare(self._policy_logprobs, reference, self.adapter)
+            batch.prepare(self._policy_logprobs, reference, self.learner.adapter)
         return batch
 
     def _policy_tokens(self, input_ids: Tensor, mask: Tensor) -> Tensor:
@@ -170,7 +169,7 @@ class PreferenceOptimization(OfflinePolicyModule):
         """`[N]` log-probs of the completions under the reference, from the cache where it has them."""
         if self._cache is None or not keep:
             return self._computed_reference(input_ids, mask)
-        found, cached = cached_or_computed(self._cache, input_ids, mask, self._computed_reference, self.adapter)
+        found, cached = cached_or_computed(self._cache, input_ids, mask, self._computed_reference, self.learner.adapter)
         ledger.add("reference/cached", cached)
         return found
 
@@ -180,7 +179,7 @@ class PreferenceOptimization(OfflinePolicyModule):
 
     def _summed(self, token_logprobs: TokenLogProbs, input_ids: Tensor, mask: Tensor) -> Tensor:
         """`[N]` log-probs of the completions, without gradient; every rank calls it."""
-        return sequence_logprobs(input_ids, mask, self.cut, token_logprobs, self.adapter.largest)
+        return sequence_logprobs(input_ids, mask, self.learner.fitting.cut, token_logprobs, self.learner.adapter.largest)
 
     def _write_cache(self) -> None:
         if self._cache is not None and self.trainer.is_global_zero:

@@ -25,7 +25,7 @@ from lightrl.training.offline.offline_module import OfflineModule
 from lightrl.training.offline.ranking_columns import RankingColumns, read_ranking
 from lightrl.training.offline.rankings import Comparisons, RankingMeasure, RankingReader, Rankings
 from lightrl.training.reports.statistics import Report
-from lightrl.training.steps.optimizer_step import MicroBatchLoss
+from lightrl.training.steps.learner import MicroBatchLoss
 from lightrl.training.steps.token_budget import MicroBatchTokens
 from lightrl.types import JSON, Prompt
 
@@ -103,7 +103,7 @@ class RewardModeling(OfflineModule):
         """Make one optimizer step on all comparisons of the completions of these prompts."""
         rankings = self.reader.encode(prompts)
         compared = len(rankings) - rankings.zero_variance
-        over_ranks = float(self.adapter.total(torch.tensor([compared], dtype=torch.float64))[0])
+        over_ranks = float(self.learner.adapter.total(torch.tensor([compared], dtype=torch.float64))[0])
 
         def loss_of(micro: Rankings) -> MicroBatchLoss:
             scores, comparisons = self.policy(*micro.host.rows()), micro.comparisons()
@@ -119,7 +119,7 @@ class RewardModeling(OfflineModule):
 
     def evaluate_rows(self, prompts: list[Prompt]) -> list[Prompt]:
         """Report on the comparisons of held-out prompts."""
-        rankings, ledger = self.reader.encode(prompts), self._evaluation_ledger
+        rankings, ledger = self.reader.encode(prompts), self.collector.held_out
         for rows, scores in self._scores(rankings):
             chosen = rankings.select(rows)
             compared = chosen.to(self.device).comparisons()

@@ -7,14 +7,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from lightrl.data.loaders import PromptBatch
 from lightrl.data.prompt_data import PromptData
 from lightrl.parts.aggregation import TokenMean
 from lightrl.policy.source import PolicySource
 from lightrl.training.offline.examples import ExampleReader, Examples, asked
 from lightrl.training.offline.offline_policy_module import OfflinePolicyModule
-from lightrl.training.steps.denominators import local_denominators
-from lightrl.training.steps.optimizer_step import MicroBatchLoss
-from lightrl.types import Denominators, Prompt, ScoredRollout
+from lightrl.training.steps.learner import MicroBatchLoss, local_denominators
+from lightrl.types import JSON, Denominators, Prompt
 
 
 class SupervisedFineTuning(OfflinePolicyModule):
@@ -58,7 +58,7 @@ class SupervisedFineTuning(OfflinePolicyModule):
         """Make one optimizer step on the examples of these prompts."""
         examples = self.reader.encode(prompts)
         group = torch.arange(len(examples))
-        counts = Denominators(*self.adapter.total(local_denominators(examples.token_weight, group)).tolist())
+        counts = Denominators(*self.learner.adapter.total(local_denominators(examples.token_weight, group)).tolist())
 
         def loss_of(micro: Examples) -> MicroBatchLoss:
             mask = micro.token_weight > 0
@@ -70,20 +70,20 @@ class SupervisedFineTuning(OfflinePolicyModule):
         self.ledger.add("tokens", counts.tokens)
 
     def evaluate_rows(self, prompts: list[Prompt]) -> list[Prompt]:
-        """Report the loss on the prompts that show an answer; all of them can be completed."""
+        """Report the loss on the prompts that show an answer; all can be completed, of a conversation the last message."""
         examples = self.reader.encode([prompt for prompt in prompts if self.reader.shows(prompt)])
         for rows, micro in self.passes(examples, Examples.dummy()):
             mask = micro.token_weight > 0
             logprobs = self._logprobs(micro)
             if rows:
                 # in shares of a weight, so that it is the loss of training
-                self._evaluation_ledger.add("loss/total", -(logprobs[mask] * micro.token_weight[mask]).double().sum(), reduce="sum")
-                self._evaluation_ledger.add("loss/weight", micro.token_weight.double().sum(), reduce="sum")
-        return prompts
+                self.collector.held_out.add("loss/total", -(logprobs[mask] * micro.token_weight[mask]).double().sum(), reduce="sum")
+                self.collector.held_out.add("loss/weight", micro.token_weight.double().sum(), reduce="sum")
+        return [asked(prompt) for prompt in prompts]
 
-    def evaluation_step(self, prompts: list[Prompt]) -> ScoredRollout:
-        """Complete and score held-out prompts; of a conversation the last message is what is asked for."""
-        return super().evaluation_step([asked(prompt) for prompt in prompts])
+    def predict_step(self, batch: PromptBatch, batch_idx: int) -> list[dict[str, JSON]]:
+        """Complete one batch of prompts; of a conversation the last message is what is asked for."""
+        return super().predict_step(PromptBatch([asked(prompt) for prompt in batch.prompts]), batch_idx)
 
     def derived(self, numbers: dict[str, float]) -> dict[str, float]:
         """The numbers with the loss of an evaluation."""

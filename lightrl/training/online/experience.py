@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import fields, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,81 +13,84 @@ from lightrl.algorithms.algorithm import Algorithm
 from lightrl.ops.masked import row_sum
 from lightrl.parts.base import unpack
 from lightrl.ranks import Ranks
+from lightrl.rewards.reward_set import RewardSet
 from lightrl.training.online.predictions import Predictions
-from lightrl.training.reports.statistics import StatisticsLedger
+from lightrl.training.reports.statistics import Report
 from lightrl.types import Experience, ScoredRollout, TrainingBatch
 
 
+class RolloutRewards(NamedTuple):
+    """The weighted rewards of N rows."""
+
+    tokens: Tensor
+    """`[N, L]`, on the tokens that earned them."""
+    step_ends: Tensor
+    """`[N, L]` bool, where a reward was given."""
+    rows: Tensor
+    """`[N]`: the scores of rows without response tokens are read here, since no token holds them."""
+
+    @classmethod
+    def of(cls, rewards: RewardSet, scored: ScoredRollout) -> RolloutRewards:
+        """Those of a rollout."""
+        return cls(*rewards.token_rewards(scored), rewards.row_rewards(scored))
+
+
 def experience_of(
-    scored: ScoredRollout,
-    token_rewards: Tensor,
-    step_ends: Tensor,
-    row_rewards: Tensor,
-    algorithm: Algorithm,
-    predictions: Predictions,
-    ledger: StatisticsLedger,
-) -> Experience:
-    """Shaping, KL in the reward and token weights, in this order.
+    scored: ScoredRollout, rewards: RolloutRewards, algorithm: Algorithm, predictions: Predictions
+) -> tuple[Experience, Report]:
+    """Shaping, KL in the reward and token weights, in this order; with their statistics.
 
     Args:
         scored: rows of this rank.
-        token_rewards: `[N, L]`, weighted, on the tokens that earned them.
-        step_ends: `[N, L]` bool, where a reward was given.
-        row_rewards: `[N]`, weighted: the scores of rows without response tokens are read here, since no token holds them.
+        rewards: of these rows.
         algorithm: whose parts apply.
         predictions: for every sampled token.
-        ledger: receives the statistics.
     """
+    report, token_rewards = Report(), rewards.tokens
     mask = scored.response_mask
     if algorithm.shaping is not None:
         token_rewards, statistics = unpack(algorithm.shaping.rewards(scored, token_rewards))
-        ledger.add_all(statistics, mask, algorithm.shaping)
-    token_rewards = with_kl(token_rewards, mask, algorithm, predictions, ledger)
+        report.add_all(statistics, mask, algorithm.shaping)
+    token_rewards, of_kl = _with_kl(token_rewards, mask, algorithm, predictions)
+    report.entries += of_kl.entries
     found = {f.name: getattr(scored, f.name) for f in fields(ScoredRollout)} | vars(predictions)
     experience = Experience(
         **found | {"extras": scored.extras | predictions.extras},
         token_rewards=token_rewards,
-        step_ends=step_ends,
-        rewards=torch.where(mask.any(1) | ~scored.scorable, row_sum(token_rewards, mask), row_rewards.to(token_rewards.dtype)),
+        step_ends=rewards.step_ends,
+        rewards=torch.where(mask.any(1) | ~scored.scorable, row_sum(token_rewards, mask), rewards.rows.to(token_rewards.dtype)),
         token_weight=(mask & scored.scorable[:, None]).to(token_rewards.dtype) * _row_weight(scored),
     )
     if algorithm.token_weight is None:
-        return experience
+        return experience, report
     weights, statistics = unpack(algorithm.token_weight.weights(experience))
-    ledger.add_all(statistics, mask, algorithm.token_weight)
-    return replace(experience, token_weight=torch.where(experience.token_weight > 0, experience.token_weight * weights, 0.0))
+    report.add_all(statistics, mask, algorithm.token_weight)
+    weighed = torch.where(experience.token_weight > 0, experience.token_weight * weights, 0.0)
+    return replace(experience, token_weight=weighed), report
 
 
-def with_kl(token_rewards: Tensor, mask: Tensor, algorithm: Algorithm, predictions: Predictions, ledger: StatisticsLedger) -> Tensor:
-    """`[N, L]`: token rewards less the KL penalty, where the algorithm has it in the reward.
-
-    Args:
-        token_rewards: `[N, L]`.
-        mask: `[N, L]` bool, sampled tokens.
-        algorithm: whose KL applies.
-        predictions: for every sampled token.
-        ledger: receives the statistics.
-    """
-    kl, old = algorithm.kl, predictions.old_logprobs
+def _with_kl(token_rewards: Tensor, mask: Tensor, algorithm: Algorithm, predictions: Predictions) -> tuple[Tensor, Report]:
+    """`[N, L]`: token rewards less the KL penalty, where the algorithm has it in the reward."""
+    report, kl, old = Report(), algorithm.kl, predictions.old_logprobs
     if kl is None or kl.reward_coefficient <= 0:
-        return token_rewards
+        return token_rewards, report
     penalty, statistics = unpack(kl.penalty(old, predictions.needed("ref_logprobs"), torch.zeros_like(old)))
     penalty = torch.where(mask, penalty, 0.0)
-    ledger.add("kl_in_reward", penalty, mask)
-    ledger.add_all(statistics, mask, kl)
-    return token_rewards - kl.reward_coefficient * penalty
+    report.add("kl_in_reward", penalty, mask)
+    report.add_all(statistics, mask, kl)
+    return token_rewards - kl.reward_coefficient * penalty, report
 
 
-def with_advantages(experience: Experience, algorithm: Algorithm, ranks: Ranks, rank: int, ledger: StatisticsLedger) -> TrainingBatch:
-    """The rows of this rank with `advantages` and `returns`; collective.
+def with_advantages(experience: Experience, algorithm: Algorithm, ranks: Ranks, rank: int) -> tuple[TrainingBatch, Report]:
+    """The rows of this rank with `advantages` and `returns`, and the statistics of the advantage part; collective.
 
     Args:
         experience: rows of this rank, in whole groups.
         algorithm: whose advantage part computes.
         ranks: that share the rollout. Whole rows travel between them only if the part needs `all_tokens`.
         rank: of this process.
-        ledger: receives the part's statistics.
     """
+    report = Report()
     part, weight = algorithm.advantage, algorithm.token_weight
     scorable = experience.scorable if weight is None else experience.scorable & weight.in_statistics(experience)
     everywhere = "all_tokens" in part.needs
@@ -97,13 +101,13 @@ def with_advantages(experience: Experience, algorithm: Algorithm, ranks: Ranks, 
     seen = Experience.concat(_renumbered(everyone)) if everywhere else replace(experience, scorable=scorable, ranks=ranks)
     result = part.compute(seen)
     if not everywhere or rank == 0:
-        ledger.add_all(result.statistics, seen.response_mask, part)
+        report.add_all(result.statistics, seen.response_mask, part)
     first = sum(len(other) for other in everyone[:rank])
     rows, length = slice(first, first + len(experience)), experience.input_ids.shape[1]
     returns = None if result.returns is None else result.returns[rows, :length]
     learnt = {name: values[rows, :length] if values.dim() > 1 else values[rows] for name, values in result.extras.items()}
     found = {f.name: getattr(experience, f.name) for f in fields(Experience)} | {"extras": experience.extras | learnt}
-    return TrainingBatch(**found, advantages=result.advantages[rows, :length], returns=returns)
+    return TrainingBatch(**found, advantages=result.advantages[rows, :length], returns=returns), report
 
 
 def _row_weight(scored: ScoredRollout) -> Tensor | float:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.training.online.dummy_batch import dummy_batch
+from lightrl.ranks import Ranks
+from lightrl.training.online.networks import dummy_batch
 from lightrl.training.online.terms import ExtraTerm, KLTerm, PolicyTerm, Term, ValueTerm
 from lightrl.training.reports.statistics import Reported
-from lightrl.training.steps.denominators import local_denominators
-from lightrl.training.steps.optimizer_step import MicroBatchLoss
+from lightrl.training.steps.learner import MicroBatchLoss, local_denominators
 from lightrl.types import Denominators, PolicyOutput, TrainingBatch
 
 
@@ -30,23 +30,16 @@ def terms_of(algorithm: Algorithm) -> list[Term]:
 class StepLoss:
     """The loss of one optimizer step as a function of its micro-batches; their sum over the step and all ranks is the loss."""
 
-    def __init__(
-        self,
-        terms: Sequence[Term],
-        minibatch: TrainingBatch,
-        total: Callable[[Tensor], Tensor],
-        outputs: Callable[[TrainingBatch, Tensor], PolicyOutput],
-    ) -> None:
+    def __init__(self, terms: Sequence[Term], minibatch: TrainingBatch, ranks: Ranks) -> None:
         """
         Args:
             terms: at least one; their sum is the loss.
             minibatch: all rows of this rank in the step.
-            total: sums numbers over ranks.
-            outputs: log-probs, outputs of the policy and values of the selected tokens of a micro-batch.
+            ranks: that share the step.
         """
-        self.terms, self._outputs = terms, outputs
+        self.terms = terms
         shares = torch.stack([local_denominators(term.token_weight(minibatch), minibatch.group) for term in terms])
-        self.denominators = [Denominators(*row) for row in total(shares).tolist()]
+        self.denominators = [Denominators(*row) for row in ranks.total(shares).tolist()]
 
     @property
     def empty(self) -> bool:
@@ -66,9 +59,17 @@ class StepLoss:
         rows = minibatch.select((~trained_tokens(self.terms, minibatch).any(1)).nonzero()[:, 0])
         return [entry for term in self.terms for entry in term.left_out(rows).entries]
 
-    def __call__(self, micro: TrainingBatch) -> MicroBatchLoss:
-        """The share of a micro-batch."""
-        output = self._outputs(micro, trained_tokens(self.terms, micro.host))
+    def tokens(self, micro: TrainingBatch) -> Tensor:
+        """`[n, L]` bool, on the CPU: the tokens of a micro-batch for which `share` wants outputs."""
+        return trained_tokens(self.terms, micro.host)
+
+    def share(self, micro: TrainingBatch, output: PolicyOutput) -> MicroBatchLoss:
+        """The share of a micro-batch.
+
+        Args:
+            micro: n rows.
+            output: of the networks, at least at `tokens`.
+        """
         losses: dict[str, Tensor] = {}
         statistics: list[Reported] = []
         for term, denominators in zip(self.terms, self.denominators, strict=True):

@@ -1,8 +1,11 @@
-"""Old log-probs, values and reference log-probs of every sampled token, before the first optimizer step on a rollout."""
+"""Old log-probs, values and reference log-probs of every sampled token, before the first optimizer step on a rollout.
+
+The old log-probs are those of the engine that sampled, or the trainer's own, of one more forward pass.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -14,9 +17,12 @@ from lightrl.algorithms.extras import GIVEN
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.output import OLD
 from lightrl.parts.sampler import Sampler
-from lightrl.policy.policy import Policy
-from lightrl.training.online.forwards import Outputs, PerToken, compared_at_hand
-from lightrl.types import PolicyOutput, ScoredRollout, WithNeeds
+from lightrl.training.online.networks import compared_at_hand
+from lightrl.training.online.policy_learner import PolicyLearner
+from lightrl.types import ScoredRollout, WithNeeds
+
+COARSE = 4
+"""Bytes of a number below which the log-probs of engine and trainer differ by more than a clip can bear."""
 
 
 @dataclass(frozen=True)
@@ -39,29 +45,19 @@ class Predictions(WithNeeds):
         return self.further_logprobs
 
 
-def predict(
-    scored: ScoredRollout,
-    algorithm: Algorithm,
-    policy: Policy,
-    engine: RolloutEngine,
-    recompute: bool,
-    outputs: Callable[[ScoredRollout, Tensor, Outputs], PolicyOutput],
-    per_token: PerToken,
-) -> Predictions:
+def predict(scored: ScoredRollout, learner: PolicyLearner, engine: RolloutEngine, recompute: bool) -> Predictions:
     """Compute what the algorithm's parts need, and nothing else.
 
     Args:
         scored: rows of this rank.
-        algorithm: whose parts say what they need.
-        policy: that sampled, on which the reference may rest.
+        learner: its algorithm's parts say what they need; its networks are those before the first step.
         engine: that sampled; it says what its log-probs are worth.
         recompute: the old log-probs are the trainer's.
-        outputs: log-probs, values and outputs of the selected tokens of a micro-batch.
-        per_token: runs the forward passes.
 
     Raises:
         ValueError: a correction would compare log-probs that mean different things.
     """
+    algorithm, policy = learner.algorithm, learner.policy
     _refuse_incomparable(algorithm, engine)
     _refuse_unsaid(scored, algorithm.sampler)
     references = {logprobs_of(slot): part for slot, part in algorithm.references.items() if logprobs_of(slot) in algorithm.needs}
@@ -71,7 +67,7 @@ def predict(
     def compute(micro: ScoredRollout) -> dict[str, Tensor]:
         found = {}
         if recompute or "values" in needs or read:
-            output = outputs(micro, micro.host.response_mask, read)
+            output = learner.outputs(micro, micro.host.response_mask, read)
             found = {"old": output.logprobs, **({} if output.values is None else {"values": output.values})}
             found |= {f"{OLD}{name}": values for name, values in output.outputs.items()}
         for word, reference in references.items():
@@ -82,7 +78,7 @@ def predict(
     found: dict[str, Tensor] = {}
     if recompute or read or references or "values" in needs:
         with compared_at_hand(policy, algorithm, read, references.values()):
-            found = per_token(scored, compute)
+            found = learner.per_token(scored, compute)
     if not known:
         unknown = scored.response_mask & (scored.rollout_logprobs.isnan() | (not engine.comparable_logprobs))
         scored.rollout_logprobs = torch.where(unknown, found.get("old", nothing), scored.rollout_logprobs)
@@ -114,3 +110,44 @@ def _refuse_incomparable(algorithm: Algorithm, engine: RolloutEngine) -> None:
             "else than the trainer's: their ratio would correct nothing. Set algorithm.correction to null, or have the engine give "
             "log-softmax(logits / temperature) over the whole vocabulary"
         )
+
+
+def recomputes(algorithm: Algorithm, engine: RolloutEngine, ahead: int, dtype: torch.dtype) -> bool:
+    """Whether the trainer computes the old log-probs.
+
+    With `auto` it does where a correction compares them with the engine's, and where rounding alone would move ratios as far as a clip lets
+    them: in dtypes of two bytes. Rollouts that are made ahead keep the engine's, so that the ratio shows how old their weights are.
+
+    Args:
+        algorithm: that learns.
+        engine: that samples.
+        ahead: rollouts that are made ahead.
+        dtype: that the trainer's layers compute in.
+    """
+    known = engine.exact_logprobs and engine.comparable_logprobs and algorithm.sampler.samples_all
+    if not known or algorithm.old_logprobs != "auto":
+        return not known or algorithm.old_logprobs == "recompute"
+    return algorithm.correction is not None or (dtype.itemsize < COARSE and not ahead)
+
+
+def said(algorithm: Algorithm, engine: RolloutEngine, ahead: int, dtype: torch.dtype) -> str | None:
+    """A sentence for the start of a run whose precision has decided; None: it has not.
+
+    Args:
+        algorithm: see `recomputes`.
+        engine: see `recomputes`.
+        ahead: see `recomputes`.
+        dtype: see `recomputes`.
+    """
+    if algorithm.old_logprobs != "auto" or dtype.itemsize >= COARSE or not engine.exact_logprobs:
+        return None
+    name = str(dtype).removeprefix("torch.")
+    if recomputes(algorithm, engine, ahead, dtype):
+        return (
+            f"In {name} the engine's log-probs differ from the trainer's by rounding, so the old log-probs are computed anew: one more "
+            "forward pass over each rollout. algorithm.old_logprobs: rollout takes the engine's"
+        )
+    return (
+        f"In {name} the engine's log-probs differ from the trainer's by rounding, and rollouts that are made ahead keep them as the old "
+        "ones: some ratios are beyond the clip before the first step. Set algorithm.correction to have them computed anew"
+    )

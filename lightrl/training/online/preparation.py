@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -11,39 +10,28 @@ from torch import Tensor
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.parts.minibatch import Minibatch
 from lightrl.parts.step_part import Extras, StepPart
-from lightrl.ranks import Ranks
-from lightrl.training.online.forwards import Outputs, PerToken
+from lightrl.training.online.networks import Networks, Outputs
 from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
 
 LOGPROBS = "log-probs"
 """Their name beside outputs, whose names have no hyphen."""
 
 
-def prepared(
-    rows: TrainingBatch,
-    algorithm: Algorithm,
-    outputs: Callable[[ScoredRollout, Tensor, Outputs], PolicyOutput],
-    per_token: PerToken,
-    ranks: Ranks,
-    step: int,
-) -> TrainingBatch:
+def prepared(before: Minibatch, algorithm: Algorithm, networks: Networks) -> TrainingBatch:
     """The rows of a step with the extras that parts prepare for it; as they are if none does. Collective.
 
     It costs a forward pass if a part reads the current policy.
 
     Args:
-        rows: of this rank.
+        before: the rows of this rank, with the log-probs of the old policy.
         algorithm: whose parts prepare.
-        outputs: log-probs and outputs of the selected tokens of a micro-batch.
-        per_token: runs the forward passes.
-        ranks: that share the step.
-        step: optimizer steps of the run so far.
+        networks: as they are now.
     """
+    rows = before.rows
     preparing = [part for part in algorithm.parts.values() if isinstance(part, StepPart) and part.prepares]
     if not preparing:
         return rows
-    before = Minibatch(rows, PolicyOutput(rows.old_logprobs), step, ranks)
-    now = replace(before, output=_current(rows, algorithm, outputs, per_token)) if any(part.reads_policy for part in preparing) else before
+    now = replace(before, output=_current(rows, algorithm.outputs, networks)) if any(part.reads_policy for part in preparing) else before
     learnt: dict[str, Tensor] = {}
     for part in preparing:
         learnt |= expected(part, part.prepare(now if part.reads_policy else before))
@@ -53,15 +41,13 @@ def prepared(
     return rows
 
 
-def _current(
-    rows: TrainingBatch, algorithm: Algorithm, outputs: Callable[[ScoredRollout, Tensor, Outputs], PolicyOutput], per_token: PerToken
-) -> PolicyOutput:
+def _current(rows: TrainingBatch, read: Outputs, networks: Networks) -> PolicyOutput:
     def compute(micro: ScoredRollout) -> dict[str, Tensor]:
-        output = outputs(micro, micro.host.response_mask, algorithm.outputs)
+        output = networks.outputs(micro, micro.host.response_mask, read)
         return {LOGPROBS: output.logprobs, **output.outputs}
 
     nothing = torch.zeros_like(rows.rollout_logprobs)
-    found = dict.fromkeys((LOGPROBS, *algorithm.outputs), nothing) | per_token(rows, compute)
+    found = dict.fromkeys((LOGPROBS, *read), nothing) | networks.per_token(rows, compute)
     return PolicyOutput(found.pop(LOGPROBS), found)
 
 

@@ -8,75 +8,67 @@ from torch import Tensor
 from lightrl.algorithms.extras import GIVEN
 from lightrl.ops.groups import group_statistics
 from lightrl.ops.kl import k3
+from lightrl.ops.masked import masked_sum
 from lightrl.parts.base import unpack
 from lightrl.parts.correction import RolloutCorrection
+from lightrl.parts.kl import KL
 from lightrl.parts.minibatch import Minibatch
 from lightrl.parts.output import OLD, Output
 from lightrl.ranks import ALONE, Ranks
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.training.reports.rollout_lengths import report_lengths
-from lightrl.training.reports.statistics import StatisticsLedger
+from lightrl.training.reports.rollout_figures import report_lengths
+from lightrl.training.reports.statistics import Report
 from lightrl.types import Experience, PolicyOutput, TrainingBatch
 
 
 def report_experience(
-    ledger: StatisticsLedger,
-    experience: TrainingBatch,
-    rewards: RewardSet,
-    correction: RolloutCorrection | None,
-    watched: Output | None,
-    ranks: Ranks = ALONE,
-) -> None:
+    experience: TrainingBatch, rewards: RewardSet, correction: RolloutCorrection | None, watched: Output | None, ranks: Ranks = ALONE
+) -> Report:
     """Rewards in total and by component, groups without signal, advantages, lengths, and the entropy of the samples.
 
     Args:
-        ledger: receives the numbers.
         experience: rows of this rank, advantages included.
         rewards: that scored them.
         correction: of the distance between engine and trainer; None: there is none.
         watched: a number of the policy that sampled; None: there is none.
         ranks: that share the rollout.
     """
+    report = Report()
     scored = experience.scorable
     if rewards.rewards:
-        report_rewards(ledger, experience, rewards)
-    ledger.add("unscorable", (~scored).double(), reduce="sum")
-    ledger.add("unscorable_ratio", (~scored).double())
-    report_advantages(ledger, experience.advantages, experience.response_mask & scored[:, None])
-    report_lengths(ledger, experience)
+        _report_rewards(report, experience, rewards)
+    report.add("unscorable", (~scored).double(), reduce="sum")
+    report.add("unscorable_ratio", (~scored).double())
+    _report_advantages(report, experience.advantages, experience.response_mask & scored[:, None])
+    report.entries += report_lengths(experience)
     # an unbiased estimate where every token can be sampled; a part that needs the exact entropy reports it as `entropy`
     sampled = ~experience.extras.get(GIVEN, torch.zeros_like(scored))
-    ledger.add("entropy_estimate", -experience.rollout_logprobs, experience.response_mask & sampled[:, None])
+    report.add("entropy_estimate", -experience.rollout_logprobs, experience.response_mask & sampled[:, None])
     if watched is not None:
-        ledger.add(f"watched/{watched.name}", experience.extra(f"{OLD}{watched.name}"), experience.response_mask)
+        report.add(f"watched/{watched.name}", experience.extra(f"{OLD}{watched.name}"), experience.response_mask)
     if experience.ref_logprobs is not None:
         difference = experience.old_logprobs - experience.ref_logprobs
-        ledger.add("kl_sequence", torch.where(experience.response_mask, difference, 0.0).sum(1))
+        report.add("kl_sequence", torch.where(experience.response_mask, difference, 0.0).sum(1))
     if correction is not None:
-        _report_correction(ledger, correction, experience, ranks)
+        _report_correction(report, correction, experience, ranks)
     if experience.returns is not None and experience.values is not None:
-        report_critic(ledger, experience.values, experience.returns, experience.response_mask & scored[:, None])
+        _report_critic(report, experience.values, experience.returns, experience.response_mask & scored[:, None])
+    return report
 
 
-def report_rewards(ledger: StatisticsLedger, experience: TrainingBatch, rewards: RewardSet) -> None:
-    """Rewards in total and by component, groups without signal, and lengths by reward.
-
-    Args:
-        ledger: receives the numbers.
-        experience: rows of this rank.
-        rewards: that scored them.
-    """
+def _report_rewards(report: Report, experience: TrainingBatch, rewards: RewardSet) -> None:
+    """Rewards in total and by component, groups without signal, and lengths by reward."""
     scored = experience.scorable
     groups = group_statistics(experience.rewards, compared(experience.group), scored)
-    ledger.add("reward", experience.rewards, scored)
-    ledger.add("reward_std", groups.std, scored)
-    ledger.add("frac_reward_zero_std", groups.zero_variance.double(), scored)
-    ledger.add_all(rewards.statistics(experience), experience.response_mask)
+    report.add("reward", experience.rewards, scored)
+    report.add("reward_std", groups.std, scored)
+    report.add("frac_reward_zero_std", groups.zero_variance.double(), scored)
+    report.add_all(rewards.statistics(experience), experience.response_mask)
     lengths = experience.response_lengths.double()
     positive = experience.rewards > 0
-    ledger.add("completions/mean_length_right", lengths, positive & scored)
-    ledger.add("completions/mean_length_wrong", lengths, ~positive & scored)
-    ledger.add("completions/length_reward_correlation", length_reward_correlation(experience))
+    report.add("completions/mean_length_right", lengths, positive & scored)
+    report.add("completions/mean_length_wrong", lengths, ~positive & scored)
+    report.add("completions/length_reward_correlation", length_reward_correlation(experience))
 
 
 def compared(group: Tensor) -> Tensor:
@@ -101,17 +93,17 @@ def length_reward_correlation(experience: Experience) -> Tensor:
     return torch.where((rewards**2).sum() > noise, (lengths * rewards).sum() / spread.sqrt(), torch.nan)
 
 
-def report_advantages(ledger: StatisticsLedger, advantages: Tensor, mask: Tensor) -> None:
+def _report_advantages(report: Report, advantages: Tensor, mask: Tensor) -> None:
     """Mean, standard deviation and extremes of the advantages over tokens."""
     chosen = advantages[mask].double()
-    ledger.add("advantages/mean", chosen)
+    report.add("advantages/mean", chosen)
     if chosen.numel() > 1:
-        ledger.add("advantages/std", chosen.std())
-    ledger.add("advantages/min", chosen, reduce="min")
-    ledger.add("advantages/max", chosen, reduce="max")
+        report.add("advantages/std", chosen.std())
+    report.add("advantages/min", chosen, reduce="min")
+    report.add("advantages/max", chosen, reduce="max")
 
 
-def _report_correction(ledger: StatisticsLedger, correction: RolloutCorrection, experience: TrainingBatch, ranks: Ranks) -> None:
+def _report_correction(report: Report, correction: RolloutCorrection, experience: TrainingBatch, ranks: Ranks) -> None:
     """The distance of engine and trainer on the same weights, and the share of the sample that the correction leaves.
 
     A correction that looks at all rows of a step is asked as if the whole rollout were one.
@@ -123,17 +115,77 @@ def _report_correction(ledger: StatisticsLedger, correction: RolloutCorrection, 
     old, rollout = experience.old_logprobs, experience.rollout_logprobs
     prepared = correction.prepare(Minibatch(experience, PolicyOutput(old), ranks=ranks))
     weights, statistics = unpack(correction.given({**experience.extras, **prepared}).weights(old, rollout, mask))
-    ledger.add_all({"correction/mean": weights, "correction/kl": k3(rollout, old)}, mask)
-    ledger.add_all(statistics, mask, correction)
+    report.add_all({"correction/mean": weights, "correction/kl": k3(rollout, old)}, mask)
+    report.add_all(statistics, mask, correction)
     w = weights[mask].double()
     if w.numel():
-        ledger.add("correction/ess", w.sum() ** 2 / (w.numel() * (w**2).sum()).clamp(min=torch.finfo(w.dtype).tiny))
+        report.add("correction/ess", w.sum() ** 2 / (w.numel() * (w**2).sum()).clamp(min=torch.finfo(w.dtype).tiny))
 
 
-def report_critic(ledger: StatisticsLedger, values: Tensor, returns: Tensor, mask: Tensor) -> None:
+def _report_critic(report: Report, values: Tensor, returns: Tensor, mask: Tensor) -> None:
     """Explained variance, 1 - Var(returns - values) / Var(returns), and the means of both."""
     v, r = values[mask].double(), returns[mask].double()
-    ledger.add("values/mean", v)
-    ledger.add("returns/mean", r)
+    report.add("values/mean", v)
+    report.add("returns/mean", r)
     if r.numel() > 1 and float(r.var()) > 0:
-        ledger.add("explained_variance", 1 - (r - v).var() / r.var())
+        report.add("explained_variance", 1 - (r - v).var() / r.var())
+
+
+def observe_kl(kl: KL, batch: TrainingBatch, logprobs_now: Tensor | None, ranks: Ranks) -> Report:
+    """Tell a KL part the KL of a rollout, if it is measured; gives its coefficients.
+
+    Args:
+        kl: against the reference KL(old || reference) of the policy that sampled, against the old policy KL(old || new).
+        batch: rows of this rank.
+        logprobs_now: `[N, L]` log-probs under the present policy; None: it has not moved, or nobody asks for them.
+        ranks: that share the rollout.
+    """
+    report = Report()
+    if kl.against == "old":
+        if not kl.observes or logprobs_now is None:
+            return report
+        per_token = k3(batch.old_logprobs, logprobs_now)
+    elif batch.ref_logprobs is not None:
+        per_token = batch.old_logprobs - batch.ref_logprobs
+    else:
+        return report
+    mask = batch.response_mask
+    sums = (masked_sum(per_token.double(), mask), mask.sum(), torch.tensor(len(batch)))
+    nats, tokens, rows = ranks.total(torch.stack([x.double().cpu() for x in sums])).tolist()
+    kl.observe(nats / max(tokens if kl.unit == "token" else rows, 1), int(rows))
+    report.add("kl_coefficient", kl.loss_coefficient + kl.reward_coefficient)
+    return report
+
+
+class Progress:
+    """Sums over all rollouts, those before a resume included."""
+
+    def __init__(self) -> None:
+        self.tokens = self.seconds = 0.0
+
+    def add(self, tokens: float, seconds: float, steps: int, ranks: Ranks) -> Report:
+        """The throughput of a rollout, and the sums with it.
+
+        Args:
+            tokens: sampled on this rank.
+            seconds: that the rollout and its steps took.
+            steps: optimizer steps since the beginning.
+            ranks: that share the rollout.
+        """
+        report = Report()
+        report.add("perf/completion_tokens", tokens, reduce="sum")
+        report.add("perf/tokens_per_second", tokens / seconds, reduce="sum")
+        report.add("perf/seconds", seconds, reduce="max")
+        self.tokens += float(ranks.total(torch.tensor([tokens], dtype=torch.float64))[0])
+        self.seconds += seconds
+        for name, value in {**self.state_dict(), "optimizer_steps": float(steps)}.items():
+            report.add(f"progress/{name}", value, reduce="max")
+        return report
+
+    def state_dict(self) -> dict[str, float]:
+        """Both sums."""
+        return {"tokens": self.tokens, "seconds": self.seconds}
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        """Take back what `state_dict` gave."""
+        self.tokens, self.seconds = state["tokens"], state["seconds"]

@@ -1,10 +1,9 @@
-"""Whether the prompts of a rollout suit the ranks and the data, and the rewards its rows and its sampler."""
+"""Whether rollouts have sizes and rewards from which something can be learnt."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lightning.pytorch import Trainer
 from lightning.pytorch.utilities import rank_zero_warn
 
 from lightrl.algorithms.algorithm import Algorithm
@@ -13,9 +12,6 @@ from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.environment import Environment
 from lightrl.parts.output import TrunkOutput
 from lightrl.parts.reward import Reward
-from lightrl.policy.policy import Policy
-from lightrl.rewards.reward_set import RewardSet
-from lightrl.training.setup.building import prompts_of
 
 
 def refuse_no_rewards(algorithm: Algorithm, rewards: Mapping[str, Reward] | None, environment: Environment) -> bool:
@@ -73,46 +69,3 @@ def tell_engine(algorithm: Algorithm, engine: RolloutEngine) -> None:
         who = f"{type(algorithm.sampler).__name__} brings rows" if engine.records else f"{type(engine).__name__} samples rows"
         names = ", ".join(output.name for output in wanted)
         rank_zero_warn(f"{who} for which no engine records {names}: numbers that compare them are not there")
-
-
-def refuse_unfit(
-    algorithm: Algorithm, policy: Policy, environment: Environment, prompts: int, rewards: RewardSet, trainer: Trainer
-) -> None:
-    """Refuse a rollout that could not be made, scored or learnt from, before the first one is made.
-
-    Args:
-        algorithm: whose parts are asked.
-        policy: its weights may not have been read.
-        environment: of the run.
-        prompts: groups of a rollout over all ranks.
-        rewards: of the run.
-        trainer: knows the ranks and the data.
-
-    Raises:
-        ValueError: the ranks cannot share the prompts, a reward or the environment wants a column that the data do not have, or a part
-            another reward or policy.
-    """
-    if prompts % trainer.world_size:
-        raise ValueError(f"model.prompts_per_rollout is {prompts}, which {trainer.world_size} ranks cannot share evenly")
-    if trainer.state.fn != "fit":
-        return
-    data = prompts_of(trainer)
-    columns = data.columns()
-    rewards.check(columns, data.placed_prompts())
-    environment.check(frozenset(columns))
-    algorithm.sampler.check(list(rewards.rewards))
-    if algorithm.critic is not None:
-        algorithm.critic.check(policy)
-    for reference in algorithm.references.values():
-        reference.check(policy)
-    for output in (algorithm.outputs | algorithm.old_outputs | algorithm.rollout_outputs).values():
-        if isinstance(output, TrunkOutput):
-            # which refuses a trunk that it does not know
-            with output.listen(policy.model.base_model):
-                pass
-    there = data.sizes()["train"]
-    if there is not None and prompts > there:
-        rank_zero_warn(
-            f"model.prompts_per_rollout is {prompts:,}, and there are {there:,} training prompts: each is drawn "
-            f"{prompts / there:.3g} times per rollout"
-        )

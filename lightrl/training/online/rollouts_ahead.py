@@ -6,11 +6,10 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, wait
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -18,21 +17,30 @@ from lightrl.algorithms.algorithm import Algorithm
 from lightrl.parts.carried_rows import from_state, to_state
 from lightrl.parts.engine import RolloutEngine
 from lightrl.ranks import Ranks
-from lightrl.strategies.adapter import StrategyAdapter
+from lightrl.rollout.loop import RolloutLoop
 from lightrl.strategies.side_group import SideGroup
-from lightrl.training.online.old_logprobs import recomputes
-from lightrl.training.reports.phases import PhaseTimer
-from lightrl.training.reports.statistics import StatisticsLedger
+from lightrl.training.online.policy_learner import PolicyLearner
+from lightrl.training.online.predictions import recomputes
+from lightrl.training.reports.run_ledger import RunLedger
+from lightrl.training.reports.statistics import Report
 from lightrl.types import ScoredRollout
 
-Phase = Callable[[str], AbstractContextManager[None]]
-"""Shows and times a phase, given its name."""
-Collect = Callable[[Ranks, Phase, StatisticsLedger], ScoredRollout]
-"""Makes a rollout with the engine's present weights, and reports its numbers."""
 POLL_S = 0.5
 """Seconds between two looks at whether waiting has a point."""
 PATIENCE_S = 2.0
 """Seconds that a rollout which nobody wants any more has to end."""
+
+
+class RolloutSource(Protocol):
+    """What makes rollouts."""
+
+    learner: PolicyLearner
+    """Whose policy samples them."""
+    rollouts: RolloutLoop
+    """With the engine, which has the weights to sample from."""
+
+    def collect(self, ranks: Ranks, ledger: RunLedger) -> ScoredRollout:
+        """Make a rollout, and report its numbers to the ledger."""
 
 
 @dataclass(frozen=True)
@@ -41,37 +49,32 @@ class MadeRollout:
 
     scored: ScoredRollout
     """Its rows."""
-    numbers: StatisticsLedger
-    """Reported by sampler, engine and rewards."""
-    timer: PhaseTimer
-    """The seconds of its phases."""
+    ledger: RunLedger
+    """Numbers reported by sampler, engine and rewards, with the seconds of its phases."""
     begun: int
     """The number of the rollout that was learnt from first with the same weights."""
 
-    def report(self, numbers: StatisticsLedger, timer: PhaseTimer, number: int, steps: int) -> None:
-        """Add its numbers and seconds to those of the rollout that the trainer learns from, and report how old it is.
+    def age(self, number: int, steps: int) -> Report:
+        """How old it is.
 
         Args:
-            numbers: of the trainer.
-            timer: of the trainer.
             number: of this rollout in the run, from 0.
             steps: optimizer steps behind the present weights.
         """
-        numbers.merge(self.numbers)
-        timer.add(self.timer)
-        numbers.add("sampling/staleness", (steps - self.scored.policy_version).double())
-        numbers.add("sampling/staleness_rollouts", number - self.begun, reduce="max")
+        report = Report()
+        report.add("sampling/staleness", (steps - self.scored.policy_version).double())
+        report.add("sampling/staleness_rollouts", number - self.begun, reduce="max")
+        return report
 
     def state_dict(self) -> dict[str, Any]:
         """Tensors and JSON values."""
-        seconds, numbers = dict(self.timer.seconds), self.numbers.state_dict()
+        numbers, seconds = self.ledger.state_dict(), dict(self.ledger.seconds)
         return {"scored": to_state(self.scored), "numbers": numbers, "seconds": seconds, "begun": self.begun}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> MadeRollout:
         """The rollout whose `state_dict` this is."""
-        numbers, timer = StatisticsLedger.from_state(state["numbers"]), PhaseTimer(state["seconds"])
-        return cls(from_state(state["scored"]), numbers, timer, state["begun"])
+        return cls(from_state(state["scored"]), RunLedger.of_rollout(state["numbers"], state["seconds"]), state["begun"])
 
 
 class RolloutsAhead:
@@ -82,61 +85,48 @@ class RolloutsAhead:
     rollouts complete.
     """
 
-    def __init__(self, ahead: int, collect: Collect) -> None:
+    def __init__(self, ahead: int, source: RolloutSource) -> None:
         """
         Args:
             ahead: rollouts; 0 makes each when it is asked for.
-            collect: makes one.
+            source: makes one with the engine's present weights.
         """
-        self.ahead, self._collect = ahead, collect
-        self.while_waiting: Callable[[], None] = lambda: None
-        """Called again and again while the trainer waits for a rollout; it may raise."""
+        self.ahead, self._source = ahead, source
         self._ready = deque[MadeRollout]()
         self._under_way: Future[MadeRollout] | None = None
         self._thread: threading.Thread | None = None
         self._ended = 0.0
         self._side: SideGroup | None = None
 
-    def next(
-        self, number: int, trainer: StrategyAdapter, show: Callable[[str], None], begins: Callable[[ScoredRollout], None]
-    ) -> MadeRollout:
-        """The rollout that is to be learnt from now; with some ahead, one more is begun.
-
-        Args:
-            number: of the rollout in the run, from 0. The engine has the weights from before it.
-            trainer: the trainer's own sums over ranks.
-            show: is told the phases of a rollout that the trainer waits for.
-            begins: is given the rollout before another one is begun.
-        """
+    def next(self) -> MadeRollout:
+        """The rollout that is to be learnt from now, the engine having the weights from before it; with some ahead, one more is begun."""
+        learner = self._source.learner
         if self.ahead and self._side is None:
-            self._side = SideGroup(trainer.world_size)
+            self._side = SideGroup(learner.adapter.world_size)
         while len(self._ready) < max(1, self.ahead):
-            self._ready.append(self._made(number, self._side or trainer, show))
+            self._ready.append(self._made(self._side or learner.adapter, RunLedger(learner.ledger.observers), learner.rollout))
         now = self._ready.popleft()
         if self._side is not None and len(self._ready) < self.ahead:
-            begins(now.scored)
-            self._begin(number, self._side)
+            self._source.rollouts.probe(now.scored)
+            self._begin(self._side)
         return now
 
-    def arrive(self, phase: Phase, numbers: StatisticsLedger) -> None:
+    def wait_for_background(self) -> None:
         """Wait for the rollout under way, if there is one, and report who waited for whom.
 
-        Args:
-            phase: of the trainer.
-            numbers: receives the seconds for which the rollout waited.
-
         Raises:
-            Exception: whatever ended the rollout.
+            Exception: whatever ended the rollout, or an observer that ends the wait.
         """
         if self._under_way is None:
             return
-        came = time.perf_counter()
-        with phase("wait_for_rollout"):
+        ledger, came = self._source.learner.ledger, time.perf_counter()
+        with ledger.phase("wait_for_rollout"):
             while not wait([self._under_way], POLL_S).done:
-                self.while_waiting()
+                for observer in ledger.observers:
+                    observer.on_wait()
         made, self._under_way = self._under_way.result(), None
         self._ready.append(made)
-        numbers.add("perf/wait_for_trainer_s", max(0.0, came - self._ended), reduce="max")
+        ledger.add("perf/wait_for_trainer_s", max(0.0, came - self._ended), reduce="max")
 
     def close(self) -> None:
         """Leave a rollout that nobody waits for any more to itself, once whatever it works with was closed."""
@@ -152,20 +142,18 @@ class RolloutsAhead:
         """Take back what `state_dict` gave."""
         self._ready = deque(map(MadeRollout.from_state, state))
 
-    def _made(self, number: int, ranks: Ranks, show: Callable[[str], None]) -> MadeRollout:
-        numbers, timer = StatisticsLedger(), PhaseTimer()
+    def _made(self, ranks: Ranks, ledger: RunLedger, number: int) -> MadeRollout:
         with torch.no_grad():
-            scored = self._collect(ranks, lambda name: timer.phase(name, show), numbers)
-        return MadeRollout(scored, numbers, timer, number)
+            return MadeRollout(self._source.collect(ranks, ledger), ledger, number)
 
-    def _begin(self, number: int, ranks: Ranks) -> None:
-        under_way, threads = Future[MadeRollout](), torch.get_num_threads()
+    def _begin(self, ranks: Ranks) -> None:
+        under_way, threads, number = Future[MadeRollout](), torch.get_num_threads(), self._source.learner.rollout
 
         def make() -> None:
             # a new thread of torch's has a number of its own
             torch.set_num_threads(threads)
             try:
-                made = self._made(number, ranks, lambda phase: None)
+                made = self._made(ranks, RunLedger(), number)
             except BaseException as error:
                 under_way.set_exception(error)
             else:

@@ -1,8 +1,10 @@
-"""Numbers of a rollout for loggers and for callbacks that monitor one, without a metric object for each name."""
+"""Numbers on their way to loggers, to callbacks and to those who read a checkpoint without its run."""
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from lightning.pytorch import Trainer
@@ -31,3 +33,11 @@ def log_numbers(trainer: Trainer, numbers: Mapping[str, float]) -> None:
 def as_tensors(numbers: Mapping[str, float]) -> dict[str, Tensor]:
     """The numbers in float32 and a tensor each, as Lightning keeps what is logged; on the CPU, so that no device is waited for."""
     return dict(zip(numbers, torch.tensor(list(numbers.values()), dtype=torch.float32), strict=True))
+
+
+def run_state(trainer: Trainer) -> dict[str, Any]:
+    """Metrics, steps and the date, for those who read a checkpoint without the run."""
+    metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
+    progress: Any = trainer.fit_loop.epoch_loop.batch_progress.total
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {"metrics": metrics, "steps": progress.processed, "date": now}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -58,7 +58,7 @@ class Reported:
     """Values under one name, as `Reporting.add` was given them."""
 
     name: str
-    value: Tensor
+    value: Tensor | float
     mask: Tensor | None
     reduce: str
     owner: str
@@ -70,9 +70,12 @@ class Report(Reporting):
     def __init__(self) -> None:
         self.entries: list[Reported] = []
 
+    def __iter__(self) -> Iterator[Reported]:
+        return iter(self.entries)
+
     def add(self, name: str, value: Tensor | float, mask: Tensor | None = None, reduce: str = "mean", owner: str = CORE) -> None:
         """As `Reporting.add`; gradients are left behind."""
-        self.entries.append(Reported(name, torch.as_tensor(value).detach(), mask, reduce, owner))
+        self.entries.append(Reported(name, value.detach() if isinstance(value, Tensor) else value, mask, reduce, owner))
 
 
 class StatisticsLedger(Reporting):
@@ -134,7 +137,7 @@ class StatisticsLedger(Reporting):
         return {name: [*entry, self._owners[name]] for name, entry in self._settled().items()}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, list[Any]]) -> StatisticsLedger:
+    def from_state(cls, state: Mapping[str, list[Any]]) -> Self:
         """The ledger whose `state_dict` this is."""
         ledger = cls()
         for name, (kind, value, count, owner) in state.items():

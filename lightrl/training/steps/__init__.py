@@ -1,1 +1,1 @@
-"""One optimizer step, made of micro-batches that fit the memory."""
+"""The learner: optimizer steps, made of micro-batches that fit the memory."""

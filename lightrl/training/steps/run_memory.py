@@ -40,12 +40,12 @@ def run_memory(module: PolicyModule, tokens: int = 0) -> RankMemory:
     learning = sum(p.numel() for p in model.parameters() if p.requires_grad)
     memory = rank_memory(
         size,
-        module.adapter.arrangement,
-        module.adapter.world_size,
+        module.learner.adapter.arrangement,
+        module.learner.adapter.world_size,
         formula_precision(module),
         learning=None if learning == size.parameters else learning,
         critic=own_trunk,
-        engine_inside=module.engine.in_process,
+        engine_inside=module.collector.engine.in_process,
         rows=0,
         micro_batch_tokens=tokens,
         gradient_checkpointing=recomputes_activations(model),
@@ -71,7 +71,7 @@ def memory_report(module: PolicyModule) -> str:
     Args:
         module: whose networks have been built.
     """
-    tokens = module.token_budget.tokens or LEAST
+    tokens = module.learner.budget.tokens or LEAST
     memory = run_memory(module, tokens)
     sizes = {part: getattr(memory, part) for part in HINTS}
     title = {"activations": f"activations of {tokens:,} tokens"}
@@ -80,8 +80,9 @@ def memory_report(module: PolicyModule) -> str:
         for part, size in sorted(sizes.items(), key=lambda item: -item[1])
         if size
     ]
-    if module.engine.in_process:
-        positions, rows = module.policy.max_positions or module.engine.sampling.max_new_tokens, getattr(module.engine, "max_rows", None)
+    if module.collector.engine.in_process:
+        engine = module.collector.engine
+        positions, rows = module.policy.max_positions or engine.sampling.max_new_tokens, getattr(engine, "max_rows", None)
         one = rank_memory(ModelSize.of(module.policy.model), "auto", precision=formula_precision(module), rows=1, positions=positions)
         said = f"{rows} rows" if rows else "all rows of a rollout"
         lines.append(

@@ -33,7 +33,7 @@ class OwnGroups(Callback):
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         rollout = random_rollout(SOURCE.build(), groups=4, group_size=4)
         mine = torch.ones(len(rollout)).bool() if trainer.world_size == 1 else (rollout.group == 3) == (trainer.global_rank == 1)
-        pl_module.rollouts = ReplayedRollouts(rollout.select(mine.nonzero()[:, 0]))
+        pl_module.collector.rollouts = ReplayedRollouts(rollout.select(mine.nonzero()[:, 0]))
 
 
 def main(ranks: int, file: str) -> None:

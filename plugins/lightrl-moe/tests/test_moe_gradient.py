@@ -90,14 +90,14 @@ def trained(
         optimizer=lambda p: torch.optim.SGD(p, lr=0.3),
         max_grad_norm=None,
     )
-    module.rollouts = ReplayedRollouts(rollout)
-    take = module.take
+    module.collector.rollouts = ReplayedRollouts(rollout)
+    attach = module.attach
 
     def taken(policy: Any) -> None:
         policy.longest_packed = policy.longest_packed if packed else 0
-        take(policy)
+        attach(policy)
 
-    module.take = taken
+    module.attach = taken
     trainer = quiet_trainer(max_epochs=1)
     trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=100)))
     before = source.build().state_dict()

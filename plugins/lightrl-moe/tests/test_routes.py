@@ -199,4 +199,4 @@ def test_an_engine_that_records_nothing_says_so() -> None:
 
     with pytest.warns(UserWarning, match="Silent samples rows for which no engine records routes"):
         module = module_of(TinyMixture(hidden=16, heads=2), RoutedTokenRatio(), engine=Silent(max_new_tokens=6))
-    assert not module.engine.recorded
+    assert not module.collector.engine.recorded

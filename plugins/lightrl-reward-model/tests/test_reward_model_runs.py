@@ -86,8 +86,8 @@ def test_a_resumed_run_whitens_as_if_it_had_never_stopped(likes: Callable[[str],
     resumed = fit(rest, tmp_path, 3, ckpt_path=saver.best_model_path, weights_only=True)
     assert resumed[0]["rewards/judge/whitening/std"] == numbers[2]["rewards/judge/whitening/std"]
     assert resumed[0]["reward"] == numbers[2]["reward"]
-    assert whole.rewards.state_dict() == rest.rewards.state_dict()
-    assert whole.rewards.state_dict()["rewards"]["judge"]["whitening"][0] == 3 * 64
+    assert whole.collector.rewards.state_dict() == rest.collector.rewards.state_dict()
+    assert whole.collector.rewards.state_dict()["rewards"]["judge"]["whitening"][0] == 3 * 64
     for name, value in whole.policy.state_dict().items():
         assert torch.equal(value, rest.policy.state_dict()[name]), name
 

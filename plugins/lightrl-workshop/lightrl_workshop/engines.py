@@ -14,7 +14,7 @@ from lightrl.types import Prompt, Rollout
 class ReplayedRollouts(RolloutLoop):
     """Gives the same prepared rollout at every call, whatever the prompts, for tests of the steps after generation.
 
-    Example: `module.rollouts = ReplayedRollouts(rollout)`.
+    Example: `module.collector.rollouts = ReplayedRollouts(rollout)`.
     """
 
     def __init__(self, rollout: Rollout) -> None:

@@ -96,6 +96,6 @@ def _deal(rollout: Rollout) -> Any:
         def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
             mine = rollout.select((rollout.group % trainer.world_size == trainer.global_rank).nonzero()[:, 0])
             mine.group = torch.unique(mine.group, return_inverse=True)[1]
-            pl_module.rollouts = ReplayedRollouts(mine)
+            pl_module.collector.rollouts = ReplayedRollouts(mine)
 
     return Deal()

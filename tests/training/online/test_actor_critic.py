@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def test_a_critic_of_its_own_does_not_touch_the_policy_whatever_its_coefficient(
     for coefficient in (0.01, 3.0):
         seen = Weights()
         subject = module(ValueModel(coefficient=coefficient))
-        subject.max_grad_norm = None
+        subject.learner.settings = replace(subject.learner.settings, max_grad_norm=None)
         train(subject, tmp_path, 1, seen)
         runs.append(seen)
     assert same(runs[0].policy[-1], runs[1].policy[-1])
@@ -126,7 +127,7 @@ def test_a_shared_trunk_feels_the_value_loss_unless_detached(tmp_path: Path) -> 
     def after(**settings: Any) -> dict[str, torch.Tensor]:
         seen = Weights()
         subject = module(ValueHead(**settings))
-        subject.max_grad_norm = None
+        subject.learner.settings = replace(subject.learner.settings, max_grad_norm=None)
         train(subject, tmp_path, 1, seen)
         return seen.policy[-1]
 

@@ -127,15 +127,12 @@ class Crossing(PolicyOptimization):
 
     def adopt(self, algorithm: Algorithm) -> None:
         """The module as if it were built with another algorithm, without the cost of a run for each."""
-        self.policy.load_state_dict(self.policy_source.build().state_dict())
-        self.algorithm = algorithm
-        tell_engine(algorithm, self.engine)
-        self.critic = None if algorithm.critic is None else algorithm.critic.build(self.policy)
+        self.policy.load_state_dict(self.learner.source.build().state_dict())
+        self.algorithm = self.learner.algorithm = algorithm
+        tell_engine(algorithm, self.collector.engine)
+        self.learner.critic = None if algorithm.critic is None else algorithm.critic.build(self.policy)
         for reference in algorithm.references.values():
             reference.build(self.policy)
-
-    def log_ledger(self) -> None:
-        self.ledger.reduce(self.adapter.gather)
 
 
 def _wants_adapters(algorithm: Algorithm) -> bool:

@@ -4,8 +4,10 @@ import torch
 from lightrl_workshop.experience import experience
 
 from lightrl import ActorCritic, EntropyBonus, GroupSampler, KLPenalty, PositiveNLL, ValueHead
+from lightrl.ranks import ALONE
 from lightrl.training.online.loss import StepLoss, terms_of
 from lightrl.training.online.terms import ValueTerm
+from lightrl.training.steps.learner import MicroBatchLoss
 from lightrl.types import PolicyOutput, TrainingBatch
 
 
@@ -28,18 +30,22 @@ def outputs(batch: TrainingBatch, mask: torch.Tensor) -> PolicyOutput:
 
 
 def loss_of(batch: TrainingBatch) -> StepLoss:
-    return StepLoss(terms_of(algorithm()), batch, lambda x: x, outputs)
+    return StepLoss(terms_of(algorithm()), batch, ALONE)
+
+
+def share_of(loss: StepLoss, micro: TrainingBatch) -> MicroBatchLoss:
+    return loss.share(micro, outputs(micro, loss.tokens(micro)))
 
 
 def test_the_terms_stand_in_the_order_in_which_they_are_added() -> None:
     names = ["policy_loss", "kl_loss", "entropy_loss", "positive_nll_loss", "value_loss"]
     assert [term.name for term in terms_of(algorithm())] == names
-    assert list(loss_of(rows())(rows()).shares) == names
+    assert list(share_of(loss_of(rows()), rows()).shares) == names
 
 
 def test_the_shares_of_the_micro_batches_add_up_to_the_loss_of_the_step() -> None:
     loss = loss_of(rows())
-    whole, parts = loss(rows()), [loss(rows().select(cut)) for cut in ([0, 3], [1], [2])]
+    whole, parts = share_of(loss, rows()), [share_of(loss, rows().select(cut)) for cut in ([0, 3], [1], [2])]
     assert abs(float(whole.loss) - sum(whole.shares.values())) < 1e-6
     for name, share in whole.shares.items():
         assert abs(share - sum(part.shares[name] for part in parts)) < 1e-6, name
@@ -47,7 +53,7 @@ def test_the_shares_of_the_micro_batches_add_up_to_the_loss_of_the_step() -> Non
 
 def test_a_micro_batch_gives_its_statistics_and_the_same_again() -> None:
     loss, batch = loss_of(rows()), rows()
-    first, second = loss(batch), loss(batch)
+    first, second = share_of(loss, batch), share_of(loss, batch)
     assert first.shares == second.shares
     assert [entry.name for entry in first.statistics] == [entry.name for entry in second.statistics]
     assert {"approx_kl", "kl", "entropy", "ratio/mean", "clip_ratio/low", "value_clip_ratio"} <= {e.name for e in first.statistics}
@@ -56,8 +62,8 @@ def test_a_micro_batch_gives_its_statistics_and_the_same_again() -> None:
 
 def test_the_critic_alone_is_the_same_term_as_beside_the_policy() -> None:
     batch = rows()
-    alone = StepLoss([ValueTerm(algorithm().critic)], batch, lambda x: x, outputs)(batch)
-    assert alone.shares == {"value_loss": loss_of(batch)(batch).shares["value_loss"]}
+    alone = share_of(StepLoss([ValueTerm(algorithm().critic)], batch, ALONE), batch)
+    assert alone.shares == {"value_loss": share_of(loss_of(batch), batch).shares["value_loss"]}
 
 
 def test_a_step_without_any_token_is_empty_and_still_has_a_row() -> None:

@@ -103,8 +103,8 @@ def test_a_run_without_rewards_learns_from_teachers_and_says_nothing_of_rewards(
 def test_rewards_beside_a_teacher_may_have_no_weight() -> None:
     rewards = {"small": lambda completion: float("1" in completion)}
     module = PolicyOptimization(STUDENT, TwoTeachers(), {"small": rewards["small"]})
-    module.rewards.rewards["small"].weight = 0.0
-    assert module.rewards.weights == {"small": 0.0}
+    module.collector.rewards.rewards["small"].weight = 0.0
+    assert module.collector.rewards.weights == {"small": 0.0}
 
 
 def test_without_rewards_an_advantage_that_reads_them_is_refused() -> None:

@@ -26,7 +26,7 @@ class Score(RowReward):
 def reported(rewards: list[float], group: list[int], kept: dict[str, list[torch.Tensor]] | None = None) -> dict[str, float]:
     """The statistics of a rollout with these rewards."""
     ledger = StatisticsLedger(kept)
-    report_experience(ledger, experience(rewards, group=group), RewardSet({"score": Score()}), None, None)
+    ledger.add_report(report_experience(experience(rewards, group=group), RewardSet({"score": Score()}), None, None))
     return ledger.reduce(lambda mine: [mine])
 
 

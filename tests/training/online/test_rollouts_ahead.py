@@ -162,11 +162,11 @@ def test_a_checkpoint_with_rollouts_ahead_may_be_resumed_without(tmp_path: Path)
 
 def test_the_next_rollout_is_made_while_the_policy_learns() -> None:
     class Waits(PolicyOptimization):
-        def update(self, minibatch: Any) -> bool:
-            # the reward of the rollout ahead is at work, and cannot go on before this step
+        def optimization_phase(self, batch: Any) -> None:
+            # the reward of the rollout ahead is at work, and cannot go on before these steps
             assert EVENTS["started"].wait(60)
             EVENTS["go_on"].set()
-            return super().update(minibatch)
+            super().optimization_phase(batch)
 
     EVENTS.update(started=threading.Event(), go_on=threading.Event())
     module = made(OwnCopy(), 1)
@@ -214,7 +214,7 @@ def test_a_failure_in_a_rollout_ahead_ends_the_run_with_its_reason() -> None:
 @pytest.mark.thorough
 def test_a_failure_of_the_trainer_leaves_nothing_behind() -> None:
     class Stops(PolicyOptimization):
-        def update(self, minibatch: Any) -> bool:
+        def optimization_phase(self, batch: Any) -> None:
             raise KeyError("the trainer")
 
     module = made(ProcessEngine(TransformersEngine(max_new_tokens=8)), 1)

@@ -22,6 +22,7 @@ from lightrl import (
     TransformersEngine,
 )
 from lightrl.parts.clip import Surrogate
+from lightrl.ranks import ALONE
 from lightrl.training.online.loss import StepLoss, terms_of
 from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.types import PolicyOutput, TrainingBatch
@@ -54,11 +55,12 @@ def figures(ratios: list[float], advantages: list[float], **more: object) -> dic
     def outputs(batch: TrainingBatch, mask: torch.Tensor) -> PolicyOutput:
         return PolicyOutput(batch.old_logprobs + batch.rewards[:, None], {"entropy": torch.ones(mask.shape)})
 
-    loss = StepLoss(terms_of(algorithm(clip=Reporting(low=0.2, high=0.2), **more)), rows, lambda x: x, outputs)
+    loss = StepLoss(terms_of(algorithm(clip=Reporting(low=0.2, high=0.2), **more)), rows, ALONE)
     ledger = StatisticsLedger()
     ledger.add_report(loss.left_out(rows))
     for cut in range(len(loss.rows_of(rows))):
-        ledger.add_report(loss(loss.rows_of(rows).select([cut])).statistics)
+        micro = loss.rows_of(rows).select([cut])
+        ledger.add_report(loss.share(micro, outputs(micro, loss.tokens(micro))).statistics)
     return ledger.reduce(lambda mine: [mine])
 
 

@@ -109,7 +109,7 @@ def test_on_the_first_pass_every_ratio_is_1_and_nobody_is_warned(tmp_path: Path)
 def test_an_engine_with_wrong_log_probs_is_reported_with_numbers(tmp_path: Path) -> None:
     rollout = random_rollout(TinyPolicy(hidden=16, layers=1, heads=2).build(), groups=8, off_policy=0.5)
     subject = module(rewards={"length": LengthOfText()}, algorithm=algorithm(minibatches=1))
-    subject.rollouts = ReplayedRollouts(rollout)
+    subject.collector.rollouts = ReplayedRollouts(rollout)
     with pytest.warns(UserWarning, match=r"over \d+ tokens log-probs differ by [\d.]+ on average"):
         trainer(tmp_path, 1).fit(subject, datamodule=data())
 

@@ -69,7 +69,7 @@ class RecordRollouts(Callback):
         if not self._chosen(trainer.current_epoch) or module.experience is None:
             return
         batch, rollout, folder = module.experience, trainer.current_epoch + 1, self._folder(trainer, trainer.current_epoch)
-        engine = module.engine
+        engine = module.collector.engine
         facts = EngineFacts(type(engine).__name__, engine.exact_logprobs, engine.comparable_logprobs, engine.in_process)
         told = {
             "rollout": rollout,
@@ -112,8 +112,8 @@ class RecordRollouts(Callback):
 
     def _rewards(self, module: Any) -> Tensor:
         """`[N]`: all rewards of a row added up, with the weights that they had."""
-        learnt = module.rewards.rollouts - 1
-        return torch.stack(list(module.rewards.contributions(module.experience, rollouts=learnt).values())).sum(0)
+        learnt = module.collector.rewards.rollouts - 1
+        return torch.stack(list(module.collector.rewards.contributions(module.experience, rollouts=learnt).values())).sum(0)
 
     def _checkpoint(self, trainer: Trainer, folder: Path, rollout: int) -> str:
         of_run = checkpoints_of(trainer) / f"rollout={rollout - 1}.ckpt"

@@ -134,7 +134,7 @@ def replayed(chosen: Chosen, words: list[str], beside: Replayed | None = None) -
         module.replay(chosen.records, kept)
         with builder.refusals("model.algorithm"):
             if chosen.checkpoint is None:
-                outcome = first_pass(chosen.records, module.algorithm, module.rewards, module.seed)
+                outcome = first_pass(chosen.records, module.algorithm, module.collector.rewards, module.learner.seed)
                 processes = 1
             else:
                 refuse_lacking(chosen.records, module.algorithm, values=False)
@@ -154,7 +154,9 @@ def _learn(module: Replaying, section: TrainerSection, chosen: Chosen) -> tuple[
     if module.experience is None:
         raise ConfigError("--ckpt_path", f"{str(chosen.checkpoint)!r} is of the end of a run, which would not learn any more.")
     name = type(module.algorithm).__name__
-    return Outcome(name, module.experience.to("cpu"), module.numbers, module.gradients, module.pulls.values), trainer.world_size
+    return Outcome(
+        name, module.experience.to("cpu"), module.numbers, module.learner.gradients, module.learner.pulls.values
+    ), trainer.world_size
 
 
 @contextmanager

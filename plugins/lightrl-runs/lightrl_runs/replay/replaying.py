@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from lightrl.policy.policy import Policy
-from lightrl.training.online.forwards import NO_OUTPUTS, Outputs
-from lightrl.training.online.passes import minibatches_of
+from lightrl.training.online.networks import NO_OUTPUTS, Outputs
+from lightrl.training.online.policy_learner import PolicyLearner, minibatches_of
 from lightrl.training.online.policy_optimization import PolicyOptimization
 from lightrl.training.policy_module import PolicyModule
 from lightrl.training.steps.fitting_passes import FittingPasses
-from lightrl.training.steps.optimizer_step import LossOf, R, Step, Veto, never
+from lightrl.training.steps.learner import LossOf, R, Step, Veto, never
 from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
 from lightrl_runs.records.record import Record, rows_of
 from lightrl_runs.replay.gradients import Gradients, Pulls
@@ -26,46 +26,17 @@ SHARE = "replay/rank"
 """Name of the extra with the rank that made the row."""
 
 
-class Replaying(PolicyOptimization):
-    """Takes the rows of a record in place of a rollout; no prompt is drawn, no completion is generated, no reward is asked."""
+class ReplayingLearner(PolicyLearner):
+    """Keeps the gradients of the steps on recorded rows."""
 
-    records: Sequence[Record] = ()
-    """Of all ranks of the run."""
-    kept_state: frozenset[str] = frozenset()
-    """Slots of the algorithm whose parts take the state that the checkpoint has of them; the others begin anew."""
     gradients: Gradients
     """Of the policy's weights."""
     pulls: Pulls
     """Of the tokens."""
 
-    def replay(self, records: Sequence[Record], kept_state: frozenset[str]) -> None:
-        """Take what is to be replayed.
-
-        Args:
-            records: of all ranks of the run.
-            kept_state: slots whose parts are those of the run.
-        """
-        self.records, self.kept_state = records, kept_state
-
-    def rollout_phase(self) -> ScoredRollout:
-        """The recorded rows of this rank; in one process, those of all ranks."""
-        world = self.adapter.world_size
-        if world not in (1, len(self.records)):
-            raise ValueError(
-                f"trainer.devices: the record is of {len(self.records)} ranks, which {world} processes cannot share: use 1 of them"
-            )
-        own = self.records if world == 1 else [self.records[self.adapter.rank]]
-        rows = numbered(own)
-        self.gradients, self.pulls = Gradients(), Pulls(len(rows), rows.width)
-        return rows.to(self.device) if self.records[0].notes.device != "cpu" else rows
-
-    @staticmethod
-    def cut_minibatches(batch: TrainingBatch, passes: range, count: int, seed: int, rollout: int) -> Iterator[TrainingBatch]:
+    def minibatches(self, batch: TrainingBatch, passes: range) -> Iterator[TrainingBatch]:
         """The minibatches of all ranks put together, each cut as its rank has cut it."""
-        ranks = batch.extras[SHARE].long()
-        shares = [batch.select((ranks == rank).nonzero()[:, 0]) for rank in torch.unique(ranks).tolist()]
-        cuts = [minibatches_of(share, passes, count, seed, rollout) for share in shares]
-        yield from (TrainingBatch.concat(parts) for parts in zip(*cuts, strict=True))
+        return minibatches_of_ranks(batch, passes, self.algorithm.minibatches, (self.seed, self.rollout))
 
     def step_on(self, batch: R, loss_of: LossOf[R], veto: Veto = never) -> Step:
         """As in a run; the policy's gradient is kept before it is scaled down, where one process has all of it.
@@ -84,7 +55,7 @@ class Replaying(PolicyOptimization):
     @property
     def fitting(self) -> FittingPasses:
         """As in a run, but without a second attempt: what is kept of each micro-batch would count twice."""
-        return FittingPasses(self.token_budget, self.cut, restarts=False)
+        return FittingPasses(self.budget, self.policy.longest_packed, restarts=False)
 
     def outputs(self, batch: ScoredRollout, mask: Tensor, read: Outputs = NO_OUTPUTS) -> PolicyOutput:
         """As in a run; the gradient of each log-prob is kept."""
@@ -94,12 +65,41 @@ class Replaying(PolicyOptimization):
             output.logprobs.register_hook(lambda gradient: pulls.add(rows, mask, gradient))  # type: ignore[no-untyped-call]
         return output
 
-    def take(self, policy: Policy) -> None:
-        """See `PolicyModule.take`; there are no prompts that ranks, rewards or sampler would have to suit."""
-        PolicyModule.take(self, policy)
 
-    def update_engine(self) -> None:
-        """Nothing is sampled."""
+class Replaying(PolicyOptimization):
+    """Takes the rows of a record in place of a rollout; no prompt is drawn, no completion is generated, no reward is asked."""
+
+    learner_class = ReplayingLearner
+    learner: ReplayingLearner
+    records: Sequence[Record] = ()
+    """Of all ranks of the run."""
+    kept_state: frozenset[str] = frozenset()
+    """Slots of the algorithm whose parts take the state that the checkpoint has of them; the others begin anew."""
+
+    def replay(self, records: Sequence[Record], kept_state: frozenset[str]) -> None:
+        """Take what is to be replayed.
+
+        Args:
+            records: of all ranks of the run.
+            kept_state: slots whose parts are those of the run.
+        """
+        self.records, self.kept_state = records, kept_state
+
+    def rollout_phase(self) -> ScoredRollout:
+        """The recorded rows of this rank; in one process, those of all ranks."""
+        world = self.learner.adapter.world_size
+        if world not in (1, len(self.records)):
+            raise ValueError(
+                f"trainer.devices: the record is of {len(self.records)} ranks, which {world} processes cannot share: use 1 of them"
+            )
+        own = self.records if world == 1 else [self.records[self.learner.adapter.rank]]
+        rows = numbered(own)
+        self.learner.gradients, self.learner.pulls = Gradients(), Pulls(len(rows), rows.width)
+        return rows.to(self.device) if self.records[0].notes.device != "cpu" else rows
+
+    def attach(self, policy: Policy) -> None:
+        """See `PolicyModule.attach`; there are no prompts that ranks, rewards or sampler would have to suit."""
+        PolicyModule.attach(self, policy)
 
     def on_fit_start(self) -> None:
         """Neither engine nor environment nor rewards are started."""
@@ -120,10 +120,18 @@ class Replaying(PolicyOptimization):
         # a sampler has nothing to do here
         kept = self.kept_state - {"sampler"}
         self.algorithm.load_state_dict({slot: part for slot, part in (state["algorithm"] | of_rank).items() if slot in kept})
-        self.rewards.load_state_dict(state["rewards"])
-        self._progress.load_state_dict(state["progress"])
+        self.collector.rewards.load_state_dict(state["rewards"])
+        self.learner.progress.load_state_dict(state["progress"])
         for optimizer in checkpoint["optimizer_states"]:
-            _keep_groups(optimizer, self.group_count)
+            _keep_groups(optimizer, self.learner.group_count)
+
+
+def minibatches_of_ranks(batch: TrainingBatch, passes: range, count: int, seed: tuple[int, int]) -> Iterator[TrainingBatch]:
+    """The minibatches of all ranks put together, each cut as its rank has cut it; see `minibatches_of`."""
+    ranks = batch.extras[SHARE].long()
+    shares = [batch.select((ranks == rank).nonzero()[:, 0]) for rank in torch.unique(ranks).tolist()]
+    cuts = [minibatches_of(share, passes, count, seed) for share in shares]
+    yield from (TrainingBatch.concat(parts) for parts in zip(*cuts, strict=True))
 
 
 def numbered(records: Sequence[Record]) -> ScoredRollout:

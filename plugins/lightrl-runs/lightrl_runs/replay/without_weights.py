@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -12,11 +12,12 @@ from lightrl.algorithms.algorithm import Algorithm
 from lightrl.algorithms.asked_references import logprobs_of
 from lightrl.algorithms.extras import unmet
 from lightrl.parts.loss_term import LossTerm
+from lightrl.parts.minibatch import Minibatch
 from lightrl.ranks import ALONE
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.training.online.experience import experience_of, with_advantages
-from lightrl.training.online.forwards import NO_OUTPUTS, Outputs
+from lightrl.training.online.experience import RolloutRewards, experience_of, with_advantages
 from lightrl.training.online.loss import StepLoss, terms_of
+from lightrl.training.online.networks import NO_OUTPUTS, ByName, Networks, Outputs
 from lightrl.training.online.predictions import Predictions
 from lightrl.training.online.preparation import prepared
 from lightrl.training.online.rollout_report import report_experience
@@ -26,7 +27,7 @@ from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
 from lightrl_runs.records.record import Record
 from lightrl_runs.replay.gradients import Gradients, Pulls
 from lightrl_runs.replay.outcome import Outcome
-from lightrl_runs.replay.replaying import ROW, Replaying, numbered
+from lightrl_runs.replay.replaying import ROW, minibatches_of_ranks, numbered
 
 GIVE = "Give the checkpoint: --ckpt_path FILE"
 
@@ -58,19 +59,37 @@ def first_pass(records: Sequence[Record], algorithm: Algorithm, rewards: RewardS
         values=predicted["values"] if "values" in needs else None,
         ref_logprobs=predicted["ref_logprobs"] if "ref_logprobs" in needs else None,
     )
-    token_rewards, step_ends = rewards.token_rewards(rows)
-    experience = experience_of(rows, token_rewards, step_ends, rewards.row_rewards(rows), algorithm, predictions, ledger)
-    batch = with_advantages(experience, algorithm, ALONE, 0, ledger)
-    report_experience(ledger, batch, rewards, algorithm.correction, None)
+    experience, of_rewards = experience_of(rows, RolloutRewards.of(rewards, rows), algorithm, predictions)
+    batch, of_advantages = with_advantages(experience, algorithm, ALONE, 0)
+    for report in (of_rewards, of_advantages, report_experience(batch, rewards, algorithm.correction, None)):
+        ledger.add_report(report)
     terms, left_out = terms_without_weights(algorithm)
     if older := int((rows.policy_version != records[0].notes.steps).sum()):
         left_out += (
             f"{older} rows were sampled by older weights than those that learnt from them: their ratios are taken as if they were not",
         )
     steps = FirstPass(algorithm, terms, now, Pulls(len(rows), rows.width), Gradients(), ledger)
-    for minibatch in Replaying.cut_minibatches(batch, range(1), algorithm.minibatches, seed, rollout):
+    for minibatch in minibatches_of_ranks(batch, range(1), algorithm.minibatches, (seed, rollout)):
         steps.add(minibatch)
     return Outcome(type(algorithm).__name__, batch, ledger.reduce(ALONE.gather), steps.gradients, steps.pulls.values, left_out)
+
+
+class Recorded(Networks):
+    """Gives the log-probs that a record has in place of a forward pass."""
+
+    def __init__(self, logprobs: Tensor) -> None:
+        """
+        Args:
+            logprobs: `[N, L]`, by the number of the row.
+        """
+        self._logprobs = logprobs
+
+    def outputs(self, batch: ScoredRollout, mask: Tensor, read: Outputs = NO_OUTPUTS) -> PolicyOutput:
+        given = self._logprobs[batch.extras[ROW].long(), : mask.shape[1]]
+        return PolicyOutput(torch.where(mask, given, 0.0))
+
+    def per_token(self, scored: ScoredRollout, compute: ByName) -> dict[str, Tensor]:
+        return compute(scored)
 
 
 @dataclass(frozen=True)
@@ -93,19 +112,15 @@ class FirstPass:
     def add(self, minibatch: TrainingBatch) -> None:
         """One step that is not made."""
         leaf = self.now.clone().requires_grad_()
-
-        def outputs(micro: ScoredRollout, mask: Tensor, read: Outputs = NO_OUTPUTS) -> PolicyOutput:
-            given = leaf[micro.extras[ROW].long(), : mask.shape[1]]
-            return PolicyOutput(torch.where(mask, given, 0.0))
-
+        networks = Recorded(leaf)
         with torch.no_grad():
-            minibatch = prepared(minibatch, self.algorithm, outputs, _at_once, ALONE, 0)
-        loss = StepLoss(self.terms, minibatch, ALONE.total, outputs)
+            minibatch = prepared(Minibatch(minibatch, PolicyOutput(minibatch.old_logprobs)), self.algorithm, networks)
+        loss = StepLoss(self.terms, minibatch, ALONE)
         if loss.empty:
             return
         self.ledger.add_report(loss.left_out(minibatch))
         rows = loss.rows_of(minibatch)
-        found = loss(rows)
+        found = loss.share(rows, networks.outputs(rows, loss.tokens(rows)))
         gradient = torch.autograd.grad(found.loss, leaf)[0] if found.loss.requires_grad else torch.zeros_like(leaf)
         self.pulls.add(torch.arange(len(leaf)), torch.ones_like(leaf, dtype=torch.bool), gradient)
         self.gradients.add_vector(gradient.flatten())
@@ -153,11 +168,6 @@ def refuse_lacking(records: Sequence[Record], algorithm: Algorithm, values: bool
             f"{name} needs the log-probs of a reference policy, and the record of {run} has none: without weights they cannot be computed. "
             f"{GIVE}"
         )
-
-
-def _at_once(rows: ScoredRollout, compute: Callable[[ScoredRollout], dict[str, Tensor]]) -> dict[str, Tensor]:
-    """A forward pass of all rows."""
-    return compute(rows)
 
 
 def terms_without_weights(algorithm: Algorithm) -> tuple[list[Term], tuple[str, ...]]:

@@ -13,7 +13,6 @@ from lightrl.algorithms.group_relative import GroupRelative
 from lightrl.parts.advantage import Advantage, Advantages
 from lightrl.ranks import Ranks
 from lightrl.training.online.experience import with_advantages
-from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.types import TrainingBatch
 from lightrl_workshop.checks.check import Make, contract_check, expect, expect_same, expect_shape, expect_statistics
 from lightrl_workshop.checks.examples import alike, brief, experiences, poisoned, shuffled
@@ -94,7 +93,7 @@ def ranks(make: Make[Advantage]) -> None:
         whole = make().compute(rows).advantages
 
         def compute(rank: int, ranks: Ranks, parts: list[TrainingBatch] = parts) -> Tensor:
-            return with_advantages(parts[rank], _with(make()), ranks, rank, StatisticsLedger()).advantages
+            return with_advantages(parts[rank], _with(make()), ranks, rank)[0].advantages
 
         for rank, (share, own) in enumerate(zip(shares, on_ranks(len(shares), compute), strict=True)):
             expect_same(whole[share], own, f"rank {rank} of {len(shares)} gets other values", **brief(rows))

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from lightrl.parts.aggregation import Aggregation
 from lightrl.parts.base import unpack
-from lightrl.training.steps.denominators import local_denominators
+from lightrl.training.steps.learner import local_denominators
 from lightrl.types import Denominators
 from lightrl_workshop.checks.check import Make, contract_check, expect, expect_same, expect_shape
 from lightrl_workshop.checks.examples import Micro, micros, shuffled

@@ -29,4 +29,4 @@ def epochs(make: Make[PolicyModule]) -> None:
 def unshared(make: Make[PolicyModule]) -> None:
     """Nor does a default belong to the class."""
     one, other = make(), make()
-    expect(one.engine is not other.engine, "two instances share their engine: make defaults in __init__")
+    expect(one.collector.engine is not other.collector.engine, "two instances share their engine: make defaults in __init__")

@@ -1,4 +1,4 @@
-"""A trial of an optimizer and its schedule on a few numbers, before anything is trained: what torch would refuse later is refused now."""
+"""What is tried and chosen of an optimizer and its schedule before anything is trained: what torch would refuse later is refused now."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from lightning.pytorch import Trainer
 from torch import nn
-
-from lightrl.training.setup.schedule import schedule_length
 
 STEPS = 1000
 """The most steps that are tried."""
@@ -92,3 +91,61 @@ def _refusals(key: str, made_by: object) -> Iterator[None]:
         cls = getattr(made_by, "func", made_by)
         said = (str(error) or type(error).__name__).splitlines()[0]
         raise ValueError(f"{key}: {getattr(cls, '__name__', cls)} cannot be used as it is configured: {said}") from error
+
+
+def planned_steps(trainer: Trainer, batches: float, per_batch: int) -> float:
+    """Optimizer steps of a whole run at most; infinite if only a time or a hand ends it.
+
+    Args:
+        trainer: that says how many epochs or steps there are.
+        batches: training batches per epoch.
+        per_batch: optimizer steps per training batch.
+    """
+    epochs, steps = trainer.max_epochs, trainer.max_steps
+    by_epochs = math.inf if epochs is None or epochs < 0 else epochs * batches * per_batch
+    return min(by_epochs, math.inf if steps < 0 else steps)
+
+
+def schedule_length(scheduler: object) -> int | None:
+    """Steps after which a schedule of torch has nothing left to say; None: there is none, or it has no end."""
+    return getattr(scheduler, "total_steps", None)
+
+
+def check_schedule(scheduler: object, steps: float) -> None:
+    """Refuse a schedule that would end, with an error, before the run does.
+
+    Args:
+        scheduler: of torch; None: there is none.
+        steps: of the whole run, from `planned_steps`.
+
+    Raises:
+        ValueError: it has fewer steps than the run, which would break off in the middle.
+    """
+    length = schedule_length(scheduler)
+    if length is not None and math.isfinite(steps) and length < steps:
+        raise ValueError(
+            f"model.lr_scheduler.total_steps is {length}, and the run makes up to {int(steps)} optimizer steps: {type(scheduler).__name__} "
+            f"would stop it there. Type: --model.lr_scheduler.total_steps {int(steps)}"
+        )
+
+
+def fuse(optimizer: torch.optim.Optimizer, device: torch.device) -> str | None:
+    """Have Adam or AdamW make its step in one kernel on CUDA, where it was not said how it makes it.
+
+    Args:
+        optimizer: any; it has made no step yet.
+        device: on which it will make its steps; a strategy may still have to move the parameters there.
+
+    Returns:
+        A sentence for the user; None if nothing was changed.
+    """
+    if type(optimizer) not in (torch.optim.Adam, torch.optim.AdamW):
+        return None
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    fitting = device.type == "cuda" and all(parameter.is_floating_point() for parameter in parameters)
+    open_to_it = all(group["fused"] is None and not (group["foreach"] or group["capturable"]) for group in optimizer.param_groups)
+    if not (parameters and fitting and open_to_it):
+        return None
+    for group in optimizer.param_groups:
+        group["fused"] = True
+    return f"{type(optimizer).__name__} steps in one fused kernel; model.optimizer with fused: false takes torch's default"

@@ -1,0 +1,205 @@
+"""The learner of a policy that learns from rollouts: its critic and references, and the steps on minibatches of a rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lightrl.algorithms.algorithm import Algorithm
+from lightrl.ops.agreement import Limits
+from lightrl.ops.batching import minibatches, split_to
+from lightrl.ops.logprobs import AtRows, Compute
+from lightrl.ops.random import row_seed
+from lightrl.parts.minibatch import Minibatch
+from lightrl.parts.output import Comparison, TrunkOutput
+from lightrl.policy.packing_probe import longest_packed
+from lightrl.policy.trunk_numbers import FromTrunk
+from lightrl.training.online.loss import StepLoss, terms_of
+from lightrl.training.online.networks import NO_OUTPUTS, ByName, Networks, Outputs, beside, compared_at_hand, dummy_batch
+from lightrl.training.online.preparation import prepared
+from lightrl.training.online.rollout_report import Progress
+from lightrl.training.online.step_checks import EarlyStop, FirstPassCheck
+from lightrl.training.online.terms import ValueTerm
+from lightrl.training.steps.learner import Learner, MicroBatchLoss, Step
+from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
+
+POLICY_GROUP = 0
+"""Number of the policy's parameter group."""
+
+
+class PolicyLearner(Learner, Networks):
+    """Policy, critic and references of an algorithm, and the optimizer steps on its rollouts."""
+
+    algorithm: Algorithm
+    """Whose parts say how the policy learns."""
+    critic: nn.Module | None = None
+    """Gives values; None: there is none, or it has not been built."""
+    seed = 0
+    """Of the order of groups over minibatches."""
+
+    def learn_by(self, algorithm: Algorithm, seed: int) -> None:
+        """Learn by this algorithm.
+
+        Args:
+            algorithm: its parts.
+            seed: of the order of groups over minibatches.
+        """
+        self.algorithm, self.seed = algorithm, seed
+        self.progress = Progress()
+        self._first_pass = FirstPassCheck()
+
+    def build_others(self) -> None:
+        """Build the critic, as the child `critic` of the module, and the references."""
+        if self.algorithm.critic is not None:
+            network: Any = self.algorithm.critic.build(self.policy)
+            if self.algorithm.critic.own_trunk:
+                network.longest_packed = longest_packed(network.trunk)
+            self.critic = network
+            self.module.add_module("critic", network)
+        for reference in self.algorithm.references.values():
+            reference.build(self.policy)
+
+    @property
+    def group_count(self) -> int:
+        """The policy's group, and the critic's if there is one."""
+        return 1 if self.algorithm.critic is None else 2
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """The policy's group, and the critic's with its own learning rate if it has one."""
+        part, groups = self.algorithm.critic, super().parameter_groups()
+        if part is None or self.critic is None:
+            return groups
+        rate = {} if part.learning_rate is None else {"lr": part.learning_rate}
+        return [*groups, {"params": list(self.critic.parameters()), **rate}]
+
+    def outputs(self, batch: ScoredRollout, mask: Tensor, read: Outputs = NO_OUTPUTS) -> PolicyOutput:
+        """One forward pass; see `Networks.outputs`.
+
+        Extras that parts have travel with the tokens do so once they are there: not yet in the pass that says what the policy was before.
+        """
+        policy, references = self.policy, self.algorithm.references
+        found: dict[str, Compute | AtRows | FromTrunk] = {name: output.compute for name, output in read.items()}
+        found |= {name: FromTrunk(output.listen) for name, output in read.items() if isinstance(output, TrunkOutput)}
+        compared = {name: output for name, output in read.items() if isinstance(output, Comparison)}
+        ids = batch.host.input_ids
+        with torch.no_grad():
+            asked = {output.against for output in compared.values()}
+            others = {slot: references[slot].logits(policy, ids, mask, batch.temperature) for slot in sorted(asked)}
+        found |= {name: beside(output, others[output.against]) for name, output in compared.items()}
+        steering = {name: batch.extras[name] for name in self.algorithm.steers if name in batch.extras}
+        output: PolicyOutput = policy(ids, mask, batch.temperature, found, self.critic, steering)
+        return output
+
+    def per_token(self, scored: ScoredRollout, compute: ByName) -> dict[str, Tensor]:
+        """See `Networks.per_token`; all ranks make as many passes, since a strategy that shards weights gathers them in each."""
+        return self.fitting.run(scored.sequences().to("cpu"), lambda cuts: self._computed(scored, cuts, compute))
+
+    @torch.no_grad()
+    def _computed(self, scored: ScoredRollout, cuts: list[Tensor], compute: ByName) -> dict[str, Tensor]:
+        found: dict[str, Tensor] = {}
+        lengths, of_engine = scored.lengths.cpu(), scored.rollout_logprobs
+        for rows in split_to(cuts, self.adapter.largest(len(cuts))):
+            micro = scored.select(rows).padded(int(lengths[rows].max())) if len(rows) else dummy_batch(scored)
+            for name, values in compute(micro.to(self.device)).items():
+                like = of_engine if values.is_floating_point() else values.new_empty(0, device=of_engine.device)
+                whole = found.setdefault(name, like.new_zeros((*of_engine.shape, *values.shape[2:])))
+                if len(rows):
+                    whole[rows, : values.shape[1]] = values.to(whole)
+        return found
+
+    @property
+    def warms_up(self) -> bool:
+        """The present rollout trains the critic alone."""
+        critic = self.algorithm.critic
+        return critic is not None and self.rollout < critic.warmup_rollouts
+
+    @property
+    def rollout(self) -> int:
+        """The number of the present rollout in the run, from 0."""
+        return self.module.trainer.current_epoch
+
+    @property
+    def passes(self) -> range:
+        """Numbers of the passes of policy and critic together over the present rollout, counted from 0."""
+        return range(0 if self.warms_up else self.algorithm.epochs)
+
+    @property
+    def critic_passes(self) -> range:
+        """Numbers of the passes of the critic alone, which come after the joint ones and in place of them while the critic warms up."""
+        critic = self.algorithm.critic
+        return range(len(self.passes), self.algorithm.epochs + critic.extra_epochs) if critic is not None else range(0)
+
+    def minibatches(self, batch: TrainingBatch, passes: range) -> Iterator[TrainingBatch]:
+        """Minibatches of whole groups of the present rollout, shuffled anew in each pass."""
+        return minibatches_of(batch, passes, self.algorithm.minibatches, (self.seed, self.rollout))
+
+    def update(self, minibatch: TrainingBatch, limits: Limits) -> bool:
+        """One optimizer step; False if the policy has moved far enough and the rest of the rollout is to be left.
+
+        Args:
+            minibatch: rows of this rank.
+            limits: on differences between log-probs of engine and trainer that rounding explains.
+        """
+        with compared_at_hand(self.policy, self.algorithm, self.algorithm.outputs):
+            return self._update(minibatch, limits)
+
+    def _update(self, minibatch: TrainingBatch, limits: Limits) -> bool:
+        algorithm, adapter, ledger = self.algorithm, self.adapter, self.ledger
+        before = Minibatch(minibatch, PolicyOutput(minibatch.old_logprobs), self.steps, adapter)
+        minibatch = prepared(before, algorithm, self)
+        loss = StepLoss(terms_of(algorithm), minibatch, adapter)
+        if loss.empty:
+            ledger.add("skipped_steps", 1 / adapter.world_size, reduce="sum")
+            return True
+        rows = loss.rows_of(minibatch)
+        ledger.add_report(loss.left_out(minibatch))
+        fresh = bool((rows.policy_version == self.steps).all())
+
+        def loss_of(micro: TrainingBatch) -> MicroBatchLoss:
+            return loss.share(micro, self.outputs(micro, loss.tokens(micro), algorithm.outputs))
+
+        step = self.step_on(rows, loss_of, EarlyStop(algorithm.stop_kl, adapter))
+        # to look at the numbers is to wait for the device
+        if fresh:
+            ledger.add_report(self._first_pass.check(step.statistics, limits))
+        if not step.made:
+            ledger.add("stopped_early", 1 / adapter.world_size, reduce="sum")
+            return False
+        self.move(algorithm.references.values())
+        return True
+
+    def update_critic(self, minibatch: TrainingBatch) -> Step | None:
+        """One optimizer step of the critic alone: the policy keeps its weights, and its optimizer state. None: no token has a value."""
+        part, network, policy = self.algorithm.critic, self.critic, self.policy
+        if part is None or network is None:
+            return None
+        loss = StepLoss([ValueTerm(part)], minibatch, self.adapter)
+        if loss.empty:
+            return None
+        unmoved = [p for p in policy.parameters() if p.requires_grad]
+
+        def loss_of(micro: TrainingBatch) -> MicroBatchLoss:
+            values = policy.values(micro.host.input_ids, loss.tokens(micro), network)
+            found = loss.share(micro, PolicyOutput(logprobs=torch.zeros_like(values), values=values))
+            return found._replace(loss=found.loss + self.adapter.zero_loss(unmoved))
+
+        with self.adapter.frozen(self.optimizer, [POLICY_GROUP]):
+            return self.step_on(loss.rows_of(minibatch), loss_of)
+
+
+def minibatches_of(batch: TrainingBatch, passes: range, count: int, seed: tuple[int, int]) -> Iterator[TrainingBatch]:
+    """Minibatches of whole groups, shuffled anew in each pass.
+
+    Args:
+        batch: a whole rollout of this rank.
+        passes: over it.
+        count: minibatches in each pass.
+        seed: of the shuffles, and the number of the rollout.
+    """
+    for number in passes:
+        generator = torch.Generator().manual_seed(row_seed(*seed, number))
+        for rows in minibatches(batch.group, count, generator):
+            yield batch.select(rows)
