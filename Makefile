@@ -90,79 +90,79 @@ demo: $(DEMO)  ## train a small policy to sort digits, in an environment with wh
 	$(BIN)/python examples/sort_demo.py --seed $(SEED)
 
 calculator: $(STAMP)  ## train a small policy that cannot add to call a calculator (SEED=0)
-	$(BIN)/python benchmarks/calculator.py --seed $(SEED)
+	$(BIN)/python -m benchmarks.learning.calculator --seed $(SEED)
 
 guess: $(STAMP)  ## train a small policy that guesses at random to search (SEED=0)
-	$(BIN)/python benchmarks/guess.py --seed $(SEED)
+	$(BIN)/python -m benchmarks.learning.guess --seed $(SEED)
 
 blackjack: $(STAMP)  ## train a small policy that plays Blackjack at random, beside the best play (SEED=0)
-	$(BIN)/python benchmarks/blackjack.py --seed $(SEED)
+	$(BIN)/python -m benchmarks.learning.blackjack --seed $(SEED)
 
 frozenlake: $(STAMP)  ## train a small policy that walks on a frozen lake at random, beside the best walk (SEED=0)
-	$(BIN)/python benchmarks/frozenlake.py --seed $(SEED)
+	$(BIN)/python -m benchmarks.learning.frozenlake --seed $(SEED)
 
 learn: $(STAMP)  ## train every online algorithm to sort digits (LEARN="--only grpo --seeds 0")
-	$(BIN)/python benchmarks/learn.py $(LEARN)
+	$(BIN)/python -m benchmarks.learning.learn $(LEARN)
 
 preferences: $(STAMP)  ## compare objectives on given answers with PPO and GRPO (PREFERENCES="--only dpo ppo --seeds 0 1 2 3 4")
-	$(BIN)/python benchmarks/preferences.py $(PREFERENCES)
+	$(BIN)/python -m benchmarks.learning.preferences $(PREFERENCES)
 
 curriculum: $(STAMP)  ## count the tokens that samplers need to learn tasks of mixed difficulty
-	$(BIN)/python benchmarks/curriculum.py
+	$(BIN)/python -m benchmarks.learning.curriculum
 
 distill: $(STAMP)  ## count completions until a student nears its teacher, beside GRPO (DISTILL="--only grpo distill --seeds 0")
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/distill.py $(DISTILL)
+	HF_HUB_OFFLINE=1 $(BIN)/python -m benchmarks.learning.distill $(DISTILL)
 
 moe: $(STAMP)  ## train a mixture of experts by GRPO, GRPO with routing replay and GSPO (MOE="--only moe_grpo --seeds 0")
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/moe.py $(MOE)
+	HF_HUB_OFFLINE=1 $(BIN)/python -m benchmarks.learning.moe $(MOE)
 
 alarms: $(STAMP)  ## test that ten runs with a fault raise their alarm, and ten healthy runs none
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/alarms.py
+	HF_HUB_OFFLINE=1 $(BIN)/python -m benchmarks.faults.alarms
 
 troubleshooting: $(STAMP)  ## run the faults of docs/troubleshooting.md, and write its tables and its picture
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/troubleshooting.py
+	HF_HUB_OFFLINE=1 $(BIN)/python -m benchmarks.faults.troubleshooting
 
 claims: $(STAMP)  ## look for published effects on a small task, and write docs/claims.md (CLAIMS=--plan, CLAIMS="--only clip-higher")
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/claims.py $(CLAIMS)
+	HF_HUB_OFFLINE=1 $(BIN)/python -m benchmarks.evidence.claims $(CLAIMS)
 
 curves: $(STAMP)  ## compare curves of learning with TRL's, and write docs/curves.md (CURVES=--plan, CURVES="--only grpo --trl ENVIRONMENT")
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/curves.py $(CURVES)
+	HF_HUB_OFFLINE=1 $(BIN)/python -m benchmarks.evidence.curves $(CURVES)
 
 parity: $(STAMP)  ## test that every strategy gives the weights of one process
-	$(BIN)/python benchmarks/parity.py
+	$(BIN)/python -m benchmarks.evidence.parity
 
 ahead: $(STAMP)  ## compare time and learning of runs with and without rollouts made ahead, on two idle cores
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/ahead.py
+	HF_HUB_OFFLINE=1 $(BIN)/python -m benchmarks.speed.ahead
 
 bench: $(STAMP)  ## measure time and memory beside TRL on the same work (BENCH="--only skewed flat --rounds 5")
-	$(BIN)/python benchmarks/bench.py $(BENCH)
+	$(BIN)/python -m benchmarks.speed.bench $(BENCH)
 
 gpu: $(STAMP)  ## the same on a GPU, with half a billion parameters, TRL without and with vLLM (GPU="--rounds 3")
-	$(BIN)/python benchmarks/gpu.py $(GPU)
+	$(BIN)/python -m benchmarks.speed.gpu $(GPU)
 
 gpuday: $(STAMP)  ## run all that wants a GPU, and write one table (GPUDAY="--policy FOLDER --data FILE", GPUDAY=--cpu)
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/gpu_day.py $(GPUDAY)
+	HF_HUB_OFFLINE=1 $(BIN)/python -m benchmarks.evidence.gpu_day $(GPUDAY)
 
 profile: $(STAMP)  ## add up the operations of a step of the case 15m, in docs/speed.md
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/step_profile.py
+	HF_HUB_OFFLINE=1 $(BIN)/python -m benchmarks.speed.step_profile
 
 growth: $(STAMP)  ## measure how cost grows with rows, lengths, prompts, groups, vocabulary and data, beside the work
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/growth.py
+	HF_HUB_OFFLINE=1 $(BIN)/python -m benchmarks.speed.growth
 
 speed: $(STAMP)  ## put what make bench and make growth measured last into docs/speed.md
-	$(BIN)/python benchmarks/speed_page.py
+	$(BIN)/python -m benchmarks.speed.speed_page
 
 bytes: $(STAMP)  ## count what ranks send each other for the advantages of a rollout
-	$(BIN)/python benchmarks/rank_bytes.py
+	$(BIN)/python -m benchmarks.speed.rank_bytes
 
 memory: $(STAMP)  ## measure the memory of a rank under each strategy, beside the size of the policy
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/memory.py
+	HF_HUB_OFFLINE=1 $(BIN)/python -m benchmarks.speed.memory
 
 fuzz: $(STAMP)  ## try 1,000 mutated configs with check and fit: no traceback, no hang (FUZZ="--only 0:17" for one alone)
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/fuzz.py --seed $(SEED) $(FUZZ)
+	HF_HUB_OFFLINE=1 $(BIN)/python -m benchmarks.faults.fuzz --seed $(SEED) $(FUZZ)
 
 killtest: $(STAMP)  ## test that a run that is killed and resumed ends like an uninterrupted one
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/killtest.py
+	HF_HUB_OFFLINE=1 $(BIN)/python -m benchmarks.faults.killtest
 
 vllmtest: $(STAMP)  ## test lightrl-vllm against a real `vllm serve`, if there is one on the path
 	@command -v vllm >/dev/null || { echo "no vllm on the path, so that nothing was tested: install it in an environment of its own, and type PATH=\$$PATH:/there/bin make vllmtest"; }
@@ -175,7 +175,7 @@ loggers: $(STAMP)  ## test Weights & Biases and MLflow, offline, in an environme
 	HF_HUB_OFFLINE=1 $(VENV)-loggers/bin/python -m pytest -n0 -rs tests/loggers
 
 stack: $(STAMP)  ## run a short suite against the lowest, pinned and newest versions, and write docs/versions.md (STACK="lowest newest")
-	$(BIN)/python benchmarks/stack.py $(STACK)
+	$(BIN)/python -m benchmarks.evidence.stack $(STACK)
 
 beside: $(STAMP)  ## ask a resolver for one environment with lightrl-core and the newest vLLM, and one with the newest TRL
 	for other in vllm trl; do printf 'lightrl-core @ file://$(CURDIR)\n%s\n' $$other | $(BIN)/uv pip compile --quiet --no-annotate --no-header --python-platform linux - > $(VENV)/beside-$$other.txt || exit 1; grep -E "^($$other|torch|transformers)==" $(VENV)/beside-$$other.txt; done

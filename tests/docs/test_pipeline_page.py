@@ -58,13 +58,12 @@ def test_the_commands_behind_its_numbers_are_there(monkeypatch: pytest.MonkeyPat
         if words[0] == "make":
             target, arguments = words[1], shlex.split(words[2].removeprefix("PREFERENCES="))
             assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
-            script = ["benchmarks/preferences.py", *arguments, "--help"]
+            script = ["benchmarks.learning.preferences", *arguments, "--help"]
         else:
-            assert words[:2] == ["OMP_NUM_THREADS=1", "python"]
-            script = [words[2], "--help"]
+            assert words[:3] == ["OMP_NUM_THREADS=1", "python", "-m"]
+            script = [words[3], "--help"]
         monkeypatch.setattr(sys, "argv", script)
-        monkeypatch.syspath_prepend(str(ROOT / script[0].rpartition("/")[0]))
         with pytest.raises(SystemExit) as ended:
-            runpy.run_path(str(ROOT / script[0]), run_name="__main__")
+            runpy.run_module(script[0], run_name="__main__")
         assert ended.value.code == 0
         assert set(re.findall(r" (--[a-z]+)", " ".join(words))) <= set(re.findall(r"--[a-z]+", capsys.readouterr().out))

@@ -42,7 +42,7 @@ AREAS = [
     "lightrl/**/*.tmpl",
     "plugins/**/*.py",
     "examples/**/*.py",
-    "benchmarks/*.py",
+    "benchmarks/**/*.py",
     "pyproject.toml",
     "plugins/*/pyproject.toml",
 ]
