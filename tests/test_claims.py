@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from benchmarks import config_file
 from benchmarks.evidence import claim_verdict, claims
 from lightrl.config.building import Builder
 from lightrl.config.resolve import resolve
@@ -65,7 +66,7 @@ def test_every_side_can_be_run(tmp_path: Path) -> None:
         assert side.start in claims.STARTS
         file = tmp_path / f"{number}.yaml"
         file.write_text(yaml.safe_dump(claims.changes_of(side, 3)))
-        found = resolve("fit", read_words(["--config", str(ROOT / f"configs/{side.config}.yaml"), "--config", str(file)]))
+        found = resolve("fit", read_words(["--config", str(config_file(side.config)), "--config", str(file)]))
         assert [found.model.value("seed"), found.data.value("seed")] == [3, 3]
         # parts that do not go together are refused here
         Builder().build(found.model, "model")

@@ -1,7 +1,7 @@
 """The published effects that benchmarks/evidence/claims.py looks for.
 
 Each has its measure and threshold, which were written before its first run.
-A side is a change to configs/grpo_sort.yaml, or to another config. A claim compares two sides, which differ in one thing. The rungs of the
+A side is a change to grpo_sort.yaml, or to another config. A claim compares two sides, which differ in one thing. The rungs of the
 ladder are sides too: each has what the one before it has, and one mechanism more.
 """
 
@@ -38,7 +38,7 @@ class Side:
 
 
 STARTS: dict[str, list[str]] = {"start": [], "start of 16 digits": ["--data.train.length=16", "--model.engine.max_new_tokens=18"]}
-"""The policies from which the sides of a seed start: options on top of configs/sft_sort.yaml. Each is right on three prompts in ten."""
+"""The policies from which the sides of a seed start: options on top of sft_sort.yaml. Each is right on three prompts in ten."""
 SHARED: dict[str, dict[str, Any]] = {
     "grpo_sort": {"algorithm": {"minibatches": STEPS, "clip": CLIP}, "lr_scheduler": {"total_steps": STEPS * ROLLOUTS}},
     "vapo_sort": {"algorithm": {"minibatches": STEPS}, "engine": {"max_new_tokens": 18}, "prompts_per_rollout": 32},

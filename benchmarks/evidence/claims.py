@@ -24,7 +24,7 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from benchmarks import CONFIGS, ROOT
+from benchmarks import ROOT, config_file
 from benchmarks.evidence.claim_ladder import ladder_rows, rungs_of
 from benchmarks.evidence.claim_list import CLAIMS, LADDER, ROLLOUTS, RUNG_HIGHER, SIDES, STARTS, Claim, Side, changes_of
 from benchmarks.evidence.claim_measures import MEASURES, RowNumbers
@@ -118,11 +118,11 @@ def carry_out(side: str, seed: int, out: Path) -> None:
     folder = out / f"{side}-{seed}"
     if side in STARTS:
         seeds = {"seed_everything": seed, "data": {"seed": seed}, "model": {"policy": {"seed": seed}}}
-        trainer = fit(["--config", str(CONFIGS / "sft_sort.yaml"), *STARTS[side]], seeds, folder)
+        trainer = fit(["--config", str(config_file("sft_sort")), *STARTS[side]], seeds, folder)
     else:
         chosen = side_of(side)
         start = json.loads((out / f"{chosen.start}-{seed}" / DONE).read_text())
-        words = ["--config", str(CONFIGS / f"{chosen.config}.yaml"), f"--model.policy.path={start}/policy"]
+        words = ["--config", str(config_file(chosen.config)), f"--model.policy.path={start}/policy"]
         trainer = fit(words, changes_of(chosen, seed), folder, RowNumbers(), Alarms())
     (folder / DONE).write_text(json.dumps(str(Path(trainer.log_dir).resolve())))
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import CONFIGS
+from benchmarks import config_file
 from benchmarks.demo_run import latest, logged_to, seeded
 from benchmarks.evidence.curve_cases import DIGITS, HELD_OUT, TRAIN
 from benchmarks.speed.bench_lightrl import launch
 
-CONFIG = CONFIGS / "sft_sort.yaml"
+CONFIG = config_file("sft_sort")
 DONE = "complete"
 """A file of the folder once everything is there."""
 

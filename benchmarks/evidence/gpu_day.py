@@ -171,7 +171,7 @@ def main() -> int:
     parser.add_argument("--cpu", action="store_true", help="what can run without a GPU")
     parser.add_argument("--only", nargs="+", choices=LINES, default=list(LINES), metavar="NAME", help=f"of: {', '.join(LINES)}")
     parser.add_argument("--policy", default="", help="folder or hub id of a policy of half a billion parameters, for the line learning")
-    parser.add_argument("--data", default="", help="file of grade-school word problems, as configs/grpo_gsm8k.yaml reads it")
+    parser.add_argument("--data", default="", help="file of grade-school word problems, as grpo_gsm8k.yaml reads it")
     parser.add_argument("--out", type=Path, default=Path("runs/gpu_day"), help="folder for everything that is written")
     parser.add_argument("--line", nargs=2, metavar=("NAME", "DAY"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()

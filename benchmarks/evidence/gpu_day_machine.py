@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils._triton import has_triton
 
-from benchmarks import ROOT
+from benchmarks import config_file
 from benchmarks.evidence.gpu_day_outcome import Day, Found, command
 
 TESTS = ["tests/rollout", "tests/policy", "tests/training", "tests/strategies"]
@@ -163,7 +163,7 @@ def torchrun(day: Day) -> Found:
     folder = day.folder("torchrun")
     processes = min(day.gpus, 2) or 2
     start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", processes, "-m", "lightrl", "fit"]
-    config = ["--config", ROOT / "configs/grpo_sort.yaml", "--model.policy", "TinyPolicy", "--data.validation_size", 0]
+    config = ["--config", config_file("grpo_sort"), "--model.policy", "TinyPolicy", "--data.validation_size", 0]
     trainer = ["--trainer.accelerator", day.accelerator, "--trainer.devices", processes, "--trainer.strategy", "ddp"]
     saved = ["--trainer.default_root_dir", folder, "--trainer.callbacks+=ModelCheckpoint", f"--trainer.callbacks.dirpath={folder}/saved"]
     saved += ["--trainer.callbacks.save_last=true", "--trainer.callbacks.save_on_train_epoch_end=true"]

@@ -17,7 +17,7 @@ import yaml
 from lightning.pytorch import Callback
 from lightrl_workshop import InPlace, quiet_trainer
 
-from benchmarks import ROOT
+from benchmarks import ROOT, config_file
 from benchmarks.demo_run import latest, scalars
 from benchmarks.evidence.gpu_day_decode import folder_of
 from benchmarks.evidence.gpu_day_outcome import Day, Found, command
@@ -130,7 +130,7 @@ def learning(day: Day) -> Found:
     folder = day.folder("learning")
     logger = "lightning.pytorch.loggers.TensorBoardLogger"
     settings = {
-        "--config": ROOT / "configs/grpo_gsm8k.yaml",
+        "--config": config_file("grpo_gsm8k"),
         "--model.policy.path": day.policy,
         "--data.train.path": Path(day.data).absolute(),
         "--trainer.precision": "bf16-mixed",

@@ -1,6 +1,6 @@
 """Ten runs with one fault each must raise their alarm, and ten healthy runs none: `python -m benchmarks.faults.alarms`, or `make alarms`.
 
-All runs start from one policy, which configs/sft_sort.yaml trains. Each fault is a change to configs/grpo_sort.yaml. The healthy runs are
+All runs start from one policy, which sft_sort.yaml trains. Each fault is a change to grpo_sort.yaml. The healthy runs are
 the unchanged sorting configs of ten other algorithms. The table is also written as results.json in the output folder.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks import CONFIGS
+from benchmarks import config_file
 from lightrl.callbacks.alarms import Alarms
 from lightrl.config.resolve import resolve
 from lightrl.config.run import Run
@@ -48,7 +48,7 @@ FAULTS: dict[str, dict[str, Any]] = {
     "unscored": {"rewards": {"correct": function("failing", max_error_rate=1.0)}},
     "gradient": {"algorithm": {"clip": {"class_path": "benchmarks.faults.alarm_faults.SpikingClip"}}},
 }
-"""By the alarm that is to be raised: the change to `model` of configs/grpo_sort.yaml."""
+"""By the alarm that is to be raised: the change to `model` of grpo_sort.yaml."""
 
 
 def main() -> int:
@@ -69,13 +69,13 @@ def main() -> int:
 
 def warm_start(out: Path) -> Path:
     """Folder of a policy that supervised fine-tuning has brought to a start."""
-    run = fit(["--config", str(CONFIGS / "sft_sort.yaml")], {}, out / "sft")
+    run = fit(["--config", str(config_file("sft_sort"))], {}, out / "sft")
     return Path(run.log_dir) / "policy"
 
 
 def train(name: str, policy: Path, rollouts: int, out: Path) -> dict[str, int]:
     """Carry out one run; the alarms it raised, each with the rollout that raised it first."""
-    config = CONFIGS / ("grpo_sort.yaml" if name in FAULTS else f"{name}_sort.yaml")
+    config = config_file("grpo_sort" if name in FAULTS else f"{name}_sort")
     changes = {
         "model": FAULTS.get(name, {}),
         "rollouts": rollouts,

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks import CONFIGS
+from benchmarks import config_files
 from lightrl import TinyPolicy
 from lightrl.policy.reward_network import RewardNetwork
 
@@ -58,7 +58,7 @@ def tiny_configs(folder: Path) -> dict[str, dict[str, Any]]:
     Args:
         folder: that `write_inputs` has filled.
     """
-    return {file.stem: _tiny(yaml.safe_load(file.read_text()), folder) for file in sorted(CONFIGS.glob("*.yaml"))}
+    return {name: _tiny(yaml.safe_load(file.read_text()), folder) for name, file in config_files().items()}
 
 
 def _tiny(config: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Trains a healthy run and one for each fault of docs/troubleshooting.md, and writes the page's tables and picture.
 
-`python -m benchmarks.faults.troubleshooting`, or `make troubleshooting`. All runs start from one policy, which configs/sft_sort.yaml
-trains, and each fault is a change to configs/grpo_sort.yaml. A run that is complete in the output folder is not repeated.
+`python -m benchmarks.faults.troubleshooting`, or `make troubleshooting`. All runs start from one policy, which sft_sort.yaml
+trains, and each fault is a change to grpo_sort.yaml. A run that is complete in the output folder is not repeated.
 """
 
 # ruff: noqa: T201
@@ -18,7 +18,7 @@ from typing import Any
 from lightrl_runs.report.run_folder import read_run
 from lightrl_runs.report.run_log import Series
 
-from benchmarks import CONFIGS, ROOT
+from benchmarks import ROOT, config_file
 from benchmarks.faults.alarms import FAULTS, Heard, fit, function, shown, warm_start
 
 DOCS = ROOT / "docs"
@@ -36,7 +36,7 @@ class Fault:
     title: str
     """Of its panel."""
     changes: dict[str, Any]
-    """To `model` of configs/grpo_sort.yaml."""
+    """To `model` of grpo_sort.yaml."""
     numbers: tuple[str, ...]
     """To look at, in this order; the first one is drawn."""
     against: str = "healthy"
@@ -131,7 +131,7 @@ def train(name: str, changes: dict[str, Any], policy: Path | None, out: Path) ->
         "trainer": {"check_val_every_n_epoch": 5, "enable_checkpointing": False},
         "data": {"validation_size": 256},
     }
-    trainer = fit(["--config", str(CONFIGS / "grpo_sort.yaml"), f"--model.policy.path={policy}"], settings, out / name, heard)
+    trainer = fit(["--config", str(config_file("grpo_sort")), f"--model.policy.path={policy}"], settings, out / name, heard)
     (out / name / "result.json").write_text(json.dumps({"folder": str(trainer.log_dir), "alarms": heard.first}) + "\n")
     print(f"{name:<16}{shown(heard.first)}", flush=True)
 

@@ -20,12 +20,12 @@ from typing import NamedTuple
 
 from lightrl_gym import Blackjack
 
-from benchmarks import CONFIGS
+from benchmarks import config_file
 from benchmarks.demo_run import cpu_seconds, write_summary
 from benchmarks.learning.games import episodes, learnt, mean_and_error, played, seed_and_out, warm_start
 from lightrl.episode import Episode
 
-CONFIG = CONFIGS / "grpo_blackjack.yaml"
+CONFIG = config_file("grpo_blackjack")
 HIT, STAND = "hit", "stand"
 HANDS = 10_000
 """Hands of the warm start."""

@@ -17,11 +17,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import CONFIGS
+from benchmarks import config_file
 from benchmarks.demo_run import latest, lightrl, logged_to, scalars, seeded, write_summary
 
 HERE = Path(__file__).resolve().parent
-CONFIG = CONFIGS / "grpo_calculator.yaml"
+CONFIG = config_file("grpo_calculator")
 ROWS = 20_000
 CALLED, RIGHT = 0.4, 0.5
 """The share of prompts that are answered by a call, and the share of those calls that have the right numbers."""

@@ -1,7 +1,7 @@
 """The tokens that samplers need to learn sorting of four to nine digits.
 
 Run `python -m benchmarks.learning.curriculum`.
-configs/curriculum_start.yaml trains one policy per seed, which sorts four digits now and then and nine hardly ever. Uniform sampling
+curriculum_start.yaml trains one policy per seed, which sorts four digits now and then and nine hardly ever. Uniform sampling
 (`GroupSampler`) trains it for `--rollouts`. Every other sampler then trains the same policy until its held-out accuracy, over equally many
 prompts of each length, first reaches that of uniform's last evaluation, or for as many rollouts. The table has the generated tokens until
 then. Runs that are in the output folder already are not made again, so that seeds may be run apart and shown together.
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks import CONFIGS
+from benchmarks import config_file
 from benchmarks.learning.learn import ACCURACY, fit, seeded
 
 UNIFORM = "uniform"
@@ -80,7 +80,7 @@ def start(seed: int, out: Path) -> Path:
     """Folder of the policy that all samplers begin with."""
     folder = out / f"start-{seed}"
     if not (made := sorted(folder.glob("version_*/policy"))):
-        made = [fit(["--config", CONFIGS / "curriculum_start.yaml", *seeded(seed), "--model.policy.seed", seed], folder) / "policy"]
+        made = [fit(["--config", config_file("curriculum_start"), *seeded(seed), "--model.policy.seed", seed], folder) / "policy"]
     return made[-1]
 
 
@@ -93,7 +93,7 @@ def train(sampler: str, seed: int, rollouts: int, wanted: float | None, policy: 
         stop = {"monitor": ACCURACY, "mode": "max", "stopping_threshold": wanted, "patience": 10**6, "check_on_train_epoch_end": False}
         trainer["callbacks"] = [{"class_path": "lightning.pytorch.callbacks.EarlyStopping", "init_args": stop}]
     (overrides := folder / "overrides.yaml").write_text(yaml.safe_dump({"rollouts": rollouts, "trainer": trainer}))
-    given = ["--config", CONFIGS / f"{name}.yaml", "--config", overrides, *words, *seeded(seed), "--model.seed", seed]
+    given = ["--config", config_file(name), "--config", overrides, *words, *seeded(seed), "--model.seed", seed]
     run = fit([*given, "--model.policy.path", policy], folder)
     accuracy, spent = values(run, ACCURACY), values(run, "progress/tokens")
     rarely = [value for _, value in values(run, "frac_reward_zero_std")]

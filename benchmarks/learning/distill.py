@@ -1,7 +1,7 @@
 """Compares on-policy distillation with GRPO on `sort6`: run `OMP_NUM_THREADS=1 python -m benchmarks.learning.distill`, or `make distill`.
 
-configs/sft_sort.yaml trains a teacher of a million parameters to 0.95 of right answers, and one student of 133K per seed to 0.3. From each
-student start GRPO (configs/grpo_sort.yaml) and distillation (configs/distill_sort.yaml, configs/gkd_sort.yaml), unchanged but for how often
+sft_sort.yaml trains a teacher of a million parameters to 0.95 of right answers, and one student of 133K per seed to 0.3. From each
+student start GRPO (grpo_sort.yaml) and distillation (distill_sort.yaml, gkd_sort.yaml), unchanged but for how often
 they are evaluated and that they end at 0.85 of the teacher's accuracy on 1,024 held-out prompts. The table counts the completions that the
 student has sampled until then, and is also written as results.json.
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks import CONFIGS
+from benchmarks import config_file
 from benchmarks.learning.learn import ACCURACY, algorithm_of, events, fit, resolved, seeded, warm_start
 
 SHARE = 0.85
@@ -77,7 +77,7 @@ def train_teacher(out: Path) -> Path:
     return fit(
         [
             "--config",
-            CONFIGS / "sft_sort.yaml",
+            config_file("sft_sort"),
             "--config",
             written(content, out / "teacher.yaml"),
             *seeded(0),
@@ -90,7 +90,7 @@ def train_teacher(out: Path) -> Path:
 
 def train(name: str, seed: int, student: Path, teacher: Path, threshold: float, out: Path) -> Result:
     """Train one config from the student."""
-    config, folder = CONFIGS / f"{name}_sort.yaml", out / f"{name}-{seed}"
+    config, folder = config_file(f"{name}_sort"), out / f"{name}-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     per_rollout = resolved(config).value("prompts_per_rollout") * algorithm_of(config).value("sampler").value("group_size")
     every = EVALUATE_EVERY // per_rollout

@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 from lightrl_gym import FrozenLake
 
-from benchmarks import CONFIGS
+from benchmarks import config_file
 from benchmarks.demo_run import cpu_seconds, write_summary
 from benchmarks.learning.games import episodes, learnt, mean_and_error, played, seed_and_out, warm_start
 from lightrl.episode import Episode
 
-CONFIG = CONFIGS / "grpo_frozen_lake.yaml"
+CONFIG = config_file("grpo_frozen_lake")
 MOVES = list(FrozenLake.actions)
 SUCCESS_RATE, MAX_TURNS = 0.8, 20
 """Probability that a move goes where it should, and most moves of a game."""

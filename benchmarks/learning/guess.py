@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 from lightrl_gym import TextArena
 
-from benchmarks import CONFIGS
+from benchmarks import config_file
 from benchmarks.demo_run import cpu_seconds, write_summary
 from benchmarks.learning.games import episodes, learnt, played, seed_and_out, warm_start
 from lightrl import Prompt
 
-CONFIG = CONFIGS / "grpo_guess.yaml"
+CONFIG = config_file("grpo_guess")
 GAME, OPENING = "GuessTheNumber-v0-raw", "1-20?"
 NUMBERS = 20
 GAMES = 20_000

@@ -1,6 +1,6 @@
 """Trains every online algorithm to sort digits: run `OMP_NUM_THREADS=1 python -m benchmarks.learning.learn`, or `make learn`.
 
-configs/sft_sort.yaml trains one policy per seed. Each configs/*_sort.yaml then starts from it and trains until 0.85 of the held-out
+sft_sort.yaml trains one policy per seed. Each configs/*_sort.yaml then starts from it and trains until 0.85 of the held-out
 prompts are right when sampled at temperature 1, or the time is over. Every run has at least two optimizer steps per rollout, so that
 ratios differ from 1 and clips can act. With --rollouts all runs make the same number of rollouts instead, and their learning rates fall
 over these. The table is also written as results.json in the output folder, beside a log of each run.
@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks import CONFIGS
+from benchmarks import config_file, config_files
 from benchmarks.logged_process import run_logged
 from lightrl.config.resolve import resolve
 from lightrl.config.settings import read_words
@@ -75,7 +75,7 @@ class Result:
 def main() -> int:
     """Run what was asked for; 1 if something fell short that is not known to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = sorted(path.stem.removesuffix("_sort") for path in CONFIGS.glob("*_sort.yaml") if is_online(path))
+    names = sorted(name.removesuffix("_sort") for name, file in config_files().items() if name.endswith("_sort") and is_online(file))
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=f"of: {', '.join(names)}")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1], help="of weights, data order and sampling")
     parser.add_argument("--seconds", type=int, default=300, help="of each run, evaluations included; it ends as soon as it has learnt")
@@ -110,13 +110,13 @@ def ending(seconds: int, rollouts: int | None) -> dict[str, Any]:
 
 def warm_start(seed: int, out: Path) -> Path:
     """Folder of a policy that supervised fine-tuning has brought to a start."""
-    words = ["--config", CONFIGS / "sft_sort.yaml", *seeded(seed), "--model.policy.seed", seed, "--data.validation_size", 1024]
+    words = ["--config", config_file("sft_sort"), *seeded(seed), "--model.policy.seed", seed, "--data.validation_size", 1024]
     return fit(words, out / f"sft-{seed}") / "policy"
 
 
 def train(name: str, seed: int, policy: Path, out: Path, end: dict[str, Any]) -> Result:
     """Train one algorithm from the warm start."""
-    config = CONFIGS / f"{name}_sort.yaml"
+    config = config_file(f"{name}_sort")
     folder = out / f"{name}-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     words = ["--config", config, "--config", overrides(config, end, folder / "overrides.yaml")]

@@ -1,8 +1,8 @@
 """Compares GRPO, GRPO with routing replay, and GSPO on a mixture of experts.
 
 Run `OMP_NUM_THREADS=1 python -m benchmarks.learning.moe`.
-configs/moe_start.yaml trains one tiny Qwen3-MoE per seed until it sorts three in ten of the prompts of `sort6`. From it start
-configs/moe_grpo.yaml, configs/moe_replay.yaml and configs/moe_gspo.yaml, unchanged: 300 rollouts of 256 completions, four optimizer steps
+moe_start.yaml trains one tiny Qwen3-MoE per seed until it sorts three in ten of the prompts of `sort6`. From it start
+moe_grpo.yaml, moe_replay.yaml and moe_gspo.yaml, unchanged: 300 rollouts of 256 completions, four optimizer steps
 on each. The table has their held-out accuracy, and the share of tokens that the policy of a step sends to other experts than the policy
 that sampled. Runs that are in the output folder already are not made again.
 """
@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean
 
-from benchmarks import CONFIGS
+from benchmarks import config_file
 from benchmarks.learning.learn import ACCURACY, events, fit, seeded
 
 RUNS = {"moe_grpo": "GRPO", "moe_replay": "GRPO + routing replay", "moe_gspo": "GSPO"}
@@ -78,14 +78,14 @@ def start(seed: int, out: Path) -> Path:
     """Folder of the policy that the runs of a seed begin with."""
     folder = out / f"start-{seed}"
     if not (made := sorted(folder.glob("version_*/policy"))):
-        words = ["--config", CONFIGS / "moe_start.yaml", *seeded(seed), "--model.policy.seed", seed, "--data.validation_size", 1024]
+        words = ["--config", config_file("moe_start"), *seeded(seed), "--model.policy.seed", seed, "--data.validation_size", 1024]
         made = [fit(words, folder) / "policy"]
     return made[-1]
 
 
 def train(name: str, seed: int, policy: Path, rollouts: int, folder: Path) -> Result:
     """Train with one config."""
-    words = ["--config", CONFIGS / f"{name}.yaml", *seeded(seed), "--model.seed", seed, "--model.policy.path", policy]
+    words = ["--config", config_file(name), *seeded(seed), "--model.seed", seed, "--model.policy.path", policy]
     words += ["--rollouts", rollouts, "--trainer.enable_checkpointing", "false"]
     run = fit([*words, "--model.lr_scheduler.total_steps", 4 * rollouts], folder)
     accuracy, steps = [value for _, value in events(run, ACCURACY)], events(run, "rerouted/tokens")

@@ -1,7 +1,7 @@
 """Trains the same policy under every row of the README's table of precisions.
 
 Run `OMP_NUM_THREADS=1 python -m benchmarks.learning.precisions`.
-`sort` is configs/grpo_sort.yaml from its warm start; `capitals` asks a chat model (`--model FOLDER`) for capitals, 6 prompts x 8
+`sort` is grpo_sort.yaml from its warm start; `capitals` asks a chat model (`--model FOLDER`) for capitals, 6 prompts x 8
 completions of at most 12 tokens, at the rate 2e-5. Results are added to results.jsonl in the output folder as they come, and what stands
 there is not run again. On a processor without instructions for bfloat16, its products are made of float32 numbers and rounded, which
 gives the same to the last bit but for the order of sums, and is several times as fast.
@@ -21,7 +21,7 @@ from typing import Any
 import torch
 import yaml
 
-from benchmarks import CONFIGS
+from benchmarks import config_file
 from benchmarks.learning.capitals import write
 from benchmarks.learning.learn import events, seeded, warm_start
 from benchmarks.logged_process import run_logged
@@ -102,7 +102,7 @@ def sort(row: dict[str, Any], seed: int, arguments: argparse.Namespace) -> tuple
     if "lora" in row:
         changed["model"]["algorithm"] = {"kl": None}
     changed["trainer"] |= {"check_val_every_n_epoch": EVALUATE_EVERY["sort"]}
-    return CONFIGS / ("grpo_lora_sort.yaml" if "lora" in row else "grpo_sort.yaml"), changed
+    return config_file("grpo_lora_sort" if "lora" in row else "grpo_sort"), changed
 
 
 def policy_of(seed: int, out: Path) -> Path:

@@ -2,10 +2,10 @@
 
 Run `OMP_NUM_THREADS=1 python -m benchmarks.learning.preferences`.
 
-configs/sft_sort.yaml trains one policy per seed, from which all runs start. configs/{dpo,ipo,simpo,orpo,kto}_sort.yaml train it on given
+sft_sort.yaml trains one policy per seed, from which all runs start. configs/{dpo,ipo,simpo,orpo,kto}_sort.yaml train it on given
 right and wrong answers, and must raise its accuracy on held-out prompts, sampled at temperature 1, by 0.15 within a minute.
-configs/grpo_sort.yaml and configs/ppo_sort.yaml train it on its own completions with the reward of the task, and
-configs/ppo_reward_model_sort.yaml with the reward of a model that has learned from the same comparisons. Every config
+grpo_sort.yaml and ppo_sort.yaml train it on its own completions with the reward of the task, and
+ppo_reward_model_sort.yaml with the reward of a model that has learned from the same comparisons. Every config
 runs to its end. The table of all runs and the means over seeds are also written as results.json in the output folder, beside a log of
 each run.
 
@@ -29,7 +29,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks import CONFIGS
+from benchmarks import config_file
 from benchmarks.learning.learn import ACCURACY, events, fit, resolved, seeded, warm_start
 from lightrl import LabelledObjective
 from lightrl.config.building import Builder
@@ -38,7 +38,7 @@ GAIN, WITHIN = 0.15, 60.0
 OFFLINE = ("dpo", "ipo", "simpo", "orpo", "kto", "apo_zero", "exo", "nca", "sppo", "discopop")
 OFFLINE += ("jensen_shannon_dpo", "length_normalized_dpo", "bco", "aot", "aot_unpaired", "apo_down", "forward_kl_dpo")
 ONLINE = ("grpo", "ppo", "ppo_reward_model")
-REWARD_MODEL = CONFIGS / "reward_model_sort.yaml"
+REWARD_MODEL = config_file("reward_model_sort")
 
 
 @dataclass
@@ -107,7 +107,7 @@ def main() -> int:
 
 def train(method: str, seed: int, policy: Path, out: Path) -> Result:
     """Train by one method from the warm start."""
-    config = CONFIGS / f"{method}_sort.yaml"
+    config = config_file(f"{method}_sort")
     words: list[object] = ["--config", config, *seeded(seed), "--model.policy.path", policy]
     model, before = resolved(config), list[Run]()
     words += ["--model.seed", seed] if "seed" in model.takes else []

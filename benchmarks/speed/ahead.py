@@ -23,6 +23,7 @@ import torch
 from lightning.pytorch import Callback, Trainer
 from lightrl_workshop import CodePoints, quiet_trainer
 
+from benchmarks import config_file
 from benchmarks.demo_run import latest, lightrl, logged_to, scalars, seeded, write_summary
 from benchmarks.logged_process import run_logged
 from lightrl import DigitSorting, GroupRelative, GroupSampler, PolicyOptimization, ProcessEngine, PromptData, TinyPolicy, TransformersEngine
@@ -106,13 +107,13 @@ def learnt(seeds: int, rollouts: int, out: Path) -> dict[str, Any]:
     inner = ["--model.engine", "ProcessEngine", "--model.engine.engine", "TransformersEngine", "--model.engine.engine.max_new_tokens", 8]
     for seed in range(seeds):
         begun = out / f"sft-{seed}"
-        lightrl("fit", "--config", "configs/sft_sort.yaml", *seeded(seed), *logged_to(begun))
+        lightrl("fit", "--config", config_file("sft_sort"), *seeded(seed), *logged_to(begun))
         policy = latest(begun) / "policy"
         for arm, ahead in (("sequential", 0), ("ahead", 1)):
             folder = out / f"{arm}-{seed}"
             sizes = ["--rollouts", rollouts, "--model.lr_scheduler.total_steps", rollouts, "--model.rollouts_ahead", ahead]
             start = ["--model.policy.path", policy]
-            lightrl("fit", "--config", "configs/grpo_sort.yaml", *start, *inner, *sizes, *seeded(seed), *logged_to(folder))
+            lightrl("fit", "--config", config_file("grpo_sort"), *start, *inner, *sizes, *seeded(seed), *logged_to(folder))
             rewards[arm].append(statistics.mean(scalars(latest(folder), "reward")[-LAST:]))
     spread = max(max(of) - min(of) for of in rewards.values())
     apart = abs(statistics.mean(rewards["ahead"]) - statistics.mean(rewards["sequential"]))

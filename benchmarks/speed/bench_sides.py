@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from benchmarks import CONFIGS, ROOT
+from benchmarks import ROOT, config_file
 from benchmarks.demo_run import latest, logged_to, seeded
 from benchmarks.peer_environment import make_environment
 from benchmarks.speed import bench_lightrl as ours
@@ -113,7 +113,7 @@ class Bench:
     def _sorted_start(self, seed: int) -> tuple[Path, Path]:
         folder = self.out / "sort6" / f"sft-{seed}"
         if not folder.exists():
-            words = ["fit", "--config", CONFIGS / "sft_sort.yaml", *seeded(seed), *logged_to(folder)]
+            words = ["fit", "--config", config_file("sft_sort"), *seeded(seed), *logged_to(folder)]
             ours.launch([sys.executable, "-m", "lightrl", *map(str, words)], self.out / "sort6" / f"sft-{seed}.txt", set(self.cores))
         data = folder / "data.jsonl"
         source = random.Random(seed)

@@ -34,7 +34,7 @@ AREAS = [
     "Makefile",
     "mkdocs.yml",
     "docs/*.md",
-    "configs/*.yaml",
+    "configs/**/*.yaml",
     "plugins/*/README.md",
     "examples/**/*.md",
     "examples/**/*.yaml",
