@@ -1,4 +1,4 @@
-"""Verdicts of `make claims`: from the numbers of seeds alone, by the rule that its page states."""
+"""Verdicts of `make bench CASE=claims`: from the numbers of seeds alone, by the rule that its page states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make curves`: the area under a curve, when two sides are alike, what its plan says, and that its runs are configs."""
+"""`make bench CASE=curves`: the area under a curve, when two sides are alike, what its plan says, and that its runs are configs."""
 
 from __future__ import annotations
 

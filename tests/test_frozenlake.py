@@ -1,4 +1,4 @@
-"""`make frozenlake`: its optimum, and that it plays the game of its config."""
+"""`make learn TASK=frozenlake`: its optimum, and that it plays the game of its config."""
 
 from __future__ import annotations
 

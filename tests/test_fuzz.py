@@ -1,4 +1,4 @@
-"""`make fuzz` in short: mutated configs end in a clear error or in a rollout; `make thorough` tries more of them."""
+"""`make bench CASE=fuzz` in short: mutated configs end in a clear error or in a rollout; `make thorough` tries more of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make gpu` runs, here with a tiny policy on whatever device there is."""
+"""`make bench CASE=gpu` runs, here with a tiny policy on whatever device there is."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Looks for published effects of algorithms on a small task: `python -m benchmarks.evidence.claims`, or `make claims`.
+"""Looks for published effects of algorithms on a small task: `python -m benchmarks.evidence.claims`, or `make bench CASE=claims`.
 
 Every claim compares two settings of an algorithm that differ in one mechanism, with five seeds each, from the same start per seed. Its
 measure and threshold are in claim_list.py, and were written before its first run. The effect of a seed is the difference of
@@ -159,8 +159,8 @@ def row(claim: Claim, found: Verdict) -> str:
 PAGE_TEXT = """\
 # Published effects, on a small task
 
-`make claims` trains with and without one mechanism, {seeds} seeds each, for {rollouts} rollouts of sorting six digits (sixteen for VAPO),
-and writes this page. It goes on where it was stopped; `make claims CLAIMS=--plan` prints what it would do.
+`make bench CASE=claims` trains with and without one mechanism, {seeds} seeds each, for {rollouts} rollouts of sorting six digits
+(sixteen for VAPO), and writes this page. It goes on where it was stopped; `make bench CASE=claims ARGS=--plan` prints what it would do.
 
 `benchmarks/evidence/claim_list.py` has the measures and thresholds, which were written before the first run. A task this small can show
 that an effect exists, and not how large it is elsewhere. An effect that is not seen here may need longer completions or longer runs.

@@ -1,4 +1,4 @@
-"""Whether two sides of `make curves` learn alike: the paired difference of the areas under their curves."""
+"""Whether two sides of `make bench CASE=curves` learn alike: the paired difference of the areas under their curves."""
 
 from __future__ import annotations
 

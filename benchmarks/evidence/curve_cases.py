@@ -1,4 +1,4 @@
-"""What `make curves` gives both sides of its comparison; imported by either, so that it knows neither framework."""
+"""What `make bench CASE=curves` gives both sides of its comparison; imported by either, so that it knows neither framework."""
 
 from __future__ import annotations
 

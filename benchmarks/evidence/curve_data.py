@@ -1,4 +1,4 @@
-"""The start and the data of a seed of `make curves`, which both sides read."""
+"""The start and the data of a seed of `make bench CASE=curves`, which both sides read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runs of lightrl with one seed for `make curves`: their configs, and the curves in their logs."""
+"""The runs of lightrl with one seed for `make bench CASE=curves`: their configs, and the curves in their logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page and the picture of `make curves`."""
+"""The page and the picture of `make bench CASE=curves`."""
 
 from __future__ import annotations
 
@@ -204,8 +204,8 @@ The line is the mean over seeds, the band reaches from the least to the largest.
 PAGE_TEXT = """\
 # Curves beside a peer
 
-`make curves` trains with lightrl and with TRL 1.16.0 from the same start on the same data, with {seeds} seeds each or more, and writes this
-page. It goes on where it was stopped; `make curves CURVES=--plan` prints what it would do.
+`make bench CASE=curves` trains with lightrl and with TRL 1.16.0 from the same start on the same data, with {seeds} seeds each or more,
+and writes this page. It goes on where it was stopped; `make bench CASE=curves ARGS=--plan` prints what it would do.
 
 {first}
 {picture}

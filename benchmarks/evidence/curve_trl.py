@@ -1,4 +1,4 @@
-"""The runs of TRL with one seed for `make curves`; carried out by the Python of an environment that has TRL and not lightrl."""
+"""The runs of TRL with one seed for `make bench CASE=curves`; carried out by the Python of an environment that has TRL and not lightrl."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Compares curves of learning with TRL's: `python -m benchmarks.evidence.curves`, or `make curves`.
+"""Compares curves of learning with TRL's: `python -m benchmarks.evidence.curves`, or `make bench CASE=curves`.
 
 Both sides start from the same weights, read the same rows in the same order, and have the same settings (curve_cases.py). TRL is
 installed in an environment of its own, in the version of benchmarks/trl.txt. A run that is complete in the output folder is not repeated,
 so that the command goes on where it was stopped. The plan is printed first; `--plan` prints nothing else. The table and the picture are
-written to docs/curves.md and docs/images/curves.png. The page also has what `make guess`, `make blackjack` and `make frozenlake`
-wrote last.
+written to docs/curves.md and docs/images/curves.png. The page also has what `make learn TASK=guess`, and
+the same with `blackjack` and `frozenlake`, wrote last.
 """
 
 # ruff: noqa: T201

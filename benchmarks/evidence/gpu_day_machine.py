@@ -137,7 +137,7 @@ def strategies(day: Day) -> Found:
 
 
 def vllm(day: Day) -> Found:
-    """`make vllmtest`."""
+    """`make test WITH=vllm`."""
     files = ["plugins/lightrl-vllm/tests/test_vllm_contract.py", "plugins/lightrl-vllm/tests/test_vllm_engine.py"]
     words = [sys.executable, "-m", "pytest", "-n0", "-q", "-m", "", *files]
     text = command(words, day.folder("vllm") / "pytest.txt", LIGHTRL_REAL_VLLM="1")
@@ -145,7 +145,7 @@ def vllm(day: Day) -> Found:
 
 
 def speed(day: Day) -> Found:
-    """`make gpu`; on a CPU that the benchmark runs."""
+    """`make bench CASE=gpu`; on a CPU that the benchmark runs."""
     out = day.folder("speed") / "gpu"
     words: list[object] = [sys.executable, "-m", "benchmarks.speed.gpu", "--out", out]
     command(words + ([] if day.gpus else ["--shape", "tiny", "--rounds", "1", "--sides", "lightrl"]), out.with_suffix(".txt"))

@@ -1,4 +1,4 @@
-"""Ten runs with one fault each must raise their alarm, and ten healthy runs none: `python -m benchmarks.faults.alarms`, or `make alarms`.
+"""Ten runs with one fault each must raise their alarm, and ten healthy runs none: `make bench CASE=alarms`.
 
 All runs start from one policy, which sft_sort.yaml trains. Each fault is a change to grpo_sort.yaml. The healthy runs are
 the unchanged sorting configs of ten other algorithms. The table is also written as results.json in the output folder.

@@ -1,4 +1,4 @@
-"""Tries mutated configs: `python -m benchmarks.faults.fuzz`, or `make fuzz`.
+"""Tries mutated configs: `python -m benchmarks.faults.fuzz`, or `make bench CASE=fuzz`.
 
 Keys of the configs of `configs/` are dropped, renamed, given another type or an extreme value, and classes are swapped between slots. Each
 mutation is tried in a process of its own, forked from one that has everything imported: `lightrl check`, and if that accepts the config,

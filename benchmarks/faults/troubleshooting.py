@@ -1,6 +1,6 @@
 """Trains a healthy run and one for each fault of docs/troubleshooting.md, and writes the page's tables and picture.
 
-`python -m benchmarks.faults.troubleshooting`, or `make troubleshooting`. All runs start from one policy, which sft_sort.yaml
+`python -m benchmarks.faults.troubleshooting`, or `make bench CASE=troubleshooting`. All runs start from one policy, which sft_sort.yaml
 trains, and each fault is a change to grpo_sort.yaml. A run that is complete in the output folder is not repeated.
 """
 

@@ -1,4 +1,4 @@
-"""Compares on-policy distillation with GRPO on `sort6`: run `OMP_NUM_THREADS=1 python -m benchmarks.learning.distill`, or `make distill`.
+"""Compares on-policy distillation with GRPO on `sort6`: `make learn TASK=distill`.
 
 sft_sort.yaml trains a teacher of a million parameters to 0.95 of right answers, and one student of 133K per seed to 0.3. From each
 student start GRPO (grpo_sort.yaml) and distillation (distill_sort.yaml, gkd_sort.yaml), unchanged but for how often

@@ -1,6 +1,6 @@
 """Compares GRPO, GRPO with routing replay, and GSPO on a mixture of experts.
 
-Run `OMP_NUM_THREADS=1 python -m benchmarks.learning.moe`.
+Run `make learn TASK=moe`.
 moe_start.yaml trains one tiny Qwen3-MoE per seed until it sorts three in ten of the prompts of `sort6`. From it start
 moe_grpo.yaml, moe_replay.yaml and moe_gspo.yaml, unchanged: 300 rollouts of 256 completions, four optimizer steps
 on each. The table has their held-out accuracy, and the share of tokens that the policy of a step sends to other experts than the policy

@@ -1,4 +1,4 @@
-"""Compares runs with and without rollouts made ahead: `python -m benchmarks.speed.ahead`, or `make ahead`, on two idle cores.
+"""Compares runs with and without rollouts made ahead: `python -m benchmarks.speed.ahead`, or `make bench CASE=ahead`, on two idle cores.
 
 Time: a policy of 15 million parameters, the trainer on one core and one worker process on the other, completions of about as many seconds
 as the steps on them. Arms are interleaved: the embedded engine, `ProcessEngine` with `rollouts_ahead` 0, and with 1. Learning: a policy of

@@ -1,4 +1,4 @@
-"""Compares lightrl with TRL on a GPU, without and with vLLM: `python -m benchmarks.speed.gpu`, or `make gpu`.
+"""Compares lightrl with TRL on a GPU, without and with vLLM: `python -m benchmarks.speed.gpu`, or `make bench CASE=gpu`.
 
 GRPO on a policy of 0.5 billion random weights in bfloat16 (the shape of Qwen2.5-0.5B): 32 prompts of 256 tokens, 8 completions of 512
 tokens each. Printed are real tokens per second of rollout and of training, the share of the device's arithmetic that they use (MFU),

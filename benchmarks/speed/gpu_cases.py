@@ -1,4 +1,4 @@
-"""The work that `make gpu` fixes for both sides of the comparison, and the clock of a device."""
+"""The work that `make bench CASE=gpu` fixes for both sides of the comparison, and the clock of a device."""
 
 from __future__ import annotations
 

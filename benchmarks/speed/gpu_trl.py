@@ -1,4 +1,4 @@
-"""One run of TRL's GRPO for `make gpu`; run by the Python of an environment that has TRL and not lightrl."""
+"""One run of TRL's GRPO for `make bench CASE=gpu`; run by the Python of an environment that has TRL and not lightrl."""
 
 from __future__ import annotations
 

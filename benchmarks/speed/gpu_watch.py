@@ -1,4 +1,4 @@
-"""The callbacks by which `make gpu` meters runs of lightrl."""
+"""The callbacks by which `make bench CASE=gpu` meters runs of lightrl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the cost of a training step, and of reading data, grows with the work: `python -m benchmarks.speed.growth`, or `make growth`.
+"""How the cost of a training step, and of reading data, grows with the work: `make bench CASE=growth`.
 
 Each series changes one thing: rows, lengths, prompts, groups, the vocabulary, or the number of prompts in the data. Counted is the
 processor time of this process, on one thread. The work is arithmetic: the multiplications of the network in generation and training, with

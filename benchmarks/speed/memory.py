@@ -1,4 +1,4 @@
-"""Measures the memory of a rank while a run loads, generates, learns and exports: `python -m benchmarks.speed.memory`, or `make memory`.
+"""Measures the memory of a rank while a run loads, generates, learns and exports: `make bench CASE=memory`.
 
 A policy of some 75 million parameters in a folder is trained for two rollouts by 1, 2 and 4 processes under each strategy; then by one
 process with a reference, with a critic of its own, and with long rows in large micro-batches, and by two with a critic. Counted is the

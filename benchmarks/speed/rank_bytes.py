@@ -1,4 +1,4 @@
-"""Counts what ranks send each other for the advantages of one rollout: `python -m benchmarks.speed.rank_bytes`, or `make bytes`.
+"""Counts what ranks send each other for the advantages of one rollout: `make bench CASE=rank_bytes`.
 
 Processes that are connected by gloo compute the advantages of rows that they make up, for 2, 4 and 8 ranks; counted are the bytes that
 each rank receives from the others, gradients and weights aside. What one rank gives does not depend on the number of ranks, so the table

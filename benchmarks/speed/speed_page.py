@@ -1,4 +1,4 @@
-"""Puts what `make bench` and `make growth` have measured last into docs/speed.md: `python -m benchmarks.speed.speed_page`."""
+"""Puts what `make bench` and `make bench CASE=growth` have measured last into docs/speed.md: `python -m benchmarks.speed.speed_page`."""
 
 from __future__ import annotations
 

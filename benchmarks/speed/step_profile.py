@@ -1,4 +1,4 @@
-"""Where the time of a step goes, by phase and operation: `python -m benchmarks.speed.step_profile`, or `make profile`.
+"""Where the time of a step goes, by phase and operation: `python -m benchmarks.speed.step_profile`, or `make bench CASE=step_profile`.
 
 Generates and learns from one rollout of the case `15m` of `make bench` on one core, and adds up the time of all operations by what they
 do. The products of matrices stand beside the rate of a product that fits the core's caches: what the core can do at best. The table is
