@@ -220,7 +220,7 @@ than {narrow} of TRL's mean.
 ## What is the same
 
 All methods of a seed start from one policy of 133K parameters, which has been taught until it sorts {digits} digits rightly three times in
-ten. The rows stand in one file and both sides read them in its order, each once. Held-out numbers are of {held_out} other prompts. Both
+ten. The rows are in one file, and both sides read them in its order, each once. Held-out numbers are of {held_out} other prompts. Both
 sides compute in float32 on the CPU, with AdamW (betas {betas}, epsilon {eps:g}, no weight decay), a constant learning rate, and gradients
 scaled down to a norm of {norm:g}. Completions are sampled at temperature 1 from all tokens, at most 8 of them; reward 1 is an exact match,
 but for white space around it.
