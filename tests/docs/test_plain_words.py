@@ -71,7 +71,8 @@ WHAT: dict[str, int] = {
 }
 """Public docstrings that still begin with What, by room; these numbers may only fall as well."""
 
-PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *ROOT.glob("plugins/*/README.md")})
+PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *ROOT.glob("plugins/*/README.md")} - {ROOT / "docs" / "nouns.md"})
+"""Without the page that `make docs` copies from docstrings, which are counted below."""
 SOURCES = sorted(
     file for folder in ("lightrl", "plugins") for file in (ROOT / folder).rglob("*.py") if not {"tests", "build"} & set(file.parts)
 )
