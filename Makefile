@@ -28,7 +28,7 @@ export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install test thorough check format wheels docs site demo calculator guess blackjack frozenlake learn curriculum alarms troubleshooting claims curves preferences distill moe parity killtest ahead beside bytes memory vllmtest fuzz counts bench gpu gpuday profile growth speed loggers stack clean
+.PHONY: help install demo test thorough check format counts docs site wheels learn bench parity killtest gpuday stack beside clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -55,8 +55,25 @@ define installed
 	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt $(1)
 endef
 
-test: $(STAMP)  ## run the tests of the core and of every plugin
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+test: $(STAMP)  ## run the tests of the core and of every plugin (WITH=vllm: against a real `vllm serve`; WITH=loggers: W&B and MLflow)
+	$(test$(and $(WITH),_$(WITH)))
+
+define test
+HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+endef
+
+define test_vllm
+@command -v vllm >/dev/null || { echo "no vllm on the path, so that nothing was tested: install it in an environment of its own, and type PATH=\$$PATH:/there/bin make test WITH=vllm"; }
+@! command -v vllm >/dev/null || LIGHTRL_REAL_VLLM=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n0 -rs -m '' plugins/lightrl-vllm/tests/test_vllm_contract.py plugins/lightrl-vllm/tests/test_vllm_engine.py
+endef
+
+# in an environment of its own, which sees the packages of the other one
+define test_loggers
+test -x $(VENV)-loggers/bin/python || $(PYTHON) -m venv $(VENV)-loggers
+echo "import site; site.addsitedir('$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_paths()['purelib'])")')" > $$($(VENV)-loggers/bin/python -c "import sysconfig; print(sysconfig.get_paths()['purelib'])")/lightrl.pth
+$(VENV)-loggers/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt wandb mlflow-skinny sqlalchemy alembic
+HF_HUB_OFFLINE=1 $(VENV)-loggers/bin/python -m pytest -n0 -rs tests/loggers
+endef
 
 thorough: $(STAMP)  ## the tests that make test leaves out: packaging, strategies, several ranks, ends of runs, whole pages
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m thorough
@@ -86,93 +103,32 @@ site: $(STAMP)  ## build the documentation as a site in site/
 demo: $(DEMO)  ## train a small policy to sort digits, in an environment with what that needs (SEED=0)
 	$(BIN)/python examples/sort_demo.py --seed $(SEED)
 
-calculator: $(STAMP)  ## train a small policy that cannot add to call a calculator (SEED=0)
-	$(BIN)/python benchmarks/calculator.py --seed $(SEED)
+# a module of benchmarks/, by its name
+module = HF_HUB_OFFLINE=1 $(BIN)/python -m $(subst /,.,$(basename $(1)))
+learning := $(basename $(notdir $(wildcard benchmarks/learning/[a-z]*.py)))
+cases := $(basename $(notdir $(wildcard benchmarks/*/[a-z]*.py)))
 
-guess: $(STAMP)  ## train a small policy that guesses at random to search (SEED=0)
-	$(BIN)/python benchmarks/guess.py --seed $(SEED)
+TASK ?= learn
+learn: $(STAMP)  ## train every online algorithm to sort digits (TASK=guess: another file of benchmarks/learning; ARGS="--only grpo --seeds 0")
+	@test -n "$(filter $(TASK),$(learning))" || { echo "no TASK=$(TASK); there are: $(learning)"; exit 1; }
+	$(call module,benchmarks/learning/$(TASK).py) $(ARGS)
 
-blackjack: $(STAMP)  ## train a small policy that plays Blackjack at random, beside the best play (SEED=0)
-	$(BIN)/python benchmarks/blackjack.py --seed $(SEED)
-
-frozenlake: $(STAMP)  ## train a small policy that walks on a frozen lake at random, beside the best walk (SEED=0)
-	$(BIN)/python benchmarks/frozenlake.py --seed $(SEED)
-
-learn: $(STAMP)  ## train every online algorithm to sort digits (LEARN="--only grpo --seeds 0")
-	$(BIN)/python benchmarks/learn.py $(LEARN)
-
-preferences: $(STAMP)  ## compare objectives on given answers with PPO and GRPO (PREFERENCES="--only dpo ppo --seeds 0 1 2 3 4")
-	$(BIN)/python benchmarks/preferences.py $(PREFERENCES)
-
-curriculum: $(STAMP)  ## count the tokens that samplers need to learn tasks of mixed difficulty
-	$(BIN)/python benchmarks/curriculum.py
-
-distill: $(STAMP)  ## count completions until a student nears its teacher, beside GRPO (DISTILL="--only grpo distill --seeds 0")
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/distill.py $(DISTILL)
-
-moe: $(STAMP)  ## train a mixture of experts by GRPO, GRPO with routing replay and GSPO (MOE="--only moe_grpo --seeds 0")
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/moe.py $(MOE)
-
-alarms: $(STAMP)  ## test that ten runs with a fault raise their alarm, and ten healthy runs none
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/alarms.py
-
-troubleshooting: $(STAMP)  ## run the faults of docs/troubleshooting.md, and write its tables and its picture
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/troubleshooting.py
-
-claims: $(STAMP)  ## look for published effects on a small task, and write docs/claims.md (CLAIMS=--plan, CLAIMS="--only clip-higher")
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/claims.py $(CLAIMS)
-
-curves: $(STAMP)  ## compare curves of learning with TRL's, and write docs/curves.md (CURVES=--plan, CURVES="--only grpo --trl ENVIRONMENT")
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/curves.py $(CURVES)
+CASE ?= bench
+bench: $(STAMP)  ## measure time and memory beside TRL (CASE=claims: another file of benchmarks/; ARGS="--only skewed flat --rounds 5")
+	@test -n "$(filter $(CASE),$(cases))" || { echo "no CASE=$(CASE); there are: $(cases)"; exit 1; }
+	$(call module,$(wildcard benchmarks/*/$(CASE).py)) $(ARGS)
 
 parity: $(STAMP)  ## test that every strategy gives the weights of one process
-	$(BIN)/python benchmarks/parity.py
-
-ahead: $(STAMP)  ## compare time and learning of runs with and without rollouts made ahead, on two idle cores
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/ahead.py
-
-bench: $(STAMP)  ## measure time and memory beside TRL on the same work (BENCH="--only skewed flat --rounds 5")
-	$(BIN)/python benchmarks/bench.py $(BENCH)
-
-gpu: $(STAMP)  ## the same on a GPU, with half a billion parameters, TRL without and with vLLM (GPU="--rounds 3")
-	$(BIN)/python benchmarks/gpu.py $(GPU)
-
-gpuday: $(STAMP)  ## run all that wants a GPU, and write one table (GPUDAY="--policy FOLDER --data FILE", GPUDAY=--cpu)
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/gpu_day.py $(GPUDAY)
-
-profile: $(STAMP)  ## add up the operations of a step of the case 15m, in docs/speed.md
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/step_profile.py
-
-growth: $(STAMP)  ## measure how cost grows with rows, lengths, prompts, groups, vocabulary and data, beside the work
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/growth.py
-
-speed: $(STAMP)  ## put what make bench and make growth measured last into docs/speed.md
-	$(BIN)/python benchmarks/speed_page.py
-
-bytes: $(STAMP)  ## count what ranks send each other for the advantages of a rollout
-	$(BIN)/python benchmarks/rank_bytes.py
-
-memory: $(STAMP)  ## measure the memory of a rank under each strategy, beside the size of the policy
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/memory.py
-
-fuzz: $(STAMP)  ## try 1,000 mutated configs with check and fit: no traceback, no hang (FUZZ="--only 0:17" for one alone)
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/fuzz.py --seed $(SEED) $(FUZZ)
+	$(call module,benchmarks/evidence/parity.py) $(ARGS)
 
 killtest: $(STAMP)  ## test that a run that is killed and resumed ends like an uninterrupted one
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/killtest.py
+	$(call module,benchmarks/faults/killtest.py) $(ARGS)
 
-vllmtest: $(STAMP)  ## test lightrl-vllm against a real `vllm serve`, if there is one on the path
-	@command -v vllm >/dev/null || { echo "no vllm on the path, so that nothing was tested: install it in an environment of its own, and type PATH=\$$PATH:/there/bin make vllmtest"; }
-	@! command -v vllm >/dev/null || LIGHTRL_REAL_VLLM=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n0 -rs -m '' plugins/lightrl-vllm/tests/test_vllm_contract.py plugins/lightrl-vllm/tests/test_vllm_engine.py
-
-loggers: $(STAMP)  ## test Weights & Biases and MLflow, offline, in an environment of their own (.venv-loggers)
-	test -x $(VENV)-loggers/bin/python || $(PYTHON) -m venv $(VENV)-loggers
-	echo "import site; site.addsitedir('$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_paths()['purelib'])")')" > $$($(VENV)-loggers/bin/python -c "import sysconfig; print(sysconfig.get_paths()['purelib'])")/lightrl.pth
-	$(VENV)-loggers/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt wandb mlflow-skinny sqlalchemy alembic
-	HF_HUB_OFFLINE=1 $(VENV)-loggers/bin/python -m pytest -n0 -rs tests/loggers
+gpuday: $(STAMP)  ## run all that wants a GPU, and write one table (ARGS="--policy FOLDER --data FILE", ARGS=--cpu)
+	$(call module,benchmarks/evidence/gpu_day.py) $(ARGS)
 
 stack: $(STAMP)  ## run a short suite against the lowest, pinned and newest versions, and write docs/versions.md (STACK="lowest newest")
-	$(BIN)/python benchmarks/stack.py $(STACK)
+	$(call module,benchmarks/evidence/stack.py) $(STACK)
 
 beside: $(STAMP)  ## ask a resolver for one environment with lightrl-core and the newest vLLM, and one with the newest TRL
 	for other in vllm trl; do printf 'lightrl-core @ file://$(CURDIR)\n%s\n' $$other | $(BIN)/uv pip compile --quiet --no-annotate --no-header --python-platform linux - > $(VENV)/beside-$$other.txt || exit 1; grep -E "^($$other|torch|transformers)==" $(VENV)/beside-$$other.txt; done

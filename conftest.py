@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib
 import json
 import os
 import re
@@ -84,17 +83,6 @@ class Answer:
         for name in key.split("."):
             value = value["init_args"][name] if isinstance(value, dict) and name not in value and "init_args" in value else value[name]
         return value
-
-
-@pytest.fixture
-def benchmark_module(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
-    """Imports a module of the folder benchmarks; those that it imports from there are forgotten with it after the test."""
-    folder, before = str(Path(__file__).parent / "benchmarks"), set(sys.modules)
-    monkeypatch.syspath_prepend(folder)
-    yield importlib.import_module
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(folder):
-            del sys.modules[name]
 
 
 @pytest.fixture

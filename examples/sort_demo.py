@@ -2,7 +2,7 @@
 
     python examples/sort_demo.py --seed 0 --out runs/demo
 
-Both runs are the command line's own: configs/sft_sort.yaml and configs/grpo_sort.yaml. The table is also written as
+Both runs are the command line's own: sft_sort and grpo_sort. The table is also written as
 `summary.json` in the output folder, with the reward curve beside it as `reward.png`.
 """
 
@@ -14,8 +14,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
 def main() -> None:
@@ -34,11 +32,11 @@ def train(seed: int, out: Path) -> None:
     seeded = ["--seed_everything", str(seed), "--data.seed", str(seed)]
     sft, grpo = out / "sft", out / "grpo"
     lightrl(
-        "fit", "--config", CONFIGS / "sft_sort.yaml", *seeded, *logged_to(sft),
+        "fit", "--config", "sft_sort", *seeded, *logged_to(sft),
         "--model.policy.seed", seed, "--model.engine.seed", seed, "--data.validation_size", 1024,
     )  # fmt: skip
     lightrl(
-        "fit", "--config", CONFIGS / "grpo_sort.yaml", *seeded, *logged_to(grpo),
+        "fit", "--config", "grpo_sort", *seeded, *logged_to(grpo),
         "--model.policy.path", latest(sft) / "policy", "--model.engine.seed", seed, "--model.seed", seed,
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What is known of an episode once it is over: its conversation, its turns, and how it went; kept free of torch for reward workers."""
+"""An episode that is over: its conversation, its turns, and how it went; kept free of torch for reward workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the processes of a run tell each other."""
+"""Communication between the processes of a run."""
 
 from __future__ import annotations
 

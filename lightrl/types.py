@@ -80,7 +80,7 @@ class Rollout(Rows):
         return len(self.prompts)
 
     def extra(self, name: str) -> Tensor:
-        """What a part has left under a name.
+        """The extra that a part has left under a name.
 
         Args:
             name: such as `old_entropy`, for a part with `Entropy()` among its `old_outputs`.

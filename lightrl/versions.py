@@ -1,4 +1,4 @@
-"""What differs between versions of the packages that lightrl runs with, which no other file asks about."""
+"""Differences between versions of the packages that lightrl runs with, which no other file asks about."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def refused_versions(group: str) -> str | None:
 
 
 def complaint(requirements: Iterator[tuple[str, str]]) -> str | None:
-    """What `refused_versions` says.
+    """The message about `refused_versions`.
 
     Args:
         requirements: a package, and one of its dependencies as its metadata has it.

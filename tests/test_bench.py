@@ -7,16 +7,13 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["rollouts", "sft", "dpo", "reward_model"])
-def test_a_case_is_measured(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    from bench_cases import Examples, Rollouts
-    from bench_lightrl import examples_config, rollout_config, run
-    from bench_policy import write_examples, write_policy, write_prompts
+def test_a_case_is_measured(kind: str, tmp_path: Path) -> None:
+    from benchmarks.speed.bench_cases import Examples, Rollouts
+    from benchmarks.speed.bench_lightrl import examples_config, rollout_config, run
+    from benchmarks.speed.bench_policy import write_examples, write_policy, write_prompts
 
     policy, data = tmp_path / "policy", tmp_path / "data.jsonl"
     write_policy(policy, "133K", None)

@@ -11,7 +11,7 @@ from lightrl_workshop.verbs.config_step import one_step
 from lightrl.config.resolve import resolve
 from lightrl.config.settings import read_words
 
-FILES = sorted((Path(__file__).parent.parent / "configs").glob("*.yaml"))
+FILES = sorted((Path(__file__).parent.parent / "configs").rglob("*.yaml"))
 each_config = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 
 
@@ -20,7 +20,7 @@ def test_the_head_says_what_it_does_how_to_run_it_and_what_it_was_tested_on(file
     head = [line.removeprefix("#").strip() for line in file.read_text().splitlines() if line.startswith("#")]
     assert len(head[0].split()) > 5, f"{file.name} opens with a sentence that says what it does"
     commands = [line for line in head if line.startswith("lightrl ")]
-    assert any(f"configs/{file.name}" in command for command in commands), f"{file.name} has a lightrl command that names it"
+    assert any(f"--config {file.stem}" in command for command in commands), f"{file.name} has a lightrl command that names it"
     assert any(line.startswith("Tested on:") for line in head), f"{file.name} says what it was tested on"
 
 

@@ -1,14 +1,13 @@
-"""`make curves`: the area under a curve, when two sides are alike, what its plan says, and that its runs are configs."""
+"""`make bench CASE=curves`: the area under a curve, when two sides are alike, what its plan says, and that its runs are configs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from benchmarks.evidence import curves
 from lightrl import TinyPolicy
 from lightrl.config.resolve import resolve
 from lightrl.config.settings import read_words
@@ -16,13 +15,7 @@ from lightrl.config.settings import read_words
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture
-def curves(benchmark_module: Callable[[str], Any]) -> Any:
-    """The module of the command."""
-    return benchmark_module("curves")
-
-
-def test_the_area_is_that_of_trapezoids_beside_the_width(curves: Any) -> None:
+def test_the_area_is_that_of_trapezoids_beside_the_width() -> None:
     # (1 + 3) / 2 * 2 + (3 + 3) / 2 * 6 = 22, over a width of 8
     assert curves.area([(0, 1.0), (2, 3.0), (8, 3.0)]) == 2.75
 
@@ -36,18 +29,18 @@ def test_the_area_is_that_of_trapezoids_beside_the_width(curves: Any) -> None:
         ([1.0, 1.0, 1.0], "alike"),  # to the bit
     ],
 )
-def test_two_sides_are_alike_if_the_interval_contains_0_and_is_narrow(own: list[float], word: str, curves: Any) -> None:
+def test_two_sides_are_alike_if_the_interval_contains_0_and_is_narrow(own: list[float], word: str) -> None:
     assert curves.agreement(own, [1.0, 1.0, 1.0]).word == word
 
 
-def test_the_interval_is_paired_and_that_of_student(curves: Any) -> None:
+def test_the_interval_is_paired_and_that_of_student() -> None:
     # differences 0.2, 0.3 and 0.25: deviation 0.05, t(0.975, 2) = 4.3027, half 4.3027 * 0.05 / sqrt(3) = 0.12421
     found = curves.agreement([1.2, 5.3, 9.25], [1.0, 5.0, 9.0])
     assert found.difference == pytest.approx(0.25)
     assert found.half == pytest.approx(0.12421, abs=1e-5)
 
 
-def test_a_run_that_is_complete_is_not_repeated(curves: Any, tmp_path: Path) -> None:
+def test_a_run_that_is_complete_is_not_repeated(tmp_path: Path) -> None:
     done = curves.run_folder(tmp_path, "sft", "trl", 2)
     done.mkdir(parents=True)
     (done / curves.WRITTEN).write_text("{}")
@@ -58,7 +51,7 @@ def test_a_run_that_is_complete_is_not_repeated(curves: Any, tmp_path: Path) -> 
     )
 
 
-def test_the_plan_knows_how_long_every_method_takes(curves: Any, tmp_path: Path) -> None:
+def test_the_plan_knows_how_long_every_method_takes(tmp_path: Path) -> None:
     planned = 2 * sum(method.seeds for method in curves.METHODS.values())
     assert f"{planned} runs of lightrl and of TRL, of which 0" in curves.plan(
         curves.METHODS, curves.missing(curves.METHODS, tmp_path), tmp_path, 2
@@ -71,9 +64,8 @@ def test_the_plan_knows_how_long_every_method_takes(curves: Any, tmp_path: Path)
         "grpo", "rloo", "grpo_whole_groups", "grpo_one_step", "grpo_same_completions", "dpo", "reward_model", "sft",
     ],
 )  # fmt: skip
-def test_every_method_is_a_config_of_lightrl(name: str, curves: Any, tmp_path: Path) -> None:
-    import curve_data
-    import curve_lightrl
+def test_every_method_is_a_config_of_lightrl(name: str, tmp_path: Path) -> None:
+    from benchmarks.evidence import curve_data, curve_lightrl
 
     curve_data.write_rows(tmp_path, 1)
     file = tmp_path / "config.json"
@@ -83,8 +75,8 @@ def test_every_method_is_a_config_of_lightrl(name: str, curves: Any, tmp_path: P
     assert found.data.value("shuffle") is False
 
 
-def test_no_prompt_is_held_out_and_learnt_from_and_wrong_answers_are_wrong(curves: Any, tmp_path: Path) -> None:
-    import curve_data
+def test_no_prompt_is_held_out_and_learnt_from_and_wrong_answers_are_wrong(tmp_path: Path) -> None:
+    from benchmarks.evidence import curve_data
 
     curve_data.write_rows(tmp_path, 1)
     train, held_out = ([json.loads(line) for line in (tmp_path / f"{n}.jsonl").read_text().splitlines()] for n in ("train", "held_out"))
@@ -92,8 +84,8 @@ def test_no_prompt_is_held_out_and_learnt_from_and_wrong_answers_are_wrong(curve
     assert all(row["answer"] == row["chosen"] == "".join(sorted(row["prompt"][:-1])) != row["rejected"] for row in train)
 
 
-def test_a_start_that_was_stopped_after_its_policy_is_completed(curves: Any, tmp_path: Path) -> None:
-    import curve_data
+def test_a_start_that_was_stopped_after_its_policy_is_completed(tmp_path: Path) -> None:
+    from benchmarks.evidence import curve_data
 
     heads = {}
     for seed, name in ((1, "whole"), (1, "stopped"), (2, "other")):
@@ -107,16 +99,16 @@ def test_a_start_that_was_stopped_after_its_policy_is_completed(curves: Any, tmp
     assert heads["whole"] == heads["stopped"] != heads["other"]
 
 
-def test_the_rows_are_enough_for_every_run(curves: Any) -> None:
-    import curve_cases
+def test_the_rows_are_enough_for_every_run() -> None:
+    from benchmarks.evidence import curve_cases
 
     for method in curve_cases.METHODS.values():
         rounds = (method.rollouts, method.prompts) if isinstance(method, curve_cases.Online) else (method.steps, method.batch)
         assert rounds[0] * rounds[1] <= curve_cases.TRAIN
 
 
-def test_the_page_says_first_what_did_not_hold(curves: Any) -> None:
-    import curve_page
+def test_the_page_says_first_what_did_not_hold() -> None:
+    from benchmarks.evidence import curve_page
 
     alike, other = curves.agreement([1.0] * 5, [1.0] * 5), curves.agreement([1.2, 1.3, 1.2, 1.3, 1.2], [1.0] * 5)
     page = curve_page.page({("sft", "loss"): alike, ("dpo", "margin"): other}, {})
@@ -125,8 +117,8 @@ def test_the_page_says_first_what_did_not_hold(curves: Any) -> None:
     assert page.index("| **different** | DPO") < page.index("| **alike** | supervised")
 
 
-def test_the_page_names_the_cause_of_a_difference_and_what_removes_it(curves: Any) -> None:
-    import curve_page
+def test_the_page_names_the_cause_of_a_difference_and_what_removes_it() -> None:
+    from benchmarks.evidence import curve_page
 
     alike, other = curves.agreement([1.0] * 5, [1.0] * 5), curves.agreement([1.2, 1.3, 1.2, 1.3, 1.2], [1.0] * 5)
     page = curve_page.page({("grpo", "reward"): other, ("grpo_one_step", "reward"): alike}, {})
@@ -139,8 +131,8 @@ def test_the_page_names_the_cause_of_a_difference_and_what_removes_it(curves: An
     assert "With one step" not in curve_page.page({("grpo", "reward"): alike, ("grpo_one_step", "reward"): alike}, {})
 
 
-def test_the_page_says_what_the_same_completions_show(curves: Any) -> None:
-    import curve_page
+def test_the_page_says_what_the_same_completions_show() -> None:
+    from benchmarks.evidence import curve_page
 
     norms, errors = [1.0, 1.2, 1.1, 1.3, 1.2], [1.0, -2.0, 0.5, 3.0, 1.5]
     close, far = (curves.agreement([a + scale * b for a, b in zip(norms, errors, strict=True)], norms) for scale in (1e-7, 1e-3))
@@ -148,9 +140,8 @@ def test_the_page_says_what_the_same_completions_show(curves: Any) -> None:
     assert "the steps of both differ too" in curve_page.page({curve_page.REPLAYED: far}, {})
 
 
-def test_recorded_completions_are_given_in_order_and_never_to_another_number_of_requests(curves: Any, tmp_path: Path) -> None:
-    from recorded_engine import RecordedEngine
-
+def test_recorded_completions_are_given_in_order_and_never_to_another_number_of_requests(tmp_path: Path) -> None:
+    from benchmarks.evidence.recorded_engine import RecordedEngine
     from lightrl.parts.engine import Request
 
     (tmp_path / "sampled.json").write_text(json.dumps([[[4, 5], [6, 1]], [[7]]]))
@@ -163,8 +154,8 @@ def test_recorded_completions_are_given_in_order_and_never_to_another_number_of_
         engine.submit(requests)
 
 
-def test_the_page_is_the_one_that_the_command_writes(curves: Any) -> None:
-    import curve_page
+def test_the_page_is_the_one_that_the_command_writes() -> None:
+    from benchmarks.evidence import curve_page
 
     page = (ROOT / "docs" / "curves.md").read_text()
     assert curve_page.page({}, {}).partition("## What is the same")[2].partition("| task |")[0] in page

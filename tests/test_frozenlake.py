@@ -1,13 +1,13 @@
-"""`make frozenlake`: its optimum, and that it plays the game of its config."""
+"""`make learn TASK=frozenlake`: its optimum, and that it plays the game of its config."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.learning import frozenlake as lake
 from lightrl.config.building import Builder
 from lightrl.config.resolve import resolve
 from lightrl.config.settings import read_words
@@ -16,13 +16,7 @@ ROOT = Path(__file__).parents[1]
 LEFT, DOWN, RIGHT, UP = range(4)
 
 
-@pytest.fixture
-def lake(benchmark_module: Callable[[str], Any]) -> Any:
-    """The module of the command."""
-    return benchmark_module("frozenlake")
-
-
-def test_the_best_play_waits_where_that_is_safer_and_hurries_where_it_must(lake: Any) -> None:
+def test_the_best_play_waits_where_that_is_safer_and_hurries_where_it_must() -> None:
     # cell 0: action 0 reaches the goal in half of the cases and else ends in the hole; action 1 leads to cell 1, whose action 0 is certain
     goal, hole = (2, 1.0, True), (3, 0.0, True)
     table = {
@@ -37,7 +31,7 @@ def test_the_best_play_waits_where_that_is_safer_and_hurries_where_it_must(lake:
     assert best[2][3] == (0.0, {0, 1})
 
 
-def test_without_slips_the_goal_is_six_moves_away(lake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_slips_the_goal_is_six_moves_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lake, "SUCCESS_RATE", 1.0)
     best = lake.best_play(lake.transitions(), 7)
     assert [best[moves][0].value for moves in (5, 6)] == [0.0, 1.0]
@@ -45,13 +39,13 @@ def test_without_slips_the_goal_is_six_moves_away(lake: Any, monkeypatch: pytest
     assert best[6][0].actions == {DOWN, RIGHT}
 
 
-def test_the_optimum_on_slippery_ice_is_the_known_one(lake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_optimum_on_slippery_ice_is_the_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lake, "SUCCESS_RATE", 1 / 3)
     # 0.74 within the 100 steps of Gymnasium
     assert lake.best_play(lake.transitions(), 100)[100][0].value == pytest.approx(0.744, abs=5e-4)
 
 
-def test_the_evaluation_plays_the_game_of_the_config(lake: Any) -> None:
+def test_the_evaluation_plays_the_game_of_the_config() -> None:
     resolved = resolve("fit", read_words(["--config", str(lake.CONFIG)]))
     learnt: Any = Builder().build(resolved.model.value("environment"), "model.environment")
     played = lake.game()
@@ -59,7 +53,7 @@ def test_the_evaluation_plays_the_game_of_the_config(lake: Any) -> None:
         assert getattr(learnt, name) == getattr(played, name), name
 
 
-def test_the_moves_of_a_game_are_read_from_what_was_shown_and_said(lake: Any) -> None:
+def test_the_moves_of_a_game_are_read_from_what_was_shown_and_said() -> None:
     from lightrl import Prompt
     from lightrl.episode import Episode
 

@@ -1,4 +1,4 @@
-"""`make fuzz` in short: mutated configs end in a clear error or in a rollout; `make thorough` tries more of them."""
+"""`make bench CASE=fuzz` in short: mutated configs end in a clear error or in a rollout; `make thorough` tries more of them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-FUZZ = Path(__file__).parents[1] / "benchmarks" / "fuzz.py"
-
 
 def fuzz(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     settings = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    return subprocess.run([sys.executable, str(FUZZ), *words], cwd=folder, env=settings, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks.faults.fuzz", *words], cwd=folder, env=settings, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.parametrize("count", [12, pytest.param(150, marks=pytest.mark.thorough)])
@@ -33,9 +33,8 @@ FAULTY = """
 import sys
 from pathlib import Path
 
-sys.path.insert(0, {benchmarks!r})
-import fuzz, fuzz_child
-from fuzz_mutations import Mutation
+from benchmarks.faults import fuzz, fuzz_child
+from benchmarks.faults.fuzz_mutations import Mutation
 
 fuzz_child.CPU_S = 3
 faults = Path("faults.py")
@@ -73,9 +72,8 @@ for _, mutation, outcome in fuzz._tried(mutations, scratch, jobs=1):
 
 @pytest.mark.thorough
 def test_a_fault_is_found(tmp_path: Path) -> None:
-    script = FAULTY.format(benchmarks=str(FUZZ.parent))
     settings = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=settings, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", FAULTY], cwd=tmp_path, env=settings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert [line for line in done.stdout.splitlines() if " | " in line] == [
         "none | accepted | ",

@@ -1,19 +1,16 @@
-"""`make gpu` runs, here with a tiny policy on whatever device there is."""
+"""`make bench CASE=gpu` runs, here with a tiny policy on whatever device there is."""
 
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-GPU = Path(__file__).parents[1] / "benchmarks" / "gpu.py"
 
 
 @pytest.mark.thorough
 def test_a_tiny_policy_is_measured(tmp_path):
     words = ["--shape", "tiny", "--rounds", "1", "--sides", "lightrl", "lightrl_no_graphs", "--out", str(tmp_path)]
-    run = subprocess.run([sys.executable, str(GPU), *words], capture_output=True, text=True, check=False)
+    run = subprocess.run([sys.executable, "-m", "benchmarks.speed.gpu", *words], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     sides = json.loads((tmp_path / "summary.json").read_text())["sides"]
     for side in ("lightrl", "lightrl_no_graphs"):

@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 
-GPU_DAY = Path(__file__).parents[1] / "benchmarks" / "gpu_day.py"
 NEEDS_A_GPU = {"tests", "decode", "flex", "learning", "memory", "vllm"}
 
 
 def lines_of(folder: Path, *words: str) -> tuple[int, dict[str, dict[str, object]]]:
-    run = subprocess.run([sys.executable, str(GPU_DAY), "--cpu", "--out", str(folder), *words], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-m", "benchmarks.evidence.gpu_day", "--cpu", "--out", str(folder), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (folder / "gpu_day.json").exists(), run.stdout + run.stderr
     said = json.loads((folder / "gpu_day.json").read_text())
     assert said["device"] == "CPU"

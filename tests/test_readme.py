@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from benchmarks import config_file
 from lightrl import PolicyOptimization
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.cli import main
@@ -54,7 +55,7 @@ def test_every_fit_command_resolves(
     words: list[str], user: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     config = words[words.index("--config") + 1]
-    file = ROOT / config if config.startswith("configs/") else ROOT / "configs" / f"{config.removesuffix('.yaml')}.yaml"
+    file = config_file(config.removesuffix(".yaml"))
     theirs = {"gsm8k_train.jsonl": user / "train.jsonl"} | ({config: file} if config.endswith(".yaml") else {})
     given = [str(user / "policy") if word.startswith("Qwen/") else str(theirs.get(word, word)) for word in words[2:]]
     here = [] if "TinyPolicy" in file.read_text() else ["--model.policy.path", str(user / "policy")]
@@ -120,7 +121,7 @@ def test_the_one_file_it_names_has_as_many_lines_as_it_says() -> None:
 def test_its_numbers_are_those_of_the_page_on_speed() -> None:
     speed = (ROOT / "docs" / "speed.md").read_text()
     table = {case: float(times) for case, times in re.findall(r"^\| (\w+) \|.*?\| ([\d.]+) \([\d.]+ to", speed, re.MULTILINE)}
-    shown = re.findall(r"\| ([\d.]+) \| `make bench BENCH=\"--only (\w+)\"`", README)
+    shown = re.findall(r"\| ([\d.]+) \| `make bench ARGS=\"--only (\w+)\"`", README)
     assert len(shown) == 4
     assert [float(times) for times, _ in shown] == [round(table[case], 1) for _, case in shown]
 

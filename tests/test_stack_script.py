@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
+
+from benchmarks.evidence import stack
 
 CAPPED = {
     "lightrl-core": "the API of plugins may change with the second number",
@@ -14,23 +15,21 @@ CAPPED = {
 }
 
 
-def test_a_floor_is_the_highest_that_a_package_states(benchmark_module: Callable[[str], Any]) -> None:
-    stack = benchmark_module("stack")
+def test_a_floor_is_the_highest_that_a_package_states() -> None:
     needed = ["torch>=2.6", "a[extra]<5,>=4.53", "torch>=2.10", "b>=1; python_version > '3'", "lightrl-core>=0.1,<0.2"]
     assert stack.floors(needed) == {"a": "4.53", "b": "1", "torch": "2.10"}
     with pytest.raises(ValueError, match="torch"):
         stack.floors(["torch"])
 
 
-def test_every_dependency_has_a_floor_and_no_cap_without_a_reason(benchmark_module: Callable[[str], Any]) -> None:
-    needed = benchmark_module("stack").dependencies()
-    assert {"transformers", "gymnasium", "pytest"} <= set(benchmark_module("stack").floors(needed))
+def test_every_dependency_has_a_floor_and_no_cap_without_a_reason() -> None:
+    needed = stack.dependencies()
+    assert {"transformers", "gymnasium", "pytest"} <= set(stack.floors(needed))
     capped = {one.name for one in map(Requirement, needed) if any(part.operator in ("<", "<=", "~=", "==") for part in one.specifier)}
     assert capped == set(CAPPED)
 
 
-def test_rewards_are_compared_row_by_row(benchmark_module: Callable[[str], Any]) -> None:
-    stack = benchmark_module("stack")
+def test_rewards_are_compared_row_by_row() -> None:
 
     def column(*rewards: float) -> Any:
         return stack.Column({}, {}, list(rewards))
@@ -41,9 +40,9 @@ def test_rewards_are_compared_row_by_row(benchmark_module: Callable[[str], Any])
     assert stack.largest_difference([column()]) == float("inf")
 
 
-def test_a_report_says_what_passed(benchmark_module: Callable[[str], Any]) -> None:
+def test_a_report_says_what_passed() -> None:
     report = """<testsuites><testsuite><properties><property name="version torch" value="2.6.0"/><property name="rewards" value="[0.5]"/>
     </properties><testcase name="test_contract[KL]"><failure/></testcase><testcase name="test_resumed"/></testsuite></testsuites>"""
-    found = benchmark_module("stack").column_of(report)
+    found = stack.column_of(report)
     assert (found.versions, found.rewards) == ({"torch": "2.6.0"}, [0.5])
     assert found.lines == {"contract: KL": "failed", "resumed": "passed"}

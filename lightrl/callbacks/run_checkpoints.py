@@ -77,7 +77,7 @@ class RunCheckpoints(Checkpoint):
             self._save(trainer, pl_module)
 
     def state_dict(self) -> dict[str, Any]:
-        """What is there, so that a resumed run keeps no more than this one would."""
+        """The checkpoints that are there, so that a resumed run keeps no more than this one would."""
         return {"last": self.last, "best_model_path": self.best_model_path, "best_score": self.best_score}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

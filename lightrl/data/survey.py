@@ -21,7 +21,7 @@ _WRITTEN = json.JSONEncoder(sort_keys=True, default=str).encode
 
 
 class Survey:
-    """What the prompts of a source are together, of those only that are short enough."""
+    """Totals over the prompts of a source, or over those only that are short enough."""
 
     def __init__(self, bound: int | None = None) -> None:
         """

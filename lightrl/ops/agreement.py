@@ -51,7 +51,7 @@ LIMITS = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What an engine sampled for a request, and what the trainer makes of it."""
+    """Tokens that an engine sampled for a request, with the log-probs of engine and trainer."""
 
     tokens: Sequence[int]
     """The sampled ids."""

@@ -84,7 +84,7 @@ def _logsumexp_(logits: Tensor) -> Tensor:
 
 
 def at_rows(compute: Compute | AtRows, rows: slice) -> Compute:
-    """What computes a number of these positions."""
+    """A function that computes numbers of these positions."""
     return compute.at(rows) if isinstance(compute, AtRows) else compute
 
 

@@ -74,7 +74,7 @@ class PackedRows:
         return self.input_ids.shape[1]
 
     def kept(self, name: str, window: int | None, make: Callable[[PackedRows, int | None], T]) -> T:
-        """What is made of a window, once for all layers."""
+        """The value computed of a window, once for all layers."""
         if (name, window) not in self.made:
             self.made[name, window] = make(self, window)
         found: T = self.made[name, window]

@@ -55,7 +55,7 @@ class MixedObjective(PairObjective):
         return next(iter(self.objectives.values())).reward(completions)
 
     def from_step(self, chosen: Likelihood, rejected: Likelihood) -> dict[str, Tensor]:
-        """What each objective prepares, behind its name and a slash."""
+        """The numbers that each objective prepares, behind its name and a slash."""
         asking = {name: self.objectives[name] for name in self._learning if self.objectives[name].needs_step}
         return {f"{name}/{key}": value for name, part in asking.items() for key, value in part.from_step(chosen, rejected).items()}
 

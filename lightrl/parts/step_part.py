@@ -35,7 +35,7 @@ class StepPart(Part):
         return True
 
     def prepare(self, minibatch: Minibatch) -> Extras:
-        """What depends on all rows of a step, those of other ranks and micro-batches included; asked before the first backward pass.
+        """Numbers that depend on all rows of a step, those of other ranks and micro-batches included; asked before the first backward pass.
 
         Args:
             minibatch: this rank's rows under the current policy, with sums over all ranks.

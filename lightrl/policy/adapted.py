@@ -104,7 +104,7 @@ class AdaptedPolicy(Policy):
                 raise NotImplementedError(f"{owner}: what PEFT's {type(layer).__name__} has learnt cannot be given to an engine")
 
     def adapter_tensors(self, access: WeightAccess) -> dict[str, Tensor]:
-        """What PEFT stores of the adapters, by its names in the model with adapters.
+        """The tensors that PEFT stores of the adapters, by their names in the model with adapters.
 
         Args:
             access: gathers it, tensor by tensor.

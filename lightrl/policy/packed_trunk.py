@@ -83,7 +83,7 @@ def trunk_states(
 
 
 def laid_out(steering: Mapping[str, Tensor], places: Tensor, lengths: list[int], count: int) -> dict[str, Tensor]:
-    """What travels with the tokens, `[P, ...]` of each position that runs.
+    """Values that accompany the tokens, `[P, ...]` of each position that runs.
 
     Args:
         steering: `[n, L, ...]` of each token.

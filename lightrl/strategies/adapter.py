@@ -74,7 +74,7 @@ class StrategyAdapter(WeightAccess):
         return self._masters.optimizer(make)
 
     def moved(self, weight: nn.Parameter) -> nn.Parameter:
-        """What the optimizer moves in place of a weight, and has its gradient before a step."""
+        """The tensor that the optimizer moves in place of a weight; it has the gradient before a step."""
         return self._masters.moved(weight)
 
     def forward(self, loss_of: Callable[[T], Loss], micro: T) -> Loss:

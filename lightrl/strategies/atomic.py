@@ -59,7 +59,7 @@ def remove(path: Path) -> None:
 
 @dataclass
 class Leftovers:
-    """What was half done in a folder, with bytes."""
+    """Half-written files in a folder, with their bytes."""
 
     removed: dict[Path, int] = field(default_factory=dict)
     """Of killed processes of this machine; it is gone."""

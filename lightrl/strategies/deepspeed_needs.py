@@ -1,4 +1,4 @@
-"""What DeepSpeed needs of the machine: its package, and a C++ compiler for the operators that it builds where it computes on CPUs."""
+"""DeepSpeed's needs of the machine: its package, and a C++ compiler for the operators that it builds where it computes on CPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a disk does not take, as an error with the place, the size that was needed and the size that is free."""
+"""Errors of a disk that is full or refuses a file, with the place, the size that was needed and the size that is free."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def refuse_closed(folder: Path) -> None:
 
 
 def refusal_of_disk(error: OSError, folder: Path | None = None) -> str | None:
-    """What to tell about an error of the disk, in at most three lines; None for any other error.
+    """A message about an error of the disk, in at most three lines; None for any other error.
 
     Args:
         error: of any call.

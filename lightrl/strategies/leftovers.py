@@ -1,4 +1,4 @@
-"""What killed runs left half written in a folder: it is removed, or named with its size where another machine may still write it."""
+"""Files that killed runs left half written: they are removed, or named with its size where another machine may still write it."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class MasterWeights:
         return made
 
     def moved(self, weight: nn.Parameter) -> nn.Parameter:
-        """What the optimizer moves, and has a gradient: the copy of a weight, or itself where it needs none."""
+        """The tensor that the optimizer moves, with a gradient: the copy of a weight, or itself where it needs none."""
         return self._copies.get(weight, weight)
 
     def _take_gradient(self, weight: Tensor) -> None:

@@ -105,7 +105,7 @@ class RankMemory:
 
     @property
     def standing(self) -> float:
-        """What is there all the time."""
+        """Memory that is in use all the time."""
         return self.weights + self.optimizer + self.master + self.reference + self.critic
 
     @property

@@ -53,7 +53,7 @@ class ControlTokens:
         return len(self._pattern.findall(text))
 
     def first(self, text: str) -> tuple[str, str]:
-        """What stands in front of the first control token of a rendering, and this token; the whole and nothing if there is none."""
+        """The text before the first control token of a rendering, and this token; the whole text and nothing if there is none."""
         found = self._pattern.search(text)
         return (text, "") if found is None else (text[: found.start()], found[0])
 

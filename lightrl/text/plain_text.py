@@ -116,7 +116,7 @@ class PlainText:
         return first[0] + second[0], first[1] + second[1]
 
     def _exchanged(self, text: str, hidden: Mapping[str, str]) -> Written:
-        """What was hidden stands there again, and the template's own control tokens are hidden."""
+        """Show again what was hidden, and hide the template's own control tokens."""
         names = self._new_names("".join([*hidden.values(), *(character for character in text if character not in hidden)]))
         exchange = {**names, **hidden}
         pieces = re.split(f"({'|'.join([self.control.any, *hidden])})", text)

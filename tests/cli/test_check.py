@@ -84,7 +84,7 @@ def test_check_compares_rewards_with_columns(lightrl: Callable[..., Any], write:
     assert "wants the argument 'level', which is neither prompt, completion, answer nor a column" in answer.err
 
 
-SORTING = [file.stem for file in sorted((Path(__file__).parents[2] / "configs").glob("*_sort.yaml"))]
+SORTING = [file.stem for file in sorted((Path(__file__).parents[2] / "configs").rglob("*_sort.yaml"))]
 
 
 @pytest.mark.parametrize("name", SORTING)

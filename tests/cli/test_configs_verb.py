@@ -23,7 +23,7 @@ def test_a_copy_is_the_config_and_nothing_is_overwritten(lightrl: Callable[..., 
     original = config_named(registry(), "dapo").path.read_text()
     settings = [line for line in original.splitlines() if not line.startswith("#")]
     assert lightrl("configs", "copy", "dapo").status == 0
-    assert (tmp_path / "dapo.yaml").read_text() == original.replace("configs/dapo.yaml", "dapo.yaml")
+    assert (tmp_path / "dapo.yaml").read_text() == original.replace("--config dapo", "--config dapo.yaml")
     (tmp_path / "dapo.yaml").write_text("mine")
     again = lightrl("configs", "copy", "lightrl-dapo:dapo")
     assert again.status == 2

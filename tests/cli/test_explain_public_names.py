@@ -19,3 +19,12 @@ def test_it_prints_what_is_to_be_written(lightrl: Callable[..., Any]) -> None:
     assert "AsyncReward (lightrl.parts.async_reward)" in said
     assert "to be written: " in said
     assert "every_rollouts" in lightrl("explain", "RunCheckpoints").out
+
+
+def test_it_prints_the_fields_of_a_noun_and_of_a_kind(lightrl: Callable[..., Any]) -> None:
+    noun = lightrl("explain", "Experience").out
+    assert "response_mask: Tensor" in noun
+    assert "values: Tensor | None = None" in noun
+    kind = lightrl("explain", "advantage").out
+    assert "To be written in a subclass of Advantage:\n  compute(self, experience: Experience) -> Advantages" in kind
+    assert "baseline: Literal['group', 'batch', 'values', 'none'] = 'none'" in kind

@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-KILLTEST = Path(__file__).parents[2] / "benchmarks" / "killtest.py"
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("case", ["dcpo", "curriculum"])
 def test_three_kills_change_nothing(case: str) -> None:
-    words = [sys.executable, str(KILLTEST), "--cases", case, "--kills", "3"]
+    words = [sys.executable, "-m", "benchmarks.faults.killtest", "--cases", case, "--kills", "3"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=400, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     for kind in ("token", "minibatch", "file"):

@@ -86,7 +86,7 @@ def test_a_name_of_two_plugins_is_refused_and_the_distribution_decides(resolved:
         registry().records.remove(twin)
 
 
-GRPO_CONFIG = str(Path(__file__).parents[2] / "configs" / "grpo.yaml")
+GRPO_CONFIG = str(Path(__file__).parents[2] / "configs" / "papers" / "grpo.yaml")
 
 
 def test_the_papers_grpo_with_dapo_in_its_place_is_dapo_and_no_mixture(lightrl: Callable[..., Any]) -> None:

@@ -29,6 +29,14 @@ def test_the_pages_of_kinds_are_current() -> None:
     assert pages == {kind.slug: REFRESH["kind_page"](kind) for kind in KINDS.values()}, "run: make docs"
 
 
+def test_the_page_of_nouns_is_up_to_date() -> None:
+    page = (DOCS / "nouns.md").read_text()
+    assert page == REFRESH["nouns_page"](), "run: make docs"
+    for noun in ("Experience", "Request", "Result", "Reply", "Episode"):
+        assert f"### `{noun}`" in page
+    assert "* `response_mask: Tensor`" in page
+
+
 def test_the_page_on_algorithms_speaks_of_every_one() -> None:
     text = (DOCS / "algorithms.md").read_text()
     assert not [cls.__name__ for _, cls in registered() if f"`{cls.__name__}`" not in text]

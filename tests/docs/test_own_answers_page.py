@@ -32,11 +32,10 @@ SHORT = {
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A working directory with the configs, and one thread."""
+    """An empty working directory, and one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "configs").symlink_to(ROOT / "configs")
     yield tmp_path
     torch.set_num_threads(threads)
 

@@ -30,11 +30,10 @@ SHORT = {
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A working directory with the configs, and one thread."""
+    """An empty working directory, and one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "configs").symlink_to(ROOT / "configs")
     yield tmp_path
     torch.set_num_threads(threads)
 
@@ -56,15 +55,14 @@ def test_the_commands_behind_its_numbers_are_there(monkeypatch: pytest.MonkeyPat
     assert others
     for words in others:
         if words[0] == "make":
-            target, arguments = words[1], shlex.split(words[2].removeprefix("PREFERENCES="))
-            assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
-            script = ["benchmarks/preferences.py", *arguments, "--help"]
+            assert words[1:3] == ["learn", "TASK=preferences"]
+            arguments = shlex.split(words[3].removeprefix("ARGS="))
+            script = ["benchmarks.learning.preferences", *arguments, "--help"]
         else:
-            assert words[:2] == ["OMP_NUM_THREADS=1", "python"]
-            script = [words[2], "--help"]
+            assert words[:3] == ["OMP_NUM_THREADS=1", "python", "-m"]
+            script = [words[3], "--help"]
         monkeypatch.setattr(sys, "argv", script)
-        monkeypatch.syspath_prepend(str(ROOT / script[0].rpartition("/")[0]))
         with pytest.raises(SystemExit) as ended:
-            runpy.run_path(str(ROOT / script[0]), run_name="__main__")
+            runpy.run_module(script[0], run_name="__main__")
         assert ended.value.code == 0
         assert set(re.findall(r" (--[a-z]+)", " ".join(words))) <= set(re.findall(r"--[a-z]+", capsys.readouterr().out))

@@ -17,7 +17,7 @@ from lightrl.kinds import KINDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-SHOWN = {name for page in DOCS.rglob("*.md") for name in re.findall(r"^::: (\S+)", page.read_text(), re.MULTILINE)}
+SHOWN = {name for page in DOCS.rglob("*.md") for name in re.findall(r"^(?:::: |## .*\{ #)([\w.]+)", page.read_text(), re.MULTILINE)}
 
 
 def test_every_public_name_is_in_the_reference() -> None:

@@ -12,7 +12,7 @@ from lightrl.callbacks.alarms import Alarms
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
 WATCHING = (ROOT / "docs" / "watching.md").read_text()
-SCRIPT = (ROOT / "benchmarks" / "troubleshooting.py").read_text()
+SCRIPT = (ROOT / "benchmarks" / "faults" / "troubleshooting.py").read_text()
 ENTRIES = re.findall(r"^    \"(\w+)\": Fault\(", SCRIPT, re.MULTILINE)
 NUMBERS = set(re.findall(r"^\| `([\w/]+)` \|", PAGE, re.MULTILINE))
 

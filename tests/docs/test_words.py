@@ -34,7 +34,7 @@ AREAS = [
     "Makefile",
     "mkdocs.yml",
     "docs/*.md",
-    "configs/*.yaml",
+    "configs/**/*.yaml",
     "plugins/*/README.md",
     "examples/**/*.md",
     "examples/**/*.yaml",
@@ -42,7 +42,7 @@ AREAS = [
     "lightrl/**/*.tmpl",
     "plugins/**/*.py",
     "examples/**/*.py",
-    "benchmarks/*.py",
+    "benchmarks/**/*.py",
     "pyproject.toml",
     "plugins/*/pyproject.toml",
 ]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import random
 import re
 from itertools import islice
-from pathlib import Path
 
-import pytest
-
+from benchmarks.learning import calculator
 from lightrl import Prompt, ToolEnvironment
 from lightrl.environments.call_formats import calls_in
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 NAMES = ["add", "subtract", "multiply", "divide"]
 
 
@@ -27,9 +23,7 @@ def test_it_calculates() -> None:
     assert environment.reply(f"[{calls}]").said == "132;-38;3995;23.5;Error: ZeroDivisionError: division by zero;"
 
 
-def test_the_warm_start_calls_seldom_and_often_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    calculator = importlib.import_module("calculator")
+def test_the_warm_start_calls_seldom_and_often_wrongly() -> None:
     rows = list(islice(calculator.rows(random.Random(0)), 2000))
     first = [(row["prompt"], row["answer"]) for row in rows if row["prompt"].count("=") == 1]
     called = [(prompt, calls_in(answer, "python")[0].positional) for prompt, answer in first if answer.startswith("[")]

@@ -1,4 +1,4 @@
-"""Weights & Biases and MLflow get numbers, config, completions and alarms, offline (`make loggers`)."""
+"""Weights & Biases and MLflow get numbers, config, completions and alarms, offline (`make test WITH=loggers`)."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from lightrl.registry.installed_configs import config_named, installed_configs
 from lightrl.registry.loader import PluginRecord
 
 ROOT = Path(__file__).parents[2]
-CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
+CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
 
 
 def record(tmp_path: Path, distribution: str, *names: str, error: str | None = None) -> PluginRecord:
@@ -42,7 +42,7 @@ def packages(tmp_path: Path) -> Registry:
 
 def test_every_config_of_the_repository_travels_in_one_package() -> None:
     tracked = subprocess.run(["git", "ls-files", "configs"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
-    wanted = [file for file in CONFIGS if not tracked or f"configs/{file.name}" in tracked]
+    wanted = [file for file in CONFIGS if not tracked or str(file.relative_to(ROOT)) in tracked]
     homes = [config.path.resolve() for config in installed_configs(registry())]
     lost = [file.name for file in wanted if homes.count(file.resolve()) != 1]
     assert not lost, f"{lost}: link each into the folder configs of the package whose algorithm or module it names"

@@ -14,6 +14,7 @@ from lightrl_workshop.contract_tests import Case, contract_cases, required_argum
 from lightrl_workshop.verbs.config_step import one_step
 
 import lightrl.builtin
+from benchmarks import config_file
 from lightrl import TinyPolicy
 from lightrl.config.resolve import resolve
 from lightrl.config.run import Run
@@ -22,7 +23,6 @@ from lightrl.policy.policy import save_tokenizer
 
 pytestmark = [pytest.mark.thorough, pytest.mark.filterwarnings("ignore")]
 
-CONFIGS = Path(__file__).parents[2] / "configs"
 KINDS = {
     "GRPO": "grpo_sort", "GRPO with adapters": "grpo_lora_sort", "PPO": "ppo_sort", "DAPO": "dapo_sort", "GSPO": "gspo_sort",
     "environment with tools": "grpo_calculator", "game": "grpo_blackjack", "PPO with a reward model": "ppo_reward_model_sort",
@@ -100,7 +100,7 @@ def test_loaded_and_trained(family: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_rollout_and_a_step(kind: str) -> None:
-    assert one_step(CONFIGS / f"{KINDS[kind]}.yaml") >= 1
+    assert one_step(config_file(KINDS[kind])) >= 1
 
 
 def test_resumed_and_exported(lightrl: Callable[..., Any], tmp_path: Path) -> None:

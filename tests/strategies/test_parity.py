@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "parity.py"
 
 
 @pytest.mark.parametrize(
@@ -23,7 +20,7 @@ BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "parity.py"
     ids=lambda value: value if isinstance(value, str) else value[0],
 )
 def test_weights_equal_those_of_one_process(case: str, strategies: list[str]) -> None:
-    command = [sys.executable, str(BENCHMARK), "--cases", case, "--strategies", *strategies]
+    command = [sys.executable, "-m", "benchmarks.evidence.parity", "--cases", case, "--strategies", *strategies]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("same") == len(strategies)

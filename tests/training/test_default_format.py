@@ -11,6 +11,7 @@ import torch
 from lightrl_workshop import quiet_trainer
 from lightrl_workshop.verbs import config_step
 
+from benchmarks import config_file
 from lightrl import (
     DigitSorting,
     GroupCentered,
@@ -25,7 +26,6 @@ from lightrl import (
 from lightrl.parts.critic import value_head
 from tests.training.format_watch import FormatWatch
 
-CONFIGS = Path(__file__).parents[2] / "configs"
 KINDS = {
     "GRPO": "grpo_sort",
     "a critic": "ppo_sort",
@@ -90,7 +90,7 @@ def lines_of(config: str, precision: str, monkeypatch: pytest.MonkeyPatch) -> se
     monkeypatch.setitem(config_step.TRAINER, "precision", precision)
     monkeypatch.setitem(config_step.SMALL, "dtype", PRECISIONS[precision])
     with FormatWatch() as watch:
-        assert config_step.one_step(CONFIGS / f"{config}.yaml") >= 1
+        assert config_step.one_step(config_file(config)) >= 1
     return watch.found
 
 

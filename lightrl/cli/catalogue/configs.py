@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,7 +80,7 @@ def _copy(name: str, out: str | None) -> int:
 
 
 def _at(target: str, config: InstalledConfig) -> str:
-    """The text of the config; its comments name the copy in place of the file in the repository."""
+    """The text of the config; its comments name the copy in place of the installed config."""
     lines = config.path.read_text(encoding="utf-8").splitlines(keepends=True)
-    home = f"configs/{config.path.name}"
-    return "".join(line.replace(home, target) if line.startswith("#") else line for line in lines)
+    named = re.compile(rf"(?<=--config ){config.name}\b")
+    return "".join(named.sub(target, line) if line.startswith("#") else line for line in lines)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+import ast
+import inspect
+import textwrap
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -13,6 +16,81 @@ if TYPE_CHECKING:
 
 WIDE = 150
 """In a terminal with at least as many columns, arguments, formula and source stand side by side."""
+
+
+class FieldLine(NamedTuple):
+    """A field of a class, as its source has it."""
+
+    name: str
+    annotation: str
+    default: str
+    """As written; empty if there is none."""
+    about: str
+    """The text under the field."""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.annotation}{f' = {self.default}' if self.default else ''}"
+
+
+def fields_of(cls: type) -> list[FieldLine]:
+    """The public fields that the body of a class declares, without those that it inherits."""
+    try:
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    except (OSError, TypeError):
+        return []
+    body = definition.body if isinstance(definition, ast.ClassDef) else []
+    found = []
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name) or node.target.id.startswith("_"):
+            continue
+        said = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
+        default = ast.unparse(node.value) if node.value is not None else ""
+        found.append(
+            FieldLine(node.target.id, ast.unparse(node.annotation), default, inspect.cleandoc(said) if isinstance(said, str) else "")
+        )
+    return found
+
+
+def all_fields_of(cls: type) -> list[FieldLine]:
+    """The fields of a class and of the classes of lightrl that it inherits from, those of the bases first."""
+    found: dict[str, FieldLine] = {}
+    for base in reversed(cls.__mro__):
+        if base.__module__.partition(".")[0].startswith("lightrl"):
+            found |= {field.name: field for field in fields_of(base)}
+    return list(found.values())
+
+
+def to_write(cls: type) -> list[str]:
+    """The methods that a subclass must write, with their arguments, in the order of the source."""
+    names: frozenset[str] = getattr(cls, "__abstractmethods__", frozenset())
+    ordered = [name for base in reversed(cls.__mro__) for name in vars(base) if name in names]
+    return [f"{name}{signature_text(getattr(cls, name))}" for name in dict.fromkeys(ordered)]
+
+
+class _Bare(str):
+    """A text that a signature shows without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def signature_text(member: object) -> str:
+    """The arguments of a function as its source has them; empty for anything else."""
+    if not inspect.isfunction(member):
+        return ""
+    signature = inspect.signature(member)
+
+    def bare(value: object) -> object:
+        return _Bare(value) if isinstance(value, str) else value
+
+    parameters = [
+        parameter.replace(
+            annotation=bare(parameter.annotation),
+            default=_Bare(parameter.default.__name__) if inspect.isroutine(parameter.default) else parameter.default,
+        )
+        for parameter in signature.parameters.values()
+    ]
+    return str(signature.replace(parameters=parameters, return_annotation=bare(signature.return_annotation)))
 
 
 def explain(words: list[str]) -> int:
@@ -48,9 +126,18 @@ def explain(words: list[str]) -> int:
         if public is None:
             raise
         print_public(console, public)
+        if inspect.isclass(public):
+            _print_fields(console, public)
         return 0
     _print_algorithm(console, chosen)
     return 0
+
+
+def _print_fields(console: Console, cls: type) -> None:
+    for field in all_fields_of(cls):
+        console.print(f"  {field}")
+        if field.about:
+            console.print(textwrap.indent(field.about, "      "))
 
 
 def _print_algorithm(console: Console, algorithm: Choice) -> None:
@@ -90,4 +177,14 @@ def _print_kind(console: Console, kind: Kind) -> None:
     places = f"In a config: {', '.join(kind.places)}. " if kind.places else ""
     console.print(f"{kind.title}: {kind.description}\n{places}Hook: {kind.hook}.\n")
     console.print(table)
+    base = kind.base_class
+    written, fields = to_write(base), fields_of(base) if kind.base_is_ours else []
+    if written:
+        console.print(f"\nTo be written in a subclass of {kind.base_name}:")
+        for method in written:
+            about = (inspect.getdoc(getattr(base, method.partition("(")[0])) or "").partition("\n")[0]
+            console.print(f"  {method}  {about}")
+    if fields:
+        console.print(f"\nFields of {kind.base_name}:")
+        _print_fields(console, base)
     console.print(f"\nOne in full: lightrl explain NAME. One of your own: lightrl plugins new my-idea --kind {kind.slug}")

@@ -115,7 +115,7 @@ def _check_words(request: Request) -> None:
     if request.help or request.print_config:
         raise ConfigError("--print_config", "shows a whole run.", "Type: lightrl fit --config FILE --print_config")
     if not request.settings:
-        raise ConfigError("--config", "not given: whose rewards?", "Type for example: --config configs/grpo_gsm8k.yaml")
+        raise ConfigError("--config", "not given: whose rewards?", "Type for example: --config grpo_gsm8k")
     options = [option.lstrip("-") for action in _parser()._actions for option in action.option_strings]
     for setting in request.settings:
         guess = closest(setting.path[0], options) if len(setting.path) == 1 else ""

@@ -25,7 +25,7 @@ EPILOG = """\
 Any key of the config can be given after it, as for fit: where the base has moved, --model.policy.path FOLDER
 
   lightrl export --ckpt_path runs/grpo/version_0/checkpoints/rollout=100.ckpt --out my_model --dtype bfloat16
-  lightrl export --config configs/grpo.yaml --ckpt_path last --out my_model
+  lightrl export --config grpo --ckpt_path last --out my_model
 """
 
 
@@ -94,7 +94,7 @@ def _checkpoint_and_config(wanted: str, config: str | None, rest: list[str]) -> 
     from lightrl.config.trained_policy import config_above, path_given
 
     if wanted == "last" and config is None:
-        raise ConfigError("--ckpt_path", "last of which runs?", "Type for example: --config configs/grpo.yaml --ckpt_path last")
+        raise ConfigError("--ckpt_path", "last of which runs?", "Type for example: --config grpo --ckpt_path last")
     if wanted == "last":
         # the config finds the run; what the run was given beside it stands in its own config
         asked = read_words(["--config", str(config), *rest])

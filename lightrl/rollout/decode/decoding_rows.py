@@ -1,4 +1,4 @@
-"""What has been sampled in each row of a batch."""
+"""The rows of a batch, with the tokens sampled so far."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ class GraphStep(DecodeStep):
             raise RecordingError(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}") from error
 
     def _state(self, layers: Sequence[FixedLayer]) -> _State:
-        """What a recording holds for: another one is made where it differs."""
+        """The state that a recording is valid for: another one is made where it differs."""
         buffers = [buffer.data_ptr() for layer in layers for buffer in layer.whole]
         weights = [weight.data_ptr() for owner, name in self._weights if (weight := owner[name]) is not None]
         first = layers[0].whole[0]

@@ -97,7 +97,7 @@ class StepChoice:
         return self._form(self.model)
 
     def _chosen(self) -> tuple[Callable[[PreTrainedModel], DecodeStep], str]:
-        """What makes the step, and its name."""
+        """The function that makes the step, and its name."""
         if not has_lean_form(self.model):
             return ModelForward, "its own forward"
         expected, why = self._tried(ModelForward(self.model)), ""

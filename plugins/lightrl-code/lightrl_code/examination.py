@@ -56,7 +56,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class ScriptRun:
-    """What became of a program that ran as a script."""
+    """The outcome of a program that ran as a script."""
 
     output: str | None
     """Its standard output; None: it printed more than it may, or went on printing until its time was over."""

@@ -77,7 +77,7 @@ def numerals(text: str) -> list[Numeral]:
 
 
 def without(found: list[Numeral], text: str) -> str:
-    """What is left of the text beside these numbers."""
+    """The text without these numbers."""
     ends = [0, *(numeral.end for numeral in found)]
     starts = [*(numeral.start for numeral in found), len(text)]
     return " ".join(text[end:start] for end, start in zip(ends, starts, strict=True))

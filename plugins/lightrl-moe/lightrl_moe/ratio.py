@@ -9,7 +9,7 @@ from lightrl_moe.routes import OLD_ROUTES, ROLLOUT_ROUTES, Routes
 
 
 class _Routed(StepPart):
-    """What ratios of mixtures share: the routes before the first step on a rollout, and those of now."""
+    """Base of the ratios of mixtures: the routes before the first step on a rollout, and those of now."""
 
     needs_extras = extras_per_token = frozenset({OLD_ROUTES})
 

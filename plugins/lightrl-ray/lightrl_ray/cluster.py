@@ -147,7 +147,7 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _own_sigterm() -> Iterator[None]:
-    """Whatever happens within, SIGTERM does what it did before: Ray would end the process at once, and a run ends after its rollout."""
+    """Keep the handler of SIGTERM as it was before: Ray would end the process at once, and a run ends after its rollout."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a server does, found out by asking it: labels and settings are not believed, since unknown fields are ignored in silence."""
+"""Behaviour of a server, found out by asking it: labels and settings are not believed, since unknown fields are ignored in silence."""
 
 from __future__ import annotations
 

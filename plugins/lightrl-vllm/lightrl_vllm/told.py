@@ -1,4 +1,4 @@
-"""What a user should know of the servers before the first rollout."""
+"""Facts about the servers that a user should know before the first rollout."""
 
 from __future__ import annotations
 

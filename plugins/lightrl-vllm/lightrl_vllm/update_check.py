@@ -86,7 +86,7 @@ class _Judged:
         self.agreement = Agreement.of([self.answer])
 
     def reason(self, others_agree: bool) -> str:
-        """What the log-probs look like; collective, since the trainer computes them at another temperature."""
+        """The verdict on the log-probs; collective, since the trainer computes them at another temperature."""
         row, ours = self.row, list(self.answer.trainer)
         untempered = self._weights.logprobs(row.context, row.tokens, 1.0)
         if self._agree(ours[1:], row.logprobs[:-1]) or self._agree(ours[:-1], row.logprobs[1:]):

@@ -38,7 +38,7 @@ from lightrl.training.offline.pairs import encode_pairs
 from lightrl.training.offline.reference_cache import ReferenceCache
 from lightrl.types import JSON
 
-CONFIG = Path(__file__).parents[3] / "configs" / "dpo_sort.yaml"
+CONFIG = Path(__file__).parents[3] / "configs" / "toys" / "offline" / "dpo_sort.yaml"
 RATE = 1e-3
 TINY = {"hidden": 16, "layers": 1, "heads": 2, "dtype": "float64"}
 

@@ -20,7 +20,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class EngineFacts:
-    """What the engine of a run said about its log-probs."""
+    """Facts that the engine of a run reported about its log-probs."""
 
     name: str
     """Of its class."""
@@ -103,7 +103,7 @@ class Parts:
 
 
 def parts_of(batch: TrainingBatch, told: Mapping[str, Any]) -> Parts:
-    """What is written of a rollout.
+    """The parts of a rollout that are written.
 
     Args:
         batch: as it was learnt from.

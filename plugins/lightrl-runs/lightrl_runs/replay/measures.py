@@ -1,4 +1,4 @@
-"""What two algorithms make of the same rows: how much each token, row, length and prompt weighs, and where they disagree."""
+"""Two algorithms compared on the same rows: how much each token, row, length and prompt weighs, and where they disagree."""
 
 from __future__ import annotations
 

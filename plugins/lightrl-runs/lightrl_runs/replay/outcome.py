@@ -1,4 +1,4 @@
-"""What a replay found: numbers, what was computed before the first step, gradients and pulls."""
+"""Results of a replay: numbers, what was computed before the first step, gradients and pulls."""
 
 from __future__ import annotations
 

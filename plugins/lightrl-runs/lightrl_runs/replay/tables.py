@@ -1,4 +1,4 @@
-"""What `lightrl replay` prints."""
+"""The tables that `lightrl replay` prints."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Line:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What its runs share."""
+        """Settings that its runs share."""
         return shared_settings(self.runs[0])
 
     def series(self, name: str) -> list[Series[float]]:

@@ -12,7 +12,7 @@ RECENT_S = 600.0
 
 
 def unit_of(run: RunFolder) -> str:
-    """What the run counts."""
+    """The unit in which the run counts."""
     return "rollout" if "model.algorithm" in run.settings or "progress/tokens" in run.log.numbers else "step"
 
 
@@ -50,7 +50,7 @@ def processes(run: RunFolder) -> int | None:
 
 
 def cost(run: RunFolder) -> dict[str, str]:
-    """What the run took, each amount under its name; what is not known is left out."""
+    """The cost of the run, each amount under its name; what is not known is left out."""
     found = {}
     seconds = run.log.seconds or run.log.last("progress/seconds")
     if seconds:

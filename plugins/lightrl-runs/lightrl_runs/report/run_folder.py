@@ -44,7 +44,7 @@ class RunFolder:
 
     @property
     def command(self) -> str:
-        """What to type to repeat the run."""
+        """The command that repeats the run."""
         if not self.configs:
             return ""
         return f"lightrl fit --config {shlex.quote(str(self.configs[-1]))}"

@@ -1,4 +1,4 @@
-"""What a run has logged, whatever wrote the log: numbers, histograms and texts by the rollout after which they stood."""
+"""The log of a run, whatever wrote the log: numbers, histograms and texts by the rollout after which they stood."""
 
 from __future__ import annotations
 

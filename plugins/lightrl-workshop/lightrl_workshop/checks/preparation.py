@@ -44,7 +44,7 @@ def check_preparation(part: StepPart) -> None:
 
 
 def prepared(part: StepPart, rows: TrainingBatch, *ranks: Ranks) -> dict[str, Tensor]:
-    """What it prepares, 0 where there is no loss."""
+    """The numbers that it prepares, 0 where there is no loss."""
     step = minibatch(part, rows, *ranks)
     return {name: torch.where(step.mask, value, 0) if value.dim() > 1 else value for name, value in part.prepare(step).items()}
 

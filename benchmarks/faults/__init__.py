@@ -1,0 +1,1 @@
+"""Runs with a fault: alarms, mutated configs, killed runs."""

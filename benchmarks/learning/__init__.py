@@ -1,0 +1,1 @@
+"""Runs that learn: every algorithm, games, preferences, distillation, precisions."""

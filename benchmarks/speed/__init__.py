@@ -1,0 +1,1 @@
+"""Time and memory, beside TRL and as the work grows."""

@@ -1,0 +1,122 @@
+"""Prepares a case of `make bench` once, and runs it on either side in a process of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from benchmarks import ROOT, config_file
+from benchmarks.demo_run import latest, logged_to, seeded
+from benchmarks.peer_environment import make_environment
+from benchmarks.speed import bench_lightrl as ours
+from benchmarks.speed.bench_cases import EXAMPLES, LOGPROBS, ROLLOUTS
+from benchmarks.speed.bench_policy import write_examples, write_policy, write_prompts
+
+HERE = Path(__file__).parent
+TRL, OWN = ROOT / "benchmarks" / "trl.txt", ROOT / "benchmarks" / "lightrl.txt"
+SIDES = ("trl", "lightrl")
+CASES = (*ROLLOUTS, "sort6", "logprobs", *EXAMPLES)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where measurements are written, and what runs them."""
+
+    out: Path
+    trl: Path
+    """The environment of TRL."""
+    own: Path
+    """The environment of lightrl."""
+    cores: frozenset[int]
+    """On which the measured process runs."""
+
+    @cached_property
+    def code(self) -> str:
+        """A hash of all that is measured: results of other code are not gone on with."""
+        digest = hashlib.sha256()
+        for file in sorted([*(ROOT / "lightrl").rglob("*.py"), *HERE.glob("bench_*.py"), TRL, OWN]):
+            digest.update(file.read_bytes())
+        return digest.hexdigest()
+
+    def install(self) -> None:
+        """Make both environments, unless they are there."""
+        make_environment(self.trl, TRL)
+        make_environment(self.own, OWN)
+
+    def prepare(self, name: str, seed: int) -> tuple[Path, Path]:
+        """Policy and data of a case, written if they are not there."""
+        folder = self.out / name
+        policy, data = folder / "policy", folder / "data.jsonl"
+        folder.mkdir(parents=True, exist_ok=True)
+        if name == "sort6":
+            return self._sorted_start(seed)
+        if not data.exists():
+            if name in EXAMPLES:
+                write_policy(policy, EXAMPLES[name].size, None)
+                write_examples(data, EXAMPLES[name])
+            elif name == "logprobs":
+                write_policy(policy, str(LOGPROBS["size"]), None, int(LOGPROBS["vocabulary"]))
+                data.write_text(json.dumps({"prompt": "1="}) + "\n")
+            else:
+                case = ROLLOUTS[name]
+                write_policy(policy, case.size, case.mean_length, case.vocabulary)
+                write_prompts(data, case)
+        return policy, data
+
+    def measure(self, name: str, side: str, round_number: int) -> dict[str, Any]:
+        """Run a case on one side.
+
+        Args:
+            name: one of `CASES`.
+            side: one of `SIDES`.
+            round_number: counts the interleaved runs; also the seed of those that learn.
+
+        Returns:
+            What the meter wrote.
+        """
+        out = self.out / name / f"{side}-{round_number}"
+        if self.measured(name, side, round_number):
+            return self._found(out)
+        policy, data = self.prepare(name, round_number)
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "meter.json").unlink(missing_ok=True)
+        cores, log, own = set(self.cores), out / "log.txt", self.own / "bin" / "python"
+        if side == "trl":
+            words = ["-m", "benchmarks.speed.bench_trl", name, policy, data, out, "--seed", round_number]
+            ours.launch([str(self.trl / "bin" / "python"), *map(str, words)], log, cores)
+        elif name == "logprobs":
+            ours.launch([str(own), "-m", "benchmarks.speed.bench_lightrl", str(policy), str(out)], log, cores)
+        elif name == "sort6":
+            ours.run(own, ours.sort6_config(policy, data, out, round_number), out, cores)
+        elif name in EXAMPLES:
+            ours.run(own, ours.examples_config(EXAMPLES[name], policy, data, out), out, cores)
+        else:
+            ours.run(own, ours.rollout_config(ROLLOUTS[name], policy, data, out), out, cores)
+        (out / "code.txt").write_text(self.code)
+        return self._found(out)
+
+    def measured(self, name: str, side: str, round_number: int) -> bool:
+        """Whether this run has been made already, with the code of today."""
+        out = self.out / name / f"{side}-{round_number}"
+        return (out / "code.txt").exists() and (out / "code.txt").read_text() == self.code
+
+    def _found(self, out: Path) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((out / "meter.json").read_text())
+        return found
+
+    def _sorted_start(self, seed: int) -> tuple[Path, Path]:
+        folder = self.out / "sort6" / f"sft-{seed}"
+        if not folder.exists():
+            words = ["fit", "--config", config_file("sft_sort"), *seeded(seed), *logged_to(folder)]
+            ours.launch([sys.executable, "-m", "lightrl", *map(str, words)], self.out / "sort6" / f"sft-{seed}.txt", set(self.cores))
+        data = folder / "data.jsonl"
+        source = random.Random(seed)
+        rows = ["".join(source.choices("0123456789", k=6)) for _ in range(20_000)]
+        data.write_text("".join(json.dumps({"prompt": f"{row}=", "answer": "".join(sorted(row))}) + "\n" for row in rows))
+        return latest(folder) / "policy", data

@@ -1,0 +1,43 @@
+"""Puts what `make bench` and `make bench CASE=growth` have measured last into docs/speed.md: `python -m benchmarks.speed.speed_page`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+from pathlib import Path
+
+from benchmarks import ROOT
+
+PAGE = ROOT / "docs" / "speed.md"
+PLOT = PAGE.parent / "images" / "growth.png"
+
+
+def filled(page: str, mark: str, text: str) -> str:
+    """The page with a text between `<!-- measured: MARK -->` and the next `<!-- end -->`."""
+    begin = f"<!-- measured: {mark} -->"
+    return re.sub(f"{re.escape(begin)}\n.*?<!-- end -->", lambda _: f"{begin}\n\n{text.strip()}\n\n<!-- end -->", page, flags=re.DOTALL)
+
+
+def main() -> None:
+    """Write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder with the folders bench and growth")
+    runs = parser.parse_args().runs
+    page = PAGE.read_text()
+    if (runs / "bench" / "summary.json").exists():
+        summary = json.loads((runs / "bench" / "summary.json").read_text())
+        keys = ("overhead_ms", "overhead_ms_trl", "first_rollout_s", "first_rollout_s_trl", "logprobs_extra_gb", "logprobs_extra_gb_trl")
+        own = "".join(f"* `{key}`: {summary[key]}\n" for key in keys if key in summary)
+        rounds = ", ".join(f"{name} {count}" for name, count in summary["rounds"].items())
+        said = f"Machine: {summary['machine']}. Rounds: {rounds}."
+        page = filled(page, "bench", "\n\n".join([said, (runs / "bench" / "table.md").read_text().strip(), own]))
+    if (runs / "growth" / "table.md").exists():
+        page = filled(page, "growth", (runs / "growth" / "table.md").read_text())
+        shutil.copy(runs / "growth" / "growth.png", PLOT)
+    PAGE.write_text(page)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Pages, docstrings and messages use the words of the field: no private metaphors, and no docstring begins with What."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+PLAIN = {
+    r"nobody": "no process, no part, never",
+    r"whoever": "a caller that, anyone who",
+    r"let go": "freed",
+    r"falls? to": "drops to, is the duty of",
+    r"lies? in": "is in, is kept in",
+    r"(?:is|are|be|been|was|were) told(?! apart)": "gets, receives, is reported, is described",
+    r"told of": "informed of",
+    r"stands? there": "is there, is in it",
+    r"(?<!as they )stands? in (?:the|a|its|front|one)": "is in",
+    r"goes by|go by": "counts, follows, depends on",
+    r"beside the core: ": "also needs",
+}
+"""An expression that is not used, and what is written in its place."""
+
+UNUSED = re.compile(rf"(?<![\w`])({'|'.join(PLAIN)})(?![\w`])", re.IGNORECASE)
+
+ALLOWED: dict[str, int] = {
+    "lightrl": 1,
+    "lightrl-code": 3,
+    "lightrl-gym": 3,
+    "lightrl-judge": 4,
+    "lightrl-moe": 3,
+    "lightrl-ray": 1,
+    "lightrl-reward-model": 1,
+    "lightrl-runs": 2,
+    "lightrl-text": 3,
+    "lightrl-vllm": 2,
+    "lightrl-workshop": 3,
+    "lightrl/algorithms": 2,
+    "lightrl/callbacks": 4,
+    "lightrl/cli": 4,
+    "lightrl/config": 6,
+    "lightrl/data": 2,
+    "lightrl/environments": 10,
+    "lightrl/ops": 5,
+    "lightrl/parts": 13,
+    "lightrl/policy": 8,
+    "lightrl/rewards": 1,
+    "lightrl/rollout": 5,
+    "lightrl/rollout/decode": 11,
+    "lightrl/rollout/hosting": 8,
+    "lightrl/strategies": 2,
+    "lightrl/text": 3,
+    "lightrl/training": 14,
+    "lightrl/workers": 2,
+}
+"""How many of them a room still has. A number may only fall: lower it with the expressions that you take out."""
+
+WHAT: dict[str, int] = {
+    "lightrl/cli": 1,
+    "lightrl/registry": 2,
+    "lightrl/rewards": 1,
+    "lightrl/rollout": 2,
+    "lightrl/rollout/hosting": 2,
+    "lightrl/training": 10,
+}
+"""Public docstrings that still begin with What, by room; these numbers may only fall as well."""
+
+PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *ROOT.glob("plugins/*/README.md")} - {ROOT / "docs" / "nouns.md"})
+"""Without the page that `make docs` copies from docstrings, which are counted below."""
+SOURCES = sorted(
+    file for folder in ("lightrl", "plugins") for file in (ROOT / folder).rglob("*.py") if not {"tests", "build"} & set(file.parts)
+)
+
+
+def room(file: Path) -> str:
+    """The folder of the core, or the package, that a file is in."""
+    parts = file.relative_to(ROOT).parts
+    if parts[0] == "plugins":
+        return parts[1]
+    inner = parts[1:-1]
+    return "/".join(("lightrl", *inner[: 2 if inner[:1] == ("rollout",) else 1]))
+
+
+def texts(file: Path) -> Iterator[tuple[int, str]]:
+    """Every docstring and message of a file, with its line."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+
+
+def unused() -> dict[str, list[str]]:
+    """Where the expressions are, by room."""
+    found: dict[str, list[str]] = {}
+    for file in SOURCES:
+        for line, text in texts(file):
+            for match in UNUSED.finditer(text):
+                found.setdefault(room(file), []).append(f"{file.relative_to(ROOT)}:{line}: {match[0]}")
+    return found
+
+
+def what() -> dict[str, list[str]]:
+    """Public docstrings that begin with What and are no question, by room."""
+    found: dict[str, list[str]] = {}
+    for file in SOURCES:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
+                continue
+            name, said = getattr(node, "name", file.stem), ast.get_docstring(node) or ""
+            if said.startswith("What") and "?" not in said.split(".")[0] and not name.startswith("_"):
+                found.setdefault(room(file), []).append(f"{file.relative_to(ROOT)}: {said.splitlines()[0]}")
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_are_plain(page: Path) -> None:
+    lines = enumerate(page.read_text().splitlines(), start=1)
+    assert not [f"{page.name}:{number}: {found[0]}" for number, line in lines for found in UNUSED.finditer(line)]
+
+
+@pytest.mark.parametrize(("found", "allowed"), [(unused(), ALLOWED), (what(), WHAT)], ids=["expressions", "what"])
+def test_no_room_has_more_than_it_had(found: dict[str, list[str]], allowed: dict[str, int]) -> None:
+    now = Counter({name: len(places) for name, places in found.items()})
+    assert not {name: found[name] for name in now if now[name] > allowed.get(name, 0)}
+
+
+@pytest.mark.parametrize(("found", "allowed"), [(unused(), ALLOWED), (what(), WHAT)], ids=["expressions", "what"])
+def test_what_is_allowed_is_still_there(found: dict[str, list[str]], allowed: dict[str, int]) -> None:
+    assert {name: len(found.get(name, [])) for name in allowed} == allowed, "lower the numbers to these"
+
+
+def test_an_expression_is_noticed() -> None:
+    assert [found[0] for found in UNUSED.finditer("The row is told; nobody stands in the way, and `nobody` is a name.")] == [
+        "is told",
+        "nobody",
+        "stands in the",
+    ]
