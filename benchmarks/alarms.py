@@ -17,9 +17,9 @@ from typing import Any
 import yaml
 
 from lightrl.callbacks.alarms import Alarms
-from lightrl.config.resolve import resolve
-from lightrl.config.run import Run
-from lightrl.config.settings import read_words
+from lightrl.config.build.run import Run
+from lightrl.config.merge.resolve import resolve
+from lightrl.config.read.settings import read_words
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 HEALTHY = ["cispo", "dapo", "dr_grpo", "gmpo", "gpg", "gspo", "lite_ppo", "ppo", "rloo", "sapo"]

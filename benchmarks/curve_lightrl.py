@@ -28,9 +28,9 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightrl_runs.report.run_folder import read_run
 from safetensors.torch import load_file
 
-from lightrl.config.resolve import resolve
-from lightrl.config.run import Run
-from lightrl.config.settings import read_words
+from lightrl.config.build.run import Run
+from lightrl.config.merge.resolve import resolve
+from lightrl.config.read.settings import read_words
 
 LOGGED = {
     "dpo": {"accuracy": "val/rewards/accuracies", "margin": "val/rewards/margins"},

@@ -316,7 +316,7 @@ def import_once() -> None:
     registry()
     import killtest_parts  # noqa: F401
 
-    import lightrl.config.run
+    import lightrl.config.build.run
     import lightrl.training.online.policy_optimization  # noqa: F401
 
 

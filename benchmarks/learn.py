@@ -19,8 +19,8 @@ from typing import Any
 import yaml
 from logged_process import run_logged
 
-from lightrl.config.resolve import resolve
-from lightrl.config.settings import read_words
+from lightrl.config.merge.resolve import resolve
+from lightrl.config.read.settings import read_words
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 THRESHOLD = 0.85

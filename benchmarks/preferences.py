@@ -30,7 +30,7 @@ import yaml
 from learn import ACCURACY, CONFIGS, events, fit, resolved, seeded, warm_start
 
 from lightrl import LabelledObjective
-from lightrl.config.building import Builder
+from lightrl.config.build.builder import Builder
 
 GAIN, WITHIN = 0.15, 60.0
 OFFLINE = ("dpo", "ipo", "simpo", "orpo", "kto", "apo_zero", "exo", "nca", "sppo", "discopop")

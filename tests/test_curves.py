@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from lightrl import TinyPolicy
-from lightrl.config.resolve import resolve
-from lightrl.config.settings import read_words
+from lightrl.config.merge.resolve import resolve
+from lightrl.config.read.settings import read_words
 
 ROOT = Path(__file__).parents[1]
 

@@ -13,11 +13,11 @@ import torch
 
 from lightrl import EntropyBonus, LossTerm, SymmetricClip
 from lightrl.callbacks.completions_log import CompletionsLog
-from lightrl.config.building import Builder
-from lightrl.config.choice import Choice
-from lightrl.config.errors import ConfigError
-from lightrl.config.merge import Merger
-from lightrl.config.slots import Slot
+from lightrl.config.build.builder import Builder
+from lightrl.config.describe.arguments import Slot
+from lightrl.config.describe.choice import Choice
+from lightrl.config.merge.merger import Merger
+from lightrl.config.read.refusals import ConfigError
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from lightrl.config.errors import LINES, ConfigError
+from lightrl.config.read.refusals import LINES, ConfigError
 
 CASES = {
     "unknown top-level key": (["--modle.x", "3"], "modle", "Did you mean 'model'?"),

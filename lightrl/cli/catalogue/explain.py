@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lightrl.config.choice import Choice
+    from lightrl.config.describe.choice import Choice
     from lightrl.kinds import Kind
 
 WIDE = 150
@@ -27,9 +27,9 @@ def explain(words: list[str]) -> int:
     from rich.console import Console
 
     from lightrl.cli.catalogue.public_name import print_public, public_named
-    from lightrl.config.algorithm_choice import algorithm_named, kind_named, part_named
-    from lightrl.config.class_description import print_class
-    from lightrl.config.errors import ConfigError
+    from lightrl.config.describe.algorithms import algorithm_named, kind_named, part_named
+    from lightrl.config.describe.documentation import print_class
+    from lightrl.config.read.refusals import ConfigError
 
     console = Console(markup=False, highlight=False)
     alone = part_named(options.name)
@@ -56,9 +56,8 @@ def explain(words: list[str]) -> int:
 def _print_algorithm(console: Console, algorithm: Choice) -> None:
     from rich.table import Table
 
-    from lightrl.config.algorithm_choice import distribution_of
-    from lightrl.config.algorithm_table import rows
-    from lightrl.config.docstrings import documentation
+    from lightrl.config.describe.algorithms import distribution_of, rows
+    from lightrl.config.describe.documentation import documentation
 
     about = documentation(algorithm.cls)
     table = Table("slot", "part", "arguments", "formula", "source", show_lines=True)
@@ -81,7 +80,7 @@ def _print_algorithm(console: Console, algorithm: Choice) -> None:
 def _print_kind(console: Console, kind: Kind) -> None:
     from rich.table import Table
 
-    from lightrl.config.docstrings import documentation
+    from lightrl.config.describe.documentation import documentation
     from lightrl.registry.classes import registry
 
     table = Table(kind.title, "from", "what it is", title_justify="left", show_lines=True)

@@ -9,14 +9,9 @@ from typing import Any
 
 import yaml
 
-from lightrl.config.choice import Choice
-from lightrl.config.errors import ConfigError
-from lightrl.config.merge import Merger
-from lightrl.config.slots import Slot
-from lightrl.config.yaml_files import parse_yaml, read_config
+from lightrl.config import Choice, ConfigError, Merger, Slot, closest, parse_yaml, read_config
 from lightrl.kinds import KINDS
-from lightrl.registry.closest import closest
-from lightrl.registry.loader import PluginRecord
+from lightrl.registry import PluginRecord
 
 OPTION = "--arguments"
 """The option that gives them."""

@@ -7,14 +7,12 @@ import importlib
 import inspect
 from typing import Any
 
-from lightrl.config.choice import Choice, shown
-from lightrl.config.class_lookup import class_named, known
-from lightrl.config.errors import ConfigError
-from lightrl.config.plain_values import parsed, plain_value, takes_null
-from lightrl.config.settings import Item, Text
-from lightrl.config.signatures import Argument, arguments_of
-from lightrl.config.slots import Slot, type_name
-from lightrl.config.unknown_keys import refuse_unknown_argument
+from lightrl.config.describe.arguments import Argument, Slot, arguments_of, type_name
+from lightrl.config.describe.choice import Choice, shown
+from lightrl.config.describe.class_lookup import class_named, known
+from lightrl.config.describe.plain_values import parsed, plain_value, takes_null
+from lightrl.config.read.refusals import ConfigError, refuse_unknown_argument
+from lightrl.config.read.settings import Item, Text
 from lightrl.parts.function import Function
 
 

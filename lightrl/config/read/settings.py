@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lightrl.config.errors import ConfigError
-from lightrl.config.yaml_files import find_config, read_config
+from lightrl.config.read.refusals import ConfigError
+from lightrl.config.read.yaml_files import find_config, read_config
 
 FOLDER = "runs"
 """The folder of runs unless the config names another one, below the working directory."""

@@ -15,10 +15,10 @@ from typing import Any, Literal, get_args, get_origin
 import yaml
 from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
-from lightrl.config.errors import ConfigError
-from lightrl.config.settings import Item, Text
-from lightrl.config.slots import type_name
-from lightrl.config.yaml_files import parse_yaml
+from lightrl.config.describe.arguments import type_name
+from lightrl.config.read.refusals import ConfigError
+from lightrl.config.read.settings import Item, Text
+from lightrl.config.read.yaml_files import parse_yaml
 from lightrl.ranges import admits, bare, members_of
 from lightrl.registry.closest import closest
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from lightrl.config.errors import ConfigError
-from lightrl.config.plain_values import checked
-from lightrl.config.settings import Setting
+from lightrl.config.describe.plain_values import checked
+from lightrl.config.read.refusals import ConfigError
+from lightrl.config.read.settings import Setting
 
 LIMITS = ("max_epochs", "max_steps", "max_time", "fast_dev_run")
 """Trainer arguments that say when a run ends."""

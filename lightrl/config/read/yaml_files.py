@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from lightrl.config.errors import ConfigError
+from lightrl.config.read.refusals import ConfigError
 from lightrl.registry.closest import closest
 
 _FLOAT = re.compile(r"^[-+]?(\d[\d_]*\.?[\d_]*|\.[\d_]+)([eE][-+]?\d+)?$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$")

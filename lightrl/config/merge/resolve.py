@@ -10,18 +10,16 @@ from typing import Any
 
 import yaml
 
-from lightrl.config.choice import Choice
-from lightrl.config.class_lookup import top_level_class
-from lightrl.config.errors import ConfigError
-from lightrl.config.import_paths import announce
-from lightrl.config.merge import Merger, carried
-from lightrl.config.missing import refuse_missing
-from lightrl.config.plain_values import parsed
-from lightrl.config.run_length import Rollouts
-from lightrl.config.settings import Request, Setting, Text
-from lightrl.config.slots import Slot
-from lightrl.config.trainer_keys import check_trainer, verb_keys
-from lightrl.config.unknown_keys import refuse_unknown_key
+from lightrl.config.describe.arguments import Slot, type_name
+from lightrl.config.describe.choice import Choice
+from lightrl.config.describe.class_lookup import known, top_level_class
+from lightrl.config.describe.plain_values import parsed
+from lightrl.config.merge.merger import Merger, carried
+from lightrl.config.merge.run_length import Rollouts
+from lightrl.config.merge.trainer_keys import check_trainer, verb_keys
+from lightrl.config.read.import_paths import announce
+from lightrl.config.read.refusals import ConfigError, refuse_unknown_key
+from lightrl.config.read.settings import Request, Setting, Text
 from lightrl.ranges import usual
 from lightrl.registry.classes import registry
 
@@ -47,6 +45,11 @@ class Resolved:
     """The settings of the Trainer and of the verb, in order, as words for its parser."""
     notes: list[str]
     """One line for each value that a switch of classes dropped or carried, and for each number that is absurd."""
+
+    @property
+    def sections(self) -> dict[str, Choice]:
+        """The sections that hold parts, by their keys."""
+        return {"model": self.model, "data": self.data}
 
 
 def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
@@ -154,3 +157,68 @@ def unusual(value: object, key: str) -> Iterator[str]:
             expected, number = usual(value.takes[name].slot.annotation), value.arguments[name]
             if expected is not None and isinstance(number, (int, float)) and number not in expected:
                 yield f"unusual: {key}.{name} is {number:g}; values from {expected.low:g} to {expected.high:g} are usual"
+
+
+def refuse_missing(model: Choice, data: Choice, rollouts: Rollouts | None) -> None:
+    """Refuse a config that leaves out a required argument.
+
+    Args:
+        model: with its parts.
+        data: with its parts.
+        rollouts: the length of the run, if the verb needs one.
+
+    Raises:
+        ConfigError: names every missing key and, for the first, the classes that exist and an example to type.
+    """
+    missing = [*_missing(model, "model"), *_missing(data, "data")]
+    rollouts_needed = rollouts is not None and not rollouts.given and "algorithm" in model.takes
+    if not missing and rollouts_needed:
+        raise ConfigError("rollouts", "not given: how many rollouts should the run have?", "Type for example: --rollouts 100")
+    _refuse(missing, ["rollouts"] if rollouts_needed else [])
+
+
+def refuse_missing_below(value: object, key: str) -> None:
+    """Refuse a part of a config that leaves out a required argument.
+
+    Args:
+        value: a choice, or several by name.
+        key: where it stands.
+
+    Raises:
+        ConfigError: as `refuse_missing`.
+    """
+    _refuse(list(_missing(value, key)), [])
+
+
+def _refuse(missing: list[tuple[str, Slot]], others: list[str]) -> None:
+    if missing:
+        key, slot = missing[0]
+        also = [k for k, _ in missing[1:]] + others
+        raise ConfigError(key, f"not given, and there is no default.{_also(also)}", *_what_to_type(key, slot))
+
+
+def _missing(value: object, key: str) -> Iterator[tuple[str, Slot]]:
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from _missing(part, f"{key}.{name}")
+    if isinstance(value, Choice):
+        for name, argument in value.takes.items():
+            if (argument.required and name not in value.arguments) or (
+                argument.required and argument.slot.shape == "parts" and not value.arguments[name]
+            ):
+                yield f"{key}.{name}", argument.slot
+            else:
+                yield from _missing(value.value(name), f"{key}.{name}")
+
+
+def _also(keys: list[str]) -> str:
+    return f" Missing too: {', '.join(keys)}." if keys else ""
+
+
+def _what_to_type(key: str, slot: Slot) -> tuple[str, ...]:
+    if slot.shape == "plain":
+        return (f"Type: --{key} VALUE, where VALUE is {type_name(slot.annotation)}",)
+    names = known(slot)
+    example = f"--{key}{'.NAME' if slot.shape == 'parts' else ''} {names.split(', ')[0]}"
+    function = " (or the import path of a function)" if slot.kind == "reward" else ""
+    return f"Known: {names}{function}.", f"Type for example: {example}"

@@ -8,8 +8,8 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from lightrl.config.errors import ConfigError
-from lightrl.config.slots import Slot
+from lightrl.config.describe.arguments import Slot
+from lightrl.config.read.refusals import ConfigError
 from lightrl.parts.function import WHERE
 from lightrl.registry.classes import UnknownName, registry
 from lightrl.registry.closest import closest

@@ -16,10 +16,10 @@ from lightning.pytorch import Callback, Trainer, seed_everything
 from lightning.pytorch.cli import LightningArgumentParser
 from lightning.pytorch.loggers import TensorBoardLogger
 
-from lightrl.config.errors import ConfigError
-from lightrl.config.resolve import Resolved
-from lightrl.config.settings import FOLDER
-from lightrl.config.trainer_keys import GIVEN_BY_US, OF_TORCH, verb_keys
+from lightrl.config.merge.resolve import Resolved
+from lightrl.config.merge.trainer_keys import GIVEN_BY_US, OF_TORCH, verb_keys
+from lightrl.config.read.refusals import ConfigError
+from lightrl.config.read.settings import FOLDER
 from lightrl.registry.closest import closest
 from lightrl.strategies.adapter_choice import strategy_names
 from lightrl.strategies.deepspeed_needs import DeepSpeedNeedsError, refuse_without_deepspeed

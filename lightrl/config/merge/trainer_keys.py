@@ -10,12 +10,10 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le
 from lightning.pytorch import Callback
 
-from lightrl.config.errors import ConfigError
-from lightrl.config.plain_values import checked, parsed
-from lightrl.config.settings import Item, Setting, Text
-from lightrl.config.signatures import Argument, arguments_of
-from lightrl.config.slots import classes_in, is_simple
-from lightrl.config.unknown_keys import refuse_unknown_argument
+from lightrl.config.describe.arguments import Argument, arguments_of, classes_in, is_simple
+from lightrl.config.describe.plain_values import checked, parsed
+from lightrl.config.read.refusals import ConfigError, refuse_unknown_argument
+from lightrl.config.read.settings import Item, Setting, Text
 from lightrl.ranges import Count, Natural, Seed, Share, members_of
 from lightrl.registry.classes import registry
 from lightrl.registry.closest import closest

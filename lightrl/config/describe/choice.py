@@ -9,9 +9,8 @@ import importlib
 import sys
 from typing import Any
 
-from lightrl.config.plain_values import as_yaml
-from lightrl.config.signatures import Argument, arguments_of
-from lightrl.config.slots import Slot
+from lightrl.config.describe.arguments import Argument, Slot, arguments_of
+from lightrl.config.describe.plain_values import as_yaml
 from lightrl.parts.base import Part
 from lightrl.parts.description import as_config
 

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import yaml
 
-from lightrl.config.class_lookup import DATA
-from lightrl.config.settings import Request, Text
-from lightrl.config.yaml_files import parse_yaml
+from lightrl.config.read.settings import Request, Text
+from lightrl.config.read.yaml_files import parse_yaml
 from lightrl.registry.classes import registry
 
 OF_LIBRARIES = (
     "lightrl.callbacks.",
+    "lightrl.data.prompt_data.",
     "lightning.pytorch.callbacks.",
     "lightning.pytorch.loggers.",
     "lightning.pytorch.plugins.",
@@ -116,4 +116,4 @@ def _is_namespace(spec: ModuleSpec | None) -> bool:
 def _has_short_name(path: str, known: set[tuple[str, str]]) -> bool:
     package, name = path.partition(".")[0], path.rpartition(".")[2]
     of_library = path.startswith(OF_LIBRARIES) and name[:1].isupper()
-    return of_library or path in DATA.values() or (package, name) in known
+    return of_library or (package, name) in known

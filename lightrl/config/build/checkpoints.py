@@ -1,14 +1,17 @@
-"""`--ckpt_path`: the checkpoint to start from; `last` is the newest of all runs with this config's name."""
+"""Checkpoints: the one that `--ckpt_path` names (`last` is the newest of all runs with this config's name), and the policy in one."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 from pathlib import Path
+from typing import Any
 
-from lightrl.config.errors import ConfigError
-from lightrl.config.resolve import Resolved
-from lightrl.config.settings import Request
+from lightrl.config.build.builder import Builder
+from lightrl.config.merge.resolve import Resolved, refuse_missing_below
+from lightrl.config.read.refusals import ConfigError
+from lightrl.config.read.settings import Request
+from lightrl.policy.policy import Policy
 from lightrl.registry.closest import closest
 from lightrl.strategies.leftovers import tidy
 
@@ -103,3 +106,48 @@ def _starts_the_others() -> bool:
 def _run_folder(request: Request, name: str) -> Path:
     said = {n: request.last("trainer", "logger", n) or request.last("trainer", "logger", "init_args", n) for n in ("save_dir", "name")}
     return Path(str(said["save_dir"] or request.folder)) / str(said["name"] or name)
+
+
+def config_above(path: Path) -> str | None:
+    """The last config that was written for the run of a checkpoint: a run that went on with other settings has several."""
+    for folder in (path.parent, path.parent.parent):
+        found = sorted(folder.glob("config*.yaml"), key=lambda file: (len(file.name), file.name))
+        if found:
+            return str(found[-1])
+    return None
+
+
+def checkpoint_of(resolved: Resolved) -> Path | None:
+    """The checkpoint that `--ckpt_path` names, once `with_checkpoint` has seen to it; None if there is none."""
+    words = [word.partition("=")[2] for word in resolved.trainer_words if word.startswith("--ckpt_path=")]
+    return Path(words[-1]) if words else None
+
+
+def trained_policy(resolved: Resolved, weights: dict[str, Any], path: Path) -> Policy:
+    """The policy that the config describes, with the checkpoint's weights.
+
+    Args:
+        resolved: the config of the run.
+        weights: of the checkpoint, by name.
+        path: of the checkpoint, for messages.
+
+    Raises:
+        ConfigError: the config names no policy, or another one.
+    """
+    if "policy" not in resolved.model.arguments:
+        raise ConfigError("model.policy", "not given, so nothing says what the weights belong to.", "Give the run's config: --config FILE")
+    choice = resolved.model.value("policy")
+    refuse_missing_below(choice, "model.policy")
+    mine = {name.removeprefix("policy."): weight for name, weight in weights.items() if name.startswith("policy.")}
+    source = Builder().build(choice, "model.policy")
+    try:
+        policy: Policy = resolved.model.cls.network(source.build())
+        policy.load_state_dict(mine)
+    except (ValueError, RuntimeError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise ConfigError(
+            "",
+            f"the policy in {str(path)!r} is not the one that the config describes: {' '.join(lines[:2])[:400]}",
+            "Give the run's config.",
+        ) from error
+    return policy

@@ -4,34 +4,39 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from lightrl.config.choice import Choice
-from lightrl.config.class_lookup import class_named, known
-from lightrl.config.errors import ConfigError
-from lightrl.config.resolve import resolve
-from lightrl.config.settings import Request
-from lightrl.config.signatures import arguments_of
-from lightrl.config.slots import Slot
+from lightrl.config.describe.arguments import Slot, arguments_of
+from lightrl.config.describe.choice import Choice
+from lightrl.config.describe.class_lookup import class_named, known
+from lightrl.config.read.refusals import ConfigError
 from lightrl.ranges import rule
 from lightrl.registry.closest import closest
 
 
-def print_class_help(verb: str, request: Request) -> int:
-    """Print help for every key that was asked about."""
-    resolved = resolve(verb, request, complete=False)
-    for path, name in request.help_for:
+def print_class_help(verb: str, asked: Iterable[tuple[tuple[str, ...], str | None]], sections: dict[str, Choice]) -> None:
+    """Print help for every key that was asked about.
+
+    Args:
+        verb: named in a refusal.
+        asked: keys, each with the name of a class, or None for the names that there are.
+        sections: model and data of the config, possibly incomplete.
+
+    Raises:
+        ConfigError: a key holds no class, or a name means none.
+    """
+    for path, name in asked:
         key = ".".join(path)
-        slot = _slot_at({"model": resolved.model, "data": resolved.data}, path)
+        slot = _slot_at(sections, path)
         if slot.shape not in ("part", "parts", "factory"):
             raise ConfigError(key, "holds a plain value and has no classes to show.", f"See: lightrl {verb} --help")
         if name is None:
             sys.stdout.write(f"{key} holds one of: {known(slot)}\nSee: lightrl {verb} --{key}.help NAME\n")
         else:
             _print_class(class_named(slot, name, key), key, slot)
-    return 0
 
 
 def _slot_at(sections: dict[str, Choice], path: tuple[str, ...]) -> Slot:

@@ -1,4 +1,4 @@
-"""An algorithm by its name, as a tree of choices: every slot with the part and the arguments in force, nothing built."""
+"""An algorithm by its name, as a tree of choices and as rows of a table: every slot with the part and the arguments in force."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from contextlib import suppress
 from typing import Any
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.config.choice import Choice, default_of, shown
-from lightrl.config.errors import ConfigError
-from lightrl.config.signatures import Argument
-from lightrl.config.slots import Slot
+from lightrl.algorithms.slots import slots_of
+from lightrl.config.describe.arguments import Argument, Slot
+from lightrl.config.describe.choice import Choice, default_of, shown
+from lightrl.config.describe.documentation import documentation
+from lightrl.config.read.refusals import ConfigError
 from lightrl.kinds import KINDS, Kind
 from lightrl.registry.classes import UnknownName, registry
 
@@ -93,3 +94,17 @@ def default_text(argument: Argument) -> str:
         return "required"
     value = default_of(argument)
     return in_full(value) if isinstance(value, Choice) else shown(value)
+
+
+def rows(chosen: Choice) -> Iterator[tuple[str, str, str, str, str]]:
+    """Slot, part, arguments, formula and source, for every slot and for parts inside parts; an empty slot has `-`."""
+    for slot in [name for name in slots_of(chosen.cls) if name in chosen.takes]:
+        value = chosen.value(slot)
+        if value is None:
+            yield slot, "-", "", "", ""
+        for key, part in parts_in(value, slot):
+            about = documentation(part.cls)
+            yield key, part.cls.__name__, arguments(part), about.formula, about.source
+    for name in [name for name in chosen.takes if name not in slots_of(chosen.cls)]:
+        value = chosen.value(name)
+        yield name, value.cls.__name__ if isinstance(value, Choice) else shown(value), "", "", ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -16,12 +18,11 @@ from lightrl.callbacks.describe_run import DescribeRun
 from lightrl.callbacks.resume_report import ResumeReport
 from lightrl.callbacks.save_resolved_config import SaveResolvedConfig
 from lightrl.callbacks.write_completions import WriteCompletions
-from lightrl.config.building import Builder
-from lightrl.config.config_yaml import config_yaml
-from lightrl.config.errors import ConfigError
-from lightrl.config.quiet_warnings import quiet_lightning
-from lightrl.config.resolve import Resolved
-from lightrl.config.trainer_section import TrainerSection
+from lightrl.config.build.builder import Builder
+from lightrl.config.build.trainer_section import TrainerSection
+from lightrl.config.build.whole_config import config_yaml
+from lightrl.config.merge.resolve import Resolved
+from lightrl.config.read.refusals import ConfigError
 from lightrl.strategies.checkpoint_weights import refuse_shapes
 from lightrl.strategies.disk import below, refuse_closed
 from lightrl.strategies.parent_watchdog import end_with_parent
@@ -144,3 +145,29 @@ def continue_in_folder_of(checkpoint: str | None, loggers: list[Logger]) -> None
         free = isinstance(logger, TensorBoardLogger) and logger._version is None
         if free and Path(logger.root_dir or "").resolve() == versions.parent and versions.name.startswith("version_"):
             logger._version = versions.name  # type: ignore[attr-defined]
+
+
+class WithoutTips(logging.Filter):
+    """Drops Lightning's recommendations of other products."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """False for a record that is one."""
+        return "Tip: For seamless" not in record.getMessage()
+
+
+def quiet_lightning() -> None:
+    """Filter the logs of Lightning and DeepSpeed; their warnings about the run itself stay."""
+    for name in ("lightning.pytorch.utilities.rank_zero", "lightning.fabric.utilities.rank_zero"):
+        logging.getLogger(name).addFilter(WithoutTips())
+    # DeepSpeed says when its checkpoint is exported that it has found no GPU
+    logging.getLogger("DeepSpeed").addFilter(lambda record: "Setting accelerator to CPU" not in record.getMessage())
+    for message in (
+        # raised by Lightning's own use of torch, and by DeepSpeed's, at every call
+        r".*isinstance\(treespec, LeafSpec\).*",
+        r".*`torch\.distributed\.(all_gather_into_tensor|reduce_scatter_tensor)` is deprecated.*",
+        # lightrl has already reduced its numbers over the ranks, each in its own way
+        r".*It is recommended to use `self\.log\(.*sync_dist=True.*",
+        # said at every validation: val/avg@8 is called val/avg8 there
+        r".*MLFlow only allows .* special characters in metric name.*",
+    ):
+        warnings.filterwarnings("ignore", message=message)

@@ -1,15 +1,50 @@
-"""Keys that nothing takes are refused here: each error names the closest key that exists, and where the unknown one was given."""
+"""Refusals of a request: three lines at most and no traceback, with the key, the names that exist and an example to type.
+
+A key that nothing takes is refused here, with the closest one that exists, or with what does the same as an option of another library.
+"""
 
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from importlib.resources import files
 
 import yaml
 
-from lightrl.config.errors import ConfigError
 from lightrl.registry.closest import closest
+
+LINES = 3
+"""The most lines that an error takes."""
+
+
+class ConfigError(Exception):
+    """Something in the config or on the command line cannot be carried out."""
+
+    def __init__(self, key: str, problem: str, *hints: str) -> None:
+        """
+        Args:
+            key: its place, for example `model.algorithm.clip`; empty if the problem names it.
+            problem: the value that is wrong, the type that was expected, the names that exist.
+            *hints: further lines: the source of the value, an example to type.
+        """
+        self.key, self.problem, self.hints = key, problem, hints
+        super().__init__("\n".join(self.lines()))
+
+    def lines(self) -> list[str]:
+        """The message, cut to `LINES` lines; the others are counted."""
+        first = f"{self.key}: {self.problem}" if self.key else self.problem
+        lines = [line.strip() for text in (first, *self.hints) for line in text.splitlines() if line.strip()]
+        if len(lines) <= LINES:
+            return lines
+        return [*lines[: LINES - 1], f"{lines[LINES - 1]} (and {len(lines) - LINES} more lines)"]
+
+
+def report(error: ConfigError) -> int:
+    """Print the error to stderr and return the exit status."""
+    sys.stderr.write("\n".join(error.lines()) + "\n")
+    return 2
+
 
 LISTED = 30
 """The most arguments that an error lists."""
@@ -61,7 +96,7 @@ DOTTED = "verl"
 @functools.cache
 def libraries() -> dict[str, dict[str, str]]:
     """By library: its options, and the keys that do the same here."""
-    text = (files("lightrl.config") / "other_libraries.yaml").read_text(encoding="utf-8")
+    text = (files("lightrl.config.read") / "other_libraries.yaml").read_text(encoding="utf-8")
     found: dict[str, dict[str, str]] = yaml.safe_load(text)
     return found
 
