@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from lightrl.config.describe.arguments import arguments_of, is_simple
+from lightrl.arguments import arguments_of, is_simple
 from lightrl.config.describe.choice import Choice
 from lightrl.config.describe.plain_values import as_yaml
 from lightrl.config.merge.resolve import Resolved

@@ -23,7 +23,7 @@ _HOMES = {
     "lightrl.config.read.refusals": ["ConfigError", "report"],
     "lightrl.config.read.settings": ["Request", "Setting", "read_words"],
     "lightrl.config.read.yaml_files": ["parse_yaml", "read_config"],
-    "lightrl.config.describe.arguments": ["Slot"],
+    "lightrl.arguments": ["Slot"],
     "lightrl.config.describe.choice": ["Choice"],
     "lightrl.config.merge.merger": ["Merger"],
     "lightrl.config.merge.resolve": ["Resolved", "resolve"],

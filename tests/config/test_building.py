@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from lightrl import EntropyBonus, LossTerm, SymmetricClip
+from lightrl.arguments import Slot
 from lightrl.callbacks.completions_log import CompletionsLog
 from lightrl.config.build.builder import Builder
-from lightrl.config.describe.arguments import Slot
 from lightrl.config.describe.choice import Choice
 from lightrl.config.merge.merger import Merger
 from lightrl.config.read.refusals import ConfigError

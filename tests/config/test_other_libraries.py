@@ -10,8 +10,8 @@ import pytest
 import torch
 from lightning.pytorch import Trainer
 
+from lightrl.arguments import Slot, arguments_of
 from lightrl.cli import main
-from lightrl.config.describe.arguments import Slot, arguments_of
 from lightrl.config.describe.class_lookup import top_level_class
 from lightrl.config.read.refusals import key_here, libraries
 from lightrl.registry.classes import registry

@@ -9,7 +9,7 @@ import pytest
 import torch
 from lightning.pytorch.cli import OptimizerCallable
 
-from lightrl.config.describe.arguments import arguments_of
+from lightrl.arguments import arguments_of
 from lightrl.config.describe.choice import Choice, default_of
 from lightrl.config.describe.documentation import argument_docs
 

@@ -42,9 +42,9 @@ def reward_test(words: list[str]) -> int:
     options, rest = parser.parse_known_args(words)
     from lightrl.cli.data_tools.completion_columns import completion_file
     from lightrl.cli.data_tools.offline_scoring import encode_with, scored
-    from lightrl.cli.data_tools.scoring_config import scoring_config
+    from lightrl.cli.data_tools.scoring_config import read_scoring_config
 
-    config = scoring_config(parser, rest, ("whose rewards", "--config configs/grpo_gsm8k.yaml"))
+    config = read_scoring_config(parser, rest, ("whose rewards", "--config configs/grpo_gsm8k.yaml"))
     if config is None:
         return 0
     if options.data is None:

@@ -68,7 +68,7 @@ class ScoringConfig:
         return rewards
 
 
-def scoring_config(
+def read_scoring_config(
     parser: argparse.ArgumentParser, words: Sequence[str], wanted: tuple[str, str], verb: str = "fit", as_run: bool = False
 ) -> ScoringConfig | None:
     """Begin a command: read its config, print the notes on it, or the help of its keys.

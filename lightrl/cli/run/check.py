@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lightrl.algorithms.slots import slots_of
+from lightrl.algorithms.declaration import slots_of
 from lightrl.config.build.checkpoints import with_checkpoint
 from lightrl.config.describe.choice import Choice, shown
 from lightrl.config.merge.resolve import Resolved, print_notes, resolve

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from lightrl.config.describe.arguments import Slot
+from lightrl.arguments import Slot
 from lightrl.config.describe.choice import Choice
 from lightrl.config.describe.plain_values import as_object
 from lightrl.config.read.refusals import ConfigError

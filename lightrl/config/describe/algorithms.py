@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Any
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.algorithms.slots import slots_of
-from lightrl.config.describe.arguments import Argument, Slot
+from lightrl.algorithms.declaration import slots_of
+from lightrl.arguments import Argument, Slot
 from lightrl.config.describe.choice import Choice, default_of, shown
 from lightrl.config.describe.documentation import documentation
 from lightrl.config.read.refusals import ConfigError

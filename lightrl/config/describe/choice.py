@@ -9,9 +9,9 @@ import importlib
 import sys
 from typing import Any
 
-from lightrl.config.describe.arguments import Argument, Slot, arguments_of
+from lightrl.arguments import Argument, Slot, arguments_of
 from lightrl.config.describe.plain_values import as_yaml
-from lightrl.parts.base import Part
+from lightrl.parts.base import Part, made_with
 from lightrl.parts.description import as_config
 
 
@@ -61,20 +61,17 @@ class Choice:
 def default_of(argument: Argument) -> Any:
     """The default of an argument: a `Choice` where the slot holds a class, else the value.
 
-    A part is read by its arguments, and of an algorithm as class and arguments; an optimizer arrives as a `functools.partial`, or as
-    jsonargparse reads it in a lambda.
+    A part is read by the arguments that it was made with; an optimizer is a `functools.partial`, or what jsonargparse reads in a lambda.
     """
     slot, default = argument.slot, argument.default
     if argument.required:
         return None
     if isinstance(default, Part):
-        return _nested(slot, as_config(default))
-    if slot.shape == "part" and isinstance(default, dict):
-        return _nested(slot, default)
+        return _of_part(slot, default)
     if slot.shape == "factory" and isinstance(default, functools.partial) and isinstance(default.func, type):
         return Choice(default.func, slot, dict(default.keywords))
     if slot.shape == "factory" and isinstance(default, dict):
-        return Choice(imported(default["class_path"]), slot, dict(default.get("init_args", {})))
+        return Choice(_imported(default["class_path"]), slot, dict(default.get("init_args", {})))
     if slot.shape == "record" and dataclasses.is_dataclass(default) and slot.base is not None:
         return Choice(slot.base, slot, {f.name: getattr(default, f.name) for f in dataclasses.fields(default)})
     if slot.shape == "parts" and isinstance(default, dict):
@@ -104,7 +101,7 @@ def exported_path(cls: type[Any]) -> str:
     return f"{home}.{cls.__qualname__}"
 
 
-def imported(path: str) -> type[Any]:
+def _imported(path: str) -> type[Any]:
     """The class at an import path that is known to exist."""
     module, _, name = path.rpartition(".")
     cls: type[Any] = getattr(importlib.import_module(module), name)
@@ -118,13 +115,8 @@ def shown(value: object) -> str:
     return "null" if value is None else str(value) if isinstance(value, (Choice, str)) else repr(value)
 
 
-def _choices(cls: type[Any], slot: Slot, given: dict[str, object]) -> dict[str, Any]:
-    takes = arguments_of(cls, slot.supplied)
-    return {name: _nested(takes[name].slot, value) if name in takes else value for name, value in given.items()}
-
-
-def _nested(slot: Slot, value: object) -> object:
-    if isinstance(value, dict) and "class_path" in value:
-        cls = imported(value["class_path"])
-        return Choice(cls, slot, _choices(cls, slot, dict(value.get("init_args") or {})))
-    return value
+def _of_part(slot: Slot, part: Part) -> Choice:
+    takes = arguments_of(type(part), slot.supplied)
+    made = made_with(part).items()
+    given = {name: _of_part(takes[name].slot, value) if isinstance(value, Part) else as_config(value) for name, value in made}
+    return Choice(type(part), slot, given)

@@ -9,7 +9,7 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from lightrl.config.describe.arguments import Slot, arguments_of
+from lightrl.arguments import Slot, arguments_of
 from lightrl.config.describe.choice import Choice
 from lightrl.config.describe.class_lookup import class_named, known
 from lightrl.config.read.refusals import ConfigError

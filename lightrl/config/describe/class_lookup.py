@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from lightrl.config.describe.arguments import Slot
+from lightrl.arguments import Slot
 from lightrl.config.read.refusals import ConfigError
 from lightrl.parts.function import WHERE
 from lightrl.registry.classes import UnknownName, registry

@@ -78,8 +78,8 @@ def _arguments(cls: type[Any]) -> Table | str:
     from rich.table import Table
     from rich.text import Text
 
+    from lightrl.arguments import arguments_of, type_name
     from lightrl.config.describe.algorithms import default_text
-    from lightrl.config.describe.arguments import arguments_of, type_name
 
     table = Table("argument", "type", "default", "what it is", show_lines=False)
     table.columns[0].no_wrap = True

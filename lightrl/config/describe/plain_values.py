@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args, get_origin
 import yaml
 from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
-from lightrl.config.describe.arguments import type_name
+from lightrl.arguments import type_name
 from lightrl.config.read.refusals import ConfigError
 from lightrl.config.read.settings import Item, Text
 from lightrl.config.read.yaml_files import parse_yaml

@@ -7,7 +7,7 @@ import importlib
 import inspect
 from typing import Any
 
-from lightrl.config.describe.arguments import Argument, Slot, arguments_of, type_name
+from lightrl.arguments import Argument, Slot, arguments_of, type_name
 from lightrl.config.describe.choice import Choice, shown
 from lightrl.config.describe.class_lookup import class_named, known
 from lightrl.config.describe.plain_values import parsed, plain_value, takes_null

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from lightrl.config.describe.arguments import Slot, type_name
+from lightrl.arguments import Slot, type_name
 from lightrl.config.describe.choice import Choice
 from lightrl.config.describe.class_lookup import known, top_level_class
 from lightrl.config.describe.plain_values import parsed

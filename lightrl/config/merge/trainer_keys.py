@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le
 from lightning.pytorch import Callback
 
-from lightrl.config.describe.arguments import Argument, arguments_of, classes_in, is_simple
+from lightrl.arguments import Argument, arguments_of, classes_in, is_simple
 from lightrl.config.describe.plain_values import checked, parsed
 from lightrl.config.read.refusals import ConfigError, refuse_unknown_argument
 from lightrl.config.read.settings import Item, Setting, Text

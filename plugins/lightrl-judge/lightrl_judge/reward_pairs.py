@@ -49,9 +49,9 @@ def reward_pairs(words: list[str]) -> int:
     """
     parser = _parser()
     options, rest = parser.parse_known_args(words)
-    from lightrl.cli.data_tools import scoring_config
+    from lightrl.cli.data_tools import read_scoring_config
 
-    config = scoring_config(parser, rest, ("whose judge", "--config judge.yaml"))
+    config = read_scoring_config(parser, rest, ("whose judge", "--config judge.yaml"))
     if config is None:
         return 0
     for name, example in (("data", "completions.jsonl"), ("out", "pairs.jsonl")):

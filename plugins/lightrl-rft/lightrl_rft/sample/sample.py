@@ -53,9 +53,9 @@ def sample(words: list[str]) -> int:
     parser = _parser()
     options, rest = parser.parse_known_args(words)
     keep = _keep(options)
-    from lightrl.cli.data_tools import scoring_config
+    from lightrl.cli.data_tools import read_scoring_config
 
-    config = scoring_config(parser, rest, ("whose policy, prompts and rewards", "--config grpo_sort"), "predict", as_run=True)
+    config = read_scoring_config(parser, rest, ("whose policy, prompts and rewards", "--config grpo_sort"), "predict", as_run=True)
     if config is None:
         return 0
     if options.out is None:

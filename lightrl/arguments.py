@@ -17,8 +17,13 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from jsonargparse import ArgumentParser
 
 from lightrl.kinds import KINDS
+from lightrl.parts.base import Part
 from lightrl.ranges import bare, is_ranged, members_of, ranges_of, rule
 
+REQUIRED = inspect.Parameter.empty
+"""The default of an argument that has none."""
+STATED = "_stated_arguments"
+"""The attribute of a class that states its arguments itself."""
 Shape = Literal["part", "parts", "factory", "record", "plain"]
 
 
@@ -120,20 +125,32 @@ class Argument:
     """One argument of a class."""
 
     name: str
-    """As in the signature."""
-    slot: Slot
-    """The values that it takes."""
+    """As in the signature, or of the attribute that states it."""
+    annotation: object
+    """The type as declared."""
     default: Any
-    """`inspect.Parameter.empty` if it must be given."""
+    """`REQUIRED` if it must be given."""
+    help: str = ""
+    """The docstring under the attribute that states it."""
+
+    @functools.cached_property
+    def slot(self) -> Slot:
+        """The values that it takes; to know it, the base classes of all kinds are imported."""
+        return slot_of(self.annotation)
+
+    @property
+    def part(self) -> type[Part] | None:
+        """The base class of the parts that it takes; None of anything else."""
+        return next((m for m in members_of(self.annotation) if isinstance(m, type) and issubclass(m, Part)), None)
 
     @property
     def required(self) -> bool:
         """There is no default."""
-        return self.default is inspect.Parameter.empty
+        return self.default is REQUIRED
 
 
 def arguments_of(cls: type[Any], supplied: int = 0) -> Mapping[str, Argument]:
-    """The arguments of a class by name, in the order of its signature.
+    """The arguments of a class by name, in the order of its signature; of a class that states them as attributes, those of its base first.
 
     Args:
         cls: any class.
@@ -146,13 +163,16 @@ def arguments_of(cls: type[Any], supplied: int = 0) -> Mapping[str, Argument]:
 
 @functools.cache
 def _arguments(cls: type[Any], supplied: int) -> Mapping[str, Argument]:
+    if (stated := getattr(cls, STATED, None)) is not None:
+        found_here: Mapping[str, Argument] = stated
+        return found_here
     init = _constructor(cls)
     parameters = [] if init is object.__init__ else list(inspect.signature(init).parameters.values())[1:]
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         found = [_inherited(cls, name) for name in _followed(cls, supplied)]
     else:
         found = [_typed(init, p) for p in parameters[supplied:] if p.kind is not p.VAR_POSITIONAL]
-    return {p.name: Argument(p.name, slot_of(_with_range(cls, p)), _default(cls, p)) for p in found}
+    return {p.name: Argument(p.name, _with_range(cls, p), _default(cls, p)) for p in found}
 
 
 def _constructor(cls: type[Any]) -> Callable[..., object]:
