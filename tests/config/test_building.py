@@ -48,7 +48,9 @@ class Holder:
 
 def chosen(cls: type[Any], **given: Any) -> Choice:
     choice = Choice(cls, Slot("part", cls, cls))
-    Merger().arguments(choice, given, "model", "a test")
+    merger = Merger()
+    merger.arguments(choice, given, "model", "a test")
+    merger.problems.check()
     return choice
 
 

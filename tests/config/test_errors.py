@@ -80,6 +80,15 @@ def test_a_wrong_request(lightrl: Callable[..., Any], case: str) -> None:
     assert "Traceback" not in answer.err
 
 
+def test_every_key_that_is_wrong_is_named_once(lightrl: Callable[..., Any]) -> None:
+    words = ["--model.prompts_per_rolout", "4", "--trainer.max_steps", "abc", "--model.algorithm.clip", "DecoupledClipp"]
+    answer = lightrl("fit", "--config", "run.yaml", *words, "--model.algorithm.clip.low", "0.1")
+    assert answer.status == 2
+    assert answer.lines[0].startswith("model.prompts_per_rolout: ")
+    assert answer.lines[0].endswith("Wrong too: trainer.max_steps, model.algorithm.clip.")
+    assert len(answer.lines) <= LINES
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_missed_in_words(lightrl: Callable[..., Any]) -> None:
     answer = lightrl("fit", "--config", "run.yaml", "--trainer.accelerator", "gpu", "--trainer.devices", "8")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lightrl.config.build.builder import Builder
-from lightrl.config.merge.resolve import Resolved, refuse_missing_below
+from lightrl.config.merge.resolve import Resolved, check_complete_below
 from lightrl.config.read.refusals import ConfigError
 from lightrl.config.read.settings import Request
 from lightrl.policy.policy import Policy
@@ -30,7 +30,7 @@ def with_checkpoint(request: Request, resolved: Resolved) -> Resolved:
         return resolved
     path = newest_of(request, resolved) if wanted == "last" else _given(str(wanted))
     if _starts_the_others():
-        _refuse_damaged(path)
+        _check_whole(path)
     return dataclasses.replace(resolved, trainer_words=[*resolved.trainer_words, f"--ckpt_path={path}"]) if wanted == "last" else resolved
 
 
@@ -86,7 +86,7 @@ def _given(wanted: str) -> Path:
     return path
 
 
-def _refuse_damaged(path: Path) -> None:
+def _check_whole(path: Path) -> None:
     from lightrl.strategies.checkpoint_files import CheckpointError, check
     from lightrl.strategies.deepspeed_needs import DeepSpeedNeedsError, refuse_without_deepspeed
 
@@ -137,7 +137,7 @@ def trained_policy(resolved: Resolved, weights: dict[str, Any], path: Path) -> P
     if "policy" not in resolved.model.arguments:
         raise ConfigError("model.policy", "not given, so nothing says what the weights belong to.", "Give the run's config: --config FILE")
     choice = resolved.model.value("policy")
-    refuse_missing_below(choice, "model.policy")
+    check_complete_below(choice, "model.policy")
     mine = {name.removeprefix("policy."): weight for name, weight in weights.items() if name.startswith("policy.")}
     source = Builder().build(choice, "model.policy")
     try:

@@ -68,7 +68,7 @@ class Run:
             if self.verb == "fit":
                 continue_in_folder_of(arguments["ckpt_path"], self.trainer.loggers)
             else:
-                self._refuse_no_prompts()
+                self._check_prompts()
             refuse_closed(Path(self.trainer.default_root_dir))
             with below(Path(self.trainer.default_root_dir)):
                 getattr(self.trainer, self.verb)(model=self.model, datamodule=self.data, **arguments)
@@ -117,7 +117,7 @@ class Run:
             callbacks.append(WriteCompletions())
         return callbacks if trainer["fast_dev_run"] else [*callbacks, SaveResolvedConfig(self.text)]
 
-    def _refuse_no_prompts(self) -> None:
+    def _check_prompts(self) -> None:
         names = EVALUATED[self.verb]
         sizes = self.data.sizes() if hasattr(self.data, "sizes") else {}
         if sizes and not any(sizes[name] for name in names):

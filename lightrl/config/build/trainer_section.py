@@ -46,7 +46,7 @@ class TrainerSection:
             self._values = self._parser.parse_args([*resolved.trainer_words, *resolved.rollouts.words])
         except ArgumentError as error:
             raise reduced(str(error)) from error
-        self._refuse_missing_deepspeed()
+        self._check_deepspeed()
 
     def prepare(self) -> None:
         """Say how torch multiplies in float32, and seed Python, NumPy and torch.
@@ -78,12 +78,12 @@ class TrainerSection:
             given = arguments["callbacks"] or []
             arguments["callbacks"] = given if isinstance(given, list) else [given]
             arguments["callbacks"] = [*arguments["callbacks"], *more_callbacks(arguments)]
-            _refuse_hardware(arguments["strategy"], arguments["accelerator"])
+            _check_hardware(arguments["strategy"], arguments["accelerator"])
             return Trainer(**arguments)
         except (ValueError, TypeError, OverflowError, ImportError, MisconfigurationException) as error:
             raise ConfigError("trainer", cause_of(str(error))) from error
 
-    def _refuse_missing_deepspeed(self) -> None:
+    def _check_deepspeed(self) -> None:
         given = self._values["trainer"]["strategy"]
         name = str(getattr(given, "class_path", given)).rpartition(".")[2]
         if name.lower().endswith("deepspeedstrategy") or name.startswith("deepspeed"):
@@ -116,7 +116,7 @@ class TrainerSection:
         return {name: self._values[name] for name in verb_keys(self.verb) if name not in OF_TORCH}
 
 
-def _refuse_hardware(strategy: object, accelerator: object) -> None:
+def _check_hardware(strategy: object, accelerator: object) -> None:
     """Refuse what Lightning would refuse in words that do not say what to type.
 
     Raises:

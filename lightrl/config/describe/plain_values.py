@@ -1,11 +1,12 @@
-"""Values that are no parts: each is checked against its declared type by itself, so that a message is one line.
+"""Values that are no parts: pydantic reads each by its declared type, ranges included; a message is one line of ours.
 
-A config keeps them as YAML has them. Paths, sets and objects of libraries are made from them when the config is built.
+A config keeps them as YAML has them. Paths, sets and records are made from them when the config is built.
 """
 
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import json
 import math
@@ -13,22 +14,21 @@ from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin
 
 import yaml
-from jsonargparse import ArgumentError, ArgumentParser, Namespace
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 
 from lightrl.arguments import type_name
 from lightrl.config.read.refusals import ConfigError
 from lightrl.config.read.settings import Item, Text
 from lightrl.config.read.yaml_files import parse_yaml
-from lightrl.ranges import admits, bare, members_of
 from lightrl.registry.closest import closest
 
-AS_IN_YAML = (Any, inspect.Parameter.empty, object, bool, int, float, str, type(None), list, dict)
-"""Types whose values are built as they stand."""
+ANYTHING = (Any, object, inspect.Parameter.empty)
+"""Types that every value has."""
 LARGEST = 2**63
 """No integer of a config is as large: torch, NumPy and files take 64 bits."""
 
 
-def plain_value(annotation: object, old: object, new: object, key: str, source: str) -> object:
+def plain_value(annotation: object, old: object, new: object, key: str, source: str, null: bool = False) -> object:
     """The value of an argument after a setting.
 
     Args:
@@ -37,10 +37,13 @@ def plain_value(annotation: object, old: object, new: object, key: str, source: 
         new: a value of a file, or a `Text` as typed; an `Item` is added to the list `old`.
         key: where it stands.
         source: where it was given.
+        null: is the default, so that it is a value though the type is without it, as in libraries.
 
     Raises:
         ConfigError: the value does not have the type.
     """
+    if null and _is_null(new):
+        return None
     if isinstance(new, Item):
         return checked(annotation, [*(old if isinstance(old, (list, tuple)) else []), parsed(new, key)], key, source)
     if isinstance(new, dict) and isinstance(old, dict):
@@ -56,24 +59,54 @@ def checked(annotation: object, value: object, key: str, source: str) -> Any:
     """
     if isinstance(value, dict):
         value = _deep(value, key)
-    _refuse_incomputable(value, key, source)
-    parser = _parser(annotation)
+    _check_computable(value, key, source)
+    for candidate in _candidates(value):
+        try:
+            found = _in_type(annotation, candidate)
+        except (ValidationError, TypeError):
+            continue
+        _check_computable(found, key, source)
+        return as_yaml(found, annotation)
+    expected = type_name(annotation, value)
+    if _is_null(value):
+        raise ConfigError(key, f"cannot be null: expected {expected}, got None.", f"Given in: {source}")
+    shown = f"{value.text if isinstance(value, Text) else value!r:.200}"
+    raise ConfigError(key, f"expected {expected}, got {shown}.{_near(annotation, value)}", f"Given in: {source}")
+
+
+def _is_null(value: object) -> bool:
+    return value is None or (isinstance(value, Text) and value.text.strip() in ("null", "~"))
+
+
+def _candidates(value: object) -> list[object]:
+    """The values that one may mean: a text as YAML reads it or, where the type wants a text, as it is; in a file the other way round."""
+    text = value.text if isinstance(value, Text) else value
+    if not isinstance(text, str):
+        return [text]
     try:
-        typed = parser.parse_args([f"--value={value.text}"]) if isinstance(value, Text) else parser.parse_object({"value": value})
-    except (ArgumentError, ValueError, TypeError, OverflowError) as error:
-        raise _unexpected(annotation, value, key, source) from error
-    _refuse_incomputable(typed["value"], key, source)
-    if not admits(annotation, typed["value"]):
-        raise _unexpected(annotation, value, key, source)
-    return typed["value"] if _is_json(typed["value"]) else _dumped(parser, typed)
+        read = parse_yaml(text)
+    except yaml.YAMLError:
+        return [text]
+    if not text.strip() or isinstance(read, str):
+        return [text]
+    return [read, text] if isinstance(value, Text) else [text, read]
 
 
-def _unexpected(annotation: object, value: object, key: str, source: str) -> ConfigError:
-    problem = f"expected {type_name(annotation, value)}, got {_as_given(value)}.{_near(annotation, value)}"
-    return ConfigError(key, problem, f"Given in: {source}")
+def _in_type(annotation: object, value: object) -> Any:
+    """The object of the declared type, read as JSON is: `1` is a float, `"1"` is none, and a list may be a set."""
+    return value if annotation in ANYTHING else _adapter(annotation).validate_json(json.dumps(value), strict=True)
 
 
-def _refuse_incomputable(value: object, key: str, source: str) -> None:
+@functools.cache
+def _adapter(annotation: Any) -> TypeAdapter[Any]:
+    try:
+        return TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
+    except PydanticUserError:
+        # a dataclass has a config of its own
+        return TypeAdapter(annotation)
+
+
+def _check_computable(value: object, key: str, source: str) -> None:
     for number in _numbers(value):
         if isinstance(number, int) and not -LARGEST <= number < LARGEST:
             raise ConfigError(key, "expected an integer of 64 bits at most, got one that is larger.", f"Given in: {source}")
@@ -89,22 +122,14 @@ def _numbers(value: object) -> Iterator[int | float]:
         yield value
 
 
-def takes_null(annotation: object) -> bool:
-    """null is a value of the type; jsonargparse takes it for any argument that has not been set."""
-    return any(m in (None, type(None), Any, object, inspect.Parameter.empty) or None in get_args(m) for m in members_of(annotation))
-
-
 def as_yaml(value: object, annotation: object) -> object:
     """A value of a declared type, for example a default, as YAML has it."""
-    return value if _is_json(value) else _dumped(_parser(annotation), Namespace(value=value))
+    return value if _is_json(value) else _adapter(annotation).dump_python(value, mode="json", warnings=False, fallback=str)
 
 
 def as_object(value: object, annotation: object) -> object:
-    """The object that a checked value stands for: a path, a set, an object of a library; a value of YAML is a copy of itself."""
-    if any(type(value) is member for member in members_of(bare(annotation))) or _all_as_in_yaml(annotation):
-        return copy.deepcopy(value)
-    parser = _parser(annotation)
-    return parser.instantiate(parser.parse_object({"value": value}))["value"]
+    """The object that a checked value stands for, such as a path or a set; a value of YAML is a copy of itself."""
+    return copy.deepcopy(value) if value is None or not _is_json(value) else _in_type(annotation, copy.deepcopy(value))
 
 
 def parsed(value: object, key: str) -> Any:
@@ -121,37 +146,13 @@ def parsed(value: object, key: str) -> Any:
         raise ConfigError(key, f"bad YAML: {value.text!r}.") from error
 
 
-def _parser(annotation: object) -> ArgumentParser:
-    parser = ArgumentParser(exit_on_error=False)
-    # a range has its own message
-    parser.add_argument("--value", type=Any if annotation is inspect.Parameter.empty else bare(annotation))
-    return parser
-
-
-def _dumped(parser: ArgumentParser, typed: Namespace) -> object:
-    return yaml.safe_load(parser.dump(typed, skip_unset=False))["value"]
-
-
 def _near(annotation: object, value: object) -> str:
     choices = [c for c in get_args(annotation) if isinstance(c, str)] if get_origin(annotation) is Literal else []
     return closest(value.text if isinstance(value, Text) else str(value), choices) if choices else ""
 
 
-def _as_given(value: object) -> str:
-    return f"{value.text if isinstance(value, Text) else value!r:.200}"
-
-
 def _deep(value: object, key: str) -> object:
     return {name: _deep(part, key) for name, part in value.items()} if isinstance(value, dict) else parsed(value, key)
-
-
-def _all_as_in_yaml(annotation: object) -> bool:
-    if get_origin(annotation) is Literal:
-        return True
-    annotation = bare(annotation)
-    inner = get_args(annotation)
-    outer = get_origin(annotation) if inner and len(members_of(annotation)) == 1 else None
-    return all(map(_all_as_in_yaml, inner)) and outer in (None, list, dict) if inner else annotation in AS_IN_YAML
 
 
 def _is_json(value: object) -> bool:

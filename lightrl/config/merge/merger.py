@@ -7,24 +7,26 @@ import importlib
 import inspect
 from typing import Any
 
-from lightrl.arguments import Argument, Slot, arguments_of, type_name
+from lightrl.arguments import Argument, Slot, arguments_of
 from lightrl.config.describe.choice import Choice, shown
 from lightrl.config.describe.class_lookup import class_named, known
-from lightrl.config.describe.plain_values import parsed, plain_value, takes_null
-from lightrl.config.read.refusals import ConfigError, refuse_unknown_argument
+from lightrl.config.describe.plain_values import parsed, plain_value
+from lightrl.config.read.refusals import ConfigError, Problems, check_argument
 from lightrl.config.read.settings import Item, Text
 from lightrl.parts.function import Function
 
 
 class Merger:
-    """Lays settings from one source after another over choices, and keeps notes of the values that a switch of classes dropped."""
+    """Lays settings from one source after another over choices, collects what is wrong, and notes the values that a switch drops."""
 
     def __init__(self) -> None:
+        self.problems = Problems()
+        """An argument that is refused keeps its value, and the others are laid."""
         self.notes: list[str] = []
         """One line per key that a later setting made void."""
 
     def arguments(self, choice: Choice, given: object, key: str, source: str) -> None:
-        """Set arguments of a class that has been chosen.
+        """Set arguments of a class that has been chosen; those that are unknown, or whose values are, are among the problems.
 
         Args:
             choice: to be changed in place.
@@ -33,23 +35,21 @@ class Merger:
             source: where the values were given.
 
         Raises:
-            ConfigError: an unknown argument, a value of the wrong type, an unknown class.
+            ConfigError: what is given is no mapping.
         """
         if not isinstance(given, dict):
             raise ConfigError(key, f"the arguments of {choice.cls.__name__} are a mapping, got {shown(given)}.", f"Given in: {source}")
         takes = choice.takes
         for name, value in _undotted(given).items():
-            refuse_unknown_argument(choice.cls.__name__, name, takes, key, source)
-            choice.arguments[name] = self._merged(takes[name], choice.value(name), value, f"{key}.{name}", source)
-            choice.sources[name] = source
+            with self.problems.collected(f"{key}.{name}"):
+                check_argument(choice.cls.__name__, name, takes, key, source)
+                choice.arguments[name] = self._merged(takes[name], choice.value(name), value, f"{key}.{name}", source)
+                choice.sources[name] = source
 
     def _merged(self, argument: Argument, old: Any, new: object, key: str, source: str) -> object:
         slot = argument.slot
         if slot.shape == "plain":
-            value = plain_value(slot.annotation, old, new, key, source)
-            if value is None and argument.default is not None and not takes_null(slot.annotation):
-                raise ConfigError(key, f"cannot be null: expected {type_name(slot.annotation)}.", f"Given in: {source}")
-            return value
+            return plain_value(slot.annotation, old, new, key, source, null=argument.default is None)
         new = _untyped(new, key)
         if slot.shape == "parts":
             return self._parts(slot, old, new, key, source)

@@ -18,7 +18,7 @@ from lightrl.config.merge.merger import Merger, carried
 from lightrl.config.merge.run_length import Rollouts
 from lightrl.config.merge.trainer_keys import check_trainer, verb_keys
 from lightrl.config.read.import_paths import announce
-from lightrl.config.read.refusals import ConfigError, refuse_unknown_key
+from lightrl.config.read.refusals import ConfigError, check_key
 from lightrl.config.read.settings import Request, Setting, Text
 from lightrl.ranges import usual
 from lightrl.registry.classes import registry
@@ -61,7 +61,7 @@ def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
         complete: refuse a config that leaves out a required argument.
 
     Raises:
-        ConfigError: at the first thing that cannot be carried out.
+        ConfigError: something cannot be carried out; it names every key that is wrong.
     """
     # plugins register the classes that a config names
     registry()
@@ -71,20 +71,25 @@ def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
     for setting in request.settings:
         content = _content(setting)
         for key in content:
-            refuse_unknown_key(str(key), content[key], (*SECTIONS, "rollouts", "trainer", *verb_keys(verb)), setting.source)
+            with merger.problems.collected(str(key)):
+                check_key(str(key), content[key], (*SECTIONS, "rollouts", "trainer", *verb_keys(verb)), setting.source)
         for section, choice in choices.items():
             if section in content:
-                _lay(merger, choice, section, content[section], setting)
-        rollouts.read(content, setting)
+                with merger.problems.collected(section):
+                    _lay(merger, choice, section, content[section], setting)
+        with merger.problems.collected("rollouts"):
+            rollouts.read(content, setting)
         rest = {key: value for key, value in content.items() if key not in (*SECTIONS, "rollouts")}
         if rest:
-            check_trainer(rest, setting, verb)
-            trainer_words.append(f"--config={yaml.safe_dump(rest)}" if not setting.path else setting.word)
+            with merger.problems.collected("trainer"):
+                check_trainer(rest, setting, verb)
+                trainer_words.append(f"--config={yaml.safe_dump(rest)}" if not setting.path else setting.word)
+    merger.problems.check()
     model, data = choices["model"], choices["data"]
     if verb == "fit" and "algorithm" not in model.takes:
-        rollouts.refuse(model.cls.__name__)
+        rollouts.check_module(model.cls.__name__)
     if complete:
-        refuse_missing(model, data, rollouts if verb == "fit" else None)
+        check_complete(model, data, rollouts if verb == "fit" else None)
     notes = [*merger.notes, *carried(model, "model"), *carried(data, "data"), *unusual(model, "model"), *unusual(data, "data")]
     return Resolved(_name(request, model), request.folder, model, data, rollouts, trainer_words, notes)
 
@@ -159,7 +164,7 @@ def unusual(value: object, key: str) -> Iterator[str]:
                 yield f"unusual: {key}.{name} is {number:g}; values from {expected.low:g} to {expected.high:g} are usual"
 
 
-def refuse_missing(model: Choice, data: Choice, rollouts: Rollouts | None) -> None:
+def check_complete(model: Choice, data: Choice, rollouts: Rollouts | None) -> None:
     """Refuse a config that leaves out a required argument.
 
     Args:
@@ -174,10 +179,10 @@ def refuse_missing(model: Choice, data: Choice, rollouts: Rollouts | None) -> No
     rollouts_needed = rollouts is not None and not rollouts.given and "algorithm" in model.takes
     if not missing and rollouts_needed:
         raise ConfigError("rollouts", "not given: how many rollouts should the run have?", "Type for example: --rollouts 100")
-    _refuse(missing, ["rollouts"] if rollouts_needed else [])
+    _check_none(missing, ["rollouts"] if rollouts_needed else [])
 
 
-def refuse_missing_below(value: object, key: str) -> None:
+def check_complete_below(value: object, key: str) -> None:
     """Refuse a part of a config that leaves out a required argument.
 
     Args:
@@ -185,12 +190,12 @@ def refuse_missing_below(value: object, key: str) -> None:
         key: where it stands.
 
     Raises:
-        ConfigError: as `refuse_missing`.
+        ConfigError: as `check_complete`.
     """
-    _refuse(list(_missing(value, key)), [])
+    _check_none(list(_missing(value, key)), [])
 
 
-def _refuse(missing: list[tuple[str, Slot]], others: list[str]) -> None:
+def _check_none(missing: list[tuple[str, Slot]], others: list[str]) -> None:
     if missing:
         key, slot = missing[0]
         also = [k for k, _ in missing[1:]] + others

@@ -45,7 +45,7 @@ class Rollouts:
                 "Give only one of them: --rollouts N.",
             )  # fmt: skip
 
-    def refuse(self, module: str) -> None:
+    def check_module(self, module: str) -> None:
         """Refuse a number of rollouts where there are none.
 
         Args:

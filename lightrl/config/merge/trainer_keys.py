@@ -12,7 +12,7 @@ from lightning.pytorch import Callback
 
 from lightrl.arguments import Argument, arguments_of, classes_in, is_simple
 from lightrl.config.describe.plain_values import checked, parsed
-from lightrl.config.read.refusals import ConfigError, refuse_unknown_argument
+from lightrl.config.read.refusals import ConfigError, check_argument
 from lightrl.config.read.settings import Item, Setting, Text
 from lightrl.ranges import Count, Natural, Seed, Share, members_of
 from lightrl.registry.classes import registry
@@ -91,10 +91,10 @@ def check_trainer(content: dict[str, Any], setting: Setting, verb: str) -> None:
 
     for name, value in trainer.items():
         takes = _arguments()
-        refuse_unknown_argument("the Trainer", name, takes, "trainer", setting.source)
+        check_argument("the Trainer", name, takes, "trainer", setting.source)
         wanted = RANGES.get(name, takes[name].slot.annotation)
         if not is_simple(wanted):
-            refuse_unknown_class(wanted, value, f"trainer.{name}", setting.source)
+            check_class_name(wanted, value, f"trainer.{name}", setting.source)
         elif not isinstance(value, Item):
             checked(wanted, value, f"trainer.{name}", setting.source)
         if (refusal := refusal_of(name, parsed(value, f"trainer.{name}"))) is not None:
@@ -108,7 +108,7 @@ def _arguments() -> dict[str, Argument]:
     return dict(arguments_of(Trainer))
 
 
-def refuse_unknown_class(annotation: object, value: object, key: str, source: str) -> None:
+def check_class_name(annotation: object, value: object, key: str, source: str) -> None:
     """Refuse a short name that no class of the argument's types has; import paths and other values are left alone.
 
     Args:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.resources import files
 
 import yaml
@@ -40,6 +41,43 @@ class ConfigError(Exception):
         return [*lines[: LINES - 1], f"{lines[LINES - 1]} (and {len(lines) - LINES} more lines)"]
 
 
+class Problems:
+    """The refusals of a request, collected, so that one message can name all keys that are wrong."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, ConfigError]] = []
+        """Each with the key at which it was found, in order."""
+
+    @contextmanager
+    def collected(self, key: str) -> Iterator[None]:
+        """Within, a refusal is kept, and what is within ends.
+
+        Args:
+            key: that it is found at, unless it says so itself.
+        """
+        try:
+            yield
+        except ConfigError as error:
+            self.found.append((error.key or key, error))
+
+    def check(self) -> None:
+        """Raise the first refusal, with the keys of the others; those above or below a key that is wrong may only follow from it.
+
+        Raises:
+            ConfigError: there is one.
+        """
+        if not self.found:
+            return
+        keys: list[str] = []
+        for key, _ in self.found:
+            if not any(f"{key}.".startswith(f"{one}.") or f"{one}.".startswith(f"{key}.") for one in keys):
+                keys.append(key)
+        first = self.found[0][1]
+        line, newline, rest = first.problem.partition("\n")
+        also = f" Wrong too: {', '.join(keys[1:])}." if keys[1:] else ""
+        raise ConfigError(first.key, f"{line}{also}{newline}{rest}", *first.hints) from first
+
+
 def report(error: ConfigError) -> int:
     """Print the error to stderr and return the exit status."""
     sys.stderr.write("\n".join(error.lines()) + "\n")
@@ -50,7 +88,7 @@ LISTED = 30
 """The most arguments that an error lists."""
 
 
-def refuse_unknown_key(key: str, value: object, known: Collection[str], source: str) -> None:
+def check_key(key: str, value: object, known: Collection[str], source: str) -> None:
     """Refuse a key at the top of a config that nothing reads.
 
     Args:
@@ -68,7 +106,7 @@ def refuse_unknown_key(key: str, value: object, known: Collection[str], source: 
         )
 
 
-def refuse_unknown_argument(owner: str, name: str, takes: Collection[str], key: str, source: str) -> None:
+def check_argument(owner: str, name: str, takes: Collection[str], key: str, source: str) -> None:
     """Refuse an argument that a class does not take.
 
     Args:

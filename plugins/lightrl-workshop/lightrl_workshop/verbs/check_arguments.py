@@ -58,5 +58,7 @@ def choice_of(kind: str, cls: type[Any], arguments: Mapping[str, object]) -> Cho
     """
     base = KINDS[kind].base_class
     choice = Choice(cls, Slot("part", base, base, kind))
-    Merger().arguments(choice, dict(arguments), cls.__name__, OPTION)
+    merger = Merger()
+    merger.arguments(choice, dict(arguments), cls.__name__, OPTION)
+    merger.problems.check()
     return choice
