@@ -30,8 +30,7 @@ _HOME = {
     "lightrl.ops.random": ["token_uniforms"],
     "lightrl.ranks": ["Ranks"],
     "lightrl.ops.groups": ["GroupStatistics", "group_statistics"],
-    "lightrl.algorithms.actor_critic": ["ActorCritic"],
-    "lightrl.algorithms.group_relative": ["GroupRelative"],
+    "lightrl.algorithms.families": ["ActorCritic", "GroupRelative"],
     "lightrl.parts.base": ["Part"],
     "lightrl.parts.advantage": [
         "GAE",

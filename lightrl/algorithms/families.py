@@ -1,13 +1,22 @@
-"""The family of algorithms with a critic."""
+"""Two families of algorithms: those that compare completions of one prompt, and those with a critic."""
 
 from __future__ import annotations
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.parts.advantage import GAE
-from lightrl.parts.aggregation import TokenMean
+from lightrl.parts.advantage import GAE, GroupNormalized
+from lightrl.parts.aggregation import SequenceMean, TokenMean
 from lightrl.parts.clip import SymmetricClip
 from lightrl.parts.critic import ValueHead
 from lightrl.parts.sampler import GroupSampler
+
+
+class GroupRelative(Algorithm):
+    """The base of critic-free group algorithms: rewards compared within the completions of one prompt."""
+
+    sampler = GroupSampler(group_size=8)
+    advantage = GroupNormalized()
+    clip = SymmetricClip(epsilon=0.2)
+    aggregation = SequenceMean()
 
 
 class ActorCritic(Algorithm):
