@@ -145,8 +145,8 @@ class PolicyModule(EvaluatedModule):
         self.prepare_prompts()
 
     def built_policy(self) -> Policy:
-        """The policy as its source builds it, unread where the strategy cuts it over the ranks."""
-        return self.policy_source.build_unread() if self.adapter.cuts_weights else self.policy_source.build()
+        """The policy as its source builds it, lazy where the strategy cuts it over the ranks."""
+        return self.policy_source.build_lazy() if self.adapter.cuts_weights else self.policy_source.build()
 
     def prepare_prompts(self) -> None:
         """Measure the prompts, if the run has any of ours, and take as many threads as the policy has a use for."""

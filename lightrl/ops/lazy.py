@@ -12,18 +12,18 @@ from torch import Tensor, nn
 Memo = dict[int, object]
 
 
-class CannotStayUnreadError(Exception):
+class CannotStayLazyError(Exception):
     """Weights cannot be left in their files; says why."""
 
 
-class UnreadParameter(nn.Parameter):
+class LazyParameter(nn.Parameter):
     """A parameter whose values have not been read: it has a shape and takes hardly any memory, and every value is NaN."""
 
     source: Callable[[], Tensor]
     """Reads the values, from the beginning each time."""
 
     @classmethod
-    def like(cls, parameter: nn.Parameter, source: Callable[[], Tensor]) -> UnreadParameter:
+    def like(cls, parameter: nn.Parameter, source: Callable[[], Tensor]) -> LazyParameter:
         """One of the same shape and dtype, on the CPU.
 
         Args:
@@ -32,9 +32,9 @@ class UnreadParameter(nn.Parameter):
         """
         # value [i, j] stands at i + j: rows differ, also where something else than NaN stands in for them
         line = torch.full((sum(parameter.shape) + 1,), torch.nan, dtype=parameter.dtype)
-        unread = cls(line.as_strided(parameter.shape, (1,) * parameter.dim()), parameter.requires_grad)
-        unread.source = source
-        return unread
+        lazy = cls(line.as_strided(parameter.shape, (1,) * parameter.dim()), parameter.requires_grad)
+        lazy.source = source
+        return lazy
 
     def values(self) -> Tensor:
         """The values, in the parameter's dtype. What is written into them may be lost."""
@@ -48,35 +48,35 @@ class UnreadParameter(nn.Parameter):
         self.data = self.values().clone()
         self.__class__ = nn.Parameter  # type: ignore[assignment]
 
-    def __deepcopy__(self, memo: Memo) -> UnreadParameter:
+    def __deepcopy__(self, memo: Memo) -> LazyParameter:
         if id(self) not in memo:
             memo[id(self)] = type(self).like(self, copy.deepcopy(self.source, memo))
         found = memo[id(self)]
-        if not isinstance(found, UnreadParameter):
-            raise TypeError(f"a copy of an unread parameter became a {type(found).__name__}")
+        if not isinstance(found, LazyParameter):
+            raise TypeError(f"a copy of a lazy parameter became a {type(found).__name__}")
         return found
 
 
 def values_of(parameter: nn.Parameter) -> Tensor:
     """The values of a parameter, from their file if they have not been read."""
-    return parameter.values() if isinstance(parameter, UnreadParameter) else parameter.detach()
+    return parameter.values() if isinstance(parameter, LazyParameter) else parameter.detach()
 
 
-def unread_in(module: nn.Module) -> list[UnreadParameter]:
+def lazy_in(module: nn.Module) -> list[LazyParameter]:
     """The parameters of a module that have not been read."""
-    return [parameter for parameter in module.parameters() if isinstance(parameter, UnreadParameter)]
+    return [parameter for parameter in module.parameters() if isinstance(parameter, LazyParameter)]
 
 
 def read(module: nn.Module) -> None:
     """Read every parameter of a module that has not been read."""
-    for parameter in unread_in(module):
+    for parameter in lazy_in(module):
         parameter.read()
 
 
 @contextmanager
 def dummy_values(module: nn.Module) -> Iterator[None]:
     """Within, parameters that have not been read have small random numbers in place of NaN, so that the module can be run."""
-    lines = [parameter.data.as_strided((sum(parameter.shape) + 1,), (1,)) for parameter in unread_in(module)]
+    lines = [parameter.data.as_strided((sum(parameter.shape) + 1,), (1,)) for parameter in lazy_in(module)]
     made = torch.Generator().manual_seed(0)
     for line in lines:
         line.normal_(0.0, 0.05, generator=made)

@@ -24,7 +24,7 @@ from transformers import (
 )
 
 from lightrl import LoraPolicy, PeftPolicy, Policy, PretrainedPolicy, TinyPolicy
-from lightrl.ops.unread import UnreadParameter, dummy_values, read, unread_in, values_of
+from lightrl.ops.lazy import LazyParameter, dummy_values, lazy_in, read, values_of
 
 SIZES: dict[str, Any] = {
     "vocab_size": 24,
@@ -86,14 +86,14 @@ def same(one: Policy, other: Policy) -> bool:
 def test_once_read_it_is_the_policy_that_was_built_whole(name: str, dtype: Any, tmp_path: Path) -> None:
     source = saved(MODELS[name], tmp_path)
     source.dtype = dtype
-    policy = source.build_unread()
-    assert unread_in(policy) == list(policy.parameters())
+    policy = source.build_lazy()
+    assert lazy_in(policy) == list(policy.parameters())
     assert all(
         parameter.untyped_storage().nbytes() <= 4 * sum(parameter.shape) + 4 and parameter.isnan().all()
         for parameter in policy.parameters()
     )
     read(policy)
-    assert unread_in(policy) == []
+    assert lazy_in(policy) == []
     assert same(policy, source.build())
     assert policy.train().training
 
@@ -103,9 +103,9 @@ def test_it_is_built_whole_where_the_weights_cannot_stay_and_says_why(name: str,
     config, reason = WHOLE[name]
     source = saved(config, tmp_path)
     with caplog.at_level(logging.WARNING, logger="lightrl"):
-        policy = source.build_unread()
+        policy = source.build_lazy()
     assert reason in caplog.text
-    assert unread_in(policy) == []
+    assert lazy_in(policy) == []
     assert same(policy, source.build())
 
 
@@ -115,7 +115,7 @@ def test_files_of_another_format_are_read_whole(tmp_path: Path, caplog: pytest.L
     torch.save(weights, tmp_path / "pytorch_model.bin")
     (tmp_path / "model.safetensors").unlink()
     with caplog.at_level(logging.WARNING, logger="lightrl"):
-        policy = source.build_unread()
+        policy = source.build_lazy()
     assert "there is no model.safetensors" in caplog.text
     assert same(policy, source.build())
 
@@ -127,13 +127,13 @@ def test_weights_in_several_files_are_found(tmp_path: Path) -> None:
         > len(list(tmp_path.glob("*.safetensors")))
         > 1
     )
-    policy = source.build_unread()
+    policy = source.build_lazy()
     read(policy)
     assert same(policy, source.build())
 
 
 def test_a_weight_of_another_shape_is_refused(tmp_path: Path) -> None:
-    policy = saved(MODELS["tied head"], tmp_path).build_unread()
+    policy = saved(MODELS["tied head"], tmp_path).build_lazy()
     weights = load_file(tmp_path / "model.safetensors")
     weights["model.norm.weight"] = torch.ones(5)
     save_file(weights, tmp_path / "model.safetensors")
@@ -141,18 +141,18 @@ def test_a_weight_of_another_shape_is_refused(tmp_path: Path) -> None:
         read(policy)
 
 
-def test_adapters_on_unread_weights_are_those_on_a_base_that_was_read(tmp_path: Path) -> None:
+def test_adapters_on_lazy_weights_are_those_on_a_base_that_was_read(tmp_path: Path) -> None:
     base = saved(MODELS["tied head"], tmp_path)
-    unread, whole = LoraPolicy(base, r=2).build_unread(), LoraPolicy(base, r=2).build()
-    assert all(isinstance(parameter, UnreadParameter) != parameter.requires_grad for parameter in unread.parameters())
-    assert torch.equal(unread.base_hash, whole.base_hash), "a checkpoint of one is a checkpoint of the other"
-    assert unread.begins_at_base()
+    lazy, whole = LoraPolicy(base, r=2).build_lazy(), LoraPolicy(base, r=2).build()
+    assert all(isinstance(parameter, LazyParameter) != parameter.requires_grad for parameter in lazy.parameters())
+    assert torch.equal(lazy.base_hash, whole.base_hash), "a checkpoint of one is a checkpoint of the other"
+    assert lazy.begins_at_base()
     with torch.no_grad():
-        next(p for name, p in unread.named_parameters() if "lora_B" in name).add_(0.1)
-    assert not unread.begins_at_base()
-    unread = LoraPolicy(base, r=2).build_unread()
-    read(unread)
-    assert same(unread, whole)
+        next(p for name, p in lazy.named_parameters() if "lora_B" in name).add_(0.1)
+    assert not lazy.begins_at_base()
+    lazy = LoraPolicy(base, r=2).build_lazy()
+    read(lazy)
+    assert same(lazy, whole)
 
 
 def test_adapters_that_begin_from_the_weights_have_them_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -160,18 +160,18 @@ def test_adapters_that_begin_from_the_weights_have_them_read(tmp_path: Path, cap
         saved(MODELS["tied head"], tmp_path), lambda: LoraConfig(r=2, target_modules="all-linear", use_dora=True, task_type="CAUSAL_LM")
     )
     with caplog.at_level(logging.WARNING, logger="lightrl"):
-        policy = source.build_unread()
+        policy = source.build_lazy()
     assert "the adapters begin from its weights" in caplog.text
     assert same(policy, source.build())
 
 
-def test_a_copy_stays_unread_and_is_independent(tmp_path: Path) -> None:
-    policy = saved(MODELS["tied head"], tmp_path).build_unread()
+def test_a_copy_stays_lazy_and_is_independent(tmp_path: Path) -> None:
+    policy = saved(MODELS["tied head"], tmp_path).build_lazy()
     copied = copy.deepcopy(policy)
-    assert len(unread_in(copied)) == len(unread_in(policy))
+    assert len(lazy_in(copied)) == len(lazy_in(policy))
     assert copied.model.lm_head.weight is copied.model.model.embed_tokens.weight
     read(copied)
-    assert unread_in(policy)
+    assert lazy_in(policy)
     read(policy)
     assert same(copied, policy)
     with torch.no_grad():
@@ -181,14 +181,14 @@ def test_a_copy_stays_unread_and_is_independent(tmp_path: Path) -> None:
 
 def test_values_are_seen_without_being_kept_and_dummies_leave_nothing_behind(tmp_path: Path) -> None:
     source = saved(MODELS["tied head"], tmp_path)
-    policy, whole = source.build_unread(), source.build()
+    policy, whole = source.build_lazy(), source.build()
     for parameter, known in zip(policy.parameters(), whole.parameters(), strict=True):
         assert torch.equal(values_of(parameter), known)
-    assert unread_in(policy) == list(policy.parameters())
+    assert lazy_in(policy) == list(policy.parameters())
     with dummy_values(policy):
         assert not policy.model(torch.tensor([[3, 4]])).logits.isnan().any()
     assert policy.model(torch.tensor([[3, 4]])).logits.isnan().all()
 
 
 def test_a_policy_that_needs_no_files_is_built_as_ever() -> None:
-    assert same(TinyPolicy().build_unread(), TinyPolicy().build())
+    assert same(TinyPolicy().build_lazy(), TinyPolicy().build())

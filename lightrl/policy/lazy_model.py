@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from lightrl.ops.unread import CannotStayUnreadError, UnreadParameter
+from lightrl.ops.lazy import CannotStayLazyError, LazyParameter
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -38,7 +38,7 @@ class SavedTensor:
             return found
 
 
-def unread_model(path: str, dtype: torch.dtype, trust_remote_code: bool = False, revision: str = "main", **options: str) -> PreTrainedModel:
+def lazy_model(path: str, dtype: torch.dtype, trust_remote_code: bool = False, revision: str = "main", **options: str) -> PreTrainedModel:
     """The model with parameters that have not been read, and with everything else as `from_pretrained` makes it.
 
     Args:
@@ -49,7 +49,7 @@ def unread_model(path: str, dtype: torch.dtype, trust_remote_code: bool = False,
         **options: for `from_config`, such as `attn_implementation`.
 
     Raises:
-        CannotStayUnreadError: the files are of another format, or name other weights than the model has.
+        CannotStayLazyError: the files are of another format, or name other weights than the model has.
         OSError: there is no such model.
         RuntimeError: a weight has another shape than in the model.
     """
@@ -59,13 +59,13 @@ def unread_model(path: str, dtype: torch.dtype, trust_remote_code: bool = False,
     config: Any = AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code, revision=revision)
     saved = _saved(path, revision)
     if getattr(config, "quantization_config", None) is not None:
-        raise CannotStayUnreadError("its weights are quantized")
+        raise CannotStayLazyError("its weights are quantized")
     with init_empty_weights(include_buffers=False):
         model = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=trust_remote_code, **options)
     # what is tied came apart when each was put on the meta device
     model.tie_weights()
     if dtype != torch.float32 and getattr(model, "_keep_in_fp32_modules", None):
-        raise CannotStayUnreadError(f"{type(model).__name__} keeps some weights in float32")
+        raise CannotStayLazyError(f"{type(model).__name__} keeps some weights in float32")
     _leave_in_files(model, saved)
     try:
         model.generation_config = GenerationConfig.from_pretrained(path, revision=revision)
@@ -86,7 +86,7 @@ def _saved(path: str, revision: str) -> dict[str, SavedTensor]:
         return {name: files[file][name] for name, file in places.items() if name in files[file]}
     file = cached_file(path, WEIGHTS, revision=revision, _raise_exceptions_for_missing_entries=False)
     if file is None:
-        raise CannotStayUnreadError(f"there is no {WEIGHTS} and no {INDEX}")
+        raise CannotStayLazyError(f"there is no {WEIGHTS} and no {INDEX}")
     return _tensors_in(str(file))
 
 
@@ -102,13 +102,13 @@ def _leave_in_files(model: nn.Module, saved: dict[str, SavedTensor]) -> None:
     persistent = [(name, buffer) for name, buffer in model.named_buffers() if name in model.state_dict()]
     names = [name for name, _ in model.named_parameters()] + [name for name, _ in persistent]
     if missing := [name for name in names if name not in saved]:
-        raise CannotStayUnreadError(f"its files name other weights than {type(model).__name__} has: {missing[0]} is not among them")
+        raise CannotStayLazyError(f"its files name other weights than {type(model).__name__} has: {missing[0]} is not among them")
     for name, tensor in (*model.named_parameters(), *persistent):
         if tensor.shape != saved[name].shape:
             raise RuntimeError(f"{name} is {list(saved[name].shape)} in the files and {list(tensor.shape)} in {type(model).__name__}")
     for name, buffer in persistent:
         buffer.copy_(saved[name]())
-    unread = {parameter: UnreadParameter.like(parameter, saved[name]) for name, parameter in model.named_parameters()}
+    lazy = {parameter: LazyParameter.like(parameter, saved[name]) for name, parameter in model.named_parameters()}
     for module in model.modules():
         for name, parameter in module.named_parameters(recurse=False):
-            module.register_parameter(name, unread[parameter])
+            module.register_parameter(name, lazy[parameter])
