@@ -28,7 +28,7 @@ def with_checkpoint(request: Request, resolved: Resolved) -> Resolved:
         raise ConfigError("weights_only", problem, "Leave it out.")
     if wanted is None or wanted in ("best", "hpc", "registry") or "://" in str(wanted):
         return resolved
-    path = newest_of(request, resolved) if wanted == "last" else _given(str(wanted))
+    path = newest_of(request, resolved) if wanted == "last" else _existing(str(wanted))
     if _starts_the_others():
         _check_whole(path)
     return dataclasses.replace(resolved, trainer_words=[*resolved.trainer_words, f"--ckpt_path={path}"]) if wanted == "last" else resolved
@@ -75,7 +75,7 @@ def _latest(found: list[Path]) -> Path:
     return max(found, key=lambda p: (p.stat().st_mtime, p.name))
 
 
-def _given(wanted: str) -> Path:
+def _existing(wanted: str) -> Path:
     path = Path(wanted).expanduser()
     tidy(path.parent)
     if not path.exists():

@@ -176,7 +176,7 @@ def check_complete(model: Choice, data: Choice, rollouts: Rollouts | None) -> No
         ConfigError: names every missing key and, for the first, the classes that exist and an example to type.
     """
     missing = [*_missing(model, "model"), *_missing(data, "data")]
-    rollouts_needed = rollouts is not None and not rollouts.given and "algorithm" in model.takes
+    rollouts_needed = rollouts is not None and not rollouts.ends and "algorithm" in model.takes
     if not missing and rollouts_needed:
         raise ConfigError("rollouts", "not given: how many rollouts should the run have?", "Type for example: --rollouts 100")
     _check_none(missing, ["rollouts"] if rollouts_needed else [])

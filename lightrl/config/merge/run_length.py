@@ -61,7 +61,7 @@ class Rollouts:
             )  # fmt: skip
 
     @property
-    def given(self) -> bool:
+    def ends(self) -> bool:
         """The end of the run was stated in one way or another."""
         return self.number is not None or any(value is not None for value in self.limits.values())
 
