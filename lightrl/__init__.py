@@ -12,10 +12,8 @@ Names are imported on first use, so that `import lightrl` is fast.
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
-
 from lightrl.kinds import KINDS
+from lightrl.lazy_names import lazy_names
 
 __version__ = "0.1.0"
 
@@ -32,8 +30,7 @@ _HOME = {
     "lightrl.ops.random": ["token_uniforms"],
     "lightrl.ranks": ["Ranks"],
     "lightrl.ops.groups": ["GroupStatistics", "group_statistics"],
-    "lightrl.algorithms.actor_critic": ["ActorCritic"],
-    "lightrl.algorithms.group_relative": ["GroupRelative"],
+    "lightrl.algorithms.families": ["ActorCritic", "GroupRelative"],
     "lightrl.parts.base": ["Part"],
     "lightrl.parts.advantage": [
         "GAE",
@@ -110,12 +107,7 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 _MODULE_OF |= {kind.base_name: kind.base.partition(":")[0] for kind in KINDS.values() if kind.base_is_ours}
 
 __all__ = ["__version__", *sorted(_MODULE_OF)]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'lightrl' has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULE_OF[name]), name)
+__getattr__ = lazy_names(__name__, _MODULE_OF)
 
 
 def __dir__() -> list[str]:

@@ -10,9 +10,9 @@ import yaml
 
 from benchmarks import config_file
 from benchmarks.evidence import claim_verdict, claims
-from lightrl.config.building import Builder
-from lightrl.config.resolve import resolve
-from lightrl.config.settings import read_words
+from lightrl.config.build.builder import Builder
+from lightrl.config.merge.resolve import resolve
+from lightrl.config.read.settings import read_words
 
 ROOT = Path(__file__).parents[1]
 

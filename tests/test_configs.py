@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from lightrl_workshop.verbs.config_step import one_step
 
-from lightrl.config.resolve import resolve
-from lightrl.config.settings import read_words
+from lightrl.config.merge.resolve import resolve
+from lightrl.config.read.settings import read_words
 
 FILES = sorted((Path(__file__).parent.parent / "configs").rglob("*.yaml"))
 each_config = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

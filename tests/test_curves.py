@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.evidence import curves
 from lightrl import TinyPolicy
-from lightrl.config.resolve import resolve
-from lightrl.config.settings import read_words
+from lightrl.config.merge.resolve import resolve
+from lightrl.config.read.settings import read_words
 
 ROOT = Path(__file__).parents[1]
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from benchmarks.learning import frozenlake as lake
-from lightrl.config.building import Builder
-from lightrl.config.resolve import resolve
-from lightrl.config.settings import read_words
+from lightrl.config.build.builder import Builder
+from lightrl.config.merge.resolve import resolve
+from lightrl.config.read.settings import read_words
 
 ROOT = Path(__file__).parents[1]
 LEFT, DOWN, RIGHT, UP = range(4)

@@ -40,7 +40,7 @@ fuzz_child.CPU_S = 3
 faults = Path("faults.py")
 faults.write_text('''
 from lightning.pytorch import Callback
-from lightrl.config.errors import ConfigError
+from lightrl.config.read.refusals import ConfigError
 
 def spins(completion):
     while True:

@@ -10,8 +10,8 @@ import pytest
 import lightrl
 from lightrl import hookspecs
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.algorithms.slots import slots_of
-from lightrl.config.signatures import arguments_of
+from lightrl.algorithms.declaration import slots_of
+from lightrl.arguments import arguments_of
 from lightrl.kinds import KINDS, Kind
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))

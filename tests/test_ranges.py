@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightrl import DecoupledClip, GroupSampler, LossTerm, Part, SymmetricClip, TinyPolicy
-from lightrl.config.signatures import arguments_of
-from lightrl.config.slots import type_name
+from lightrl.arguments import arguments_of, type_name
 from lightrl.kinds import KINDS
 from lightrl.ranges import Count, NonNegative, Positive, Share, Temperature, Weight, admits, bare, ranges_of, rule, usual
 from lightrl.registry.classes import registry

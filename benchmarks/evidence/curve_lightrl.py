@@ -28,9 +28,9 @@ from benchmarks.evidence.curve_cases import (
     write_curves,
 )
 from benchmarks.speed.bench_lightrl import ADAMW, FOLDER_LOGGER, class_of
-from lightrl.config.resolve import resolve
-from lightrl.config.run import Run
-from lightrl.config.settings import read_words
+from lightrl.config.merge.resolve import resolve
+from lightrl.config.build.run import Run
+from lightrl.config.read.settings import read_words
 
 LOGGED = {
     "dpo": {"accuracy": "val/rewards/accuracies", "margin": "val/rewards/margins"},

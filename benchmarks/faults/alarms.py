@@ -18,9 +18,9 @@ import yaml
 
 from benchmarks import config_file
 from lightrl.callbacks.alarms import Alarms
-from lightrl.config.resolve import resolve
-from lightrl.config.run import Run
-from lightrl.config.settings import read_words
+from lightrl.config.build.run import Run
+from lightrl.config.merge.resolve import resolve
+from lightrl.config.read.settings import read_words
 
 HEALTHY = ["cispo", "dapo", "dr_grpo", "gmpo", "gpg", "gspo", "lite_ppo", "ppo", "rloo", "sapo"]
 

@@ -75,8 +75,8 @@ def main() -> int:
 
 
 def _subjects(folder: Path) -> list[Subject]:
-    from lightrl.config.resolve import resolve
-    from lightrl.config.settings import read_words
+    from lightrl.config.merge.resolve import resolve
+    from lightrl.config.read.settings import read_words
 
     write_inputs(folder)
     subjects = []
@@ -97,7 +97,7 @@ def _warm() -> None:
 
     import lightrl.callbacks.default_callbacks
     import lightrl.cli.run.check
-    import lightrl.config.run  # noqa: F401
+    import lightrl.config.build.run  # noqa: F401
 
     torch.set_num_threads(1)
     del lightning, peft

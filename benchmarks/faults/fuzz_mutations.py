@@ -11,11 +11,10 @@ from typing import Any
 
 import yaml
 
-from lightrl.config.choice import Choice
-from lightrl.config.plain_values import as_yaml
-from lightrl.config.resolve import Resolved
-from lightrl.config.signatures import arguments_of
-from lightrl.config.slots import is_simple
+from lightrl.arguments import arguments_of, is_simple
+from lightrl.config.describe.choice import Choice
+from lightrl.config.describe.plain_values import as_yaml
+from lightrl.config.merge.resolve import Resolved
 from lightrl.kinds import KINDS
 from lightrl.registry.classes import registry
 

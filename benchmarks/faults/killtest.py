@@ -316,7 +316,7 @@ def import_once() -> None:
     from lightrl.registry.classes import registry
 
     registry()
-    import lightrl.config.run
+    import lightrl.config.build.run
     import lightrl.training.online.policy_optimization  # noqa: F401
     from benchmarks.faults import killtest_parts  # noqa: F401
 

@@ -20,8 +20,8 @@ import yaml
 
 from benchmarks import config_file, config_files
 from benchmarks.logged_process import run_logged
-from lightrl.config.resolve import resolve
-from lightrl.config.settings import read_words
+from lightrl.config.merge.resolve import resolve
+from lightrl.config.read.settings import read_words
 
 THRESHOLD = 0.85
 ACCURACY = "val/rewards/correct/mean"

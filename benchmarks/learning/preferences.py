@@ -32,7 +32,7 @@ import yaml
 from benchmarks import config_file
 from benchmarks.learning.learn import ACCURACY, events, fit, resolved, seeded, warm_start
 from lightrl import LabelledObjective
-from lightrl.config.building import Builder
+from lightrl.config.build.builder import Builder
 
 GAIN, WITHIN = 0.15, 60.0
 OFFLINE = ("dpo", "ipo", "simpo", "orpo", "kto", "apo_zero", "exo", "nca", "sppo", "discopop")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from lightrl.algorithms.asked_references import asked_of
 from lightrl.algorithms.checks import refuse_unsuitable, warn_of_doubtful
-from lightrl.algorithms.declaration import Declared
-from lightrl.algorithms.slots import slots_of
+from lightrl.algorithms.declaration import Declared, slots_of
+from lightrl.algorithms.extras import asked_of
 from lightrl.parts.advantage import Advantage
 from lightrl.parts.aggregation import Aggregation
 from lightrl.parts.base import Part

@@ -5,9 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from lightrl.algorithms.asked_references import asked_of, comparisons_of, logprobs_of
-from lightrl.algorithms.extras import givers_of
-from lightrl.algorithms.slots import slots_of
+from lightrl.algorithms.declaration import slots_of
+from lightrl.algorithms.extras import asked_of, comparisons_of, givers_of, logprobs_of
 from lightrl.parts.base import NEEDS, Part, unread_outputs
 from lightrl.parts.ratio import TokenRatio
 from lightrl.parts.reference import Reference

@@ -9,59 +9,13 @@ import inspect
 import linecache
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, get_origin
 
+from lightrl.arguments import REQUIRED, Argument, arguments_of
 from lightrl.parts.base import Part
 from lightrl.parts.description import as_config, describe, own
 from lightrl.ranges import admits, members_of, rule
-
-REQUIRED = inspect.Parameter.empty
-"""The default of an argument that has none."""
-
-
-@dataclass(frozen=True)
-class Argument:
-    """One argument of a class: an annotated attribute."""
-
-    annotation: object
-    """The type as declared."""
-    default: object
-    """The class attribute; `REQUIRED` if there is none."""
-    help: str
-    """The docstring under the attribute."""
-
-    @property
-    def kind(self) -> type[Part] | None:
-        """The base class of the parts that it takes; None of a plain value."""
-        return next((m for m in members_of(self.annotation) if isinstance(m, type) and issubclass(m, Part)), None)
-
-    @property
-    def optional(self) -> bool:
-        """None is allowed."""
-        return type(None) in members_of(self.annotation)
-
-    def refuse(self, value: object, key: str) -> None:
-        """Refuse a value that is no part of the kind that the argument takes, or outside its range.
-
-        Args:
-            value: given, or the class attribute.
-            key: where it stands, as `DAPO.clip`.
-
-        Raises:
-            ValueError: it is of another kind, a class, null where a part must be, or outside its range.
-        """
-        if not admits(self.annotation, value) and value is not REQUIRED:
-            owner, _, name = key.rpartition(".")
-            raise ValueError(f"{owner} needs {rule(self.annotation, name, value)}, got {name}={value!r:.60}")
-        if self.kind is None or isinstance(value, self.kind) or (value is None and self.optional):
-            return
-        if value is None:
-            raise ValueError(f"{key} cannot be null: every algorithm has one")
-        if isinstance(value, type):
-            raise ValueError(f"{key} is the class {value.__name__}: write {value.__name__}(), with its arguments")
-        raise ValueError(f"{key} wants a {self.kind.__name__}, got {type(value).__name__}")
 
 
 class Declared:
@@ -72,7 +26,7 @@ class Declared:
     annotated as a `ClassVar` is no argument.
     """
 
-    _arguments: ClassVar[Mapping[str, Argument]]
+    _stated_arguments: ClassVar[Mapping[str, Argument]]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -82,16 +36,16 @@ class Declared:
                 "such as `clip = DecoupledClip(low=0.2, high=0.28)`"
             )
         _refuse_undeclared(cls)
-        cls._arguments = _stated(cls)
-        for name in [name for name in cls._arguments if name in vars(cls)]:
+        cls._stated_arguments = _stated(cls)
+        for name in [name for name in cls._stated_arguments if name in vars(cls)]:
             value, key = vars(cls)[name], f"{cls.__name__}.{name}"
-            cls._arguments[name].refuse(value, key)
+            _check_value(cls._stated_arguments[name], value, cls.__name__)
             if isinstance(value, Part):
                 describe(value, key)
         type.__setattr__(cls, "__init__", _constructor(cls))
         if Declared in cls.__bases__:
             # jsonargparse starts from the defaults of a base that can be built, and leaves slots at null that a subclass fills
-            missing = frozenset(name for name, argument in cls._arguments.items() if argument.default is REQUIRED)
+            missing = frozenset(name for name, argument in cls._stated_arguments.items() if argument.required)
             type.__setattr__(cls, "__abstractmethods__", missing)
 
     def __init__(self, **values: object) -> None:
@@ -107,11 +61,11 @@ class Declared:
         arguments, name = arguments_of(type(self)), type(self).__name__
         if unknown := [key for key in values if key not in arguments]:
             raise TypeError(f"{name} has no argument {unknown[0]!r}.{_closest(unknown[0], arguments)}")
-        if missing := [key for key, argument in arguments.items() if argument.default is REQUIRED and key not in values]:
+        if missing := [key for key, argument in arguments.items() if argument.required and key not in values]:
             raise TypeError(f"{name} misses {', '.join(missing)}: give it, or state it as a class attribute")
         for key, argument in arguments.items():
             value = values.get(key, argument.default)
-            argument.refuse(value, f"{name}.{key}")
+            _check_value(argument, value, name)
             setattr(self, key, own(value, f"{name}.{key}") if isinstance(value, Part) else value)
         self._check()
 
@@ -119,9 +73,23 @@ class Declared:
         """Refuse arguments that cannot work together."""
 
 
-def arguments_of(cls: type[Declared]) -> Mapping[str, Argument]:
-    """The arguments of a class by name, in the order in which they were declared, those of the base first."""
-    return cls._arguments
+def slots_of(cls: type[Declared]) -> dict[str, type[Part]]:
+    """Every slot of an algorithm, those that it adds last, and the kind of part it holds."""
+    return {name: argument.part for name, argument in arguments_of(cls).items() if argument.part is not None}
+
+
+def _check_value(argument: Argument, value: object, owner: str) -> None:
+    """Refuse a value that is no part of the kind that the argument takes, or outside its range."""
+    if not admits(argument.annotation, value) and value is not REQUIRED:
+        raise ValueError(f"{owner} needs {rule(argument.annotation, argument.name, value)}, got {argument.name}={value!r:.60}")
+    kind, key = argument.part, f"{owner}.{argument.name}"
+    if kind is None or isinstance(value, kind) or (value is None and type(None) in members_of(argument.annotation)):
+        return
+    if value is None:
+        raise ValueError(f"{key} cannot be null: every algorithm has one")
+    if isinstance(value, type):
+        raise ValueError(f"{key} is the class {value.__name__}: write {value.__name__}(), with its arguments")
+    raise ValueError(f"{key} wants a {kind.__name__}, got {type(value).__name__}")
 
 
 def _stated(cls: type[Declared]) -> dict[str, Argument]:
@@ -131,7 +99,7 @@ def _stated(cls: type[Declared]) -> dict[str, Argument]:
         own = inspect.get_annotations(base, eval_str=True)
         annotations |= {name: annotation for name, annotation in own.items() if not _is_class_variable(annotation)}
         docs |= _docs(base)
-    return {name: Argument(annotation, getattr(cls, name, REQUIRED), docs.get(name, "")) for name, annotation in annotations.items()}
+    return {name: Argument(name, annotation, getattr(cls, name, REQUIRED), docs.get(name, "")) for name, annotation in annotations.items()}
 
 
 def _constructor(cls: type[Declared]) -> Callable[..., None]:

@@ -1,13 +1,13 @@
-"""The extras of a run: each is left by one part, or by the environment, before another part reads it."""
+"""What the parts of an algorithm ask of each other: extras, each left by one before another reads it, and references, by their slots."""
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Container, Set
 from typing import TYPE_CHECKING
 
 from lightrl.parts.base import Part
 from lightrl.parts.environment import Environment, declared_extras
-from lightrl.parts.output import OLD, ROLLOUT
+from lightrl.parts.output import OLD, ROLLOUT, Comparison
 from lightrl.parts.step_part import StepPart
 
 if TYPE_CHECKING:
@@ -88,3 +88,20 @@ def _refuse_name_of_core(name: str, giver: Part) -> None:
             f"{type(giver).__name__} leaves the extra {name!r}: {GIVEN!r}, and names that begin with {OLD!r} or {ROLLOUT!r}, are the "
             "core's. Rename it"
         )
+
+
+def logprobs_of(slot: str) -> str:
+    """The word by which a part asks for the log-probs of the reference in a slot of its algorithm, such as `teacher_logprobs`."""
+    return "ref_logprobs" if slot == "reference" else f"{slot}_logprobs"
+
+
+def comparisons_of(part: Part) -> list[Comparison]:
+    """The outputs of a part that compare the policy with a reference."""
+    return [output for output in (*part.outputs, *part.old_outputs) if isinstance(output, Comparison)]
+
+
+def asked_of(part: Part) -> Container[str]:
+    """The slots of the references that a part asks, for log-probs of sampled tokens or for all logits at them."""
+    return {output.against for output in comparisons_of(part)} | {
+        "reference" if word == "ref_logprobs" else word.removesuffix("_logprobs") for word in part.needs
+    }

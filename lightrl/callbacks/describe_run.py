@@ -10,8 +10,8 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import MLFlowLogger, WandbLogger
 
 from lightrl.callbacks.logged_texts import TensorBoardTexts, add_text, texts_of
-from lightrl.config.algorithm_table import rows
-from lightrl.config.choice import Choice
+from lightrl.config.describe.algorithms import rows
+from lightrl.config.describe.choice import Choice
 
 
 class DescribeRun(Callback):

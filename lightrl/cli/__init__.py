@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from lightrl.cli.slow_imports import naming_slow_imports
-from lightrl.config.errors import ConfigError, report
+from lightrl.config.read.refusals import ConfigError, report
 from lightrl.registry.classes import UnknownName
 from lightrl.registry.distribution import other_distribution
 from lightrl.run_end import RunEndedError

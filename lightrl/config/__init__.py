@@ -1,13 +1,37 @@
-"""From YAML files and the words of a command to objects: the same way for every verb.
+"""From YAML files and the words of a command to objects, in four rooms, each of which knows only those before it.
 
-1. `settings` and `yaml_files` read files and words into settings, in the order in which they were given.
-2. `resolve` lays them over each other (`merge`) into a tree of choices for model and data, each a class with arguments (`choice`),
-   and into words for the Trainer. On the way `class_lookup` finds classes by their names, `signatures`, `annotations` and `slots` read
-   the arguments of a class and their types, and `plain_values`, `trainer_keys`, `trainer_ranges`, `trainer_classes`, `run_length` and
-   `missing` refuse values with their key and source (`errors`); `unusual` notes those that are only absurd.
-3. `building` makes the objects and remembers the key of each for later errors (`error_key`); `trainer_section` builds the Trainer.
-4. `run` holds all of them and carries out the verb; `config_yaml` writes the whole config, `class_help` and `verb_help` explain it.
+1. `read`: `yaml_files` and `settings` read files and words, in the order in which they were given; `import_paths` finds what they would
+   execute; `refusals` says what is wrong with a request.
+2. `describe`: `class_lookup` finds classes by their names, `arguments` reads what they take, `plain_values` what a value may be, and
+   `choice` holds a class with its arguments. `documentation`, `class_help` and `algorithms` show them to a person.
+3. `merge`: `resolve` lays all settings over each other (`merger`) into choices for model and data and words for the Trainer
+   (`trainer_keys`, `run_length`).
+4. `build`: `builder` makes the objects, `trainer_section` the Trainer, and `run` carries out the verb; `whole_config` writes everything
+   that is in force, `checkpoints` finds what a run goes on from.
 
-`checkpoint_path`, `resumed_folder` and `trained_policy` are about runs that go on and about what they have trained; `algorithm_choice`,
-`algorithm_table`, `class_description` and `docstrings` describe classes for the catalogue.
+The names below are for commands, those of other packages too:
+
+    resolved = resolve("fit", read_words(["--config", "grpo_sort", "--rollouts", "3"]))
+    rewards = Builder().value(resolved.model.value("rewards"), resolved.model.takes["rewards"].slot, "model.rewards")
 """
+
+from __future__ import annotations
+
+from lightrl.lazy_names import lazy_names
+
+_HOMES = {
+    "lightrl.config.read.refusals": ["ConfigError", "report"],
+    "lightrl.config.read.settings": ["Request", "Setting", "read_words"],
+    "lightrl.config.read.yaml_files": ["parse_yaml", "read_config"],
+    "lightrl.arguments": ["Slot"],
+    "lightrl.config.describe.choice": ["Choice"],
+    "lightrl.config.merge.merger": ["Merger"],
+    "lightrl.config.merge.resolve": ["Resolved", "resolve"],
+    "lightrl.config.merge.trainer_keys": ["OF_TORCH"],
+    "lightrl.config.build.builder": ["Builder"],
+    "lightrl.config.build.checkpoints": ["checkpoint_of", "trained_policy"],
+    "lightrl.config.build.run": ["Run", "quiet_lightning"],
+    "lightrl.config.build.trainer_section": ["TrainerSection"],
+    "lightrl.registry.closest": ["closest"],
+}
+__getattr__ = lazy_names(__name__, {name: module for module, names in _HOMES.items() for name in names})

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
+from lightrl.ops.lazy import read
 from lightrl.ops.replaced_tensors import ReplacedTensors
-from lightrl.ops.unread import read
 from lightrl.parts.base import Part
 
 

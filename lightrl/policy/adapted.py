@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from lightrl.ops.unread import dummy_values, read, values_of
+from lightrl.ops.lazy import dummy_values, read, values_of
 from lightrl.policy.policy import Policy, save_tokenizer
 from lightrl.policy.weight_access import WeightAccess
 from lightrl.strategies.disk import onto_disk

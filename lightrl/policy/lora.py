@@ -47,8 +47,8 @@ class AdapterSource(PolicySource):
         """
         return self._on(self.base.build())
 
-    def build_unread(self) -> AdaptedPolicy:
-        policy = self._on(self.base.build_unread())
+    def build_lazy(self) -> AdaptedPolicy:
+        policy = self._on(self.base.build_lazy())
         if any(parameter.isnan().any() for parameter in policy.parameters() if parameter.requires_grad):
             # what is made of NaN is NaN
             log.warning("every rank reads the whole base before it is cut: the adapters begin from its weights")

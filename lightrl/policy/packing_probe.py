@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lightrl.ops.lazy import dummy_values
 from lightrl.ops.packing import pack
-from lightrl.ops.unread import dummy_values
 from lightrl.policy.packed_trunk import IMPLEMENTATION, CannotPackError, packed_hidden
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-5}

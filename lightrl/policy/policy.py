@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from lightrl.ops.dropout import without_dropout
 from lightrl.ops.head_product import head_format
+from lightrl.ops.lazy import CannotStayLazyError, lazy_in
 from lightrl.ops.logprobs import AtRows, Compute, at_rows, head_logits
 from lightrl.ops.shift import Selected, on_host
-from lightrl.ops.unread import CannotStayUnreadError, unread_in
 from lightrl.policy.experts import with_fitting_experts
 from lightrl.policy.head import PROBED, ScoringHead, head_alone
 from lightrl.policy.packed_trunk import NOTHING, laid_out, trunk_states
@@ -60,7 +60,7 @@ class Policy(nn.Module):
 
         Raises:
             ValueError: neither the tokenizer nor the model's generation config names an EOS token.
-            CannotStayUnreadError: what the model does to its logits cannot be told without its weights.
+            CannotStayLazyError: what the model does to its logits cannot be told without its weights.
         """
         super().__init__()
         self.model: Any = with_fitting_experts(without_dropout(model))
@@ -268,8 +268,8 @@ class Policy(nn.Module):
         ScoringHead.take_over(head)
         training = self.model.training
         self.model.eval()
-        unread = bool(unread_in(self.model))
-        with head_alone(self.model) if unread else nullcontext():
+        lazy = bool(lazy_in(self.model))
+        with head_alone(self.model) if lazy else nullcontext():
             ids = torch.arange(min(PROBED, head.weight.shape[0]))[None]
             mask = torch.ones_like(ids, dtype=torch.bool)
             mask[:, 0] = False
@@ -277,8 +277,8 @@ class Policy(nn.Module):
             ours, theirs = self(ids, mask).logprobs, self._from_full_logits(ids, selected, 1.0, {}, None).logprobs
         self.model.train(training)
         difference = (ours - theirs).abs().max().item()
-        if unread and math.isnan(difference):
-            raise CannotStayUnreadError(f"{type(self.model).__name__} does not run its trunk as one module")
+        if lazy and math.isnan(difference):
+            raise CannotStayLazyError(f"{type(self.model).__name__} does not run its trunk as one module")
         tolerance = PROBE_TOLERANCE if head.weight.dtype == torch.float32 else 0.1
         if difference <= tolerance:
             return True

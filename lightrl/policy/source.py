@@ -14,8 +14,8 @@ import torch
 from annotated_types import Ge, Le
 from safetensors import SafetensorError
 
+from lightrl.ops.lazy import CannotStayLazyError
 from lightrl.ops.pretrained import with_every_weight
-from lightrl.ops.unread import CannotStayUnreadError
 from lightrl.parts.base import Part
 from lightrl.policy.policy import Policy
 from lightrl.ranges import Seed
@@ -50,10 +50,10 @@ class PolicySource(Part):
             ValueError: the policy cannot be had; the message says why.
         """
 
-    def build_unread(self) -> Policy:
+    def build_lazy(self) -> Policy:
         """The policy as `build` gives it, its weights still in their files where that is possible.
 
-        For strategies that cut weights over ranks: they read each layer when they cut it (`lightrl.ops.unread`), so that no rank ever
+        For strategies that cut weights over ranks: they read each layer when they cut it (`lightrl.ops.lazy`), so that no rank ever
         holds the whole policy.
         """
         return self.build()
@@ -112,12 +112,12 @@ class PretrainedPolicy(PolicySource):
 
         return self._built(functools.partial(with_every_weight, AutoModelForCausalLM))
 
-    def build_unread(self) -> Policy:
-        from lightrl.policy.unread_model import unread_model
+    def build_lazy(self) -> Policy:
+        from lightrl.policy.lazy_model import lazy_model
 
         try:
-            return self._built(unread_model)
-        except CannotStayUnreadError as error:
+            return self._built(lazy_model)
+        except CannotStayLazyError as error:
             log.warning("every rank reads the whole policy %r before it is cut: %s", self.path, error)
             return self.build()
 

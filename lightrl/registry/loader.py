@@ -171,7 +171,7 @@ def load_plugin(*entries: EntryPoint) -> PluginRecord:
             record.location = getattr(sys.modules[first.module], "__file__", None) or ""
             record.configs = configs_of(first) if first.group == GROUP else []
             for entry, plugin in zip(entries, plugins, strict=True):
-                _refuse_unasked(plugin, [other.group for other in entries if other.value == entry.value])
+                _check_asked(plugin, [other.group for other in entries if other.value == entry.value])
                 for kind, answer in answers(plugin).items():
                     if (kind == COMMAND.title) == (entry.group == COMMANDS):
                         record.paths[kind] = [one if isinstance(one, str) else path_of(one) for one in answer]
@@ -182,7 +182,7 @@ def load_plugin(*entries: EntryPoint) -> PluginRecord:
     return record
 
 
-def _refuse_unasked(plugin: object, groups: list[str]) -> None:
+def _check_asked(plugin: object, groups: list[str]) -> None:
     """Refuse a hook in a module that has no entry point in the group in which the hook is asked."""
     for kind in KINDS.values():
         group = COMMANDS if kind is COMMAND else GROUP

@@ -19,7 +19,7 @@ from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.strategies import DDPStrategy, DeepSpeedStrategy
 from torch import Tensor, nn
 
-from lightrl.ops.unread import UnreadParameter, unread_in
+from lightrl.ops.lazy import LazyParameter, lazy_in
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.strategies.agreement import agreed, check_together
 from lightrl.strategies.atomic import beside, partial, publish, remove
@@ -217,7 +217,7 @@ class DeepSpeedAdapter(StrategyAdapter):
     def shard(self, *modules: nn.Module | None) -> None:
         parts = [module for module in modules if module is not None]
         # the engine cuts weights itself, and has to have them whole for that
-        if any(map(unread_in, parts)):
+        if any(map(lazy_in, parts)):
             for module in parts:
                 for buffer in module.buffers():
                     buffer.data = buffer.data.to(self._strategy.root_device)
@@ -230,7 +230,7 @@ class DeepSpeedAdapter(StrategyAdapter):
         dtype = self._strategy.engine_dtype
         first: Any = None
         for parameter in parameters:
-            if isinstance(parameter, UnreadParameter):
+            if isinstance(parameter, LazyParameter):
                 parameter.read()
             parameter.data = parameter.data.to(dtype)
             if first is None:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor
 
-from lightrl.ops.unread import read
+from lightrl.ops.lazy import read
 from lightrl.strategies.adapter import StrategyAdapter, clipped_norm
 from lightrl.strategies.agreement import check_together
 from lightrl.strategies.checkpoint_io import refuse_execution, refuse_folder

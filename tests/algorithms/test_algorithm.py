@@ -20,8 +20,8 @@ from lightrl import (
     SymmetricClip,
     ValueHead,
 )
-from lightrl.algorithms.declaration import arguments_of
-from lightrl.algorithms.slots import slots_of
+from lightrl.algorithms.declaration import slots_of
+from lightrl.arguments import arguments_of
 
 
 class Deep(GroupRelative):
@@ -74,7 +74,7 @@ def test_a_variant_inherits_what_it_does_not_state() -> None:
 
 def test_every_slot_is_there_and_the_required_ones_are_known() -> None:
     required = {"sampler", "advantage", "clip", "aggregation", "ratio", "reference"}
-    assert {slot for slot, argument in arguments_of(Algorithm).items() if argument.kind and not argument.optional} == required
+    assert {slot for slot, argument in arguments_of(Algorithm).items() if argument.part and not argument.slot.optional} == required
     assert set(GroupRelative().parts) == required
     assert set(slots_of(Algorithm)) > required
 

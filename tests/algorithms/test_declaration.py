@@ -19,7 +19,7 @@ from lightrl import (
     TokenMean,
     TokenWeight,
 )
-from lightrl.algorithms.slots import slots_of
+from lightrl.algorithms.declaration import slots_of
 from lightrl.ranges import Passes
 
 

@@ -16,8 +16,8 @@ from lightrl_workshop.experience import experience
 
 from lightrl import AdvantageSum, GroupRelative
 from lightrl.cli.catalogue.comparison import QUESTIONS, facts_of
-from lightrl.config.algorithm_choice import algorithm_named, registered
-from lightrl.config.docstrings import documentation
+from lightrl.config.describe.algorithms import algorithm_named, registered
+from lightrl.config.describe.documentation import documentation
 from lightrl.parts.aggregation import TokenMean
 from lightrl.parts.base import Part
 from lightrl.parts.clip import DecoupledClip

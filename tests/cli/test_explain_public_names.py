@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import lightrl as package
-from lightrl.cli.catalogue.public_name import public_named
+from lightrl.cli.catalogue.explain import public_named
 
 
 def test_every_public_name_is_found() -> None:

@@ -18,9 +18,9 @@ from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from lightrl import PretrainedPolicy, Prompt, TinyPolicy, TransformersEngine
-from lightrl.config.building import Builder
-from lightrl.config.resolve import resolve
-from lightrl.config.settings import read_words
+from lightrl.config.build.builder import Builder
+from lightrl.config.merge.resolve import resolve
+from lightrl.config.read.settings import read_words
 
 LORA: dict[str, Any] = {
     "class_path": "LoraPolicy",

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from lightrl import EntropyBonus, LossTerm, SymmetricClip
+from lightrl.arguments import Slot
 from lightrl.callbacks.completions_log import CompletionsLog
-from lightrl.config.building import Builder
-from lightrl.config.choice import Choice
-from lightrl.config.errors import ConfigError
-from lightrl.config.merge import Merger
-from lightrl.config.slots import Slot
+from lightrl.config.build.builder import Builder
+from lightrl.config.describe.choice import Choice
+from lightrl.config.merge.merger import Merger
+from lightrl.config.read.refusals import ConfigError
 
 
 @dataclass
@@ -48,7 +48,9 @@ class Holder:
 
 def chosen(cls: type[Any], **given: Any) -> Choice:
     choice = Choice(cls, Slot("part", cls, cls))
-    Merger().arguments(choice, given, "model", "a test")
+    merger = Merger()
+    merger.arguments(choice, given, "model", "a test")
+    merger.problems.check()
     return choice
 
 

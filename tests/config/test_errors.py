@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from lightrl.config.errors import LINES, ConfigError
+from lightrl.config.read.refusals import LINES, ConfigError
 
 CASES = {
     "unknown top-level key": (["--modle.x", "3"], "modle", "Did you mean 'model'?"),
@@ -78,6 +78,15 @@ def test_a_wrong_request(lightrl: Callable[..., Any], case: str) -> None:
     assert hint in answer.err
     assert len(lines) <= LINES
     assert "Traceback" not in answer.err
+
+
+def test_every_key_that_is_wrong_is_named_once(lightrl: Callable[..., Any]) -> None:
+    words = ["--model.prompts_per_rolout", "4", "--trainer.max_steps", "abc", "--model.algorithm.clip", "DecoupledClipp"]
+    answer = lightrl("fit", "--config", "run.yaml", *words, "--model.algorithm.clip.low", "0.1")
+    assert answer.status == 2
+    assert answer.lines[0].startswith("model.prompts_per_rolout: ")
+    assert answer.lines[0].endswith("Wrong too: trainer.max_steps, model.algorithm.clip.")
+    assert len(answer.lines) <= LINES
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from lightrl.cli import main
-from lightrl.config.import_paths import import_paths, search_working_folder
-from lightrl.config.settings import read_words
+from lightrl.config.read.import_paths import import_paths, search_working_folder
+from lightrl.config.read.settings import read_words
 
 CODE = """
 import sys

@@ -10,11 +10,10 @@ import pytest
 import torch
 from lightning.pytorch import Trainer
 
+from lightrl.arguments import Slot, arguments_of
 from lightrl.cli import main
-from lightrl.config.class_lookup import top_level_class
-from lightrl.config.signatures import arguments_of
-from lightrl.config.slots import Slot
-from lightrl.config.unknown_keys import key_here, libraries
+from lightrl.config.describe.class_lookup import top_level_class
+from lightrl.config.read.refusals import key_here, libraries
 from lightrl.registry.classes import registry
 
 KEYS = sorted({key for options in libraries().values() for key in options.values() if not key.startswith("nothing")})

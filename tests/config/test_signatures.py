@@ -9,9 +9,9 @@ import pytest
 import torch
 from lightning.pytorch.cli import OptimizerCallable
 
-from lightrl.config.choice import Choice, default_of
-from lightrl.config.docstrings import argument_docs
-from lightrl.config.signatures import arguments_of
+from lightrl.arguments import arguments_of
+from lightrl.config.describe.choice import Choice, default_of
+from lightrl.config.describe.documentation import argument_docs
 
 if TYPE_CHECKING:
     from decimal import Decimal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightrl.config.yaml_files import parse_yaml
+from lightrl.config.read.yaml_files import parse_yaml
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lightrl.config.algorithm_choice import registered
+from lightrl.config.describe.algorithms import registered
 from lightrl.kinds import KINDS
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lightrl.config.unknown_keys import libraries
+from lightrl.config.read.refusals import libraries
 
 PAGE = (Path(__file__).parents[2] / "docs" / "coming_from.md").read_text()
 COMMANDS = [shlex.split(line)[2:] for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]

@@ -35,11 +35,11 @@ from lightrl import (
 )
 from lightrl.callbacks.default_callbacks import defaults_beside
 from lightrl.callbacks.describe_run import DescribeRun
-from lightrl.config.errors import ConfigError
-from lightrl.config.resolve import resolve
-from lightrl.config.settings import Setting, read_words
-from lightrl.config.trainer_keys import check_trainer
-from lightrl.config.trainer_section import TrainerSection
+from lightrl.config.build.trainer_section import TrainerSection
+from lightrl.config.merge.resolve import resolve
+from lightrl.config.merge.trainer_keys import check_trainer
+from lightrl.config.read.refusals import ConfigError
+from lightrl.config.read.settings import Setting, read_words
 from lightrl.training.policy_module import PolicyModule
 from lightrl.training.setup.trainer_options import AVERAGING_PIECES, refuse_trainer
 

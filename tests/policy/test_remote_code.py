@@ -56,7 +56,7 @@ def with_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 USES: dict[str, Callable[[str], Any]] = {
     "build": lambda path: PretrainedPolicy(path).build(),
-    "build_unread": lambda path: PretrainedPolicy(path).build_unread(),
+    "build_lazy": lambda path: PretrainedPolicy(path).build_lazy(),
     "tokenizer": lambda path: PretrainedPolicy(path).tokenizer(),
     "outline": lambda path: PretrainedPolicy(path).outline(),
     "critic": lambda path: ValueModel(path).build(TinyPolicy(hidden=16, layers=1, heads=2).build()),
@@ -81,7 +81,7 @@ def test_code_that_is_trusted_is_executed_and_that_is_said(with_code: Path, capl
         f"trust_remote_code is true: the Python files that come with the policy {str(with_code)!r} are executed"
     ]
     assert source.parameters() == sum(p.numel() for p in policy.parameters())
-    assert type(source.build_unread().model).__name__ == "OwnModel"
+    assert type(source.build_lazy().model).__name__ == "OwnModel"
 
 
 def test_an_engine_elsewhere_has_the_trusted_model(with_code: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_shard_that_is_not_there_or_damaged_is_named(tmp_path: Path, damage: s
         save_file({name: tensor[..., :1].contiguous() for name, tensor in load_file(shard).items()}, shard, metadata={"format": "pt"})
     else:
         shard.write_bytes(shard.read_bytes()[: 50 if damage == "cut" else 0])
-    for build in (PretrainedPolicy(str(folder)).build, PretrainedPolicy(str(folder)).build_unread):
+    for build in (PretrainedPolicy(str(folder)).build, PretrainedPolicy(str(folder)).build_lazy):
         with pytest.raises(ValueError, match=f"^the policy '{folder}' cannot be loaded: {WORDS[damage]}"):
             build()
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lightrl.config.algorithm_choice import parts_in
-from lightrl.config.resolve import resolve
-from lightrl.config.settings import read_words
+from lightrl.config.describe.algorithms import parts_in
+from lightrl.config.merge.resolve import resolve
+from lightrl.config.read.settings import read_words
 from lightrl.registry.classes import Registry, UnknownName, registry
 from lightrl.registry.distribution import CORE
 from lightrl.registry.installed_configs import config_named, installed_configs

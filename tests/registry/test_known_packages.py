@@ -70,7 +70,7 @@ def test_a_run_without_the_package_says_what_to_install(
     lightrl: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, alone: Registry
 ) -> None:
     monkeypatch.delenv("LIGHTRL_PLUGINS", raising=False)
-    monkeypatch.setattr("lightrl.config.class_lookup.registry", lambda: alone)
+    monkeypatch.setattr("lightrl.config.describe.class_lookup.registry", lambda: alone)
     answer = lightrl("fit", "--config", "run.yaml")
     assert answer.status == 2
     assert "model.algorithm: no algorithm is named 'GRPO'. It is in the package lightrl-grpo." in answer.err

@@ -10,8 +10,8 @@ from typing import Any
 import misbehaving
 import pytest
 
-from lightrl.config.building import Builder
-from lightrl.config.errors import ConfigError
+from lightrl.config.build.builder import Builder
+from lightrl.config.read.refusals import ConfigError
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.types import Outcome
 

@@ -16,9 +16,9 @@ from lightrl_workshop.verbs.config_step import one_step
 import lightrl.builtin
 from benchmarks import config_file
 from lightrl import TinyPolicy
-from lightrl.config.resolve import resolve
-from lightrl.config.run import Run
-from lightrl.config.settings import read_words
+from lightrl.config.build.run import Run
+from lightrl.config.merge.resolve import resolve
+from lightrl.config.read.settings import read_words
 from lightrl.policy.policy import save_tokenizer
 
 pytestmark = [pytest.mark.thorough, pytest.mark.filterwarnings("ignore")]

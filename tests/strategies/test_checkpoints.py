@@ -214,7 +214,7 @@ def test_what_is_no_checkpoint_of_ours_is_refused(what: str, runs: Runs, damaged
 
 
 def test_last_takes_nothing_half_written(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lightrl.config.checkpoint_path import newest
+    from lightrl.config.build.checkpoints import newest
 
     last = newest(runs.folder / "saved_whole")
     half = last.with_name("epoch=9-step=99.ckpt.partial-another-machine-1")

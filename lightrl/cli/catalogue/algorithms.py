@@ -22,7 +22,7 @@ def algorithms(words: list[str]) -> int:
         ConfigError: a name that no algorithm has.
     """
     options = _read(words)
-    from lightrl.config.algorithm_choice import algorithm_named, registered
+    from lightrl.config.describe.algorithms import algorithm_named, registered
 
     chosen = [algorithm_named(name).cls for name in options.names] or [cls for _, cls in registered()]
     if not (options.compare or options.markdown):
@@ -58,8 +58,8 @@ def _read(words: list[str]) -> argparse.Namespace:
 
 
 def _list(chosen: list[type[Algorithm]], as_json: bool) -> int:
-    from lightrl.config.algorithm_choice import distribution_of
-    from lightrl.config.docstrings import documentation
+    from lightrl.config.describe.algorithms import distribution_of
+    from lightrl.config.describe.documentation import documentation
     from lightrl.registry.classes import registry
 
     rows = [
@@ -89,7 +89,7 @@ def _list(chosen: list[type[Algorithm]], as_json: bool) -> int:
 def _compared(chosen: list[type[Algorithm]]) -> tuple[list[Facts], list[str]]:
     """The facts of every algorithm that its defaults suffice to build, and a line for each of the others."""
     from lightrl.cli.catalogue.comparison import facts_of
-    from lightrl.config.errors import ConfigError
+    from lightrl.config.read.refusals import ConfigError
 
     facts, refused = [], []
     for cls in chosen:

@@ -6,9 +6,9 @@ import warnings
 from dataclasses import dataclass
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.config.algorithm_choice import distribution_of, stated_by
-from lightrl.config.building import Builder
-from lightrl.config.choice import Choice
+from lightrl.config.build.builder import Builder
+from lightrl.config.describe.algorithms import distribution_of, stated_by
+from lightrl.config.describe.choice import Choice
 from lightrl.parts.advantage import Advantage
 
 QUESTIONS = {

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lightrl.config.errors import ConfigError
+from lightrl.config.read.refusals import ConfigError
 
 if TYPE_CHECKING:
     from lightrl.registry.installed_configs import InstalledConfig

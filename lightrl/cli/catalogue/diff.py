@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lightrl.config.choice import Choice
-    from lightrl.config.resolve import Resolved
+    from lightrl.config.describe.choice import Choice
+    from lightrl.config.merge.resolve import Resolved
 
 ABSENT = "-"
 """Shown where one side has no such key."""
@@ -70,9 +70,9 @@ def _is_installed_config(name: str) -> bool:
 
 def _algorithm(name: str) -> tuple[str, dict[str, str]]:
     """A title, and every slot and argument of an algorithm that is named or that a file names."""
-    from lightrl.config.algorithm_choice import algorithm_named
-    from lightrl.config.choice import Choice
-    from lightrl.config.errors import ConfigError
+    from lightrl.config.describe.algorithms import algorithm_named
+    from lightrl.config.describe.choice import Choice
+    from lightrl.config.read.refusals import ConfigError
 
     if not _is_file(name):
         return name, dict(_below(algorithm_named(name), ""))
@@ -85,7 +85,7 @@ def _algorithm(name: str) -> tuple[str, dict[str, str]]:
 
 def _config(path: str) -> tuple[str, dict[str, str]]:
     """The path, and every key of a resolved config."""
-    from lightrl.config.resolve import SECTIONS
+    from lightrl.config.merge.resolve import SECTIONS
 
     resolved, content = _resolved(path)
     found = dict(_below({key: value for key, value in content.items() if key not in SECTIONS}, ""))
@@ -95,9 +95,9 @@ def _config(path: str) -> tuple[str, dict[str, str]]:
 
 
 def _resolved(path: str) -> tuple[Resolved, dict[str, Any]]:
-    from lightrl.config.resolve import resolve
-    from lightrl.config.settings import Request, Setting
-    from lightrl.config.yaml_files import find_config, read_config
+    from lightrl.config.merge.resolve import resolve
+    from lightrl.config.read.settings import Request, Setting
+    from lightrl.config.read.yaml_files import find_config, read_config
 
     content = read_config(str(find_config(path)))
     return resolve("fit", Request([Setting((), content, path)]), complete=False), content
@@ -105,7 +105,7 @@ def _resolved(path: str) -> tuple[Resolved, dict[str, Any]]:
 
 def _below(holder: Choice | dict[str, Any], key: str) -> Iterator[tuple[str, str]]:
     """Every value below a choice or a mapping as text: a part gives its class, and then its arguments."""
-    from lightrl.config.choice import Choice, shown
+    from lightrl.config.describe.choice import Choice, shown
 
     for name in holder if isinstance(holder, dict) else holder.takes:
         place = f"{key}.{name}" if key else name

@@ -6,12 +6,13 @@ import argparse
 import ast
 import inspect
 import textwrap
+from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lightrl.config.choice import Choice
+    from lightrl.config.describe.choice import Choice
     from lightrl.kinds import Kind
 
 WIDE = 150
@@ -104,10 +105,9 @@ def explain(words: list[str]) -> int:
     options = parser.parse_args(words)
     from rich.console import Console
 
-    from lightrl.cli.catalogue.public_name import print_public, public_named
-    from lightrl.config.algorithm_choice import algorithm_named, kind_named, part_named
-    from lightrl.config.class_description import print_class
-    from lightrl.config.errors import ConfigError
+    from lightrl.config.describe.algorithms import algorithm_named, kind_named, part_named
+    from lightrl.config.describe.documentation import print_class
+    from lightrl.config.read.refusals import ConfigError
 
     console = Console(markup=False, highlight=False)
     alone = part_named(options.name)
@@ -143,9 +143,8 @@ def _print_fields(console: Console, cls: type) -> None:
 def _print_algorithm(console: Console, algorithm: Choice) -> None:
     from rich.table import Table
 
-    from lightrl.config.algorithm_choice import distribution_of
-    from lightrl.config.algorithm_table import rows
-    from lightrl.config.docstrings import documentation
+    from lightrl.config.describe.algorithms import distribution_of, rows
+    from lightrl.config.describe.documentation import documentation
 
     about = documentation(algorithm.cls)
     table = Table("slot", "part", "arguments", "formula", "source", show_lines=True)
@@ -168,7 +167,7 @@ def _print_algorithm(console: Console, algorithm: Choice) -> None:
 def _print_kind(console: Console, kind: Kind) -> None:
     from rich.table import Table
 
-    from lightrl.config.docstrings import documentation
+    from lightrl.config.describe.documentation import documentation
     from lightrl.registry.classes import registry
 
     table = Table(kind.title, "from", "what it is", title_justify="left", show_lines=True)
@@ -188,3 +187,44 @@ def _print_kind(console: Console, kind: Kind) -> None:
         console.print(f"\nFields of {kind.base_name}:")
         _print_fields(console, base)
     console.print(f"\nOne in full: lightrl explain NAME. One of your own: lightrl plugins new my-idea --kind {kind.slug}")
+
+
+def public_named(name: str) -> object | None:
+    """The class or function with this name, whatever its letters, in `__all__` of a package; None if there is none."""
+    from lightrl.registry.classes import registry
+
+    packages = dict.fromkeys(record.module.partition(".")[0] for record in registry().records if not record.error)
+    for module in map(import_module, packages):
+        for public in getattr(module, "__all__", ()):
+            if public.lower() == name.lower():
+                found: object = getattr(module, public)
+                return found
+    return None
+
+
+def print_public(console: Console, thing: object) -> None:
+    """Print signature and documentation, and what a class has to offer, a line each.
+
+    Args:
+        console: to print on.
+        thing: a class, a function or a value.
+    """
+    name, module = getattr(thing, "__name__", repr(thing)), getattr(thing, "__module__", "lightrl")
+    console.print(f"{name} ({module})\n\n{inspect.getdoc(thing) or ''}")
+    if not inspect.isclass(thing):
+        if callable(thing):
+            console.print(f"\n{name}{inspect.signature(thing)}")
+        return
+    said = inspect.getdoc(vars(thing).get("__init__"))
+    if said and not said.startswith("Initialize self."):
+        console.print(f"\n{said}")
+    members = {key: value for key, value in inspect.getmembers(thing) if not key.startswith("_") and _ours(value)}
+    for key, value in members.items():
+        summary = (inspect.getdoc(value) or "").partition("\n")[0]
+        mark = "  to be written: " if key in getattr(thing, "__abstractmethods__", ()) else "  "
+        console.print(f"{mark}{key}{inspect.signature(value) if inspect.isfunction(value) else ''}  {summary}")
+
+
+def _ours(member: object) -> bool:
+    function = member.fget if isinstance(member, property) else member
+    return inspect.isfunction(function) and function.__module__.startswith("lightrl")

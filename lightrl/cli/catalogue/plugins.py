@@ -37,7 +37,7 @@ def show(words: list[str]) -> int:
     options = parser.parse_args(words)
     from rich.console import Console
 
-    from lightrl.config.class_description import print_class
+    from lightrl.config.describe.documentation import print_class
     from lightrl.registry.classes import record_named
 
     record = record_named(options.name)

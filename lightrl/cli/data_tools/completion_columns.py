@@ -6,8 +6,8 @@ import argparse
 from string import Formatter
 from typing import Any
 
-from lightrl.config.choice import Choice
-from lightrl.config.errors import ConfigError
+from lightrl.config.describe.choice import Choice
+from lightrl.config.read.refusals import ConfigError
 from lightrl.data.completion_file import CompletionFile
 from lightrl.data.files import table_rows
 from lightrl.data.records import Records

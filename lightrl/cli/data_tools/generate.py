@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightrl.config.errors import ConfigError
+from lightrl.config.read.refusals import ConfigError
 
 if TYPE_CHECKING:
     from lightrl.parts.engine import RolloutEngine, Sampling
@@ -94,9 +94,9 @@ def _of(path: str) -> tuple[Policy, RolloutEngine, Environment]:
 
 
 def _from_config(path: str) -> tuple[Policy, RolloutEngine, Environment]:
-    from lightrl.config.building import Builder
-    from lightrl.config.resolve import resolve
-    from lightrl.config.settings import read_words
+    from lightrl.config.build.builder import Builder
+    from lightrl.config.merge.resolve import resolve
+    from lightrl.config.read.settings import read_words
 
     model = resolve("predict", read_words(["--config", path]), complete=False).model
     if "policy" not in model.arguments:

@@ -12,9 +12,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from lightrl.cli.data_tools.reward_report import number
-from lightrl.config.building import Builder
-from lightrl.config.errors import ConfigError
-from lightrl.config.resolve import Resolved
+from lightrl.cli.data_tools.scoring_config import ScoringConfig
+from lightrl.config.read.refusals import ConfigError
 from lightrl.data.completion_file import CompletionFile
 from lightrl.parts.reward import BatchReward
 from lightrl.rewards.given_completions import Encode, Findings, GivenCompletions, score_completions
@@ -24,13 +23,12 @@ from lightrl.text.tokenizer import Tokenizer
 from lightrl.types import Outcome, Prompt
 
 
-def encode_with(rewards: RewardSet, resolved: Resolved, builder: Builder, wanted: bool) -> Encode | None:
+def encode_with(rewards: RewardSet, config: ScoringConfig, wanted: bool) -> Encode | None:
     """A function that makes tokens of prompts and completions, if a reward may read them; else None.
 
     Args:
         rewards: of which those that are given whole rollouts may.
-        resolved: the config with the policy.
-        builder: that builds it.
+        config: with the policy.
         wanted: whatever the rewards are.
 
     Raises:
@@ -41,11 +39,12 @@ def encode_with(rewards: RewardSet, resolved: Resolved, builder: Builder, wanted
     if not (wanted or whole):
         return None
     why = "--tokens" if wanted else f"the reward {whole[0]!r} is given whole rollouts, tokens included"
-    if "policy" not in resolved.model.arguments:
+    model = config.resolved.model
+    if "policy" not in model.arguments:
         raise ConfigError(
             "model.policy", f"not given, and its tokenizer is needed: {why}.", "Type for example: --model.policy PretrainedPolicy"
         )
-    return encoder_of(builder.build(resolved.model.value("policy"), "model.policy").tokenizer())
+    return encoder_of(config.builder.build(model.value("policy"), "model.policy").tokenizer())
 
 
 def encoder_of(tokenizer: Tokenizer) -> Encode:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from lightrl.config.errors import ConfigError
+from lightrl.config.read.refusals import ConfigError
 from lightrl.strategies.atomic import partial, publish
 
 

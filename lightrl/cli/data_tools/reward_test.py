@@ -11,11 +11,10 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from lightrl.config.errors import ConfigError
+from lightrl.config.read.refusals import ConfigError
 from lightrl.registry.closest import closest
 
 if TYPE_CHECKING:
-    from lightrl.config.settings import Request
     from lightrl.data.completion_file import CompletionFile
     from lightrl.rewards.reward_set import RewardSet
 
@@ -39,33 +38,26 @@ def reward_test(words: list[str]) -> int:
     Raises:
         ConfigError: the config, the file or a column is not as it must be, or a reward is broken.
     """
-    options, rest = _parser().parse_known_args(words)
+    parser = _parser()
+    options, rest = parser.parse_known_args(words)
     from lightrl.cli.data_tools.completion_columns import completion_file
-    from lightrl.cli.data_tools.config_rewards import refused, rewards_of
     from lightrl.cli.data_tools.offline_scoring import encode_with, scored
-    from lightrl.config.building import Builder
-    from lightrl.config.class_help import print_class_help
-    from lightrl.config.resolve import print_notes, resolve
-    from lightrl.config.settings import read_words
+    from lightrl.cli.data_tools.scoring_config import read_scoring_config
 
-    request = read_words(rest)
-    if request.help_for:
-        return print_class_help("fit", request)
-    _check_words(request)
-    resolved = resolve("fit", request, complete=False)
-    print_notes(resolved.notes)
+    config = read_scoring_config(parser, rest, ("whose rewards", "--config grpo_gsm8k"))
+    if config is None:
+        return 0
     if options.data is None:
         raise ConfigError("--data", "not given: which completions should be scored?", "Type for example: --data completions.jsonl")
-    builder = Builder()
-    with refused(builder):
-        rewards = rewards_of(resolved, builder, options.rollout)
-    file = completion_file(options, resolved.data)
+    with config.refusals():
+        rewards = config.rewards(options.rollout)
+    file = completion_file(options, config.resolved.data)
     expected = _expected(options.expect, file, rewards)
     _check_answer(rewards, file)
     try:
-        with refused(builder):
+        with config.refusals():
             rewards.check(set.intersection(*(set(file.prompt(i).columns) for i in range(file.size))))
-            findings = scored(rewards, file, encode_with(rewards, resolved, builder, options.tokens), options.out)
+            findings = scored(rewards, file, encode_with(rewards, config, options.tokens), options.out)
     finally:
         rewards.close()
     from lightrl.cli.data_tools.reward_report import Report
@@ -109,18 +101,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", metavar="FILE", help="write each row with its scores here, as JSON lines, while they come")
     parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
     return parser
-
-
-def _check_words(request: Request) -> None:
-    if request.help or request.print_config:
-        raise ConfigError("--print_config", "shows a whole run.", "Type: lightrl fit --config FILE --print_config")
-    if not request.settings:
-        raise ConfigError("--config", "not given: whose rewards?", "Type for example: --config grpo_gsm8k")
-    options = [option.lstrip("-") for action in _parser()._actions for option in action.option_strings]
-    for setting in request.settings:
-        guess = closest(setting.path[0], options) if len(setting.path) == 1 else ""
-        if guess:
-            raise ConfigError(f"--{setting.path[0]}", f"there is no such option.{guess}", "See: lightrl reward test --help")
 
 
 def _check_answer(rewards: RewardSet, file: CompletionFile) -> None:

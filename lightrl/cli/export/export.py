@@ -13,12 +13,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lightrl.config.errors import ConfigError
+from lightrl.config.read.refusals import ConfigError
 from lightrl.strategies.disk import refuse_closed
 from lightrl.workers.waiting import waiting
 
 if TYPE_CHECKING:
-    from lightrl.config.resolve import Resolved
+    from lightrl.config.merge.resolve import Resolved
 
 DTYPES = ("float32", "bfloat16", "float16")
 EPILOG = """\
@@ -39,8 +39,8 @@ def export(words: list[str]) -> int:
     out = _free(options.out)
     path, resolved = _checkpoint_and_config(options.ckpt_path, options.config, rest)
     from lightrl.cli.export.model_card import model_card
-    from lightrl.config.quiet_warnings import quiet_lightning
-    from lightrl.config.trained_policy import trained_policy
+    from lightrl.config.build.checkpoints import trained_policy
+    from lightrl.config.build.run import quiet_lightning
     from lightrl.strategies.trained_weights import notes_in, trained_weights
 
     quiet_lightning()
@@ -88,10 +88,9 @@ def _free(text: str) -> Path:
 
 
 def _checkpoint_and_config(wanted: str, config: str | None, rest: list[str]) -> tuple[Path, Resolved]:
-    from lightrl.config.checkpoint_path import newest_of, with_checkpoint
-    from lightrl.config.resolve import resolve
-    from lightrl.config.settings import read_words
-    from lightrl.config.trained_policy import config_above, path_given
+    from lightrl.config.build.checkpoints import checkpoint_of, config_above, newest_of, with_checkpoint
+    from lightrl.config.merge.resolve import resolve
+    from lightrl.config.read.settings import read_words
 
     if wanted == "last" and config is None:
         raise ConfigError("--ckpt_path", "last of which runs?", "Type for example: --config grpo --ckpt_path last")
@@ -111,4 +110,4 @@ def _checkpoint_and_config(wanted: str, config: str | None, rest: list[str]) -> 
             f"there is no config.yaml beside {wanted!r} or above it.",
             "Give the run's: --config FILE. For a script's run, any config with its policy: --config sft_sort --model.policy.path FOLDER",
         )
-    return path_given(found) or Path(wanted), found
+    return checkpoint_of(found) or Path(wanted), found

@@ -12,9 +12,9 @@ from typing import Any
 import yaml
 
 from lightrl import __version__
-from lightrl.config.algorithm_choice import in_full
-from lightrl.config.choice import Choice, shown
-from lightrl.config.resolve import Resolved
+from lightrl.config.describe.algorithms import in_full
+from lightrl.config.describe.choice import Choice, shown
+from lightrl.config.merge.resolve import Resolved
 
 HELD_OUT = re.compile(r"val/(reward|rewards/.*/mean|completions/mean_length|accuracy|margin|calibration/error)")
 """Metrics of held-out prompts that a card shows."""

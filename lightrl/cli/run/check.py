@@ -13,18 +13,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lightrl.algorithms.slots import slots_of
-from lightrl.config.checkpoint_path import with_checkpoint
-from lightrl.config.choice import Choice, shown
-from lightrl.config.import_paths import import_paths
-from lightrl.config.resolve import Resolved, print_notes, resolve
-from lightrl.config.settings import Request, read_words
+from lightrl.algorithms.declaration import slots_of
+from lightrl.config.build.checkpoints import with_checkpoint
+from lightrl.config.describe.choice import Choice, shown
+from lightrl.config.merge.resolve import Resolved, print_notes, resolve
+from lightrl.config.read.import_paths import import_paths
+from lightrl.config.read.settings import Request, read_words
 from lightrl.parts.reference import BaseReference, FrozenReference
 from lightrl.strategies.byte_size import in_words
 from lightrl.training.setup.optimizer_checks import check_schedule, planned_steps, schedule_length
 
 if TYPE_CHECKING:
-    from lightrl.config.run import Run
+    from lightrl.config.build.run import Run
     from lightrl.data.prompt_data import PromptData
     from lightrl.training.policy_module import PolicyModule
 
@@ -45,7 +45,7 @@ def check(words: list[str]) -> int:
     if NO_IMPORT in words:
         return list_import_paths(read_words([word for word in words if word != NO_IMPORT]))
     from lightrl.callbacks.stated_exceptions import exceptions_of
-    from lightrl.config.run import Run
+    from lightrl.config.build.run import Run
 
     request = read_words(words)
     resolved = with_checkpoint(request, resolve("fit", request))

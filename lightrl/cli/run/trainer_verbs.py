@@ -7,8 +7,8 @@ import sys
 from collections.abc import MutableMapping
 from importlib.metadata import version
 
-from lightrl.config.resolve import print_notes, resolve
-from lightrl.config.settings import Request, read_words
+from lightrl.config.merge.resolve import print_notes, resolve
+from lightrl.config.read.settings import Request, read_words
 from lightrl.versions import CUDA_MEMORY_VARIABLES, cuda_memory_variable
 
 
@@ -21,18 +21,18 @@ def carry_out(verb: str, words: list[str]) -> int:
     request = read_words(words)
     if request.help_for or request.help:
         return _help(verb, request)
-    from lightrl.config.checkpoint_path import tidy_runs, with_checkpoint
+    from lightrl.config.build.checkpoints import tidy_runs, with_checkpoint
 
     resolved = with_checkpoint(request, resolve(verb, request))
     if request.print_config:
         print_notes(resolved.notes)
-        from lightrl.config.config_yaml import config_yaml
-        from lightrl.config.trainer_section import TrainerSection
+        from lightrl.config.build.trainer_section import TrainerSection
+        from lightrl.config.build.whole_config import config_yaml
 
         sys.stdout.write(config_yaml(resolved, TrainerSection(verb, resolved)))
         return 0
     let_segments_expand(os.environ, version("torch"))
-    from lightrl.config.run import Run
+    from lightrl.config.build.run import Run
 
     if verb == "fit":
         tidy_runs(request, resolved)
@@ -48,13 +48,15 @@ def carry_out(verb: str, words: list[str]) -> int:
 
 
 def _help(verb: str, request: Request) -> int:
+    resolved = resolve(verb, request, complete=False)
     if request.help_for:
-        from lightrl.config.class_help import print_class_help
+        from lightrl.config.describe.class_help import print_class_help
 
-        return print_class_help(verb, request)
-    from lightrl.config.verb_help import print_verb_help
+        print_class_help(verb, request.help_for, resolved.sections)
+    else:
+        from lightrl.config.build.whole_config import print_verb_help
 
-    print_verb_help(verb, resolve(verb, request, complete=False))
+        print_verb_help(verb, resolved)
     return 0
 
 

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.algorithms.asked_references import logprobs_of
-from lightrl.algorithms.extras import GIVEN
+from lightrl.algorithms.extras import GIVEN, logprobs_of
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.output import OLD
 from lightrl.parts.sampler import Sampler

@@ -14,12 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightrl.config.errors import ConfigError
+from lightrl.config import ConfigError
 
 if TYPE_CHECKING:
-    from lightrl.cli.data_tools.resumable_file import ResumableRows
-    from lightrl.config.building import Builder
-    from lightrl.config.resolve import Resolved
+    from lightrl.cli.data_tools import ResumableRows, ScoringConfig
+    from lightrl.config import Resolved
     from lightrl.rewards.reward_set import RewardSet
     from lightrl_judge.pairing import Comparison
 
@@ -48,28 +47,20 @@ def reward_pairs(words: list[str]) -> int:
     Raises:
         ConfigError: the config, the file or a column is not as it must be, or the judge fails too often.
     """
-    options, rest = _parser().parse_known_args(words)
-    from lightrl.cli.data_tools.config_rewards import refused
-    from lightrl.config.building import Builder
-    from lightrl.config.class_help import print_class_help
-    from lightrl.config.resolve import print_notes, resolve
-    from lightrl.config.settings import read_words
+    parser = _parser()
+    options, rest = parser.parse_known_args(words)
+    from lightrl.cli.data_tools import read_scoring_config
 
-    request = read_words(rest)
-    if request.help_for:
-        return print_class_help("fit", request)
+    config = read_scoring_config(parser, rest, ("whose judge", "--config judge.yaml"))
+    if config is None:
+        return 0
     for name, example in (("data", "completions.jsonl"), ("out", "pairs.jsonl")):
         if getattr(options, name) is None:
             raise ConfigError(f"--{name}", "not given.", f"Type for example: --{name} {example}")
     if options.per_prompt < 1 or options.prompts_at_a_time < 1:
         raise ConfigError("--per_prompt", "this and --prompts_at_a_time must be 1 or more.")
-    if not request.settings:
-        raise ConfigError("--config", "not given: whose judge?", "Type for example: --config judge.yaml")
-    resolved = resolve("fit", request, complete=False)
-    print_notes(resolved.notes)
-    builder = Builder()
-    with refused(builder):
-        return _run(options, resolved, builder)
+    with config.refusals():
+        return _run(options, config)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -91,20 +82,18 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(options: argparse.Namespace, resolved: Resolved, builder: Builder) -> int:
-    from lightrl.cli.data_tools.completion_columns import completion_file
-    from lightrl.cli.data_tools.config_rewards import rewards_of
-    from lightrl.cli.data_tools.resumable_file import ResumableRows
+def _run(options: argparse.Namespace, config: ScoringConfig) -> int:
+    from lightrl.cli.data_tools import ResumableRows, completion_file
     from lightrl_judge.pairing import comparisons
 
-    file = completion_file(options, resolved.data)
-    name, judge = _judge(rewards_of(resolved, builder))
+    file = completion_file(options, config.resolved.data)
+    name, judge = _judge(config.rewards())
     if any(OTHER in row for row in file.rows):
         raise ConfigError("--data", f"the column {OTHER!r} is where the judge finds the other completion.", "Rename it in the file.")
     judge.check({OTHER}.union(set.intersection(*(set(file.prompt(i).columns) for i in range(file.size)))))
     work = comparisons(file, options.per_prompt, options.seed)
     rows = ResumableRows(
-        options.out, {"options": _lasting(options), "data": _identity(options.data), "rewards": _described(resolved, name)}
+        options.out, {"options": _lasting(options), "data": _identity(options.data), "rewards": _described(config.resolved, name)}
     )
     try:
         return rows.carry_out(

@@ -78,8 +78,8 @@ class PretrainedMixture(PretrainedPolicy):
     def build(self) -> Policy:
         return exact(super().build())
 
-    def build_unread(self) -> Policy:
-        return exact(super().build_unread())
+    def build_lazy(self) -> Policy:
+        return exact(super().build_lazy())
 
 
 def exact(policy: Policy) -> Policy:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lightrl.algorithms.slots import slots_of
+from lightrl.algorithms.declaration import slots_of
 from lightrl.registry.classes import registry
 
 RECORDS = {"class_path": "RecordRollouts", "init_args": {"every": 2, "checkpoint": True}}

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from lightrl.kinds import KINDS
-from lightrl.registry.loader import registered_classes
+from lightrl.registry import registered_classes
 from lightrl_workshop import contracts  # noqa: F401 - importing them is what finds their checks
 from lightrl_workshop.checks.check import BrokenContract, Check, Make, checks_of
 

@@ -30,9 +30,9 @@ from lightrl import (
     TransformersEngine,
     Unpaired,
 )
-from lightrl.config.building import Builder
-from lightrl.config.resolve import resolve
-from lightrl.config.settings import read_words
+from lightrl.config.build.builder import Builder
+from lightrl.config.merge.resolve import resolve
+from lightrl.config.read.settings import read_words
 from lightrl.training.offline.mismatched import PlacedRow, partners
 from lightrl.training.offline.pairs import encode_pairs
 from lightrl.training.offline.reference_cache import ReferenceCache

@@ -36,9 +36,8 @@ from lightrl import (
     TrunkOutput,
     ValueHead,
 )
-from lightrl.algorithms.asked_references import asked_of
-from lightrl.algorithms.extras import refuse_missing_extras
-from lightrl.algorithms.slots import slots_of
+from lightrl.algorithms.declaration import slots_of
+from lightrl.algorithms.extras import asked_of, refuse_missing_extras
 from lightrl.kinds import KINDS
 from lightrl.parts.function import Function
 from lightrl.registry.classes import registry

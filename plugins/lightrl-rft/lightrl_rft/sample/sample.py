@@ -10,11 +10,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightrl.config.errors import ConfigError
+from lightrl.config import ConfigError
 
 if TYPE_CHECKING:
-    from lightrl.config.building import Builder
-    from lightrl.config.resolve import Resolved
+    from lightrl.cli.data_tools import ScoringConfig
+    from lightrl.config import Resolved
     from lightrl_rft.sample.rejection import Keep
 
 KEEPS = ("best", "threshold", "pairs", "all")
@@ -50,29 +50,21 @@ def sample(words: list[str]) -> int:
     Raises:
         ConfigError: the config, the checkpoint or the file is not as it must be, or a reward is broken.
     """
-    options, rest = _parser().parse_known_args(words)
+    parser = _parser()
+    options, rest = parser.parse_known_args(words)
     keep = _keep(options)
-    from lightrl.cli.data_tools.config_rewards import refused
-    from lightrl.config.building import Builder
-    from lightrl.config.checkpoint_path import with_checkpoint
-    from lightrl.config.class_help import print_class_help
-    from lightrl.config.resolve import print_notes, resolve
-    from lightrl.config.settings import read_words
+    from lightrl.cli.data_tools import read_scoring_config
 
-    request = read_words(rest)
-    if request.help_for:
-        return print_class_help("predict", request)
-    if not request.settings:
-        raise ConfigError("--config", "not given: whose policy, prompts and rewards?", "Type for example: --config grpo_sort")
-    resolved = with_checkpoint(request, resolve("predict", request))
-    print_notes(resolved.notes)
+    config = read_scoring_config(parser, rest, ("whose policy, prompts and rewards", "--config grpo_sort"), "predict", as_run=True)
+    if config is None:
+        return 0
     if options.out is None:
         raise ConfigError("--out", "not given: where to?", "Type for example: --out best.jsonl")
-    if resolved.model.cls.product != "policy":
-        raise ConfigError("model", f"{resolved.model.cls.__name__} makes a {resolved.model.cls.product}, which samples nothing.")
-    builder = Builder()
-    with refused(builder):
-        return _run(options, resolved, builder, keep)
+    module = config.resolved.model.cls
+    if module.product != "policy":
+        raise ConfigError("model", f"{module.__name__} makes a {module.product}, which samples nothing.")
+    with config.refusals():
+        return _run(options, config, keep)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -117,21 +109,20 @@ def _keep(options: argparse.Namespace) -> Keep:
     return Best(options.per_prompt or (1 if options.keep == "best" else None), **floor)
 
 
-def _run(options: argparse.Namespace, resolved: Resolved, builder: Builder, keep: Keep) -> int:
-    from lightrl.cli.data_tools.config_rewards import rewards_of
-    from lightrl.cli.data_tools.resumable_file import ResumableRows
-    from lightrl.config.trained_policy import path_given
+def _run(options: argparse.Namespace, config: ScoringConfig, keep: Keep) -> int:
+    from lightrl.cli.data_tools import ResumableRows
+    from lightrl.config import checkpoint_of
     from lightrl_rft.sample.sample_report import print_summary
     from lightrl_rft.sample.sampling import SamplingSession
 
-    path = path_given(resolved)
+    path = checkpoint_of(config.resolved)
     chosen = {name: vars(options)[name] for name in ("n", "keep", "per_prompt", "at_least", "margin", "prompts_at_a_time")}
-    environment = builder.build(resolved.model.value("environment"), "model.environment")
-    rewards = rewards_of(resolved, builder, environment=environment)
-    rows = ResumableRows(options.out, {"options": chosen, "ckpt_path": _identity(path), **_described(resolved)})
+    environment = config.builder.build(config.resolved.model.value("environment"), "model.environment")
+    rewards = config.rewards(environment=environment)
+    rows = ResumableRows(options.out, {"options": chosen, "ckpt_path": _identity(path), **_described(config.resolved)})
     try:
         return rows.carry_out(
-            lambda: SamplingSession(resolved, builder, path, rewards, environment, options).fill(rows, keep),
+            lambda: SamplingSession(config, path, rewards, environment, options).fill(rows, keep),
             lambda: print_summary(rows.counts, options),
             *("kept", "rows", "Nothing was kept"),
         )

@@ -14,12 +14,8 @@ import torch
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from lightrl.cli.data_tools.resumable_file import ResumableRows
-from lightrl.cli.data_tools.reward_report import number
-from lightrl.config.building import Builder
-from lightrl.config.errors import ConfigError
-from lightrl.config.resolve import Resolved
-from lightrl.config.trained_policy import trained_policy
+from lightrl.cli.data_tools import ResumableRows, ScoringConfig, number
+from lightrl.config import ConfigError, trained_policy
 from lightrl.ops.masked import row_sum
 from lightrl.parts.environment import Environment
 from lightrl.policy.policy import Policy
@@ -40,18 +36,11 @@ class SamplingSession:
     """The policy, engine, prompts and rewards of a config at work."""
 
     def __init__(
-        self,
-        resolved: Resolved,
-        builder: Builder,
-        checkpoint: Path | None,
-        rewards: RewardSet,
-        environment: Environment,
-        options: argparse.Namespace,
+        self, config: ScoringConfig, checkpoint: Path | None, rewards: RewardSet, environment: Environment, options: argparse.Namespace
     ) -> None:
         """
         Args:
-            resolved: the config.
-            builder: that builds its parts.
+            config: with the policy, the engine and the prompts.
             checkpoint: whose weights the policy gets; None: those of its source.
             rewards: of the config.
             environment: of the config.
@@ -61,15 +50,16 @@ class SamplingSession:
             ConfigError: the checkpoint has another policy, or there are not as many prompts.
             ValueError: what the config describes cannot be had.
         """
+        build, model = config.builder.build, config.resolved.model
         self.rewards, self.n, self.step = rewards, options.n, options.prompts_at_a_time
         self.right = 0.0 if options.at_least is None else float(torch.tensor(options.at_least).nextafter(torch.tensor(-torch.inf)))
-        policy = _policy(resolved, builder, checkpoint).to(_device(options.device)).requires_grad_(False)
+        policy = _policy(config, checkpoint).to(_device(options.device)).requires_grad_(False)
         if policy.model.device.type == "cpu" and sum(p.numel() for p in policy.parameters()) < ONE_THREAD_BELOW:
             torch.set_num_threads(1)
-        self.rollouts = RolloutLoop(builder.build(resolved.model.value("engine"), "model.engine"), environment)
+        self.rollouts = RolloutLoop(build(model.value("engine"), "model.engine"), environment)
         watch(self.rollouts, policy)
         self.rollouts.update_weights(TrainerWeights(policy), 0)
-        self.data = builder.build(resolved.data, "data")
+        self.data = build(config.resolved.data, "data")
         room = policy.max_positions
         limit = None if room is None else room - self.rollouts.engine.sampling.max_new_tokens
         self.data.measure(prompt_tokens(policy, self.rollouts.environment), limit, TokenBound(policy.tokenizer, policy.eos_token_ids))
@@ -135,13 +125,13 @@ def _candidates(rewards: RewardSet, scored: ScoredRollout) -> Iterator[Candidate
         yield Candidate(text, float(totals[i]), float(logprobs[i]), scored.finish_reason[i], columns)
 
 
-def _policy(resolved: Resolved, builder: Builder, checkpoint: Path | None) -> Policy:
+def _policy(config: ScoringConfig, checkpoint: Path | None) -> Policy:
     if checkpoint is None:
-        policy: Policy = builder.build(resolved.model.value("policy"), "model.policy").build()
+        policy: Policy = config.builder.build(config.resolved.model.value("policy"), "model.policy").build()
         return policy
     from lightrl.strategies.trained_weights import trained_weights
 
-    return trained_policy(resolved, trained_weights(checkpoint), checkpoint)
+    return trained_policy(config.resolved, trained_weights(checkpoint), checkpoint)
 
 
 def _device(wanted: str | None) -> torch.device:

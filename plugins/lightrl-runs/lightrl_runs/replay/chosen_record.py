@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lightrl.config.errors import ConfigError
-from lightrl.registry.closest import closest
+from lightrl.config import ConfigError, closest
 from lightrl.strategies.checkpoint_files import CheckpointError, check
 from lightrl.strategies.trained_weights import notes_in
 from lightrl_runs.records.record import Record

@@ -13,7 +13,7 @@ import argparse
 import os
 import sys
 
-from lightrl.config.errors import ConfigError
+from lightrl.config import ConfigError
 
 EPILOG = """\
   lightrl replay runs/grpo_sort/version_0                                  the last record: are its numbers found again?

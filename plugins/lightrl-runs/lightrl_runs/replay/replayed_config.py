@@ -12,15 +12,20 @@ from contextlib import contextmanager
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from lightrl.config.building import Builder
-from lightrl.config.choice import Choice
-from lightrl.config.errors import ConfigError
-from lightrl.config.quiet_warnings import quiet_lightning
-from lightrl.config.resolve import Resolved, resolve
-from lightrl.config.settings import Request, Setting, read_words
-from lightrl.config.trainer_keys import OF_TORCH
-from lightrl.config.trainer_section import TrainerSection
-from lightrl.config.yaml_files import read_config
+from lightrl.config import (
+    OF_TORCH,
+    Builder,
+    Choice,
+    ConfigError,
+    Request,
+    Resolved,
+    Setting,
+    TrainerSection,
+    quiet_lightning,
+    read_config,
+    read_words,
+    resolve,
+)
 from lightrl.training.default_callbacks import NoDefaultCallbacks
 from lightrl.training.online.policy_optimization import PolicyOptimization
 from lightrl_runs.replay.chosen_record import Chosen

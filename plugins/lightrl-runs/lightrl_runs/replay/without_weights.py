@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.algorithms.asked_references import logprobs_of
-from lightrl.algorithms.extras import unmet
+from lightrl.algorithms.extras import logprobs_of, unmet
 from lightrl.parts.loss_term import LossTerm
 from lightrl.parts.minibatch import Minibatch
 from lightrl.ranks import ALONE

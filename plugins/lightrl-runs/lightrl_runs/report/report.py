@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from lightrl.config.errors import ConfigError
+from lightrl.config import ConfigError
 
 EPILOG = """\
   lightrl report runs/grpo/version_0

@@ -12,8 +12,7 @@ import yaml
 
 from lightrl.callbacks.describe_run import flat
 from lightrl.callbacks.save_resolved_config import NAME as CONFIG
-from lightrl.config.errors import ConfigError
-from lightrl.registry.closest import closest
+from lightrl.config import ConfigError, closest
 from lightrl_runs.report import csv_log, tensorboard_log
 from lightrl_runs.report.run_log import RunLog
 

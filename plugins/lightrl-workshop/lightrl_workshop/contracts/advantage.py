@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.algorithms.group_relative import GroupRelative
+from lightrl.algorithms.families import GroupRelative
 from lightrl.parts.advantage import Advantage, Advantages
 from lightrl.ranks import Ranks
 from lightrl.training.online.experience import with_advantages

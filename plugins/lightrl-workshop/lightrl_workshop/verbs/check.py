@@ -9,10 +9,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lightrl.cli.slow_imports import naming_slow_imports
-from lightrl.config.errors import ConfigError, report
-from lightrl.registry.classes import UnknownName, record_named, registry
-from lightrl.registry.loader import PluginRecord
+from lightrl.cli import naming_slow_imports
+from lightrl.config import ConfigError, report
+from lightrl.registry import PluginRecord, UnknownName, record_named, registry
 from lightrl_workshop.verbs.check_arguments import read_arguments, refuse_unknown
 from lightrl_workshop.verbs.named_plugin import name_of
 

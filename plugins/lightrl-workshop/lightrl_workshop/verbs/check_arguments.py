@@ -9,14 +9,9 @@ from typing import Any
 
 import yaml
 
-from lightrl.config.choice import Choice
-from lightrl.config.errors import ConfigError
-from lightrl.config.merge import Merger
-from lightrl.config.slots import Slot
-from lightrl.config.yaml_files import parse_yaml, read_config
+from lightrl.config import Choice, ConfigError, Merger, Slot, closest, parse_yaml, read_config
 from lightrl.kinds import KINDS
-from lightrl.registry.closest import closest
-from lightrl.registry.loader import PluginRecord
+from lightrl.registry import PluginRecord
 
 OPTION = "--arguments"
 """The option that gives them."""
@@ -63,5 +58,7 @@ def choice_of(kind: str, cls: type[Any], arguments: Mapping[str, object]) -> Cho
     """
     base = KINDS[kind].base_class
     choice = Choice(cls, Slot("part", base, base, kind))
-    Merger().arguments(choice, dict(arguments), cls.__name__, OPTION)
+    merger = Merger()
+    merger.arguments(choice, dict(arguments), cls.__name__, OPTION)
+    merger.problems.check()
     return choice

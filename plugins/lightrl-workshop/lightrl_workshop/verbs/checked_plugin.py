@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lightrl.config.building import Builder
-from lightrl.registry.classes import record_named
+from lightrl.config import Builder
+from lightrl.registry import record_named
 from lightrl_workshop.checks.documentation import check_documentation
 from lightrl_workshop.contract_tests import Case, class_cases, marked, required_arguments, tiny_run
 from lightrl_workshop.verbs.check_arguments import Given, choice_of

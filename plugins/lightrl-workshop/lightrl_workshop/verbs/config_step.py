@@ -6,14 +6,12 @@ import string
 from pathlib import Path
 from typing import Any
 
-from lightrl.config.choice import Choice
-from lightrl.config.resolve import Resolved, resolve
-from lightrl.config.settings import Setting, read_words
+from lightrl.config import Choice, Resolved, Setting, read_words, resolve
 from lightrl.parts.environment import SingleTurn
 from lightrl.parts.reference import Reference
 from lightrl.parts.value_model import ValueModel
 from lightrl.policy.source import PolicySource, PretrainedPolicy
-from lightrl.registry.classes import registry
+from lightrl.registry import registry
 
 TRAINER = {
     "accelerator": "cpu",
@@ -48,7 +46,7 @@ def one_step(file: Path, keep: str | None = None) -> int:
     Raises:
         ConfigError: the config cannot be carried out.
     """
-    from lightrl.config.run import Run
+    from lightrl.config import Run
 
     request = read_words(["--config", str(file)])
     resolved = resolve("fit", request, complete=False)

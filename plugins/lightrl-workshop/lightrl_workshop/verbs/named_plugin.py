@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from lightrl.config.errors import ConfigError
+from lightrl.config import ConfigError
 
 
 def name_of(text: str) -> str:

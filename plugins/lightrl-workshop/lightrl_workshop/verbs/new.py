@@ -13,12 +13,10 @@ from string import Template
 
 import yaml
 
-from lightrl.config.errors import ConfigError
-from lightrl.config.yaml_files import parse_yaml
+from lightrl.config import ConfigError, closest, parse_yaml
 from lightrl.hookspecs import COMMANDS, GROUP
 from lightrl.kinds import COMMAND, KINDS, Kind
 from lightrl.prompt import JSON
-from lightrl.registry.closest import closest
 
 TEMPLATES = files("lightrl_workshop.verbs") / "templates"
 
@@ -79,7 +77,7 @@ def contents(kind: Kind, values: dict[str, str]) -> dict[str, str]:
 
 
 def _values(name: str, kind: Kind, class_name: str | None) -> dict[str, str]:
-    from lightrl.registry.classes import registry
+    from lightrl.registry import registry
 
     module = name.replace("-", "_")
     class_name = class_name or "".join(word.capitalize() for word in name.removeprefix("lightrl-").split("-"))

@@ -1,0 +1,1 @@
+"""From the tree of choices to objects, the Trainer and the run."""

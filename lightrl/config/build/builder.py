@@ -1,0 +1,164 @@
+"""From choices to objects, the same way for every verb; each object is remembered with its key, so that its errors name the key.
+
+Which object was at work, and whether an error was raised on purpose before the first step, is read from the traceback.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from lightrl.arguments import Slot
+from lightrl.config.describe.choice import Choice
+from lightrl.config.describe.plain_values import as_object
+from lightrl.config.read.refusals import ConfigError
+from lightrl.parts.faulty_part import FaultyPartError
+from lightrl.registry.classes import registry
+
+
+class Builder:
+    """Builds the objects of a config, the parts in an object's arguments first."""
+
+    def __init__(self) -> None:
+        self._built: dict[int, tuple[str, object]] = {}
+        """By id: the key of each object, and the object, so that its id stays its own."""
+
+    def build(self, choice: Choice, key: str) -> Any:
+        """The object that a choice describes.
+
+        Of a factory (an optimizer) it is the class with these arguments, which is called with the ones that come later.
+
+        Args:
+            choice: with all required arguments.
+            key: where it stands in the config, for errors.
+
+        Raises:
+            ConfigError: its class, or that of a part in its arguments, refuses them.
+        """
+        takes = choice.takes
+        values = {name: choice.value(name) for name in takes if name in choice.arguments or not takes[name].required}
+        # a plain default is left to the class; a part that is a default is built anew, since no two objects may share it
+        given = {name: value for name, value in values.items() if name in choice.arguments or isinstance(value, Choice)}
+        arguments = {name: self.value(value, takes[name].slot, f"{key}.{name}") for name, value in given.items()}
+        if choice.slot.shape == "factory":
+            make: Callable[..., object] = choice.cls
+            return functools.partial(make, **arguments)
+        with self.refusals(key):
+            built = choice.cls(**arguments)
+        self._built[id(built)] = key, built
+        return built
+
+    def value(self, value: object, slot: Slot, key: str) -> Any:
+        """A value of a config as an object: a choice, several by name, or a plain value."""
+        if isinstance(value, Choice):
+            return self.build(value, key)
+        if slot.shape == "parts" and isinstance(value, dict):
+            return {name: self.value(part, slot.item, f"{key}.{name}") for name, part in value.items()}
+        with self.refusals(key):
+            return as_object(value, slot.annotation)
+
+    @contextmanager
+    def refusals(self, key: str = "") -> Iterator[None]:
+        """Within, a refusal before the first step becomes a short error with the key of the part that was at work.
+
+        Args:
+            key: named where no part of the config was at work.
+
+        Raises:
+            ConfigError: something was refused.
+        """
+        try:
+            yield
+        except Exception as error:
+            if not refused_on_purpose(error):
+                raise
+            if from_checkpoint(error) and _rank():
+                # every rank reads the same and refuses it; one says so
+                raise SystemExit(2) from error
+            stated = isinstance(error, FaultyPartError) or str(error).startswith(("model.", "data.", "trainer."))
+            place = "trainer.callbacks" if refused_by_callback(error) else self._key_of(error) or key
+            raise ConfigError("" if stated else place, str(error)) from error
+
+    def _key_of(self, error: Exception) -> str:
+        """The key of the innermost object of the config whose method was being called."""
+        known = (self._built[id(thing)][0] for thing in objects_at_work(error) if id(thing) in self._built)
+        return next(known, "")
+
+
+def _rank() -> int:
+    """Of this process; 0 before there are several."""
+    from lightning.fabric.utilities.rank_zero import rank_zero_only
+
+    return getattr(rank_zero_only, "rank", None) or 0
+
+
+STEPS = ("training_step", "validation_step", "test_step", "predict_step")
+"""Methods that learn or evaluate; an error out of them keeps its traceback."""
+LOADS = ("load_checkpoint", "on_load_checkpoint")
+"""Methods that read a checkpoint."""
+
+
+def refused_on_purpose(error: Exception) -> bool:
+    """True if Lightning, lightrl or a plugin has refused something before the first step, or at any time: the core a part's result, a
+    callback of Lightning's the number that it was to watch.
+
+    Any other error is a fault of the program.
+    """
+    if isinstance(error, FaultyPartError) or refused_by_callback(error):
+        return True
+    if not isinstance(error, (ValueError, *refusals_of_lightning())):
+        return False
+    return not _came_out_of(error, STEPS) and (isinstance(error, refusals_of_lightning()) or _raised_by_ours(error))
+
+
+def refusals_of_lightning() -> tuple[type[Exception], ...]:
+    """The class of Lightning's own refusals; none where Lightning is not loaded, since loading it takes seconds."""
+    if "lightning.fabric" not in sys.modules:
+        return ()
+    from lightning.fabric.utilities.exceptions import MisconfigurationException
+
+    return (MisconfigurationException,)
+
+
+def from_checkpoint(error: Exception) -> bool:
+    """True if the error came out of loading a checkpoint."""
+    return _came_out_of(error, LOADS)
+
+
+def objects_at_work(error: Exception) -> Iterator[object]:
+    """The objects whose methods were being called when the error was raised, the innermost first."""
+    for frame in _innermost_first(error.__traceback__):
+        if "self" in frame.tb_frame.f_locals:
+            yield frame.tb_frame.f_locals["self"]
+
+
+def refused_by_callback(error: Exception) -> bool:
+    """True if one of Lightning's callbacks has raised the error, as EarlyStopping does where nobody logs the number that it is to watch."""
+    return isinstance(error, RuntimeError) and _origin(error).startswith("lightning.pytorch.callbacks.")
+
+
+def _origin(error: Exception) -> str:
+    """The module of the innermost frame."""
+    return next((str(frame.tb_frame.f_globals.get("__name__", "")) for frame in _innermost_first(error.__traceback__)), "")
+
+
+def _raised_by_ours(error: Exception) -> bool:
+    """True if the innermost frame belongs to lightrl, to Lightning or to a plugin."""
+    plugins = {package for package, _ in registry().places}
+    return _origin(error).partition(".")[0] in {"lightrl", "lightning", *plugins}
+
+
+def _came_out_of(error: Exception, methods: tuple[str, ...]) -> bool:
+    return any(frame.tb_frame.f_code.co_name in methods for frame in _innermost_first(error.__traceback__))
+
+
+def _innermost_first(traceback: TracebackType | None) -> list[TracebackType]:
+    frames = []
+    while traceback is not None:
+        frames.append(traceback)
+        traceback = traceback.tb_next
+    return frames[::-1]

@@ -1,0 +1,153 @@
+"""Checkpoints: the one that `--ckpt_path` names (`last` is the newest of all runs with this config's name), and the policy in one."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+from lightrl.config.build.builder import Builder
+from lightrl.config.merge.resolve import Resolved, check_complete_below
+from lightrl.config.read.refusals import ConfigError
+from lightrl.config.read.settings import Request
+from lightrl.policy.policy import Policy
+from lightrl.registry.closest import closest
+from lightrl.strategies.leftovers import tidy
+
+
+def with_checkpoint(request: Request, resolved: Resolved) -> Resolved:
+    """The config with `ckpt_path` as the path of a checkpoint that is whole.
+
+    Raises:
+        ConfigError: there is none, or it is damaged.
+    """
+    wanted = request.last("ckpt_path")
+    if request.last("weights_only") in (False, "false", "False"):
+        problem = "false would let the checkpoint execute what is in it."
+        raise ConfigError("weights_only", problem, "Leave it out.")
+    if wanted is None or wanted in ("best", "hpc", "registry") or "://" in str(wanted):
+        return resolved
+    path = newest_of(request, resolved) if wanted == "last" else _existing(str(wanted))
+    if _starts_the_others():
+        _check_whole(path)
+    return dataclasses.replace(resolved, trainer_words=[*resolved.trainer_words, f"--ckpt_path={path}"]) if wanted == "last" else resolved
+
+
+def tidy_runs(request: Request, resolved: Resolved) -> None:
+    """Remove what killed runs of this config's name left half written, or name it; once for all processes of a run."""
+    if _starts_the_others():
+        tidy(_run_folder(request, resolved.name), below=True)
+
+
+def newest_of(request: Request, resolved: Resolved) -> Path:
+    """The checkpoint that was written last, of all runs with this config's name.
+
+    Raises:
+        ConfigError: there is none; those of the config's own algorithm are named.
+    """
+    folder, of_config = _run_folder(request, resolved.name), _run_folder(request, request.name)
+    if of_config != folder and not _below(folder) and (others := _below(of_config)):
+        problem = f"there is no checkpoint below {str(folder)!r}, so there is no last one of this algorithm."
+        raise ConfigError("ckpt_path", problem, f"To go on from the config's own algorithm: --ckpt_path {_latest(others)}")
+    return newest(folder)
+
+
+def newest(folder: Path) -> Path:
+    """The checkpoint below a folder that was written last.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    tidy(folder, below=True)
+    if not (found := _below(folder)):
+        raise ConfigError(
+            "ckpt_path", f"there is no checkpoint below {str(folder)!r}, so there is no last one.", "Leave out --ckpt_path to start anew."
+        )
+    return _latest(found)
+
+
+def _below(folder: Path) -> list[Path]:
+    return [p for p in folder.rglob("*.ckpt") if p.is_file() or p.is_dir()]
+
+
+def _latest(found: list[Path]) -> Path:
+    return max(found, key=lambda p: (p.stat().st_mtime, p.name))
+
+
+def _existing(wanted: str) -> Path:
+    path = Path(wanted).expanduser()
+    tidy(path.parent)
+    if not path.exists():
+        names = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise ConfigError(
+            "ckpt_path", f"there is no checkpoint {wanted!r}.{closest(path.name, names)}", "Type for example: --ckpt_path last"
+        )
+    return path
+
+
+def _check_whole(path: Path) -> None:
+    from lightrl.strategies.checkpoint_files import CheckpointError, check
+    from lightrl.strategies.deepspeed_needs import DeepSpeedNeedsError, refuse_without_deepspeed
+
+    try:
+        check(path)
+        if path.is_dir():
+            refuse_without_deepspeed(f"ckpt_path: {str(path)!r}, a folder of DeepSpeed's,")
+    except (CheckpointError, DeepSpeedNeedsError) as error:
+        raise ConfigError("", str(error)) from error
+
+
+def _starts_the_others() -> bool:
+    # the other processes of a run are started by this one, with their numbers in the environment
+    return os.environ.get("LOCAL_RANK", "0") == "0"
+
+
+def _run_folder(request: Request, name: str) -> Path:
+    said = {n: request.last("trainer", "logger", n) or request.last("trainer", "logger", "init_args", n) for n in ("save_dir", "name")}
+    return Path(str(said["save_dir"] or request.folder)) / str(said["name"] or name)
+
+
+def config_above(path: Path) -> str | None:
+    """The last config that was written for the run of a checkpoint: a run that went on with other settings has several."""
+    for folder in (path.parent, path.parent.parent):
+        found = sorted(folder.glob("config*.yaml"), key=lambda file: (len(file.name), file.name))
+        if found:
+            return str(found[-1])
+    return None
+
+
+def checkpoint_of(resolved: Resolved) -> Path | None:
+    """The checkpoint that `--ckpt_path` names, once `with_checkpoint` has seen to it; None if there is none."""
+    words = [word.partition("=")[2] for word in resolved.trainer_words if word.startswith("--ckpt_path=")]
+    return Path(words[-1]) if words else None
+
+
+def trained_policy(resolved: Resolved, weights: dict[str, Any], path: Path) -> Policy:
+    """The policy that the config describes, with the checkpoint's weights.
+
+    Args:
+        resolved: the config of the run.
+        weights: of the checkpoint, by name.
+        path: of the checkpoint, for messages.
+
+    Raises:
+        ConfigError: the config names no policy, or another one.
+    """
+    if "policy" not in resolved.model.arguments:
+        raise ConfigError("model.policy", "not given, so nothing says what the weights belong to.", "Give the run's config: --config FILE")
+    choice = resolved.model.value("policy")
+    check_complete_below(choice, "model.policy")
+    mine = {name.removeprefix("policy."): weight for name, weight in weights.items() if name.startswith("policy.")}
+    source = Builder().build(choice, "model.policy")
+    try:
+        policy: Policy = resolved.model.cls.network(source.build())
+        policy.load_state_dict(mine)
+    except (ValueError, RuntimeError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise ConfigError(
+            "",
+            f"the policy in {str(path)!r} is not the one that the config describes: {' '.join(lines[:2])[:400]}",
+            "Give the run's config.",
+        ) from error
+    return policy

@@ -1,0 +1,121 @@
+"""From a name in the config to a class: through the registry for parts, through torch for optimizers."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from lightrl.arguments import Slot
+from lightrl.config.read.refusals import ConfigError
+from lightrl.parts.function import WHERE
+from lightrl.registry.classes import UnknownName, registry
+from lightrl.registry.closest import closest
+from lightrl.workers.calls import describe
+
+DEFAULT_MODULE = "PolicyOptimization"
+"""The module of a config that names none."""
+DATA = {"PromptData": "lightrl.data.prompt_data.PromptData"}
+"""The short names of `data.class_path`; the first is the default."""
+
+
+def class_named(slot: Slot, name: str, key: str) -> type[Any]:
+    """The class that a name means in a slot.
+
+    Raises:
+        ConfigError: nothing or more than one thing has this name, or it does not fit the slot.
+    """
+    if slot.kind is not None:
+        try:
+            cls = registry().resolve(slot.kind, name, key)
+        except UnknownName as error:
+            raise ConfigError("", str(error)) from error
+    else:
+        cls = _torch_class(slot, name, key)
+    if slot.base is not None and not issubclass(cls, slot.base) and not _is_plateau(slot, cls):
+        raise ConfigError(key, f"{cls.__name__} is no {slot.base.__name__}, which this slot wants.")
+    if inspect.isabstract(cls):
+        lacks = ", ".join(sorted(cls.__abstractmethods__))
+        raise ConfigError(
+            key, f"{cls.__name__} is abstract, since it does not write {lacks}: name a class that does. Known: {known(slot)}."
+        )
+    return cls
+
+
+def top_level_class(section: str, name: str | None) -> type[Any]:
+    """The class of the model or of the data.
+
+    Args:
+        section: model or data.
+        name: short name or import path; None: the default.
+    """
+    if section == "model":
+        return class_named(Slot("part", None, None, kind="module"), name or DEFAULT_MODULE, section)
+    path = DATA.get(name or next(iter(DATA)), name or "")
+    if "." not in path:
+        raise ConfigError(section, f"no class is named {path!r}.{closest(path, DATA)} Known: {', '.join(DATA)}, or a full import path.")
+    return _imported(path, section)
+
+
+def known(slot: Slot) -> str:
+    """The names a slot can hold, for messages."""
+    if slot.kind is not None:
+        return ", ".join(cls.__name__ for _, cls in registry().of_kind(slot.kind)) or "none"
+    return ", ".join(_torch_names(slot)) or "a full import path"
+
+
+def _torch_class(slot: Slot, name: str, key: str) -> type[Any]:
+    if "." in name:
+        return _imported(name, key)
+    names = _torch_names(slot)
+    if name not in names:
+        raise ConfigError(
+            key, f"no {_title(slot)} is named {name!r}.{closest(name, names)}", f"Known: {', '.join(names)}, or a full import path."
+        )
+    return names[name]
+
+
+def _torch_names(slot: Slot) -> Mapping[str, type[Any]]:
+    base: Any = slot.base
+    return _torch_classes(base) if base is not None else {}
+
+
+@functools.cache
+def _torch_classes(base: type[Any]) -> dict[str, type[Any]]:
+    import torch
+
+    homes = {torch.optim.Optimizer: torch.optim, torch.optim.lr_scheduler.LRScheduler: torch.optim.lr_scheduler}
+    found = {name: value for name, value in vars(homes.get(base)).items() if not name.startswith("_")} if base in homes else {}
+    classes = {n: c for n, c in found.items() if inspect.isclass(c) and issubclass(c, base) and c is not base and n != "ReduceLROnPlateau"}
+    if base is torch.optim.lr_scheduler.LRScheduler:
+        from lightning.pytorch.cli import ReduceLROnPlateau
+
+        classes["ReduceLROnPlateau"] = ReduceLROnPlateau
+    return dict(sorted(classes.items()))
+
+
+def _is_plateau(slot: Slot, cls: type[Any]) -> bool:
+    return cls.__name__ == "ReduceLROnPlateau" and cls in _torch_names(slot).values()
+
+
+def _title(slot: Slot) -> str:
+    titles = {"Optimizer": "optimizer", "LRScheduler": "learning rate scheduler"}
+    name = slot.base.__name__ if slot.base is not None else "class"
+    return titles.get(name, name)
+
+
+def _imported(path: str, key: str) -> type[Any]:
+    module, _, name = path.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise ConfigError(key, f"{path!r} cannot be imported: {error}. {WHERE}") from error
+    except AttributeError as error:
+        raise ConfigError(key, f"module {module!r} has no {name!r}.{closest(name, vars(importlib.import_module(module)))}") from error
+    except Exception as error:
+        raise ConfigError(key, f"{path!r} cannot be imported: {describe(error)}.") from error
+    if not inspect.isclass(found):
+        raise ConfigError(key, f"{path!r} is no class.")
+    return found

@@ -1,0 +1,229 @@
+"""From the words of a command to one resolved config: classes by import path, arguments checked, nothing required missing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from lightrl.arguments import Slot, type_name
+from lightrl.config.describe.choice import Choice
+from lightrl.config.describe.class_lookup import known, top_level_class
+from lightrl.config.describe.plain_values import parsed
+from lightrl.config.merge.merger import Merger, carried
+from lightrl.config.merge.run_length import Rollouts
+from lightrl.config.merge.trainer_keys import check_trainer, verb_keys
+from lightrl.config.read.import_paths import announce
+from lightrl.config.read.refusals import ConfigError, check_key
+from lightrl.config.read.settings import Request, Setting, Text
+from lightrl.ranges import usual
+from lightrl.registry.classes import registry
+
+SECTIONS = ("model", "data")
+"""The sections that hold parts."""
+
+
+@dataclass
+class Resolved:
+    """The config of a run, every setting laid over the earlier ones."""
+
+    name: str
+    """Of the run: the config file's."""
+    folder: str
+    """Below which runs are logged."""
+    model: Choice
+    """The LightningModule with every part."""
+    data: Choice
+    """The LightningDataModule with every part."""
+    rollouts: Rollouts
+    """The length of the run."""
+    trainer_words: list[str]
+    """The settings of the Trainer and of the verb, in order, as words for its parser."""
+    notes: list[str]
+    """One line for each value that a switch of classes dropped or carried, and for each number that is absurd."""
+
+    @property
+    def sections(self) -> dict[str, Choice]:
+        """The sections that hold parts, by their keys."""
+        return {"model": self.model, "data": self.data}
+
+
+def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
+    """Lay all settings over each other in order.
+
+    Args:
+        verb: of Lightning's Trainer, for the keys that it takes.
+        request: the settings of the command.
+        complete: refuse a config that leaves out a required argument.
+
+    Raises:
+        ConfigError: something cannot be carried out; it names every key that is wrong.
+    """
+    # plugins register the classes that a config names
+    registry()
+    announce(request)
+    choices = {section: _start(section, request.settings) for section in SECTIONS}
+    merger, rollouts, trainer_words = Merger(), Rollouts(), []
+    for setting in request.settings:
+        content = _content(setting)
+        for key in content:
+            with merger.problems.collected(str(key)):
+                check_key(str(key), content[key], (*SECTIONS, "rollouts", "trainer", *verb_keys(verb)), setting.source)
+        for section, choice in choices.items():
+            if section in content:
+                with merger.problems.collected(section):
+                    _lay(merger, choice, section, content[section], setting)
+        with merger.problems.collected("rollouts"):
+            rollouts.read(content, setting)
+        rest = {key: value for key, value in content.items() if key not in (*SECTIONS, "rollouts")}
+        if rest:
+            with merger.problems.collected("trainer"):
+                check_trainer(rest, setting, verb)
+                trainer_words.append(f"--config={yaml.safe_dump(rest)}" if not setting.path else setting.word)
+    merger.problems.check()
+    model, data = choices["model"], choices["data"]
+    if verb == "fit" and "algorithm" not in model.takes:
+        rollouts.check_module(model.cls.__name__)
+    if complete:
+        check_complete(model, data, rollouts if verb == "fit" else None)
+    notes = [*merger.notes, *carried(model, "model"), *carried(data, "data"), *unusual(model, "model"), *unusual(data, "data")]
+    return Resolved(_name(request, model), request.folder, model, data, rollouts, trainer_words, notes)
+
+
+def _name(request: Request, model: Choice) -> str:
+    """The config's name; with the algorithm's where the command line has chosen another one, so that logs can be told apart."""
+    chosen = request.last("model", "algorithm") if any(s.path == ("model", "algorithm") for s in request.settings) else None
+    return request.name if chosen is None else f"{request.name}_{model.value('algorithm').cls.__name__}"
+
+
+def print_notes(notes: list[str]) -> None:
+    """Print the notes on a config, once for all processes of a run."""
+    if os.environ.get("LOCAL_RANK", "0") == "0":
+        sys.stderr.writelines(f"{note}\n" for note in notes)
+
+
+def _content(setting: Setting) -> dict[str, Any]:
+    """A setting as a nested mapping."""
+    value = setting.value
+    for name in reversed(setting.path):
+        value = {name: value}
+    return dict(value)
+
+
+def _start(section: str, settings: list[Setting]) -> Choice:
+    """The section's class, the last that was named, without arguments."""
+    name = None
+    for setting in settings:
+        given = _section(_content(setting).get(section), section)
+        if isinstance(given, str):
+            name = given
+        elif isinstance(given, dict) and given.get("class_path") is not None:
+            class_path = given["class_path"]
+            name = class_path.text if isinstance(class_path, Text) else str(class_path)
+    cls = top_level_class(section, name)
+    return Choice(cls, Slot("part", cls, cls))
+
+
+def _lay(merger: Merger, choice: Choice, section: str, given: object, setting: Setting) -> None:
+    given = _section(given, section)
+    if isinstance(given, str):
+        return
+    if isinstance(given, dict) and ("class_path" in given or "init_args" in given):
+        extra = sorted(set(given) - {"class_path", "init_args"})
+        if extra:
+            raise ConfigError(f"{section}.{extra[0]}", "stands beside class_path: put it under init_args.", f"Given in: {setting.source}")
+        given = given.get("init_args") or {}
+    if given:
+        merger.arguments(choice, given, section, setting.source)
+
+
+def _section(given: object, section: str) -> Any:
+    """A section typed on the command line: a class name, or a mapping in YAML."""
+    return parsed(given, section)
+
+
+def unusual(value: object, key: str) -> Iterator[str]:
+    """One line for each number that was given and is outside the range that its argument calls usual.
+
+    Args:
+        value: a choice, or several by name.
+        key: where it stands.
+    """
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from unusual(part, f"{key}.{name}")
+    if isinstance(value, Choice):
+        for name in value.arguments:
+            yield from unusual(value.arguments[name], f"{key}.{name}")
+            expected, number = usual(value.takes[name].slot.annotation), value.arguments[name]
+            if expected is not None and isinstance(number, (int, float)) and number not in expected:
+                yield f"unusual: {key}.{name} is {number:g}; values from {expected.low:g} to {expected.high:g} are usual"
+
+
+def check_complete(model: Choice, data: Choice, rollouts: Rollouts | None) -> None:
+    """Refuse a config that leaves out a required argument.
+
+    Args:
+        model: with its parts.
+        data: with its parts.
+        rollouts: the length of the run, if the verb needs one.
+
+    Raises:
+        ConfigError: names every missing key and, for the first, the classes that exist and an example to type.
+    """
+    missing = [*_missing(model, "model"), *_missing(data, "data")]
+    rollouts_needed = rollouts is not None and not rollouts.ends and "algorithm" in model.takes
+    if not missing and rollouts_needed:
+        raise ConfigError("rollouts", "not given: how many rollouts should the run have?", "Type for example: --rollouts 100")
+    _check_none(missing, ["rollouts"] if rollouts_needed else [])
+
+
+def check_complete_below(value: object, key: str) -> None:
+    """Refuse a part of a config that leaves out a required argument.
+
+    Args:
+        value: a choice, or several by name.
+        key: where it stands.
+
+    Raises:
+        ConfigError: as `check_complete`.
+    """
+    _check_none(list(_missing(value, key)), [])
+
+
+def _check_none(missing: list[tuple[str, Slot]], others: list[str]) -> None:
+    if missing:
+        key, slot = missing[0]
+        also = [k for k, _ in missing[1:]] + others
+        raise ConfigError(key, f"not given, and there is no default.{_also(also)}", *_what_to_type(key, slot))
+
+
+def _missing(value: object, key: str) -> Iterator[tuple[str, Slot]]:
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from _missing(part, f"{key}.{name}")
+    if isinstance(value, Choice):
+        for name, argument in value.takes.items():
+            if (argument.required and name not in value.arguments) or (
+                argument.required and argument.slot.shape == "parts" and not value.arguments[name]
+            ):
+                yield f"{key}.{name}", argument.slot
+            else:
+                yield from _missing(value.value(name), f"{key}.{name}")
+
+
+def _also(keys: list[str]) -> str:
+    return f" Missing too: {', '.join(keys)}." if keys else ""
+
+
+def _what_to_type(key: str, slot: Slot) -> tuple[str, ...]:
+    if slot.shape == "plain":
+        return (f"Type: --{key} VALUE, where VALUE is {type_name(slot.annotation)}",)
+    names = known(slot)
+    example = f"--{key}{'.NAME' if slot.shape == 'parts' else ''} {names.split(', ')[0]}"
+    function = " (or the import path of a function)" if slot.kind == "reward" else ""
+    return f"Known: {names}{function}.", f"Type for example: {example}"

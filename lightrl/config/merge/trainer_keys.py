@@ -1,0 +1,151 @@
+"""The keys that are Lightning's: of the trainer, and of the verb; each is checked by name and, where it is plain, by type."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Gt, Le
+from lightning.pytorch import Callback
+
+from lightrl.arguments import Argument, arguments_of, classes_in, is_simple
+from lightrl.config.describe.plain_values import checked, parsed
+from lightrl.config.read.refusals import ConfigError, check_argument
+from lightrl.config.read.settings import Item, Setting, Text
+from lightrl.ranges import Count, Natural, Seed, Share, members_of
+from lightrl.registry.classes import registry
+from lightrl.registry.closest import closest
+
+Batches = Count | Annotated[float, Gt(0), Le(1)] | None
+HeldOutBatches = Natural | Share | None
+End = Literal[-1] | Count
+"""-1: never."""
+
+Precision = Literal["32-true", "bf16-mixed", "bf16-true", "64-true", "32", "bf16", "64", "transformer-engine", 32, 64] | None
+Float16 = Literal["16-mixed", "16-true", "16", "fp16", "float16", "transformer-engine-float16", 16]
+"""What a person may type for it; it is refused with the reason."""
+
+RANGES: dict[str, object] = {
+    "precision": Precision | Float16,
+    "devices": Literal[-1] | Annotated[int, Ge(1), Le(1024)] | str | list[int],
+    "num_nodes": Annotated[int, Ge(1), Le(10_000)],
+    "max_epochs": End | None,
+    "min_epochs": Natural | None,
+    "max_steps": End,
+    "min_steps": Natural | None,
+    "limit_train_batches": Batches,
+    "limit_val_batches": HeldOutBatches,
+    "limit_test_batches": HeldOutBatches,
+    "limit_predict_batches": HeldOutBatches,
+    "overfit_batches": Natural | Share,
+    "val_check_interval": Count | Annotated[float, Gt(0), Le(1)] | str | timedelta | dict[str, Any] | None,
+    "check_val_every_n_epoch": Count | None,
+    "num_sanity_val_steps": Literal[-1] | Natural | None,
+    "log_every_n_steps": Natural | None,
+    "fast_dev_run": bool | Natural,
+    "reload_dataloaders_every_n_epochs": Natural,
+}
+"""By argument, the type with its range in place of Lightning's."""
+OF_THE_VERB: dict[str, object] = {
+    "seed_everything": bool | Seed,
+    "float32_matmul_precision": Literal["highest", "high", "medium"],
+    "ckpt_path": str | None,
+}
+"""The same for the keys beside `trainer`."""
+
+
+OF_TORCH = ("seed_everything", "float32_matmul_precision")
+"""Keys beside `trainer` of settings of the whole process, whatever the verb."""
+GIVEN_BY_US = {"self", "model", "datamodule", "dataloaders", "train_dataloaders", "val_dataloaders"}
+
+
+@functools.cache
+def verb_keys(verb: str) -> tuple[str, ...]:
+    """The top-level keys that Lightning takes for a verb."""
+    from lightning.pytorch import Trainer
+
+    parameters = inspect.signature(getattr(Trainer, verb)).parameters
+    return (*OF_TORCH, *(name for name in parameters if name not in GIVEN_BY_US))
+
+
+def check_trainer(content: dict[str, Any], setting: Setting, verb: str) -> None:
+    """Check what a setting says of the trainer.
+
+    Raises:
+        ConfigError: an unknown argument, or a plain value of the wrong type.
+    """
+    for name, annotation in OF_THE_VERB.items():
+        if name in content:
+            checked(annotation, content[name], name, setting.source)
+    trainer = content.get("trainer")
+    if isinstance(trainer, Text) or ("trainer" in content and not isinstance(trainer, dict)):
+        raise ConfigError(
+            "trainer", "expected a mapping of the Trainer's arguments.", f"Type for example: lightrl {verb} --trainer.devices 1"
+        )
+    if not trainer:
+        return
+    # it loads Lightning, which light verbs do without
+    from lightrl.training.setup.trainer_options import refusal_of
+
+    for name, value in trainer.items():
+        takes = _arguments()
+        check_argument("the Trainer", name, takes, "trainer", setting.source)
+        wanted = RANGES.get(name, takes[name].slot.annotation)
+        if not is_simple(wanted):
+            check_class_name(wanted, value, f"trainer.{name}", setting.source)
+        elif not isinstance(value, Item):
+            checked(wanted, value, f"trainer.{name}", setting.source)
+        if (refusal := refusal_of(name, parsed(value, f"trainer.{name}"))) is not None:
+            raise ConfigError(f"trainer.{name}", str(refusal), f"Given in: {setting.source}")
+
+
+@functools.cache
+def _arguments() -> dict[str, Argument]:
+    from lightning.pytorch import Trainer
+
+    return dict(arguments_of(Trainer))
+
+
+def check_class_name(annotation: object, value: object, key: str, source: str) -> None:
+    """Refuse a short name that no class of the argument's types has; import paths and other values are left alone.
+
+    Args:
+        annotation: the argument's type.
+        value: of a file, or as typed.
+        key: where it stands.
+        source: where it was given.
+
+    Raises:
+        ConfigError: there is no such class.
+    """
+    if str in members_of(annotation):
+        return
+    bases = classes_in(annotation)
+    known = sorted({cls.__name__ for base in bases for cls in _classes(base)})
+    for name in _names(parsed(value, key)):
+        if name.isidentifier() and name not in known:
+            what = " or ".join(base.__name__ for base in bases).lower()
+            raise ConfigError(key, f"no {what} is named {name!r}.{closest(name, known)} Known: {', '.join(known)}.", f"Given in: {source}")
+
+
+def _names(value: object) -> list[str]:
+    """The class names in a value: bare, as class_path, or in a list of either."""
+    if isinstance(value, list):
+        return [name for item in value for name in _names(item)]
+    if isinstance(value, dict):
+        value = value.get("class_path")
+    return [value] if isinstance(value, str) else []
+
+
+def _classes(base: type[Any]) -> list[type[Any]]:
+    """Lightning's classes and the registered ones; Lightning's parser knows both by their short names once they are imported."""
+    registered = [cls for _, cls in registry().registered("callback")] if base is Callback else []
+    return [cls for cls in _subclasses(base) if not cls.__module__.startswith("lightrl")] + registered
+
+
+def _subclasses(base: type[Any]) -> list[type[Any]]:
+    below = [cls for cls in base.__subclasses__() if not cls.__name__.startswith(("_", "LazyInstance_"))]
+    own = [cls for cls in below if not inspect.isabstract(cls)]
+    return own + [c for cls in below for c in _subclasses(cls)]

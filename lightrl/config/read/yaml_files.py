@@ -1,0 +1,119 @@
+"""Reading YAML so that nothing is silent: numbers as one means them, no key twice, errors with file and line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lightrl.config.read.refusals import ConfigError
+from lightrl.registry.closest import closest
+
+_FLOAT = re.compile(r"^[-+]?(\d[\d_]*\.?[\d_]*|\.[\d_]+)([eE][-+]?\d+)?$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$")
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.1 except that `1e-6` is a number and a key that stands twice is an error."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen and key_node.tag != "tag:yaml.org,2002:merge":
+                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} stands twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+# the integer resolver stands before this one, so that whole numbers stay integers
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789."))
+
+
+def parse_yaml(text: str) -> Any:
+    """The value of a YAML text.
+
+    Raises:
+        yaml.YAMLError: it is not YAML, a key stands twice, or a value is too large to be read.
+    """
+    try:
+        return yaml.load(text, _Loader)
+    except RecursionError:
+        raise yaml.YAMLError("it is nested too deeply") from None
+    except ValueError as error:
+        raise yaml.YAMLError(str(error)) from error
+
+
+def read_config(path: str) -> dict[str, Any]:
+    """The mapping in a config file.
+
+    Raises:
+        ConfigError: there is no such file (with the closest names), or it is not a mapping (with the line).
+    """
+    file = Path(path).expanduser()
+    if file.is_dir():
+        raise ConfigError("--config", f"{path!r} is a folder.{_listed(file, _names_in(file))}")
+    if not file.is_file():
+        raise ConfigError("--config", f"there is no file {path!r}.{_neighbours(file)}", *_installed(file))
+    try:
+        value = parse_yaml(file.read_text())
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark is not None else ""
+        raise ConfigError(f"{path}{line}", f"bad YAML: {error.problem or error.context}.") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(path, f"bad YAML: {str(error).splitlines()[0]}") from error
+    if value is None:
+        raise ConfigError(path, "the config file is empty.")
+    if not isinstance(value, dict):
+        raise ConfigError(path, f"a config is a mapping of keys (model, data, trainer, ...), got {type(value).__name__}.")
+    return value
+
+
+def find_config(name: str) -> Path:
+    """The file that `--config` means: a path, or the name of a config that an installed package brought.
+
+    A file in the working directory comes first; a name has neither a folder nor an ending.
+
+    Raises:
+        ConfigError: there is neither.
+    """
+    file = Path(name).expanduser()
+    if file.is_file() or len(file.parts) > 1 or file.suffix in (".yaml", ".yml") or file.is_dir():
+        return file
+    from lightrl.registry.classes import UnknownName, registry
+    from lightrl.registry.installed_configs import config_named
+
+    try:
+        return config_named(registry(), name).path
+    except UnknownName as error:
+        raise ConfigError("--config", f"there is no file {name!r} here, and {error}") from error
+
+
+def _neighbours(file: Path) -> str:
+    folder = file.parent
+    if not folder.is_dir():
+        return f" There is no folder {str(folder)!r} either."
+    names = _names_in(folder)
+    return closest(file.name, names) + _listed(folder, names)
+
+
+def _names_in(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir() if p.suffix in (".yaml", ".yml"))
+
+
+def _listed(folder: Path, names: list[str]) -> str:
+    return (
+        f" In {str(folder)!r}: {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}."
+        if names
+        else f" {str(folder)!r} has no YAML file."
+    )
+
+
+def _installed(file: Path) -> list[str]:
+    from lightrl.registry.classes import registry
+    from lightrl.registry.installed_configs import installed_configs
+
+    if file.stem not in {config.name for config in installed_configs(registry())}:
+        return []
+    return [f"An installed package brings a config of that name: --config {file.stem}, or lightrl configs copy {file.stem}"]
