@@ -28,8 +28,8 @@ from benchmarks.evidence.curve_cases import (
     write_curves,
 )
 from benchmarks.speed.bench_lightrl import ADAMW, FOLDER_LOGGER, class_of
-from lightrl.config.merge.resolve import resolve
 from lightrl.config.build.run import Run
+from lightrl.config.merge.resolve import resolve
 from lightrl.config.read.settings import read_words
 
 LOGGED = {

@@ -1,4 +1,4 @@
-"""What the parts of an algorithm ask of each other: extras, each left by one before another reads it, and references, by their slots."""
+"""Requirements of parts on each other: extras, each left by one before another reads it, and references, by their slots."""
 
 from __future__ import annotations
 

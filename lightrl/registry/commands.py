@@ -22,7 +22,7 @@ class Commands:
 
     @property
     def names(self) -> list[str]:
-        """What can be typed."""
+        """The commands that can be typed."""
         return list(dict.fromkeys(" ".join(cls.words()) for _, cls in self.every))
 
     @property

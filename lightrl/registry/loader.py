@@ -197,7 +197,7 @@ def registered_classes(plugin: object) -> dict[str, list[type[Any]]]:
 
 
 def answers(plugin: object) -> dict[str, list[Any]]:
-    """What the hooks of a plugin return, by kind: classes, or the import paths of classes.
+    """The returns of the hooks of a plugin, by kind: classes, or the import paths of classes.
 
     Raises:
         TypeError: a hook returns something else.

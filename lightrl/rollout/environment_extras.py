@@ -1,4 +1,4 @@
-"""What an environment has told of episodes and turns in numbers, as extras of their rows."""
+"""Per-episode and per-turn numbers from the environment, as extras of their rows."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class EpisodeState:
         self._seconds += seconds
 
     def record(self) -> Episode:
-        """What is known of it."""
+        """The state of an episode so far."""
         failure, late = self._failure or (None, False)
         return Episode(
             messages=tuple(self.messages),

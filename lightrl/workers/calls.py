@@ -120,7 +120,7 @@ class Shares:
     """Per share, its answers."""
 
     def result(self) -> Sequence[Answer]:
-        """Wait for all of them; an interrupt cancels what nobody has begun with."""
+        """Wait for all of them; an interrupt cancels those that have not begun."""
         answers: dict[int, Answer] = {}
         try:
             for places, future in zip(self.places, self.futures, strict=True):

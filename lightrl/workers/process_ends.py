@@ -71,7 +71,7 @@ def kill(pid: int) -> None:
 
 
 def cause_of(status: int | None) -> str:
-    """The end of a worker in words, by its exit status; None: nobody knows it."""
+    """The end of a worker in words, by its exit status; None: it is not known."""
     if status is None:
         return "so did the process that started it"
     return f"signal {-status} ({signal.Signals(-status).name})" if status < 0 else f"exit status {status}"

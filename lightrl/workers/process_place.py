@@ -44,7 +44,7 @@ class FreeCalls(Generic[C]):
         return None
 
     def worker_is_gone(self) -> None:
-        """What the worker had is lost."""
+        """Everything that the worker held is lost."""
 
     def steps(self, calls: Sequence[C], answers: dict[int, Answer]) -> list[Step]:
         """The calls that have to be made, repeated ones among them; calls that need none are answered at once.

@@ -1,4 +1,4 @@
-"""What sets algorithms apart, read from the parts of each: nothing here knows an algorithm by name."""
+"""Differences of algorithms, read from the parts of each: nothing here knows an algorithm by name."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class _Asked:
     """Those without a result: the number that was sent, and that of the request."""
 
     def without(self, episodes: frozenset[int]) -> _Asked:
-        """What is left when episodes are dropped."""
+        """The rest of the slice when episodes are dropped."""
         left = [request for request in self.requests if request.episode not in episodes]
         return _Asked(left, {request.id: self.wanted[request.id] for request in left if request.id in self.wanted})
 
@@ -127,7 +127,7 @@ class SliceWorker:
             self.link.send(Forget(episodes))
 
     def results(self) -> list[Result]:
-        """What its next message brings of what is still wanted; called once there is one.
+        """The results in its next message that are still wanted; called once there is one.
 
         Raises:
             FailedWorkerError: it has ended.

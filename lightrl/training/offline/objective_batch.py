@@ -107,7 +107,7 @@ class ObjectiveBatch(ABC, Generic[R, O]):
             self._prepared[name] = value.expand(sum(rows))[first : first + rows[rank]]
 
     def prepared(self, place: Tensor, like: Tensor) -> dict[str, Tensor]:
-        """What was kept, of some rows.
+        """The values kept for some rows.
 
         Args:
             place: `[n]` their numbers, on the CPU.

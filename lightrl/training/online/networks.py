@@ -77,7 +77,7 @@ def compared_at_hand(policy: Policy, algorithm: Algorithm, read: Outputs, furthe
 
 
 def beside(output: Comparison, other: Callable[[slice], Tensor]) -> AtRows:
-    """What compares the policy with another one, chunk by chunk.
+    """Comparisons of the policy with another one, chunk by chunk.
 
     Args:
         output: the comparison.

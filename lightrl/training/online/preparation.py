@@ -1,4 +1,4 @@
-"""What parts prepare for an optimizer step: they look at all of its rows under the current policy, before the first backward pass."""
+"""Preparations of parts for an optimizer step: they look at all of its rows under the current policy, before the first backward pass."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _current(rows: TrainingBatch, read: Outputs, networks: Networks) -> PolicyOu
 
 
 def expected(part: StepPart, extras: Extras) -> Extras:
-    """What a part has prepared.
+    """The outcome of a part's preparation.
 
     Raises:
         ValueError: it is something else than it says.

@@ -32,7 +32,7 @@ PATIENCE_S = 2.0
 
 
 class RolloutSource(Protocol):
-    """What makes rollouts."""
+    """A maker of rollouts."""
 
     learner: PolicyLearner
     """Whose policy samples them."""

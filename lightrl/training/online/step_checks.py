@@ -1,4 +1,4 @@
-"""What is read of the statistics of an optimizer step: whether the policy has moved too far, and whether the engine had its weights."""
+"""Checks of the statistics of an optimizer step: whether the policy has moved too far, and whether the engine had its weights."""
 
 from __future__ import annotations
 

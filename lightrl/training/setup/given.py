@@ -1,4 +1,4 @@
-"""What a script may give to a module in place of parts: names, functions and loaded models; anything else is refused at once."""
+"""Conversion of values that a script may pass in place of parts: names, functions and loaded models; anything else is refused at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is tried and chosen of an optimizer and its schedule before anything is trained: what torch would refuse later is refused now."""
+"""Trials of an optimizer and its schedule before anything is trained: what torch would refuse later is refused now."""
 
 from __future__ import annotations
 

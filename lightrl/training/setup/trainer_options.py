@@ -1,4 +1,4 @@
-"""What a module refuses of Lightning's Trainer and its callbacks, why, and what to use instead; docs/lightning.md says what works."""
+"""Options of Lightning's Trainer and callbacks that a module refuses, why, and what to use instead; docs/lightning.md says what works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rank of a run has in memory, by the formulas of `rank_memory`."""
+"""Memory of a rank of a run, by the formulas of `rank_memory`."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ HINTS = {
 
 
 def memory_report(module: PolicyModule) -> str:
-    """What takes the memory of a rank, the most first, each with what to type for less of it.
+    """Consumers of the memory of a rank, the most first, each with what to type for less of it.
 
     Args:
         module: whose networks have been built.

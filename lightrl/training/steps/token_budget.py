@@ -61,7 +61,7 @@ class TokenBudget:
         self.tokens = (most if self.tokens is None else self.tokens) // 2
 
     def state_dict(self) -> int | None:
-        """What was chosen, for the checkpoint."""
+        """The chosen number, for the checkpoint."""
         return self.tokens
 
     def load_state_dict(self, tokens: int | None) -> None:
