@@ -27,7 +27,7 @@ def test_the_head_says_what_it_does_how_to_run_it_and_what_it_was_tested_on(file
 @each_config
 def test_every_key_and_name_is_known(file: Path) -> None:
     resolved = resolve("fit", read_words(["--config", str(file)]))
-    assert resolved.rollouts.given
+    assert resolved.rollouts.ends
     assert resolved.notes == []
 
 

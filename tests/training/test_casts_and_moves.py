@@ -278,8 +278,8 @@ def test_an_optimizer_is_fused_by_the_device_of_its_steps(monkeypatch: pytest.Mo
     trainer = quiet_trainer(max_epochs=1)
     trainer.strategy.connect(made)
     made.trainer = trainer
-    made.policy = TinyPolicy(hidden=8, layers=1).build()
-    monkeypatch.setattr(type(made), "tried_schedule", lambda self: None)
+    made.learner.attach(TinyPolicy(hidden=8, layers=1).build())
+    monkeypatch.setattr(type(made.learner), "tried_schedule", lambda self: None)
     for device, fused in ((torch.device("cuda", 0), True), (torch.device("cpu"), None)):
         # as under DeepSpeed, which moves the parameters later
         monkeypatch.setattr(type(trainer.strategy), "root_device", device)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le
 from lightning.pytorch import Callback
+from pydantic import StringConstraints
 
 from lightrl.arguments import Argument, arguments_of, classes_in, is_simple
 from lightrl.config.describe.plain_values import checked, parsed
@@ -27,9 +28,12 @@ Precision = Literal["32-true", "bf16-mixed", "bf16-true", "64-true", "32", "bf16
 Float16 = Literal["16-mixed", "16-true", "16", "fp16", "float16", "transformer-engine-float16", 16]
 """What a person may type for it; it is refused with the reason."""
 
+Devices = Annotated[str, StringConstraints(pattern=r"^(auto|-1|\d{1,3}|\d+,(\d+(,\d+)*)?)$")]
+"""As a text: auto, a number or a list with commas. Lightning makes a list as long as the number, however large."""
+
 RANGES: dict[str, object] = {
     "precision": Precision | Float16,
-    "devices": Literal[-1] | Annotated[int, Ge(1), Le(1024)] | str | list[int],
+    "devices": Literal[-1] | Annotated[int, Ge(1), Le(1024)] | Devices | list[int],
     "num_nodes": Annotated[int, Ge(1), Le(10_000)],
     "max_epochs": End | None,
     "min_epochs": Natural | None,

@@ -142,7 +142,7 @@ def test_rollouts_log_probs_and_steps_of_a_mixture_agree(family: str) -> None:
 def test_a_policy_without_routers_is_refused_by_name_before_its_first_rollout() -> None:
     with pytest.raises(ValueError, match="LlamaModel is no mixture of experts whose routers transformers names") as refused:
         fit(module_of(TinyPolicy(hidden=16, layers=1, heads=2), RoutedTokenRatio()))
-    assert "refuse_unfit" in [entry.name for entry in refused.traceback]
+    assert "attach" in [entry.name for entry in refused.traceback]
 
 
 class TinyDeepSeek(TinyPolicy):

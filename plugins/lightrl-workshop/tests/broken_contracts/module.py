@@ -25,7 +25,7 @@ def plain(self: Any) -> None:
 def sharing(self: Any) -> None:
     """Has the engine of all others."""
     plain(self)
-    self.engine = ENGINE
+    self.collector.engine = ENGINE
 
 
 def undescribed(self: Any, low: float = 0.0) -> None:
