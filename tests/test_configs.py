@@ -13,6 +13,11 @@ from lightrl.config.read.settings import read_words
 
 FILES = sorted((Path(__file__).parent.parent / "configs").rglob("*.yaml"))
 each_config = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+KINDS = {
+    "grpo_sort", "grpo_lora_sort", "ppo_sort", "dapo_sort", "gspo_sort", "grpo_calculator", "grpo_blackjack", "ppo_reward_model_sort",
+    "moe_replay", "distill_sort", "expert_iteration_sort", "dpo_sort", "kto_sort", "sft_sort", "reward_model_sort", "curriculum_start",
+}  # fmt: skip
+"""One for each kind of run, which `make test` runs; `make thorough` runs the others."""
 
 
 @each_config
@@ -32,12 +37,14 @@ def test_every_key_and_name_is_known(file: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@each_config
+@pytest.mark.parametrize(
+    "file", [file if file.stem in KINDS else pytest.param(file, marks=pytest.mark.thorough) for file in FILES], ids=lambda file: file.stem
+)
 def test_a_rollout_and_its_steps_on_a_cpu(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert one_step(file) >= 1
 
 
 def test_there_are_configs() -> None:
-    assert {file.stem for file in FILES} >= {"grpo", "grpo_sort", "sft_sort"}
+    assert {file.stem for file in FILES} >= {"grpo", *KINDS}
     assert all(re.fullmatch(r"[a-z0-9_]+", file.stem) for file in FILES)
