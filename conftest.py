@@ -85,6 +85,22 @@ class Answer:
         return value
 
 
+@pytest.fixture(scope="session")
+def copy_sources() -> Callable[..., None]:
+    """Copies a project without what tools and runs have left in it."""
+    everywhere = shutil.ignore_patterns(".*", "dist", "runs", "*.egg-info", "__pycache__", "venv", "lightning_logs")
+
+    def copy_sources(source: Path, to: Path, *further: str, symlinks: bool = True) -> None:
+        def left_out(folder: str, names: list[str]) -> set[str]:
+            # setuptools builds beside a pyproject.toml; a package of ours is called build too
+            built = {"build"} if "pyproject.toml" in names else set()
+            return {*everywhere(folder, names), *built, *further}
+
+        shutil.copytree(source, to, symlinks=symlinks, ignore=left_out)
+
+    return copy_sources
+
+
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
     """Write YAML files into an empty working directory."""

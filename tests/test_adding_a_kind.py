@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-LEFT_OUT = shutil.ignore_patterns(".*", "build", "dist", "runs", "*.egg-info", "__pycache__", "venv", "lightning_logs")
 PART = '''"""Tutors: which text answers a completion?"""
 
 from __future__ import annotations
@@ -122,10 +121,11 @@ EDITS = {
     ],
 }
 """In other files, the text that is replaced and its replacement; no text: the end of the file."""
-WRITE_PAGE = f"""
+WRITE_PAGES = """
 import runpy, pathlib
 page = runpy.run_path("docs/refresh.py")
-pathlib.Path("{PAGE}").write_text(page["kind_page"](page["KINDS"]["tutor"]))
+for kind in page["KINDS"].values():
+    pathlib.Path(f"docs/kinds/{kind.slug}.md").write_text(page["kind_page"](kind))
 """
 TESTS = [
     "tests/test_kinds.py", "tests/test_public_names.py", "tests/registry/test_classes.py", "tests/registry/test_loader.py",
@@ -149,10 +149,10 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def changed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
+def changed(tmp_path_factory: pytest.TempPathFactory, copy_sources: Callable[..., None]) -> tuple[Path, set[str]]:
     """A copy with the new kind, and the paths of all files that differ from before."""
     folder = tmp_path_factory.mktemp("kind") / "tree"
-    shutil.copytree(ROOT, folder, symlinks=True, ignore=LEFT_OUT)
+    copy_sources(ROOT, folder)
     before = contents(folder)
     for path, text in OWN.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -163,7 +163,7 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
             assert not old or content.count(old) == 1, (path, old)
             content = content.replace(old, new) if old else content + new
         (folder / path).write_text(content)
-    run(folder, "-c", WRITE_PAGE)
+    run(folder, "-c", WRITE_PAGES)
     after = contents(folder)
     return folder, {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
 
@@ -176,7 +176,7 @@ def tree(changed: tuple[Path, set[str]]) -> Path:
 
 @pytest.mark.thorough
 def test_three_files_change_beside_those_of_the_kind(changed: tuple[Path, set[str]]) -> None:
-    assert changed[1] == {*OWN, PAGE, *EDITS}
+    assert changed[1] == {*OWN, PAGE, "docs/kinds/algorithm.md", *EDITS}
     assert len(EDITS) == 3
     assert sum(map(len, EDITS.values())) == 4
 

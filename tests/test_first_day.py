@@ -9,11 +9,11 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import venv
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,9 +22,6 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-LEFT_OUT = shutil.ignore_patterns(
-    ".*", "build", "dist", "runs", "*.egg-info", "__pycache__", "venv", "lightning_logs", "tests", "plugins"
-)  # fmt: skip
 NEEDED = ("", "plugins/lightrl-grpo", "plugins/lightrl-math")
 """The projects that the README installs."""
 REWARD = """
@@ -137,12 +134,12 @@ class Day:
         self.loads("policy_of_script")
 
 
-def wheels(folder: Path) -> list[str]:
+def wheels(folder: Path, copy_sources: Callable[..., None]) -> list[str]:
     """The projects that the README installs as wheels, built in a folder from copies of their sources."""
     projects = []
     for name in NEEDED:
         projects.append(folder / "source" / (Path(name).name or "core"))
-        shutil.copytree(ROOT / name, projects[-1], ignore=LEFT_OUT)
+        copy_sources(ROOT / name, projects[-1], "tests", "plugins", symlinks=False)
     options = ["--no-deps", "--no-index", "--no-build-isolation", "--quiet", "--disable-pip-version-check"]
     build = [sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(folder / "dist"), *map(str, projects)]
     done = subprocess.run(build, capture_output=True, text=True, check=False)
@@ -151,16 +148,16 @@ def wheels(folder: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def day(tmp_path_factory: pytest.TempPathFactory, new_environment: Any) -> Day:
+def day(tmp_path_factory: pytest.TempPathFactory, new_environment: Any, copy_sources: Callable[..., None]) -> Day:
     """With the packages that the tests have, and the wheels in place of the checkout."""
     folder = tmp_path_factory.mktemp("first_day")
     made = new_environment(folder / "venv", False)
-    made.pip("install", *wheels(folder))
+    made.pip("install", *wheels(folder, copy_sources))
     return Day(made, folder / "mine")
 
 
 @pytest.fixture
-def whole(tmp_path: Path) -> Day:
+def whole(tmp_path: Path, copy_sources: Callable[..., None]) -> Day:
     """With nothing but what pip has installed beside the wheels, from the registry that this machine is set up for."""
     # of several builds of torch the one that is here already
     torch = f"torch=={version('torch')}"
@@ -171,7 +168,7 @@ def whole(tmp_path: Path) -> Day:
     if asked.returncode != 0:
         pytest.skip(f"no registry gives tenacity and {torch}: {asked.stderr.strip().splitlines()[-1]}")
     venv.create(tmp_path / "venv", with_pip=False, symlinks=True)
-    install = ["--python", str(tmp_path / "venv"), "install", "-q", "-c", str(ROOT / "constraints.txt"), *wheels(tmp_path), torch]
+    install = ["--python", str(tmp_path / "venv"), "install", "-q", "-c", str(ROOT / "constraints.txt"), *wheels(tmp_path, copy_sources), torch]
     done = subprocess.run([*pip, *install], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return Day(SimpleNamespace(folder=tmp_path / "venv"), tmp_path / "mine")

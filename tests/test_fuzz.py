@@ -58,12 +58,12 @@ sys.path.insert(0, str(Path.cwd()))
 scratch = Path("scratch").resolve()
 scratch.mkdir()
 subject = next(s for s in fuzz._subjects(scratch) if s.name == "grpo_sort")
-words = {{
+words = {
     "none": ["--model.prompts_per_rollout=2"],
     "hang": ["--model.rewards.spins=faults.spins", "--model.rewards.spins.runs=inline"],
     "traceback": ["--trainer.callbacks+=faults.Breaks"],
     "refusal": ["--trainer.callbacks+=faults.Refuses"],
-}}
+}
 mutations = [(i, Mutation("grpo_sort", "moderate", name, subject.tree, given)) for i, (name, given) in enumerate(words.items())]
 for _, mutation, outcome in fuzz._tried(mutations, scratch, jobs=1):
     print(mutation.says, outcome.check, outcome.finding, sep=" | ")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
 import tomllib
 import zipfile
+from collections.abc import Callable
 from email import message_from_string
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from lightrl.cli import main
 from lightrl.registry.distribution import CORE
 
 ROOT = Path(__file__).parents[1]
-LEFT_OUT = shutil.ignore_patterns(".*", "build", "dist", "runs", "*.egg-info", "__pycache__", "venv", "lightning_logs")
 RUN = [
     "fit", "--config", "grpo_sort", "--rollouts", "2", "--model.policy", "TinyPolicy", "--model.policy.hidden", "16",
     "--model.lr_scheduler", "null", "--model.prompts_per_rollout", "4", "--data.train.examples", "100", "--data.validation_size", "4",
@@ -30,10 +29,10 @@ RUN = [
 
 
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheels(tmp_path_factory: pytest.TempPathFactory, copy_sources: Callable[..., None]) -> Path:
     """A folder with all wheels, built from a copy of the sources, so that nothing is left in the checkout."""
     folder = tmp_path_factory.mktemp("wheels")
-    shutil.copytree(ROOT, folder / "source", symlinks=True, ignore=LEFT_OUT)
+    copy_sources(ROOT, folder / "source")
     assert main(["plugins", "new", "others-idea", "--kind", "advantage", "--out", str(folder / "others")]) == 0
     projects = [folder / "source", *sorted((folder / "source" / "plugins").iterdir()), folder / "others"]
     options = ["--no-deps", "--no-index", "--no-build-isolation", "--quiet", "--disable-pip-version-check"]
