@@ -103,6 +103,8 @@ def type_name(annotation: object, value: object = None) -> str:
         return " or ".join("null" if m is type(None) else type_name(m, value) for m in members_of(annotation))
     if is_ranged(annotation):
         return rule(annotation, type_name(bare(annotation)), value)
+    if (holder := get_origin(annotation)) in (dict, list, set, tuple):
+        return f"{holder.__name__}[{', '.join(type_name(member) if member is not Ellipsis else '...' for member in get_args(annotation))}]"
     annotation = bare(annotation)
     return annotation.__name__ if inspect.isclass(annotation) and not get_args(annotation) else str(annotation).replace("typing.", "")
 

@@ -168,7 +168,16 @@ def whole(tmp_path: Path, copy_sources: Callable[..., None]) -> Day:
     if asked.returncode != 0:
         pytest.skip(f"no registry gives tenacity and {torch}: {asked.stderr.strip().splitlines()[-1]}")
     venv.create(tmp_path / "venv", with_pip=False, symlinks=True)
-    install = ["--python", str(tmp_path / "venv"), "install", "-q", "-c", str(ROOT / "constraints.txt"), *wheels(tmp_path, copy_sources), torch]
+    install = [
+        "--python",
+        str(tmp_path / "venv"),
+        "install",
+        "-q",
+        "-c",
+        str(ROOT / "constraints.txt"),
+        *wheels(tmp_path, copy_sources),
+        torch,
+    ]
     done = subprocess.run([*pip, *install], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return Day(SimpleNamespace(folder=tmp_path / "venv"), tmp_path / "mine")

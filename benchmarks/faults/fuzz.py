@@ -208,8 +208,8 @@ def _report(outcomes: list[tuple[int, Mutation, Outcome]], seed: int, seconds: f
     for kind, of_kind in [*counts.items(), ("all", sum(counts.values(), Counter()))]:
         print(f"{kind:<12}" + "".join(f"{of_kind[name]:>12}" for name in columns))
     print(f"{reached} of {len(outcomes)} reached fit, in {seconds:.0f} s; {len(findings)} findings, see {SUMMARY}")
-    if few := 3 * reached < len(outcomes) >= LEAST_FOR_A_SHARE:
-        print("fewer than a third reached fit: the mutations are too wild to say much about it")
+    if few := 4 * reached < len(outcomes) >= LEAST_FOR_A_SHARE:
+        print("fewer than a quarter reached fit: the mutations are too wild to say much about it")
     return int(bool(findings) or few)
 
 

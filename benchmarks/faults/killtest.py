@@ -57,7 +57,7 @@ MIXTURE: dict[str, Any] = {
             "short": {"class_path": "DigitSorting", "init_args": {"length": 4, "examples": 37}},
             "long": {"class_path": "DigitSorting", "init_args": {"examples": 23}},
         },
-        "weights": {"short": 1, "long": {"class_path": "LinearShare", "init_args": {"start": 0, "end": 2, "prompts": 90}}},
+        "weights": {"short": 1, "long": {"start": 0, "end": 2, "prompts": 90}},
     },
 }
 """Two sources, whose shares move."""
