@@ -126,7 +126,10 @@ def capitals(row: dict[str, Any], seed: int, arguments: argparse.Namespace) -> t
         "model": config["model"]
         | {
             "algorithm": {"class_path": "GRPO", "init_args": init},
-            "rewards": {"contains": {"path": "capitals.contains"}, "alone": {"path": "capitals.alone", "weight": 0.5}},
+            "rewards": {
+                "contains": {"path": "benchmarks.learning.capitals.contains"},
+                "alone": {"path": "benchmarks.learning.capitals.alone", "weight": 0.5},
+            },
             "engine": {"class_path": "TransformersEngine", "init_args": {"max_new_tokens": 12}},
             "evaluation": {"samples": 4},
             "prompts_per_rollout": 6,
