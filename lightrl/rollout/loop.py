@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
-from itertools import count
 
 import torch
 
@@ -51,7 +51,7 @@ class RolloutLoop:
         self._questions = list[Question]()
         self._weights: PolicyWeights | None = None
         self._encoder: TurnEncoder | None = None
-        self._numbers = count()
+        self._numbers = iter(range(sys.maxsize))  # unlike `count`, copied and pickled by every Python
         self._started = False
 
     def start(self) -> None:

@@ -31,8 +31,8 @@ def answer(value: str) -> bytes:
 
 
 REFUSED_LINES: dict[str, tuple[bytes, str]] = {
-    "ten thousand brackets": (lines(GOOD, answer("[" * 10_000)), r"f\.jsonl:2: brackets are nested too deeply"),
-    "ten thousand objects": (lines(answer('{"a":' * 10_000)), r"f\.jsonl:1: brackets are nested too deeply"),
+    "ten thousand brackets": (lines(GOOD, answer("[" * 10_000)), r"f\.jsonl:2: (brackets are nested too deeply|not valid JSON)"),
+    "ten thousand objects": (lines(answer('{"a":' * 10_000)), r"f\.jsonl:1: (brackets are nested too deeply|not valid JSON)"),
     "levels that Python can read": (lines(GOOD, answer("[" * 200 + "]" * 200)), r"f\.jsonl:2: column 'answer' .* more than 100 levels"),
     "an integer of 5,000 digits": (lines(GOOD, answer("7" * 5000)), r"f\.jsonl:2: .*4300.*5000 digits"),
     "a key twice": (lines(b'{"prompt": "a", "answer": 1, "answer": 2}'), r"f\.jsonl:1: the key 'answer' stands twice"),

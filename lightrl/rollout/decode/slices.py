@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import count
 
 from lightrl.parts.engine import Request, Sampling
 from lightrl.rollout.decode.batches import batches
@@ -32,7 +32,7 @@ class Slices:
             slice_rows: most requests in a slice; None: all of a call.
         """
         self._slice_rows = slice_rows
-        self._numbers = count()
+        self._numbers = iter(range(sys.maxsize))  # unlike `count`, copied and pickled by every Python
         self._began: dict[int, int] = {}
 
     def cut(self, requests: Sequence[Request]) -> list[Slice]:

@@ -179,9 +179,11 @@ def _files(disk_mb: int) -> list[str]:
 
 
 def _readable() -> list[str]:
-    """Python itself: the executable, its standard library, its shared library, and the system's libraries."""
+    """Python itself: the executable, its standard library, its shared libraries, and the system's."""
     shared = Path(sysconfig.get_config_var("LIBDIR") or "/nowhere", str(sysconfig.get_config_var("INSTSONAME")))
-    wanted = [Path("/usr/lib"), Path("/usr/lib32"), Path("/usr/lib64"), Path(_python()), _stdlib("stdlib"), _stdlib("platstdlib"), shared]
+    # an installation such as conda's has libraries of its own beneath `lib`
+    libraries = [Path("/usr/lib"), Path("/usr/lib32"), Path("/usr/lib64"), Path(sys.base_prefix, "lib"), shared]
+    wanted = [*libraries, Path(_python()), _stdlib("stdlib"), _stdlib("platstdlib")]
     found = dict.fromkeys(str(path) for path in wanted if path.exists())
     return [path for path in found if not any(path.startswith(f"{other}/") for other in found)]
 

@@ -35,7 +35,7 @@ SEARCH = """
 import os
 def f(x):
     for folder, below, files in os.walk("/"):
-        if folder.startswith(("/usr", "/lib")) or folder.endswith("/bin") or "/python3" in folder:
+        if folder.startswith(("/usr", "/lib")) or folder.endswith(("/bin", "/lib")) or "/python3" in folder:
             below.clear()
             continue
         for name in files:
@@ -217,7 +217,7 @@ class TestHostile:
         start = time.monotonic()
         score = request.getfixturevalue("reward").score(Prompt(id="p", text="?"), program, tests=TESTS)
         assert score == 0.0
-        assert time.monotonic() - start < SECONDS + 5.0
+        assert time.monotonic() - start < SECONDS + 30.0  # it is ended, however busy the machine is
         assert [path.name for path in world.home.iterdir()] == ["canary"]
         assert (world.home / "canary").read_text() == SECRET
         assert not world.reached()
@@ -234,7 +234,7 @@ class TestHostile:
         start = time.monotonic()
         pairs = [{"input": "", "output": "x"}]
         assert request.getfixturevalue("reward").score(Prompt(id="p", text="?"), "while True: print('x')", tests=pairs) == 0.0
-        assert time.monotonic() - start < SECONDS + 5.0
+        assert time.monotonic() - start < SECONDS + 30.0  # it is ended, however busy the machine is
 
     def test_a_script_sees_no_expected_output(self, request: pytest.FixtureRequest) -> None:
         program = (

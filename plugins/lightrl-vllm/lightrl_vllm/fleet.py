@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -35,7 +34,7 @@ class Fleet:
         """
         self.servers, self.reload = list(servers), reload
         self.meaning: dict[str, Meaning] = {}
-        self._next = itertools.cycle(self.servers)
+        self._placed = 0
         self._of_episode: dict[int, Server] = {}
 
     async def connect(self, limit_s: float) -> None:
@@ -117,7 +116,8 @@ class Fleet:
                 placed.append(self._of_episode[request.episode])
                 continue
             if request.context is not context:
-                context, chosen = request.context, next(self._next)
+                context, chosen = request.context, self.servers[self._placed % len(self.servers)]
+                self._placed += 1
             placed.append(chosen)
             if request.open:
                 self._of_episode[request.episode] = chosen
