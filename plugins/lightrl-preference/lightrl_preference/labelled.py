@@ -1,13 +1,16 @@
-"""KTO (Ethayarajh et al. 2024, arXiv:2402.01306): completions that are good or bad, each on its own."""
+"""Objectives on completions that are good or bad, each without a partner: KTO and BCO."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
+import torch.nn.functional as F
+from annotated_types import Gt
 from torch import Tensor
 
 from lightrl import LabelledObjective, Likelihood, WithStatistics
-from lightrl_preference.implicit_reward import ImplicitReward
-from lightrl_preference.margin import positive
+from lightrl_preference.dpo import ImplicitReward
 
 
 class KTO(ImplicitReward, LabelledObjective):
@@ -23,18 +26,17 @@ class KTO(ImplicitReward, LabelledObjective):
 
     needs_mismatched = True
 
-    def __init__(self, beta: float = 0.1, desirable_weight: float = 1.0, undesirable_weight: float = 1.0) -> None:
+    def __init__(
+        self, beta: float = 0.1, desirable_weight: Annotated[float, Gt(0)] = 1.0, undesirable_weight: Annotated[float, Gt(0)] = 1.0
+    ) -> None:
         """
         Args:
             beta: how strongly the policy is held to the reference, and how soon gains and losses saturate; > 0.
             desirable_weight: w_d, of good completions; > 0. The authors advise w_d n_good / (w_u n_bad) between 1 and 4 / 3.
             undesirable_weight: w_u, of bad ones; > 0.
-
-        Raises:
-            ValueError: an argument that is not above 0.
         """
         super().__init__(beta)
-        positive("KTO", desirable_weight=desirable_weight, undesirable_weight=undesirable_weight)
+
         self.desirable_weight, self.undesirable_weight = desirable_weight, undesirable_weight
 
     def from_mismatched(self, mismatched: Likelihood) -> dict[str, Tensor]:
@@ -49,3 +51,28 @@ class KTO(ImplicitReward, LabelledObjective):
         desirable = self.desirable_weight * torch.sigmoid(-gain)
         undesirable = self.undesirable_weight * torch.sigmoid(gain)
         return WithStatistics(torch.where(good, desirable, undesirable), {"kl": kl})  # type: ignore[return-value]
+
+
+class BCO(ImplicitReward, LabelledObjective):
+    """Binary classifier optimisation: cross-entropy of the labels, with rewards shifted to lie around 0.
+
+    loss = -log sigmoid(r - d) of a good completion and -log sigmoid(d - r) of a bad one, with r = beta (log pi(y | x) -
+    log pi_ref(y | x)), the implicit reward, and d the middle between the mean reward of good and of bad completions, without gradient.
+    The means are over the optimizer step and all ranks, where the paper averages over steps too; of a step with one label alone, d is
+    its mean.
+
+    Source: Jung et al. 2024, arXiv:2404.04656, section 4; without its weights for prompts that differ between the labels.
+    """
+
+    needs_step = True
+
+    def from_step(self, completions: Likelihood, good: Tensor) -> dict[str, Tensor]:
+        """d of the step."""
+        rewards = self.reward(completions).detach()
+        means = [rewards[chosen].mean() for chosen in (good, ~good) if chosen.any()]
+        return {"reward_shift": torch.stack(means).mean() if means else rewards.new_zeros(())}
+
+    def loss(self, completions: Likelihood, good: Tensor) -> WithStatistics:
+        shift = completions.prepared["reward_shift"]
+        logit = self.reward(completions) - shift
+        return WithStatistics(-F.logsigmoid(torch.where(good, logit, -logit)), {"reward_shift": shift})
