@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lightrl_gym import Blackjack, FrozenLake, Taxi
-from lightrl_gym.action_words import action_in
+from lightrl_gym.gym_environment import action_in
 
 from lightrl import Prompt, Reply
 

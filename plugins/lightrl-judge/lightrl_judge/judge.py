@@ -1,6 +1,8 @@
 """The base of all judges among the rewards: the endpoint, its cost, and how often an unreadable reply is asked for again."""
 
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Ge
 
 from lightrl import AsyncReward
 from lightrl_judge.budget import Budget
@@ -18,12 +20,12 @@ class Judge(AsyncReward):
         model: str,
         base_url: str = OPENAI,
         api_key_env: str | None = "OPENAI_API_KEY",
-        temperature: float | None = 0.0,
-        max_tokens: int | None = 512,
-        ask_again: int = 1,
+        temperature: Annotated[float, Ge(0)] | None = 0.0,
+        max_tokens: Annotated[int, Ge(1)] | None = 512,
+        ask_again: Annotated[int, Ge(0)] = 1,
         structured: bool = False,
-        max_requests: int | None = None,
-        max_tokens_total: int | None = None,
+        max_requests: Annotated[int, Ge(1)] | None = None,
+        max_tokens_total: Annotated[int, Ge(1)] | None = None,
         extra: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
@@ -40,13 +42,8 @@ class Judge(AsyncReward):
             max_tokens_total: tokens of prompts and replies that may be used, by each rank; beyond them rows fail. null: any number.
             extra: further fields of the request, such as `{seed: 1}`.
             **kwargs: weight, timeout_s, concurrency, retries and the other arguments of `AsyncReward`.
-
-        Raises:
-            ValueError: an argument cannot be used, or the environment holds no key.
         """
         super().__init__(**kwargs)
-        if ask_again < 0:
-            raise ValueError(f"{type(self).__name__} needs ask_again of 0 or more, got {ask_again}")
         self.model, self.base_url, self.api_key_env = model, base_url, api_key_env
         self.temperature, self.max_tokens, self.ask_again, self.structured = temperature, max_tokens, ask_again, structured
         self.max_requests, self.max_tokens_total, self.extra = max_requests, max_tokens_total, extra

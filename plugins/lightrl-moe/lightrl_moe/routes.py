@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lightrl import TrunkOutput
-from lightrl_moe.routers import heard, refuse_other_weights, refuse_unknown, routers_of, weights_of
+from lightrl_moe.routers import Said, heard, refuse_unknown, routers_of, weights_of
 
 OLD_ROUTES = "old_routes"
 """The extra that holds the routes of the policy before the first step on a rollout."""
@@ -99,6 +99,6 @@ class _Obey:
         refuse_unknown(router, answer)
         logits, weights, experts = answer
         if not self.checked:
-            refuse_other_weights(router, logits, weights, experts)
+            Said(router, logits, weights, experts).refuse_other_weights()
             self.checked = True
         return logits, weights_of(router, logits, told).to(weights.dtype), told

@@ -13,6 +13,9 @@ from torch import Tensor
 
 from lightrl import Likelihood, Objective, PairObjective
 
+LARGEST_EXPONENT = 80.0
+"""In nats; e^80 is a float32 and a bfloat16. TRL holds exponents at the largest that the type can hold, about 88."""
+
 
 class MarginObjective(PairObjective):
     """loss = f(reward of the better completion - reward of the worse one)."""
@@ -123,10 +126,6 @@ class LengthNormalizedDPO(DPO):
 
     def reward(self, completions: Likelihood) -> Tensor:
         return self.beta * completions.log_ratio / completions.tokens
-
-
-LARGEST_EXPONENT = 80.0
-"""In nats; e^80 is a float32 and a bfloat16. TRL holds exponents at the largest that the type can hold, about 88."""
 
 
 class ForwardKLDPO(DPO):

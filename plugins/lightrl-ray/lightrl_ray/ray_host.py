@@ -12,8 +12,7 @@ from torch import Tensor
 from lightrl import EngineHost, PackedWeights, RolloutEngine, WorkerLink
 from lightrl_ray.actor_link import ActorLink
 from lightrl_ray.cluster import Cluster
-from lightrl_ray.engine_actor import EngineActor
-from lightrl_ray.stored_weights import StoredWeights
+from lightrl_ray.engine_actor import EngineActor, StoredWeights
 
 
 class RayHost(EngineHost):

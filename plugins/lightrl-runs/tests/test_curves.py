@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lightrl_runs.report.drawing import bars
-from lightrl_runs.report.merged import MOST_POINTS, ends, merged
-from lightrl_runs.report.run_log import Histogram
-from lightrl_runs.report.samples import rows
+from lightrl_runs.report.line import MOST_POINTS, ends, merged
+from lightrl_runs.report.logs import Histogram
+from lightrl_runs.report.texts import rows
 
 SERIES = st.dictionaries(st.integers(0, 1000), st.floats(-100, 100), max_size=40)
 

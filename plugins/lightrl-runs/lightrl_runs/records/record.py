@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
+import torch
 from torch import Tensor
 
 from lightrl import __version__
 from lightrl.types import JSON, Episode, Prompt, ScoredRollout, TrainingBatch
-from lightrl_runs.records.fingerprints import fingerprints
 from lightrl_runs.records.packed_rows import pack, unpack
 
+PER_TOKEN = ("old_logprobs", "ref_logprobs", "values", "token_rewards", "token_weight", "advantages", "returns")
+"""What the trainer computes for every token before the first step, in this order."""
 FORMAT = 1
 """Of the files; a record with a larger number was written by a later version."""
+
+
+def fingerprints(batch: TrainingBatch) -> dict[str, str]:
+    """The fingerprint of every tensor that was computed from a rollout before the first step, in the order of computing.
+
+    Args:
+        batch: rows of one rank.
+    """
+    mask = batch.response_mask
+    found = {name: getattr(batch, name) for name in PER_TOKEN}
+    return {name: _digest(values[mask]) for name, values in found.items() if values is not None}
+
+
+def _digest(values: Tensor) -> str:
+    plain = values.detach().cpu().contiguous().view(torch.uint8)
+    return hashlib.blake2b(plain.numpy().tobytes(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True)

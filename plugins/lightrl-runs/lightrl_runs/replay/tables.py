@@ -11,11 +11,9 @@ from rich.text import Text
 
 from lightrl.callbacks.shown_text import in_quotes, visible
 from lightrl_runs.records.record import rows_of
-from lightrl_runs.replay.agreement import CLOSE, Agreement, agreement
 from lightrl_runs.replay.chosen_record import Chosen
-from lightrl_runs.replay.gradients import cosine
-from lightrl_runs.replay.measures import by_group, by_length, disagreements, share_of_tokens, weights_of_rows
-from lightrl_runs.replay.outcome import Outcome
+from lightrl_runs.replay.measures import CLOSE, Agreement, agreement, by_group, by_length, disagreements, share_of_tokens, weights_of_rows
+from lightrl_runs.replay.outcome import Outcome, cosine
 from lightrl_runs.replay.replayed_config import Replayed
 
 NUMBERS = (

@@ -24,8 +24,7 @@ from lightrl.training.online.terms import ExtraTerm, Term, ValueTerm
 from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
 from lightrl_runs.records.record import Record
-from lightrl_runs.replay.gradients import Gradients, Pulls
-from lightrl_runs.replay.outcome import Outcome
+from lightrl_runs.replay.outcome import Gradients, Outcome, Pulls
 from lightrl_runs.replay.replaying import ROW, minibatches_of_ranks, numbered
 
 GIVE = "Give the checkpoint: --ckpt_path FILE"

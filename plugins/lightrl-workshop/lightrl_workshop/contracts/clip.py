@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from lightrl.parts.clip import ClipScheme, Surrogate
-from lightrl_workshop.checks.check import Make, contract_check, expect, expect_same, expect_shape, expect_statistics
-from lightrl_workshop.checks.examples import Micro, brief, shuffled
+from lightrl_workshop.checks.check import Make, contract_check, expect, expect_shape, expect_statistics
+from lightrl_workshop.checks.examples import Micro, brief
 from lightrl_workshop.checks.steps import micros_for
+from lightrl_workshop.checks.token_numbers import row_constant_check, rows_apart_checks
 
 KIND = "clip scheme"
 
@@ -44,35 +45,13 @@ def shapes(make: Make[ClipScheme]) -> None:
         expect_statistics(found.statistics, *size, **brief(micro))
 
 
-@contract_check(KIND, "masked positions have no influence")
-def masked(make: Make[ClipScheme]) -> None:
-    """NaN there changes neither loss nor gradient elsewhere."""
-    for micro in micros_for(make()):
-        _expect_equal(make(), micro, micro.poisoned(), "NaN at masked positions leaks out")
+def all_numbers(part: ClipScheme, micro: Micro) -> Tensor:
+    """`[n, L, 4]`: loss, gradient, and what is clipped, low and high."""
+    found, gradient = surrogate(part, micro)
+    return torch.stack([found.loss.detach(), gradient, found.clipped_low.to(gradient), found.clipped_high.to(gradient)], -1)
 
 
-@contract_check(KIND, "rows have no influence on each other")
-def rows(make: Make[ClipScheme]) -> None:
-    """In another order, and in micro-batches of one row, each gets the same."""
-    for micro in micros_for(make()):
-        order = shuffled(len(micro))
-        _expect_equal(make(), micro.select(order), micro.select(order), "the same rows twice")
-        whole, gradient = surrogate(make(), micro)
-        for chosen in (order, *([i] for i in range(len(micro)))):
-            found, own = surrogate(make(), micro.select(chosen))
-            where, what = micro.mask[chosen], f"rows {chosen} by themselves get another"
-            expect_same(whole.loss[chosen][where], found.loss[where], f"{what} loss", **brief(micro))
-            expect_same(gradient[chosen][where], own[where], f"{what} gradient", **brief(micro))
-
-
-@contract_check(KIND, "padding changes nothing")
-def padding(make: Make[ClipScheme]) -> None:
-    """Three more masked positions on the right."""
-    for micro in micros_for(make()):
-        wide, narrow = surrogate(make(), micro.padded(3)), surrogate(make(), micro)
-        length = micro.mask.shape[1]
-        expect_same(narrow[0].loss[micro.mask], wide[0].loss[:, :length][micro.mask], "padding changes the loss", **brief(micro))
-        expect_same(narrow[1][micro.mask], wide[1][:, :length][micro.mask], "padding changes the gradient", **brief(micro))
+rows_apart_checks(KIND, all_numbers, ("log_ratio", "advantages"))
 
 
 @contract_check(KIND, "a positive advantage raises a token's probability and a negative one lowers it")
@@ -110,24 +89,4 @@ def silent(make: Make[ClipScheme]) -> None:
             expect(gradient[example.mask] == 0, what, gradient=gradient, **brief(example))
 
 
-@contract_check(KIND, "row_constant is declared if and only if all tokens of a row have one loss")
-def row_constant(make: Make[ClipScheme]) -> None:
-    """On every example."""
-    constant = True
-    for micro in micros_for(make()):
-        loss = surrogate(make(), micro)[0].loss
-        for i in range(len(micro)):
-            values = loss[i][micro.mask[i]]
-            same = len(values) < 2 or bool((values - values[0]).abs().max() < 1e-6)
-            expect(same or not make().row_constant, "row_constant is declared, but tokens of a row differ", loss=values, **brief(micro))
-            constant = constant and same
-    expect(not constant or make().row_constant, "all tokens of a row have one loss, so declare row_constant = True")
-
-
-def _expect_equal(part: ClipScheme, one: Micro, other: Micro, what: str) -> None:
-    (first, gradient), (second, own) = surrogate(part, one), surrogate(part, other)
-    expect_same(first.loss[one.mask], second.loss[one.mask], f"{what} (loss)", **brief(one))
-    expect_same(gradient[one.mask], own[one.mask], f"{what} (gradient)", **brief(one))
-    for name in ("clipped_low", "clipped_high"):
-        agrees = getattr(first, name)[one.mask] == getattr(second, name)[one.mask]
-        expect(agrees, f"{what} ({name})", **brief(one))
+row_constant_check(KIND, lambda part, micro: surrogate(part, micro)[0].loss, "loss")

@@ -10,7 +10,7 @@ import sys
 
 from lightrl.command import Command
 from lightrl_workshop.checks.check import Make, contract_check, expect
-from lightrl_workshop.checks.documentation import check_documentation
+from lightrl_workshop.checks.classes import check_documentation
 
 KIND = "command"
 SLOW = ("torch", "lightning", "transformers")

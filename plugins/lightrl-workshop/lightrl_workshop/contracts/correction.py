@@ -8,8 +8,8 @@ from lightrl.parts.base import unpack
 from lightrl.parts.correction import RolloutCorrection
 from lightrl_workshop.checks.check import Make, contract_check, expect
 from lightrl_workshop.checks.examples import Micro
-from lightrl_workshop.checks.per_token import Numbers, per_token_checks
 from lightrl_workshop.checks.steps import micros_for, step_of
+from lightrl_workshop.checks.token_numbers import Numbers, per_token_checks
 
 KIND = "rollout correction"
 

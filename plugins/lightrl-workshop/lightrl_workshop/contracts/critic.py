@@ -12,8 +12,7 @@ from lightrl.policy.source import TinyPolicy
 from lightrl.types import Experience
 from lightrl_workshop.checks.check import Make, contract_check, expect, expect_shape
 from lightrl_workshop.checks.examples import Micro, micros
-from lightrl_workshop.checks.per_token import Numbers, per_token_checks
-from lightrl_workshop.checks.whole_batch import whole_batch_checks
+from lightrl_workshop.checks.token_numbers import Numbers, per_token_checks, whole_batch_checks
 
 KIND = "critic"
 

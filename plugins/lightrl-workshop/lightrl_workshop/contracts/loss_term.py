@@ -13,9 +13,8 @@ from lightrl.parts.loss_term import LossTerm
 from lightrl.types import PolicyOutput, TrainingBatch
 from lightrl_workshop.checks.check import BrokenContract, Make, contract_check, expect, expect_same, expect_shape
 from lightrl_workshop.checks.examples import brief, poisoned, shuffled
-from lightrl_workshop.checks.per_token import Numbers
 from lightrl_workshop.checks.steps import experiences_for
-from lightrl_workshop.checks.whole_batch import whole_batch_checks
+from lightrl_workshop.checks.token_numbers import Numbers, whole_batch_checks
 
 KIND = "loss term"
 

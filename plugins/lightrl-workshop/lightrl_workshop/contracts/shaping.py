@@ -7,8 +7,7 @@ from lightrl.parts.shaping import RewardShaping
 from lightrl.types import Experience
 from lightrl_workshop.checks.check import Make, contract_check, expect
 from lightrl_workshop.checks.examples import brief, experiences
-from lightrl_workshop.checks.per_token import Numbers
-from lightrl_workshop.checks.whole_batch import whole_batch_checks
+from lightrl_workshop.checks.token_numbers import Numbers, whole_batch_checks
 
 KIND = "reward shaping"
 

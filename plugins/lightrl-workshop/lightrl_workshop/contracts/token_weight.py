@@ -8,9 +8,8 @@ from lightrl.parts.token_weight import TokenWeight
 from lightrl.types import Experience
 from lightrl_workshop.checks.check import Make, contract_check, expect, expect_shape
 from lightrl_workshop.checks.examples import brief, shuffled
-from lightrl_workshop.checks.per_token import Numbers
 from lightrl_workshop.checks.steps import experiences_for
-from lightrl_workshop.checks.whole_batch import whole_batch_checks
+from lightrl_workshop.checks.token_numbers import Numbers, whole_batch_checks
 
 KIND = "token weight"
 
