@@ -162,10 +162,11 @@ def _labelled(pairs: Sequence[Comparison], judge: RewardSet, name: str, found: C
 
 
 def _row(pair: Comparison, first: bool) -> dict[str, Any]:
+    from lightrl import own_opening
+
     prompt = pair.prompt
-    asked = prompt.text if prompt.text is not None else list(prompt.messages or ())
     chosen, rejected = (pair.one, pair.other) if first else (pair.other, pair.one)
-    return {**prompt.columns, "prompt": asked, "answer": prompt.answer, "chosen": chosen, "rejected": rejected}
+    return {**prompt.columns, "prompt": own_opening(prompt), "answer": prompt.answer, "chosen": chosen, "rejected": rejected}
 
 
 def _print(counts: Mapping[str, float]) -> None:

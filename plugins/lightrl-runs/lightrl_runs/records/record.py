@@ -155,17 +155,17 @@ def record_of(parts: Parts) -> Record:
         parts: as they were read.
     """
     notes = Notes.from_json(parts.notes)
-    unpacked = unpack(parts.tensors)
+    rows, predicted = unpack(parts.tensors)
     prompts = [Prompt.from_json(one) for one in notes.prompts]
     scored = ScoredRollout(
-        **unpacked.rows,
+        **rows,
         prompts=[prompts[number] for number in notes.prompt],
         completions=parts.completions,
         finish_reason=parts.finish_reason,
         temperature=notes.temperature,
     )
     scored.episodes = [_whole(told, scored.episode(row)) for row, told in enumerate(notes.episodes)]
-    return Record(notes, scored, unpacked.predicted)
+    return Record(notes, scored, predicted)
 
 
 def _short(episode: Episode, plain: Episode) -> dict[str, JSON]:
@@ -188,14 +188,10 @@ def rows_of(records: Sequence[Record]) -> ScoredRollout:
     Args:
         records: of the same rollout, in the order of ranks.
     """
-    return ScoredRollout.concat(_renumbered([record.scored for record in records]))
-
-
-def _renumbered(shares: Sequence[ScoredRollout]) -> list[ScoredRollout]:
-    first, found = 0, []
-    for share in shares:
-        copy = share.select(range(len(share)))
-        copy.group = share.group + first
-        first = int(copy.group.max()) + 1 if len(copy) else first
-        found.append(copy)
-    return found
+    first, shares = 0, []
+    for record in records:
+        share = record.scored.select(range(len(record.scored)))
+        share.group = share.group + first
+        first = int(share.group.max()) + 1 if len(share) else first
+        shares.append(share)
+    return ScoredRollout.concat(shares)

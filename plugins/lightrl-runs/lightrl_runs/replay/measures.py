@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from lightrl.types import ScoredRollout
 from lightrl_runs.records.record import Record, fingerprints, same
 from lightrl_runs.replay.outcome import Outcome
 
@@ -137,7 +136,7 @@ def by_group(outcomes: list[Outcome], most: int) -> list[Share]:
     """
     batch = outcomes[0].batch
     groups = [(int(number), (batch.group == number).nonzero()[:, 0]) for number in torch.unique(batch.group)]
-    found = [Share(_group_name(batch, rows), len(rows), _shares(outcomes, rows)) for _, rows in groups]
+    found = [Share(batch.prompts[int(rows[0])].id, len(rows), _shares(outcomes, rows)) for _, rows in groups]
     spread = (lambda share: share.shares[0]) if len(outcomes) == 1 else (lambda share: abs(share.shares[0] - share.shares[1]))
     return sorted(found, key=spread, reverse=True)[:most]
 
@@ -163,7 +162,3 @@ def share_of_tokens(outcome: Outcome) -> float:
 
 def _shares(outcomes: list[Outcome], rows: Tensor) -> tuple[float, ...]:
     return tuple(float(weights_of_rows(outcome)[rows].sum()) for outcome in outcomes)
-
-
-def _group_name(batch: ScoredRollout, rows: Tensor) -> str:
-    return batch.prompts[int(rows[0])].id

@@ -82,8 +82,6 @@ class Curve:
     """The lowest of the values of a point."""
     high: list[float]
     """The highest of them."""
-    together: int
-    """Rollouts in a point."""
 
 
 def merged(series: Sequence[Series[float]]) -> Curve:
@@ -102,7 +100,6 @@ def merged(series: Sequence[Series[float]]) -> Curve:
         [math.fsum(point) / len(point) for point in values],
         [min(point) for point in values],
         [max(point) for point in values],
-        together,
     )
 
 
