@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from lightrl.kinds import KINDS
 from lightrl.statistic import Statistic, Statistics, WithStatistics
 
 T = TypeVar("T")
+Example = TypeVar("Example")
 Make = Callable[[], T]
 """Builds a fresh instance of the class in question, with the same arguments every time."""
 EVERY = "part"
@@ -54,6 +55,22 @@ def contract_check(kind: str, title: str) -> Callable[[Callable[[Make[T]], None]
 
     def register(run: Callable[[Make[T]], None]) -> Callable[[Make[T]], None]:
         CHECKS.append(Check(kind, title, run))
+        return run
+
+    return register
+
+
+def contract_check_on(
+    kind: str, title: str, examples: Callable[[T], Iterable[Example]]
+) -> Callable[[Callable[[Make[T], Example], None]], Callable[[Make[T], Example], None]]:
+    """Make a function a check of the contract of every class of a kind, on each of the examples for an instance, smallest first."""
+
+    def register(run: Callable[[Make[T], Example], None]) -> Callable[[Make[T], Example], None]:
+        def on_each(make: Make[T]) -> None:
+            for example in examples(make()):
+                run(make, example)
+
+        CHECKS.append(Check(kind, title, on_each))
         return run
 
     return register

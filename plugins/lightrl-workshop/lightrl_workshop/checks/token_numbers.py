@@ -13,7 +13,7 @@ from lightrl.parts.base import unpack
 from lightrl.parts.step_part import StepPart
 from lightrl.statistic import WithStatistics
 from lightrl.types import TrainingBatch
-from lightrl_workshop.checks.check import Make, contract_check, expect, expect_same, expect_shape, expect_statistics
+from lightrl_workshop.checks.check import Make, contract_check, contract_check_on, expect, expect_same, expect_shape, expect_statistics
 from lightrl_workshop.checks.examples import Micro, brief, micros, poisoned, shuffled
 from lightrl_workshop.checks.steps import experiences_for, micros_for
 
@@ -31,15 +31,14 @@ def per_token_checks(kind: str, ask: Callable[[T, Micro], Numbers], inputs: tupl
         inputs: the fields of `Micro` that the method sees, for messages.
     """
 
-    @contract_check(kind, "it gives each token a finite number")
-    def shapes(make: Make[T]) -> None:
-        for micro in micros_of(make()):
-            shown = {name: getattr(micro, name) for name in (*inputs, "mask")}
-            found, statistics = unpack(ask(make(), micro))
-            expect_shape(found, list(micro.mask.shape), "its value", **shown)
-            expect_statistics(statistics, *micro.mask.shape, **shown)
-            expect(found.is_floating_point(), f"its value is {found.dtype}")
-            expect(found[micro.mask].isfinite(), "its value must be finite where there is a loss", found=found, **shown)
+    @contract_check_on(kind, "it gives each token a finite number", micros_of)
+    def shapes(make: Make[T], micro: Micro) -> None:
+        shown = {name: getattr(micro, name) for name in (*inputs, "mask")}
+        found, statistics = unpack(ask(make(), micro))
+        expect_shape(found, list(micro.mask.shape), "its value", **shown)
+        expect_statistics(statistics, *micro.mask.shape, **shown)
+        expect(found.is_floating_point(), f"its value is {found.dtype}")
+        expect(found[micro.mask].isfinite(), "its value must be finite where there is a loss", found=found, **shown)
 
     rows_apart_checks(kind, ask, inputs)
 
@@ -59,21 +58,18 @@ def rows_apart_checks(kind: str, ask: Callable[[T, Micro], Numbers], inputs: tup
         whole, own = unpack(ask(make(), micro))[0][rows][where], unpack(ask(make(), changed))[0][:, : where.shape[1]][where]
         expect_same(whole, own, what, **{name: getattr(micro, name) for name in (*inputs, "mask")})
 
-    @contract_check(kind, "masked positions have no influence")
-    def masked(make: Make[T]) -> None:
-        for micro in micros_of(make()):
-            expect_equal(make, micro, micro.poisoned(), list(range(len(micro))), "NaN at masked positions leaks out")
+    @contract_check_on(kind, "masked positions have no influence", micros_of)
+    def masked(make: Make[T], micro: Micro) -> None:
+        expect_equal(make, micro, micro.poisoned(), list(range(len(micro))), "NaN at masked positions leaks out")
 
-    @contract_check(kind, "rows have no influence on each other")
-    def rows_apart(make: Make[T]) -> None:
-        for micro in micros_of(make()):
-            for rows in (shuffled(len(micro)), *([i] for i in range(len(micro)))):
-                expect_equal(make, micro, micro.select(rows), rows, f"rows {rows} by themselves get other values")
+    @contract_check_on(kind, "rows have no influence on each other", micros_of)
+    def rows_apart(make: Make[T], micro: Micro) -> None:
+        for rows in (shuffled(len(micro)), *([i] for i in range(len(micro)))):
+            expect_equal(make, micro, micro.select(rows), rows, f"rows {rows} by themselves get other values")
 
-    @contract_check(kind, "padding changes nothing")
-    def padding(make: Make[T]) -> None:
-        for micro in micros_of(make()):
-            expect_equal(make, micro, micro.padded(3), list(range(len(micro))), "three padded positions change the values")
+    @contract_check_on(kind, "padding changes nothing", micros_of)
+    def padding(make: Make[T], micro: Micro) -> None:
+        expect_equal(make, micro, micro.padded(3), list(range(len(micro))), "three padded positions change the values")
 
 
 def row_constant_check(kind: str, ask: Callable[[Any, Micro], Numbers], what: str) -> None:
@@ -119,30 +115,27 @@ def whole_batch_checks(kind: str, ask: Callable[[T, TrainingBatch], Numbers], si
         expect_statistics(statistics, *rows.response_mask.shape, **brief(rows))
         return torch.where(rows.token_weight > 0, found, 0.0)
 
-    @contract_check(kind, f"{of}every number is finite{'' if signed else ' and at least 0'}")
-    def shapes(make: Make[T]) -> None:
-        for rows in experiences_for(make()):
-            found = value(make, rows)
-            expect(found.isfinite(), "its numbers must be finite", found=found, **brief(rows))
-            expect(found >= (-torch.inf if signed else 0.0), "weights must be at least 0", weights=found, **brief(rows))
+    @contract_check_on(kind, f"{of}every number is finite{'' if signed else ' and at least 0'}", experiences_for)
+    def shapes(make: Make[T], rows: TrainingBatch) -> None:
+        found = value(make, rows)
+        expect(found.isfinite(), "its numbers must be finite", found=found, **brief(rows))
+        expect(found >= (-torch.inf if signed else 0.0), "weights must be at least 0", weights=found, **brief(rows))
 
     no_influence_checks(kind, value, of)
 
-    @contract_check(kind, f"{of}another order of rows gives the same results in that order")
-    def permutation(make: Make[T]) -> None:
-        for rows in experiences_for(make()):
-            order = shuffled(len(rows))
-            found = value(make, rows.select(order))
-            expect_same(value(make, rows)[order], found, f"rows in the order {order} get other numbers", **brief(rows))
+    @contract_check_on(kind, f"{of}another order of rows gives the same results in that order", experiences_for)
+    def permutation(make: Make[T], rows: TrainingBatch) -> None:
+        order = shuffled(len(rows))
+        found = value(make, rows.select(order))
+        expect_same(value(make, rows)[order], found, f"rows in the order {order} get other numbers", **brief(rows))
 
-    @contract_check(kind, f"{of}splitting a batch over ranks changes nothing")
-    def ranks(make: Make[T]) -> None:
-        for rows in experiences_for(make()):
-            whole = value(make, rows)
-            for group in torch.unique(rows.group):
-                share = (rows.group == group).nonzero()[:, 0].tolist()
-                found = value(make, rows.select(share))
-                expect_same(whole[share], found, f"group {int(group)} by itself gets other numbers", **brief(rows))
+    @contract_check_on(kind, f"{of}splitting a batch over ranks changes nothing", experiences_for)
+    def ranks(make: Make[T], rows: TrainingBatch) -> None:
+        whole = value(make, rows)
+        for group in torch.unique(rows.group):
+            share = (rows.group == group).nonzero()[:, 0].tolist()
+            found = value(make, rows.select(share))
+            expect_same(whole[share], found, f"group {int(group)} by itself gets other numbers", **brief(rows))
 
 
 def no_influence_checks(kind: str, value: Callable[[Make[Any], TrainingBatch], Tensor], of: str = "") -> None:
@@ -154,14 +147,12 @@ def no_influence_checks(kind: str, value: Callable[[Make[Any], TrainingBatch], T
         of: begins each title.
     """
 
-    @contract_check(kind, f"{of}masked positions and failed rows have no influence")
-    def masked(make: Make[Any]) -> None:
-        for rows in experiences_for(make()):
-            found = value(make, replace(poisoned(rows), token_weight=rows.token_weight))
-            expect_same(value(make, rows), found, "NaN at masked positions or failed rows leaks out", **brief(rows))
+    @contract_check_on(kind, f"{of}masked positions and failed rows have no influence", experiences_for)
+    def masked(make: Make[Any], rows: TrainingBatch) -> None:
+        found = value(make, replace(poisoned(rows), token_weight=rows.token_weight))
+        expect_same(value(make, rows), found, "NaN at masked positions or failed rows leaks out", **brief(rows))
 
-    @contract_check(kind, f"{of}padding changes nothing")
-    def padding(make: Make[Any]) -> None:
-        for rows in experiences_for(make()):
-            found = value(make, rows.padded(rows.input_ids.shape[1] + 3))[:, : rows.input_ids.shape[1]]
-            expect_same(value(make, rows), found, "three padded positions change its numbers", **brief(rows))
+    @contract_check_on(kind, f"{of}padding changes nothing", experiences_for)
+    def padding(make: Make[Any], rows: TrainingBatch) -> None:
+        found = value(make, rows.padded(rows.input_ids.shape[1] + 3))[:, : rows.input_ids.shape[1]]
+        expect_same(value(make, rows), found, "three padded positions change its numbers", **brief(rows))
