@@ -33,7 +33,7 @@ def code_of(completion: str) -> tuple[str, bool]:
 class UnitTests(RowReward):
     """The fraction of its tests that the completion's program passes, run in a sandbox.
 
-    R = tests passed / tests. The tests stand in the column `tests`, or else in `answer`: a list of asserts; Python text with
+    R = tests passed / tests. The tests are in the column `tests`, or else in `answer`: a list of asserts; Python text with
     asserts at its top level or with a `check(candidate)` (then `entry_point` names the candidate); or a list of
     `{input, output}` for programs that read and print. A program that does not end in time, ends itself or uses more than it may
     fails the tests it has not passed by then.

@@ -1,4 +1,4 @@
-"""What samplers that remember success share: completions of all ranks, and prompts that all ranks share out."""
+"""The common base of samplers that remember success: completions of all ranks, and prompts that all ranks share out."""
 
 from __future__ import annotations
 

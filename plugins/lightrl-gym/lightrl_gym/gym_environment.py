@@ -73,7 +73,7 @@ class GymEnvironment(Environment):
     game: ClassVar[str]
     """Its id in Gymnasium."""
     actions: ClassVar[Mapping[str, int]]
-    """The number of each word for an action; the first word of a number is the one that the policy is told."""
+    """The number of each word for an action; the first word of a number is the one that the policy reads."""
     rules: ClassVar[str]
     """The text that begins an episode, before what the game shows."""
 

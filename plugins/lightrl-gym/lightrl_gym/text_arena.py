@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 RAW = "-raw"
 ALONE = "SinglePlayerState("
-"""Stands in the source of every game for one player."""
+"""A text in the source of every game for one player."""
 REASONS = {
     r"nltk|EnglishDictionary": "it downloads word lists as soon as its module is loaded, so a run would depend on the network",
     r"OpenRouter": "it asks a language model over the network",

@@ -5,7 +5,7 @@ from typing import Any
 from lightrl import hookimpl
 from lightrl_judge.budget import Budget
 from lightrl_judge.chat import Chat
-from lightrl_judge.judge_score import JudgeScore
+from lightrl_judge.judge import JudgeScore
 from lightrl_judge.pairwise import JudgePair, JudgePreference, PairwiseJudge, Verdict
 
 __all__ = ["Budget", "Chat", "JudgePair", "JudgePreference", "JudgeScore", "PairwiseJudge", "Verdict"]

@@ -58,7 +58,7 @@ def json_objects(text: str) -> list[FoundObject]:
 
 
 def outside(objects: Sequence[FoundObject], pattern: str, text: str) -> list[re.Match[str]]:
-    """Where a pattern stands in a text outside of its objects.
+    """Matches of a pattern in a text, outside of its objects.
 
     Args:
         objects: of the text, in order.
@@ -138,7 +138,7 @@ class Form(Generic[T]):
     name: str
     """Of the field."""
     wanted: str
-    """The content that the judge is told to put there."""
+    """The content that the judge is asked to put there."""
     schema: dict[str, Any]
     """JSON schema of the field."""
     read: Callable[[Any], T]

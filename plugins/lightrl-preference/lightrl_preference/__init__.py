@@ -5,8 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from lightrl import hookimpl
-from lightrl_preference.aot import AOT, AOTUnpaired
-from lightrl_preference.dpo import DPO, EXO, DiscoPOP, ForwardKLDPO, JensenShannonDPO, LengthNormalizedDPO, ReferenceFreeDPO, RobustDPO
+from lightrl_preference.dpo import (
+    AOT,
+    DPO,
+    EXO,
+    AOTUnpaired,
+    DiscoPOP,
+    ForwardKLDPO,
+    JensenShannonDPO,
+    LengthNormalizedDPO,
+    ReferenceFreeDPO,
+    RobustDPO,
+)
 from lightrl_preference.each_completion import NCA, ORPO, SPPO, APODown, APOZero
 from lightrl_preference.labelled import BCO, KTO
 from lightrl_preference.margins import IPO, Hinge, ReferenceFreeHinge, SimPO

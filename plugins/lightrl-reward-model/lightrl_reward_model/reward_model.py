@@ -13,8 +13,7 @@ from annotated_types import Ge
 from torch import Tensor
 
 from lightrl import BatchReward, ConversationTokenizer, EncodedCompletion, Rollout, Statistic, TooLongConversation, WithStatistics
-from lightrl_reward_model.classifier import Classifier, Pooling
-from lightrl_reward_model.loading import load, refuse_unusable
+from lightrl_reward_model.classifier import Classifier, Pooling, load, refuse_unusable
 from lightrl_reward_model.whitening import Moments, RunningWhitening
 
 log = logging.getLogger(__name__)
@@ -84,7 +83,7 @@ class RewardModel(BatchReward):
         self._loaded: tuple[Classifier, ConversationTokenizer] | None = None
 
     def check(self, columns: Set[str]) -> None:
-        """See `Reward.check`: the folder must hold a model whose score can be told, as far as its config says."""
+        """See `Reward.check`: the folder must hold a model with one score, as far as its config says."""
         refuse_unusable(self.path, self.label, self.chat_template, self.max_length)
 
     def start(self) -> None:

@@ -27,7 +27,7 @@ class RegularExpression(RowReward):
     ) -> None:
         r"""
         Args:
-            pattern: the expression; flags stand in front of it, `(?is)`.
+            pattern: the expression; flags come first, `(?is)`.
             where: `search` finds it anywhere, `match` at the beginning, `fullmatch` wants the whole completion.
             found: the score of a completion that matches.
             missing: the score of one that does not.
@@ -50,7 +50,7 @@ class RegularExpression(RowReward):
         """`found` or `missing`.
 
         Raises:
-            TimeoutError: it could not be told in `limit_s` seconds.
+            TimeoutError: it was not decided within `limit_s` seconds.
         """
         import regex
 

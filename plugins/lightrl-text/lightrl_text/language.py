@@ -52,7 +52,7 @@ class Language(RowReward):
         self.among = None if among is None else tuple(among)
 
     def score(self, prompt: Prompt, completion: str) -> float | None:
-        """The share, or None if nothing can be told."""
+        """The share, or None without a sentence that is long enough."""
         pieces = [piece for piece in PIECE_END.split(OUTSIDE.sub(" ", completion)) if _letters(piece) >= self.shortest]
         total = sum(map(_letters, pieces))
         if total == 0:

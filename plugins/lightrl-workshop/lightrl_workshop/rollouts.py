@@ -89,7 +89,7 @@ def rollouts_with(
     Args:
         policy: to be sampled from.
         engine: None: a `TransformersEngine`.
-        environment: None: nobody answers.
+        environment: None: a single turn.
         version: of the weights.
     """
     rollouts = RolloutLoop(engine or TransformersEngine(), environment or SingleTurn())

@@ -63,7 +63,7 @@ def gradient_of_step(
         policy: whose parameters follow from its seed.
         budget: `micro_batch_tokens` of the run; None: its default.
         ranks: that the groups are dealt out to. With more than one, call this from a script, which DDP starts again for each.
-        environment: answers the policy where the run samples its own rows; None: nobody does.
+        environment: answers the policy where the run samples its own rows; None: a single turn.
 
     Raises:
         ValueError: the algorithm made another number of steps.

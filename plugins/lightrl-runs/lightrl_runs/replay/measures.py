@@ -1,4 +1,4 @@
-"""What replays are compared by: the numbers of the run, and what tokens, rows, lengths and prompts weigh for two algorithms."""
+"""Comparisons of replays: with the numbers of the run, and of what tokens, rows, lengths and prompts weigh for two algorithms."""
 
 from __future__ import annotations
 

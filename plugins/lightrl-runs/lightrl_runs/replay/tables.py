@@ -20,7 +20,7 @@ NUMBERS = (
     "optimizer_steps", "policy_loss", "kl_loss", "clip_ratio/low", "clip_ratio/high", "clip_ratio/region", "ratio/mean", "ratio/max",
     "approx_kl", "advantages/mean", "advantages/std", "grad_norm",
 )  # fmt: skip
-"""Logged numbers that stand in the table, as far as one of the algorithms has them."""
+"""Logged numbers of the table, as far as one of the algorithms has them."""
 MOST_GROUPS = 6
 MOST_DIFFERING = 12
 MOST_TEXT = 600

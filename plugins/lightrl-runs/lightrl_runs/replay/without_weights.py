@@ -183,7 +183,7 @@ def terms_without_weights(algorithm: Algorithm) -> tuple[list[Term], tuple[str, 
 
 
 def predictions_of(records: Sequence[Record], width: int) -> dict[str, Tensor]:
-    """What the run computed of every token, by name: `[N, L]` of all ranks.
+    """The numbers that the run computed for every token, by name: `[N, L]` of all ranks.
 
     Args:
         records: in the order of ranks, which computed the same.

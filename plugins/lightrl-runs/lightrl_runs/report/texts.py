@@ -1,4 +1,4 @@
-"""What a log has as text: the alarms of runs, and completions over the course of a run."""
+"""Texts of a log: the alarms of runs, and completions over the course of a run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Alarm:
     name: str
     """Of the alarm."""
     raised: list[Raised] = field(default_factory=list)
-    """In the order of the runs; one that came back stands there again."""
+    """In the order of the runs; an alarm that was raised again is listed again."""
     advice: list[str] = field(default_factory=list)
     """Why it matters and what to try, a paragraph each; empty where the log has no texts."""
 

@@ -14,8 +14,16 @@ from lightrl.parts.advantage import Advantage
 from lightrl.ranks import Ranks
 from lightrl.training.online.experience import with_advantages
 from lightrl.types import TrainingBatch
-from lightrl_workshop.checks.check import Make, contract_check, contract_check_on, expect, expect_same, expect_shape, expect_statistics
-from lightrl_workshop.checks.classes import round_trip
+from lightrl_workshop.checks.check import (
+    Make,
+    contract_check,
+    contract_check_on,
+    expect,
+    expect_same,
+    expect_shape,
+    expect_statistics,
+    round_trip,
+)
 from lightrl_workshop.checks.examples import alike, brief, experiences, poisoned, shuffled
 from lightrl_workshop.checks.token_numbers import no_influence_checks
 from lightrl_workshop.ranks import on_ranks

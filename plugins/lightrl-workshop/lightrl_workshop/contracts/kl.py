@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from lightrl.parts.base import unpack
 from lightrl.parts.kl import KL
-from lightrl_workshop.checks.check import Make, contract_check, contract_check_on, expect
-from lightrl_workshop.checks.classes import round_trip
+from lightrl_workshop.checks.check import Make, contract_check, contract_check_on, expect, round_trip
 from lightrl_workshop.checks.examples import Micro, micros
 from lightrl_workshop.checks.token_numbers import Numbers, per_token_checks
 

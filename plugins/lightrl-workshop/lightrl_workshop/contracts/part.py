@@ -12,8 +12,7 @@ from lightrl.parts.objective import Objective
 from lightrl.parts.step_part import StepPart
 from lightrl.ranks import Ranks
 from lightrl.types import TrainingBatch
-from lightrl_workshop.checks.check import EVERY, Make, contract_check, expect, expect_same
-from lightrl_workshop.checks.classes import Registered, check_documentation, round_trip
+from lightrl_workshop.checks.check import EVERY, Make, Registered, check_documentation, contract_check, expect, expect_same, round_trip
 from lightrl_workshop.checks.examples import brief, experiences, poisoned, read_extras, shuffled
 from lightrl_workshop.checks.steps import minibatch
 from lightrl_workshop.ranks import on_ranks

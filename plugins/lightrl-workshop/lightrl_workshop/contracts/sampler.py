@@ -9,8 +9,7 @@ import torch
 
 from lightrl.parts.sampler import Sampler
 from lightrl.types import ScoredRollout
-from lightrl_workshop.checks.check import BrokenContract, Make, contract_check, expect
-from lightrl_workshop.checks.classes import round_trip, same_state
+from lightrl_workshop.checks.check import BrokenContract, Make, contract_check, expect, round_trip, same_state
 from lightrl_workshop.collection import ScriptedCollection
 from lightrl_workshop.experience import learnt_from
 from lightrl_workshop.ranks import Meeting, on_ranks
