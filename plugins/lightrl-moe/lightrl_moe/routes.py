@@ -28,7 +28,7 @@ class Routes(TrunkOutput):
 
     @contextmanager
     def listen(self, trunk: nn.Module) -> Iterator[Callable[[], Tensor]]:
-        """See `TrunkOutput.listen`. From then on the trunk's routers choose the experts of `old_routes` where these travel with the tokens."""
+        """See `TrunkOutput.listen`. From then on routers choose the experts of `old_routes` where these travel with the tokens."""
         obey(trunk)
         with heard(trunk) as said:
             yield lambda: torch.stack([router.experts for router in said], 1).to(torch.int16)

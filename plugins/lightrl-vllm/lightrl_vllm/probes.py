@@ -126,8 +126,8 @@ def warnings_of(meanings: Mapping[str, Meaning], sampling: Sampling, keyed: bool
         keyed: the servers want a key.
     """
     open_routes = [
-        f"{address}: no key guards the routes that pause a server and change its weights (/pause, /collective_rpc, ...): anyone who reaches "
-        "it can call them. Keep it in a private network"
+        f"{address}: no key guards the routes that pause a server and change its weights (/pause, /collective_rpc, ...): anyone "
+        "who reaches it can call them. Keep it in a private network"
         for address in meanings
         if keyed or not address.startswith(HERE)
     ]
