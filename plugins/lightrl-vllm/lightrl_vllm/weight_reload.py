@@ -44,7 +44,8 @@ class FolderLayout:
     def differences(self, other: FolderLayout) -> list[str]:
         """Each thing in which another layout differs, as a sentence."""
         keys = sorted((self.config.keys() | other.config.keys()) - IGNORED)
-        config = [f"{key} is {other.config.get(key)!r}, was {self.config.get(key)!r}" for key in keys if _differ(key, self, other)]
+        pairs = {key: (self.config.get(key), other.config.get(key)) for key in keys}
+        config = [f"{key} is {now!r}, was {before!r}" for key, (before, now) in pairs.items() if before != now]
         names = sorted(self.tensors.keys() | other.tensors.keys())
         tensors = [
             f"tensor {name} is {_shown(other.tensors.get(name))}, was {_shown(self.tensors.get(name))}"
@@ -77,10 +78,6 @@ def _tensors(file: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
     with file.open("rb") as opened:
         header = json.loads(opened.read(int.from_bytes(opened.read(HEADER_BYTES), "little")))
     return {name: (about["dtype"], tuple(about["shape"])) for name, about in header.items() if name != "__metadata__"}
-
-
-def _differ(key: str, one: FolderLayout, other: FolderLayout) -> bool:
-    return bool(one.config.get(key) != other.config.get(key))
 
 
 def _shown(about: tuple[str, tuple[int, ...]] | None) -> str:

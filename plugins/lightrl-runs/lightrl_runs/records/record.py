@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
@@ -175,11 +174,6 @@ def _short(episode: Episode, plain: Episode) -> dict[str, JSON]:
 
 def _whole(told: Mapping[str, Any], plain: Episode) -> Episode:
     return Episode.from_json(plain.to_json() | dict(told))
-
-
-def same(one: float, other: float) -> bool:
-    """Equal to the bit, NaN included."""
-    return one == other or (math.isnan(one) and math.isnan(other))
 
 
 def rows_of(records: Sequence[Record]) -> ScoredRollout:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from lightrl_runs.records.record import Record, fingerprints, same
+from lightrl_runs.records.record import Record, fingerprints
 from lightrl_runs.replay.outcome import Outcome
 
 TIMES = ("perf/", "progress/seconds")
@@ -68,20 +68,22 @@ def agreement(records: Sequence[Record], outcome: Outcome, processes: int, steps
     kept = () if exact else OF_A_RANK
     numbers = {name: value for name, value in outcome.numbers.items() if name in run and not name.startswith(TIMES)} if steps else {}
     numbers = {name: value for name, value in numbers.items() if not name.endswith(kept)}
-    differing = {name: (run[name], value) for name, value in numbers.items() if not (same if exact else _close)(run[name], value)}
+    differing = {name: (run[name], value) for name, value in numbers.items() if not _same(run[name], value, 0.0 if exact else CLOSE)}
     first = _first_computed(records[0], outcome) if exact else None
     if first is None and differing:
         first = "the numbers of the steps" if steps else "the numbers"
     return Agreement(exact, len(numbers), len(run) - len(numbers), first, differing, steps)
 
 
+def _same(one: float, other: float, tolerance: float) -> bool:
+    """Equal up to the tolerance, relative to the number or to 1 where it is smaller; at 0 to the bit, NaN included."""
+    both_nan = math.isnan(one) and math.isnan(other)
+    return one == other or both_nan or math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance)
+
+
 def _first_computed(record: Record, outcome: Outcome) -> str | None:
     run, mine = record.notes.fingerprints, fingerprints(outcome.batch)
     return next((COMPUTED[name] for name in run if mine.get(name) != run[name]), None)
-
-
-def _close(one: float, other: float) -> bool:
-    return same(one, other) or math.isclose(one, other, rel_tol=CLOSE, abs_tol=CLOSE)
 
 
 @dataclass(frozen=True)
