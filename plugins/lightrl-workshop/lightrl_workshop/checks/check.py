@@ -63,7 +63,7 @@ def contract_check(kind: str, title: str) -> Callable[[Callable[[Make[T]], None]
 
 
 def contract_check_on(
-    kind: str, title: str, examples: Callable[[T], Iterable[Example]]
+    kind: str, title: str, examples: Callable[[Any], Iterable[Example]]
 ) -> Callable[[Callable[[Make[T], Example], None]], Callable[[Make[T], Example], None]]:
     """Make a function a check of the contract of every class of a kind, on each of the examples for an instance, smallest first."""
 
