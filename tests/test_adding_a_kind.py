@@ -76,20 +76,19 @@ class $class_name(Tutor):
     def answer(self, completion: str) -> str | None:
         return self.text
 '''
-TEST = """from $module import $class_name
+TEST = """=== test
+from $module import $class_name
 
 
 def test_the_answer() -> None:
     assert $class_name(text="Why?").answer("12") == "Why?"
 """
 WORKSHOP = "plugins/lightrl-workshop"
-TEMPLATES = f"{WORKSHOP}/lightrl_workshop/verbs/templates/kinds/tutor"
 OWN = {
     "lightrl/parts/tutor.py": PART,
     f"{WORKSHOP}/lightrl_workshop/contracts/tutor.py": CONTRACT,
     f"{WORKSHOP}/tests/broken_contracts/tutor.py": BROKEN,
-    f"{TEMPLATES}/part.py.tmpl": TEMPLATE,
-    f"{TEMPLATES}/test.py.tmpl": TEST,
+    f"{WORKSHOP}/lightrl_workshop/verbs/templates/kinds/tutor.tmpl": TEMPLATE + TEST,
 }
 """The files of the kind itself, but for its page, which `make docs` writes."""
 PAGE = "docs/kinds/tutor.md"

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightrl_runs.report.run_log import RunLog
+from lightrl_runs.report.logs import RunLog
 
 from benchmarks.evidence.claim_list import ROLLOUTS, STEPS
 from lightrl.ops.groups import group_statistics

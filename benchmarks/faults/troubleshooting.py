@@ -15,8 +15,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from lightrl_runs.report.logs import Series
 from lightrl_runs.report.run_folder import read_run
-from lightrl_runs.report.run_log import Series
 
 from benchmarks import ROOT, config_file
 from benchmarks.faults.alarms import FAULTS, Heard, fit, function, shown, warm_start

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lightrl_workshop.sampling import rollouts_with
+from lightrl_workshop.rollouts import rollouts_with
 
 from benchmarks.demo_run import latest, lightrl, logged_to, seeded
 from benchmarks.learning.random_policy import write_policy

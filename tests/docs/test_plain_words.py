@@ -31,16 +31,6 @@ UNUSED = re.compile(rf"(?<![\w`])({'|'.join(PLAIN)})(?![\w`])", re.IGNORECASE)
 
 ALLOWED: dict[str, int] = {
     "lightrl": 1,
-    "lightrl-code": 3,
-    "lightrl-gym": 3,
-    "lightrl-judge": 4,
-    "lightrl-moe": 3,
-    "lightrl-ray": 1,
-    "lightrl-reward-model": 1,
-    "lightrl-runs": 2,
-    "lightrl-text": 3,
-    "lightrl-vllm": 2,
-    "lightrl-workshop": 3,
     "lightrl/algorithms": 2,
     "lightrl/callbacks": 4,
     "lightrl/cli": 4,

@@ -1,21 +1,39 @@
 """A reward for programs that pass their tests."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lightrl import Prompt, RowReward
 from lightrl_code.examination import Pair, Task, passed_asserts, passed_pairs
-from lightrl_code.extract import code_of
 from lightrl_code.sandbox import Bubblewrap, Limits, Sandbox, Unsafe
 
+THOUGHTS_END = "</think>"
+FENCE = re.compile(r"^[ \t]*```([^\n`]*)\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
+PYTHON = frozenset({"python", "py", "python3"})
 GRACE_S = 30.0
 """Seconds beyond a program's own limit after which the reward counts as failed, where nothing else is said."""
+
+
+def code_of(completion: str) -> tuple[str, bool]:
+    """The program in a completion, and whether it stood in a fence.
+
+    What comes before the end of thinking does not count. Of several fenced blocks the last one marked as Python is taken, else
+    the last one that is not marked; an open fence reaches to the end. Without a fence the whole text is the program.
+    """
+    text = completion.rpartition(THOUGHTS_END)[2]
+    blocks = [(match[1].strip().lower(), match[2]) for match in FENCE.finditer(text)]
+    for marks in (PYTHON, frozenset({""})):
+        found = [code for mark, code in blocks if mark in marks]
+        if found:
+            return found[-1], True
+    return text, False
 
 
 class UnitTests(RowReward):
     """The fraction of its tests that the completion's program passes, run in a sandbox.
 
-    R = tests passed / tests. The tests stand in the column `tests`, or else in `answer`: a list of asserts; Python text with
+    R = tests passed / tests. The tests are in the column `tests`, or else in `answer`: a list of asserts; Python text with
     asserts at its top level or with a `check(candidate)` (then `entry_point` names the candidate); or a list of
     `{input, output}` for programs that read and print. A program that does not end in time, ends itself or uses more than it may
     fails the tests it has not passed by then.

@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lightrl_code.extract import code_of
+from lightrl_code.unit_tests import code_of
 
 
 @pytest.mark.parametrize(

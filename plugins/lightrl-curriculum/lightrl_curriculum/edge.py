@@ -9,8 +9,7 @@ from typing import Annotated, Any
 from annotated_types import Ge, Gt, Le, Lt
 
 from lightrl import Collection, Ranks, ScoredRollout, TrainingBatch
-from lightrl_curriculum.prompts_of_all import drawn_by_all, shared_out
-from lightrl_curriculum.success import SuccessSampler, completions, level_of
+from lightrl_curriculum.success import SuccessSampler, completions, drawn_by_all, level_of, shared_out
 
 
 class EdgeSampler(SuccessSampler):
@@ -49,9 +48,6 @@ class EdgeSampler(SuccessSampler):
             metric: name of the raw reward that says what succeeded, from 0 to 1; null: the only one.
             slices: as in `GroupSampler`.
             seed: of the rates that are drawn.
-
-        Raises:
-            ValueError: an argument outside its range.
         """
         super().__init__(group_size, metric, slices)
         self.candidates, self.target, self.level, self.prior = candidates, target, level, prior

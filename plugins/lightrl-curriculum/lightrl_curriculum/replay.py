@@ -7,8 +7,7 @@ from typing import Annotated, Any
 from annotated_types import Ge, Le
 
 from lightrl import Collection, Ranks, ScoredRollout, TrainingBatch
-from lightrl_curriculum.prompts_of_all import drawn_by_all, shared_out
-from lightrl_curriculum.success import SuccessSampler, completions
+from lightrl_curriculum.success import SuccessSampler, completions, drawn_by_all, shared_out
 
 
 class ReplaySampler(SuccessSampler):
@@ -38,9 +37,6 @@ class ReplaySampler(SuccessSampler):
             uses: groups that are learnt from of a prompt before the stream brings it again, the first one included; at least 1.
             metric: name of the raw reward that says what succeeded, from 0 to 1; null: the only one.
             slices: as in `GroupSampler`.
-
-        Raises:
-            ValueError: an argument outside its range.
         """
         super().__init__(group_size, metric, slices)
         self.share, self.cooldown, self.uses = share, cooldown, uses

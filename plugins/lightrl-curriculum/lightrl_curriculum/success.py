@@ -1,12 +1,12 @@
-"""The completions that succeeded, over all ranks."""
+"""The common base of samplers that remember success: completions of all ranks, and prompts that all ranks share out."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple
 
-from lightrl import GroupSampler, Prompt, Ranks, TrainingBatch, deciding_reward, metric_of
+from lightrl import Collection, GroupSampler, Prompt, Ranks, TrainingBatch, deciding_reward, metric_of
 
 
 class SuccessSampler(GroupSampler):
@@ -66,3 +66,37 @@ def level_of(prompt: Prompt, column: str | None) -> str:
     if column is not None and column not in prompt.columns:
         raise ValueError(f"algorithm.sampler.level is {column!r}, and prompt {prompt.id!r} has the columns {sorted(prompt.columns)}")
     return "" if column is None else json.dumps(prompt.columns[column], sort_keys=True)
+
+
+def drawn_by_all(collection: Collection, count: int, describe: Callable[[Prompt], str], beside: Set[str] = frozenset()) -> dict[str, str]:
+    """The next prompts of the stream over all ranks: a description of each by its id, in the order of the stream.
+
+    Args:
+        collection: of this rank.
+        count: how many different ones, on all ranks together.
+        describe: a text that is needed of each prompt.
+        beside: ids of prompts that count as drawn already.
+
+    Raises:
+        ValueError: there are not as many.
+    """
+    if collection.size is not None and collection.size < count + len(beside):
+        raise ValueError(f"a rollout needs {count + len(beside)} different prompts of {collection.size}: lower model.prompts_per_rollout")
+    ranks, found = len(collection.gather(None)), dict[str, str]()
+    while missing := count - len(found):
+        mine = collection.draw(missing // ranks + (collection.rank < missing % ranks))
+        of_ranks = collection.gather([[prompt.id, describe(prompt)] for prompt in mine])
+        found |= {name: text for of_rank in of_ranks for name, text in of_rank if name not in beside}
+    return found
+
+
+def shared_out(collection: Collection, names: Sequence[str]) -> list[Prompt]:
+    """The prompts of this rank, of those that all ranks complete.
+
+    Args:
+        collection: of this rank.
+        names: ids, as many as all ranks want together, the same on every rank.
+    """
+    counts = collection.gather(collection.prompts)
+    first = sum(counts[: collection.rank])
+    return [collection.prompt(name) for name in names[first : first + collection.prompts]]

@@ -1,6 +1,9 @@
 """A clip that is wide where the old policy gave a token little probability."""
 
+from typing import Annotated
+
 import torch
+from annotated_types import Ge, Gt, Lt
 from torch import Tensor
 
 from lightrl import ClipScheme, Surrogate
@@ -17,18 +20,15 @@ class DynamicAdaptiveClip(ClipScheme):
 
     silent_without_advantage = True
 
-    def __init__(self, low: float = 0.16, high: float = 0.2, cap: float = 10.0) -> None:
+    def __init__(
+        self, low: Annotated[float, Ge(0), Lt(0.25)] = 0.16, high: Annotated[float, Gt(0)] = 0.2, cap: Annotated[float, Gt(1)] = 10.0
+    ) -> None:
         """
         Args:
             low: epsilon of the lower bound; in [0, 0.25).
             high: epsilon of the upper bound; > 0.
             cap: the largest ratio with a gradient; > 1.
-
-        Raises:
-            ValueError: an argument outside its range.
         """
-        if not 0 <= low < 0.25 or high <= 0 or cap <= 1:
-            raise ValueError(f"DynamicAdaptiveClip needs 0 <= low < 0.25, high > 0 and cap > 1, got low={low}, high={high}, cap={cap}")
         self.low, self.high, self.cap = low, high, cap
 
     def bounds(self, old_logprobs: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from lightrl_dcpo import SmoothedAdvantage
-from lightrl_dcpo.history import History
+from lightrl_dcpo.smoothed import History
 from lightrl_workshop.experience import PROMPT, experience
 
 from lightrl import Experience, GroupNormalized

@@ -3,10 +3,8 @@
 from typing import Any
 
 from lightrl import GroupRelative, GroupSampler, LossTerm, PolicyGradient, Teacher, TokenMean, hookimpl
-from lightrl_distill.divergences import ForwardKL, JensenShannon, ReverseKL
 from lightrl_distill.mixed_sampler import MixedSampler
-from lightrl_distill.teacher_advantage import TeacherAdvantage
-from lightrl_distill.teacher_loss import NoAdvantage, TeacherLoss
+from lightrl_distill.teacher import ForwardKL, JensenShannon, NoAdvantage, ReverseKL, TeacherAdvantage, TeacherLoss
 
 __all__ = [
     "GKD",

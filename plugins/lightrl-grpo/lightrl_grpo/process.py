@@ -1,6 +1,9 @@
 """Process supervision: rewards at the ends of reasoning steps."""
 
+from typing import Annotated
+
 import torch
+from annotated_types import Ge, Le
 
 from lightrl import Advantage, Advantages, Experience, group_statistics
 
@@ -17,17 +20,12 @@ class StepNormalized(Advantage):
     baseline = "group"
     level = "token"
 
-    def __init__(self, ddof: int = 1, eps: float = 1e-6) -> None:
+    def __init__(self, ddof: Annotated[int, Ge(0), Le(1)] = 1, eps: Annotated[float, Ge(0)] = 1e-6) -> None:
         """
         Args:
             ddof: 1 divides the squares by count - 1, 0 by the count.
             eps: added to the deviation; at least 0.
-
-        Raises:
-            ValueError: ddof is neither 0 nor 1, or eps is negative.
         """
-        if ddof not in (0, 1) or eps < 0:
-            raise ValueError(f"StepNormalized needs ddof 0 or 1 and eps >= 0, got ddof={ddof}, eps={eps}")
         self.ddof, self.eps = ddof, eps
 
     def compute(self, experience: Experience) -> Advantages:

@@ -3,9 +3,7 @@
 from typing import Any
 
 from lightrl import hookimpl
-from lightrl_gspo.gspo import GSPO, LUSPO, GSPOToken
-from lightrl_gspo.length_weighted import LengthWeightedMean
-from lightrl_gspo.ratio import SequenceTokenRatio
+from lightrl_gspo.gspo import GSPO, LUSPO, GSPOToken, LengthWeightedMean, SequenceTokenRatio
 
 __all__ = ["GSPO", "LUSPO", "GSPOToken", "LengthWeightedMean", "SequenceTokenRatio"]
 

@@ -1,8 +1,37 @@
 """GSPO, GSPO-token for advantages that differ within a completion, and LUSPO, whose loss grows with the length."""
 
-from lightrl import DecoupledClip, GroupRelative, SequenceRatio
-from lightrl_gspo.length_weighted import LengthWeightedMean
-from lightrl_gspo.ratio import SequenceTokenRatio
+from torch import Tensor
+
+from lightrl import DecoupledClip, GroupRelative, SequenceRatio, SequenceSum
+
+
+class SequenceTokenRatio(SequenceRatio):
+    """The sequence's ratio as a value, the token's as a gradient.
+
+    s_{i,t} = sg[s_i] pi(o_t) / sg[pi(o_t)], s_i the geometric mean of the row's token ratios. With an advantage that is constant
+    over the row, value, clip and gradient are those of `SequenceRatio`; advantages may differ from token to token.
+
+    Source: Zheng et al. 2025 (GSPO), arXiv:2507.18071, eqs. 13 and 14.
+    """
+
+    def log_ratio(self, logprobs: Tensor, old_logprobs: Tensor, mask: Tensor) -> Tensor:
+        sequence: Tensor = super().log_ratio(logprobs, old_logprobs, mask)
+        return sequence.detach() + logprobs - logprobs.detach()
+
+
+class LengthWeightedMean(SequenceSum):
+    """The mean over rows of a row's value times its length, for ratios that give a row one value.
+
+    w = m / S: the value of a row is on each of its L tokens, so that it is counted L times.
+
+    Source: 2026 (LUSPO), "Length-unbiased sequence policy optimization", arXiv:2602.05261.
+    """
+
+    divides_by_row_length = True
+    exceptions = {
+        "divides_by_row_length is declared if and only if long rows weigh as much as short ones": "it is made for ratios that give a row "
+        "one value, and counts that once per token on purpose"
+    }
 
 
 class GSPO(GroupRelative):

@@ -3,11 +3,8 @@
 from typing import Any
 
 from lightrl import hookimpl
-from lightrl_gym.blackjack import Blackjack
-from lightrl_gym.early_win import EarlyWin
-from lightrl_gym.frozen_lake import FrozenLake
-from lightrl_gym.taxi import Taxi
 from lightrl_gym.text_arena import TextArena
+from lightrl_gym.toy_text import Blackjack, EarlyWin, FrozenLake, Taxi
 
 __all__ = ["Blackjack", "EarlyWin", "FrozenLake", "Taxi", "TextArena"]
 

@@ -1,17 +1,63 @@
-"""Gymnasium's games whose observations can be told in a sentence."""
+"""Games of Gymnasium whose observations can be put in a sentence: how an episode begins, and which action a completion names."""
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lightrl import Environment, Prompt, Reply
-from lightrl_gym.action_words import action_in
-from lightrl_gym.opening import Opening, first_text
 
 if TYPE_CHECKING:
     import gymnasium
+
+
+Opening = str | list[dict[str, str]]
+"""A text, or the messages of a conversation."""
+THOUGHTS_END = "</think>"
+
+
+def first_text(prompt: Prompt, rules: str, shown: str, chat: bool) -> Opening:
+    """The rules, then what the game shows at first.
+
+    A prompt that has a text or messages of its own brings the rules itself.
+
+    Args:
+        prompt: the prompt of the episode.
+        rules: what to do, for prompts with an empty text.
+        shown: what the game shows at first; empty: nothing.
+        chat: the text becomes the user's message.
+    """
+    if prompt.messages:
+        return _continued(list(prompt.messages), shown)
+    text = "\n".join(part for part in (prompt.text or rules, shown) if part)
+    return [{"role": "user", "content": text}] if chat else text
+
+
+def _continued(messages: list[dict[str, str]], shown: str) -> list[dict[str, str]]:
+    """The conversation with what the game shows, in a message of the user: most chat templates refuse two of them in a row."""
+    if not shown:
+        return messages
+    *before, last = messages
+    if last["role"] != "user":
+        return [*messages, {"role": "user", "content": shown}]
+    return [*before, {**last, "content": f"{last['content']}\n{shown}"}]
+
+
+def action_in(completion: str, actions: Mapping[str, int]) -> int | None:
+    """The number of the last action that a completion names, by a word or by its number; None: it names none.
+
+    Args:
+        completion: the text; what comes before the end of thinking does not count.
+        actions: the number of each word, in lower case.
+    """
+    text = completion.rpartition(THOUGHTS_END)[2].lower()
+    words = {**actions, **{str(number): number for number in actions.values()}}
+    # a longer word first: `drop off` is not `drop`
+    names = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+    found = re.findall(rf"(?<!\w)(?:{names})(?!\w)", text)
+    return words[found[-1]] if found else None
 
 
 class GymEnvironment(Environment):
@@ -27,7 +73,7 @@ class GymEnvironment(Environment):
     game: ClassVar[str]
     """Its id in Gymnasium."""
     actions: ClassVar[Mapping[str, int]]
-    """The number of each word for an action; the first word of a number is the one that the policy is told."""
+    """The number of each word for an action; the first word of a number is the one that the policy reads."""
     rules: ClassVar[str]
     """The text that begins an episode, before what the game shows."""
 
@@ -49,9 +95,6 @@ class GymEnvironment(Environment):
             wrong_ends: a turn that names no action ends the episode; false tells the policy which actions there are.
             max_turns: the policy's turns in an episode at most, those that name no action included.
             **kwargs: the arguments of `Environment`.
-
-        Raises:
-            ValueError: an argument outside its range.
         """
         super().__init__(max_turns=max_turns, **kwargs)
         self.opening, self.chat, self.wrong_reward, self.wrong_ends = opening, chat, wrong_reward, wrong_ends

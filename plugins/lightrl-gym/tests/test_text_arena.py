@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lightrl_gym import EarlyWin, TextArena
-from lightrl_gym.arena_games import playable
+from lightrl_gym.text_arena import playable
 
 from lightrl import Prompt, Reply
 

@@ -5,10 +5,8 @@ from typing import Any
 from lightrl import hookimpl
 from lightrl_judge.budget import Budget
 from lightrl_judge.chat import Chat
-from lightrl_judge.judge_pair import JudgePair
-from lightrl_judge.judge_preference import JudgePreference
-from lightrl_judge.judge_score import JudgeScore
-from lightrl_judge.pairwise import PairwiseJudge, Verdict
+from lightrl_judge.judge import JudgeScore
+from lightrl_judge.pairwise import JudgePair, JudgePreference, PairwiseJudge, Verdict
 
 __all__ = ["Budget", "Chat", "JudgePair", "JudgePreference", "JudgeScore", "PairwiseJudge", "Verdict"]
 

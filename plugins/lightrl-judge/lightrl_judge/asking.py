@@ -1,15 +1,134 @@
-"""A question that wants one judgement: what its reply must look like, and what is said if it does not."""
+"""A question that wants one judgement: the form of its reply, how the reply is read, and what the judge is sent if it cannot be."""
 
 import json
-from collections.abc import Callable
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from lightrl_judge.chat import Chat
-from lightrl_judge.failures import UnreadableError
-from lightrl_judge.reply import judgement
+from lightrl_judge.failures import TooLargeError, UnreadableError, beginning
 
+WORK = 3_000_000
+"""Characters that may be read in vain, in beginnings that turn out to be no object: some tenths of a second."""
+TRY = 1000
+"""Characters that could be read in the time that one vain try takes beside reading."""
+_BEGINNING = re.compile(r'\{\s*["}]')
 T = TypeVar("T")
+THOUGHTS_END = "</think>"
+LONGEST = 300_000
+"""Characters of a reply; no model writes so much before its judgement."""
+
+
+class TooManyError(ValueError):
+    """A text with more beginnings of objects than are tried."""
+
+
+@dataclass(frozen=True)
+class FoundObject:
+    """An outermost JSON object in a text."""
+
+    start: int
+    """The place of its first character."""
+    end: int
+    """The place behind its last."""
+    value: dict[str, Any]
+    """What it says."""
+
+
+def json_objects(text: str) -> list[FoundObject]:
+    """Outermost JSON objects of a text, in order. One in which a key stands twice, or NaN, is none.
+
+    Raises:
+        TooManyError: too much begins as an object does and is none.
+    """
+    found: list[FoundObject] = []
+    work, place = 0, _BEGINNING.search(text)
+    while place is not None:
+        read = _object(text, place.start())
+        if isinstance(read, FoundObject):
+            found.append(read)
+        else:
+            work += TRY + read - place.start()
+            if work > WORK:
+                raise TooManyError("too many beginnings of JSON objects that are none")
+        place = _BEGINNING.search(text, read.end if isinstance(read, FoundObject) else place.start() + 1)
+    return found
+
+
+def outside(objects: Sequence[FoundObject], pattern: str, text: str) -> list[re.Match[str]]:
+    """Matches of a pattern in a text, outside of its objects.
+
+    Args:
+        objects: of the text, in order.
+        pattern: a regular expression.
+        text: to be searched.
+    """
+    starts = [one.start for one in objects]
+
+    def within(at: int) -> bool:
+        before = bisect_right(starts, at)
+        return before > 0 and at < objects[before - 1].end
+
+    return [found for found in re.finditer(pattern, text) if not within(found.start())]
+
+
+def _object(text: str, start: int) -> FoundObject | int:
+    """The object that begins here; if there is none, how far it was looked for."""
+    wrong: list[str] = []
+
+    def pairs(given: list[tuple[str, Any]]) -> dict[str, Any]:
+        value = dict(given)
+        wrong.extend("a key stands twice" for _ in range(len(given) - len(value)))
+        return value
+
+    try:
+        value, end = json.JSONDecoder(object_pairs_hook=pairs, parse_constant=wrong.append).raw_decode(text, start)
+    except json.JSONDecodeError as error:
+        return len(text) if error.msg.startswith("Unterminated") else error.pos
+    except (ValueError, RecursionError):
+        # an integer of thousands of digits, or brackets that are nested too deeply
+        return len(text)
+    return end if wrong else FoundObject(start, end, value)
+
+
+def judgement(reply: str, name: str, read: Callable[[Any], T]) -> T:
+    """The value of a field in the JSON of a reply.
+
+    JSON objects may stand anywhere behind `</think>`, with other text around them; inside an object `</think>` ends no thoughts. Those
+    with the field must agree, and every mention of the field must stand inside an object that can be read: a judge that quotes somebody
+    else's `"score": 10` in broken JSON has given no score.
+
+    Args:
+        reply: the judge's.
+        name: of the field.
+        read: from the JSON value to the judgement; raises ValueError for what is none.
+
+    Raises:
+        UnreadableError: there is no such judgement, or more than one.
+        TooLargeError: the reply is longer than `LONGEST`.
+    """
+    if len(reply) > LONGEST:
+        # it is not sent back with a complaint either
+        raise TooLargeError(f"{len(reply):,} characters, and at most {LONGEST:,} are read, in the reply {beginning(reply)}")
+    try:
+        objects = json_objects(reply)
+    except TooManyError as error:
+        raise UnreadableError(f"{error}, in the reply {beginning(reply)}") from error
+    thoughts = outside(objects, THOUGHTS_END, reply)
+    said = thoughts[-1].end() if thoughts else 0
+    loose = [one for one in outside(objects, rf'"{re.escape(name)}"\s*:', reply) if one.start() >= said]
+    found = [one.value[name] for one in objects if one.start >= said and name in one.value]
+    if loose or not found:
+        raise UnreadableError(f'{"broken" if loose else "no"} JSON object with "{name}" in the reply {beginning(reply)}')
+    try:
+        judgements = [read(value) for value in found]
+    except ValueError as error:
+        raise UnreadableError(f"{error}, in the reply {beginning(reply)}") from error
+    if any(other != judgements[0] for other in judgements):
+        raise UnreadableError(f'{len(found)} different values of "{name}" in the reply {beginning(reply)}')
+    return judgements[0]
 
 
 @dataclass(frozen=True)
@@ -19,7 +138,7 @@ class Form(Generic[T]):
     name: str
     """Of the field."""
     wanted: str
-    """The content that the judge is told to put there."""
+    """The content that the judge is asked to put there."""
     schema: dict[str, Any]
     """JSON schema of the field."""
     read: Callable[[Any], T]

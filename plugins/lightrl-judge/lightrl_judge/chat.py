@@ -2,23 +2,77 @@
 
 import asyncio
 import importlib
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, NoReturn
 
 from lightrl import ApiKey, server_address
 from lightrl_judge.budget import Budget
-from lightrl_judge.completion import Completion, read_completion
 from lightrl_judge.failures import RefusedError, TooLargeError, TruncatedError, UnavailableError, WithheldError, beginning
-from lightrl_judge.retry_after import retry_after
 
 OPENAI = "https://api.openai.com/v1"
 NO_KEY = "none"
 """The key sent to a server that wants none: without any, the client would look for one in the environment."""
 Messages = list[dict[str, str]]
-
 AGAIN = frozenset({408, 409, 429})
 """Statuses besides those from 500 on after which the same request may succeed."""
 OWN_FIELDS = frozenset({"model", "messages", "temperature", "max_tokens", "stream", "n"})
 """Fields of a request that have an argument of their own, or that would change the form of the response."""
+
+
+@dataclass(frozen=True)
+class Completion:
+    """The first choice of a chat completion."""
+
+    text: str
+    """What the model wrote."""
+    finish_reason: str | None
+    """Why it ended."""
+    refusal: str | None
+    """What it wrote in place of an answer."""
+    tokens: int | None
+    """Of prompt and reply together, at least 0; None if the server does not say."""
+
+
+def read_completion(body: bytes) -> Completion:
+    """The completion in the body of an answer.
+
+    Raises:
+        ValueError: it is none; the message has its beginning.
+    """
+    try:
+        answer: Any = json.loads(body)
+        choice = answer["choices"][0]
+        message, usage = choice["message"], answer.get("usage")
+        text, refusal, reason = message.get("content"), message.get("refusal"), choice.get("finish_reason")
+        tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        raise ValueError(beginning(body[:400].decode(errors="replace"))) from None
+    if not all(one is None or isinstance(one, str) for one in (text, refusal, reason)) or not isinstance(tokens, int | None):
+        raise ValueError(beginning(body[:400].decode(errors="replace")))
+    return Completion(text or "", reason, refusal, None if tokens is None else max(0, tokens))
+
+
+def retry_after(header: str | None) -> float:
+    """Seconds that a `Retry-After` header asks for; 0 if there is none or it says nothing.
+
+    Args:
+        header: seconds, or a date.
+
+    Source: RFC 9110, section 10.2.3.
+    """
+    text = (header or "").strip()
+    if text.replace(".", "", 1).isdecimal() and text.isascii():
+        return float(text)
+    try:
+        date = parsedate_to_datetime(text)
+    except ValueError:
+        return 0.0
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=UTC)
+    return max(0.0, (date - datetime.now(UTC)).total_seconds())
 
 
 class Chat:

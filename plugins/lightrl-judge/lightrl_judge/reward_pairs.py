@@ -7,10 +7,12 @@ training, with its limits, retries and budget. No policy is loaded.
 from __future__ import annotations
 
 import argparse
-import dataclasses
+import random
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +21,10 @@ from lightrl.config import ConfigError
 if TYPE_CHECKING:
     from lightrl.cli.data_tools import ResumableRows, ScoringConfig
     from lightrl.config import Resolved
+    from lightrl.data.completion_file import CompletionFile
     from lightrl.rewards.reward_set import RewardSet
-    from lightrl_judge.pairing import Comparison
+    from lightrl.types import Prompt
+
 
 OTHER = "other"
 """The argument of a reward that compares."""
@@ -84,7 +88,6 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace, config: ScoringConfig) -> int:
     from lightrl.cli.data_tools import ResumableRows, completion_file
-    from lightrl_judge.pairing import comparisons
 
     file = completion_file(options, config.resolved.data)
     name, judge = _judge(config.rewards())
@@ -143,7 +146,7 @@ def _labelled(pairs: Sequence[Comparison], judge: RewardSet, name: str, found: C
     from lightrl.rewards.given_completions import GivenCompletions, score_completions
     from lightrl.types import Outcome
 
-    asked = [dataclasses.replace(pair.prompt, columns={**pair.prompt.columns, OTHER: pair.other}) for pair in pairs]
+    asked = [replace(pair.prompt, columns={**pair.prompt.columns, OTHER: pair.other}) for pair in pairs]
     completions = GivenCompletions(asked, [pair.one for pair in pairs], ["stop"] * len(pairs))
     for part in score_completions(judge, completions) if pairs else ():
         found.update({what: int(count) for what, count in part.counts[name].items()})
@@ -159,10 +162,11 @@ def _labelled(pairs: Sequence[Comparison], judge: RewardSet, name: str, found: C
 
 
 def _row(pair: Comparison, first: bool) -> dict[str, Any]:
+    from lightrl import own_opening
+
     prompt = pair.prompt
-    asked = prompt.text if prompt.text is not None else list(prompt.messages or ())
     chosen, rejected = (pair.one, pair.other) if first else (pair.other, pair.one)
-    return {**prompt.columns, "prompt": asked, "answer": prompt.answer, "chosen": chosen, "rejected": rejected}
+    return {**prompt.columns, "prompt": own_opening(prompt), "answer": prompt.answer, "chosen": chosen, "rejected": rejected}
 
 
 def _print(counts: Mapping[str, float]) -> None:
@@ -202,3 +206,41 @@ def _identity(data: str) -> str:
 
 def _described(resolved: Resolved, name: str) -> Any:
     return resolved.model.as_config()["init_args"]["rewards"][name]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two completions of a prompt."""
+
+    prompt: Prompt
+    """The prompt that they answer."""
+    one: str
+    """A completion."""
+    other: str
+    """Another."""
+
+
+def comparisons(file: CompletionFile, per_prompt: int, seed: int) -> list[list[Comparison]]:
+    """For each prompt of a file some of its pairs of distinct completions, chosen and ordered by chance.
+
+    Completions that are blank or were cut at the token limit are in none.
+
+    Args:
+        file: of completions.
+        per_prompt: most pairs of a prompt.
+        seed: of the choice; that of a prompt does not depend on other prompts.
+    """
+    texts: dict[str, dict[str, None]] = {}
+    prompts: dict[str, Prompt] = {}
+    for i, (text, reason) in enumerate(zip(file.completions, file.finish_reasons, strict=True)):
+        prompt = file.prompt(i)
+        prompts.setdefault(prompt.id, prompt)
+        of_prompt = texts.setdefault(prompt.id, {})
+        if text.strip() and reason != "length":
+            of_prompt[text] = None
+    return [_drawn(prompt, list(texts[name]), per_prompt, random.Random(f"{seed}:{name}")) for name, prompt in prompts.items()]
+
+
+def _drawn(prompt: Prompt, texts: Sequence[str], most: int, chance: random.Random) -> list[Comparison]:
+    pairs = list(combinations(texts, 2))
+    return [Comparison(prompt, *chance.sample(pair, 2)) for pair in chance.sample(pairs, min(most, len(pairs)))]

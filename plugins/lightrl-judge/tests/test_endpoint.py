@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from lightrl_judge import Budget, JudgeScore
-from lightrl_judge.retry_after import retry_after
+from lightrl_judge.chat import retry_after
 
 from lightrl.rewards import dispatch
 from lightrl.types import Outcome

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from lightrl_judge import JudgeScore
+from lightrl_judge.asking import LONGEST
 from lightrl_judge.failures import JudgeError
-from lightrl_judge.reply import LONGEST
 
 from lightrl import Prompt
 from lightrl.types import Outcome

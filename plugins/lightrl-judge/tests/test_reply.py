@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lightrl_judge.asking import judgement
 from lightrl_judge.failures import UnreadableError
-from lightrl_judge.reply import judgement
 
 PROSE = st.text(alphabet='ab1 :"score{}[]\\\n', max_size=30)
 

@@ -1,18 +1,51 @@
-r"""Answers in `\boxed{}` that are compared as text."""
+"""Answers in boxes, compared as text, and the base of all rewards that compare an answer."""
 
 import re
 from typing import Any
 
-from lightrl import Prompt
-from lightrl_math.boxes import last_box
-from lightrl_math.verdict import Verdict
+from lightrl import Prompt, RowReward
 
+BOX = r"\boxed{"
 SAME = {
     r"\dfrac": r"\frac", r"\tfrac": r"\frac", r"\left": "", r"\right": "", r"\!": "", r"\,": "", r"\;": "", r"\ ": "",
     r"^{\circ}": "", r"^\circ": "", r"\$": "", "$": "", r"\%": "", "%": "",
 }  # fmt: skip
 """Ways of writing that mean the same in an answer, and what they become."""
 WORDS = re.compile(r"\\(?:text|textbf|mathrm|mbox)\s*\{([^{}]*)\}")
+
+
+class Verdict(RowReward):
+    """Scores a completion as correct, wrong or unparsable; subclasses say which it is."""
+
+    def __init__(self, correct: float = 1.0, wrong: float = 0.0, unparsable: float = 0.0, **kwargs: Any) -> None:
+        """
+        Args:
+            correct: the score of the right answer.
+            wrong: the score of another answer.
+            unparsable: the score of a completion in which no answer is found.
+            **kwargs: weight and the other arguments of every reward.
+        """
+        super().__init__(**kwargs)
+        self.correct, self.wrong, self.unparsable = correct, wrong, unparsable
+
+    def verdict(self, right: bool | None) -> float:
+        """The score of an answer that is right or wrong, or None if there is none."""
+        if right is None:
+            return self.unparsable
+        return self.correct if right else self.wrong
+
+
+def last_box(text: str) -> str | None:
+    r"""The content of the last `\boxed{}`, nothing if it is not closed; None if there is none."""
+    start = text.rfind(BOX)
+    if start < 0:
+        return None
+    inside, depth = start + len(BOX), 1
+    for end in range(inside, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[end], 0)
+        if depth == 0:
+            return text[inside:end]
+    return ""
 
 
 class Boxed(Verdict):

@@ -5,8 +5,7 @@ import re
 from typing import Any
 
 from lightrl import Prompt
-from lightrl_math.boxes import last_box
-from lightrl_math.verdict import Verdict
+from lightrl_math.boxed import Verdict, last_box
 
 THOUGHTS_END = "</think>"
 WORD = re.compile(r"[^\W_]+")

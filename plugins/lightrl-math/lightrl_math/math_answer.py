@@ -6,9 +6,8 @@ import re
 from typing import Any
 
 from lightrl import Prompt
-from lightrl_math.boxed import boxed_answer
+from lightrl_math.boxed import Verdict, boxed_answer
 from lightrl_math.number import final_number
-from lightrl_math.verdict import Verdict
 
 DELIMITED = re.compile(r"(?<!\\)\$|\\boxed|\\\(|\\\[")
 """Marks of LaTeX in a text; an escaped dollar is money."""

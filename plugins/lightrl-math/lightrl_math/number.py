@@ -6,9 +6,8 @@ from fractions import Fraction
 from typing import Any
 
 from lightrl import Prompt
-from lightrl_math.boxes import last_box
+from lightrl_math.boxed import Verdict, last_box
 from lightrl_math.numerals import numerals, plain, without
-from lightrl_math.verdict import Verdict
 
 ANSWER_IS = re.compile(r"\banswer\b\s*(?:is|:|=)\s*:?", re.IGNORECASE)
 SENTENCE_END = re.compile(r"[.!?](?:\s|$)|\n")

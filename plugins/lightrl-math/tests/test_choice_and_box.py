@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lightrl_math import Boxed, MultipleChoice
-from lightrl_math.boxes import last_box
+from lightrl_math.boxed import last_box
 
 from lightrl import Prompt
 

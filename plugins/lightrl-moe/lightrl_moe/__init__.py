@@ -5,8 +5,7 @@ from typing import Any
 from lightrl import hookimpl
 from lightrl_moe.balance import Balance, RouterBalance
 from lightrl_moe.policy import PretrainedMixture, TinyMixture
-from lightrl_moe.ratio import ReplayedSequenceRatio, ReplayedTokenRatio, RoutedSequenceRatio, RoutedTokenRatio
-from lightrl_moe.routes import Routes
+from lightrl_moe.routes import ReplayedSequenceRatio, ReplayedTokenRatio, RoutedSequenceRatio, RoutedTokenRatio, Routes
 
 __all__ = [
     "Balance",

@@ -59,7 +59,16 @@ class Said:
         Raises:
             ValueError: it does.
         """
-        refuse_other_weights(self.router, self.logits, self.weights, self.experts)
+        tolerance = TOLERANCE if self.weights.element_size() >= 4 else HALF_TOLERANCE
+        with torch.no_grad():
+            distances = (weights_of(self.router, self.logits, self.experts) - self.weights).abs()
+            found = distances.max() if distances.numel() else torch.zeros(())
+        if not found <= tolerance:
+            raise ValueError(
+                f"{type(self.router).__name__} weighs its experts in another way than by the softmax of its logits (weights differ "
+                f"by {float(found):.2g}): RouterBalance and routing replay do not know how; RoutedTokenRatio and RoutedSequenceRatio only "
+                "count"
+            )
 
 
 def softmax(logits: Tensor) -> Tensor:
@@ -114,28 +123,6 @@ def weights_of(router: Any, logits: Tensor, experts: Tensor) -> Tensor:
     chosen = softmax(logits).gather(-1, experts)
     # Mixtral has no such attribute, and always divides
     return chosen / chosen.sum(-1, keepdim=True) if getattr(router, "norm_topk_prob", True) else chosen
-
-
-def refuse_other_weights(router: nn.Module, logits: Tensor, weights: Tensor, experts: Tensor) -> None:
-    """Refuse a router that weighs its experts in another way than by the softmax of its logits.
-
-    Args:
-        router: that answered.
-        logits: `[P, E]`.
-        weights: `[P, k]` of its own choice.
-        experts: `[P, k]`, its own choice.
-
-    Raises:
-        ValueError: it does.
-    """
-    tolerance = TOLERANCE if weights.element_size() >= 4 else HALF_TOLERANCE
-    with torch.no_grad():
-        found = (weights_of(router, logits, experts) - weights).abs().max() if weights.numel() else torch.zeros(())
-    if not found <= tolerance:
-        raise ValueError(
-            f"{type(router).__name__} weighs its experts in another way than by the softmax of its logits (weights differ by "
-            f"{float(found):.2g}): RouterBalance and routing replay do not know how; RoutedTokenRatio and RoutedSequenceRatio only count"
-        )
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from lightrl_moe import PretrainedMixture, ReplayedTokenRatio, RoutedSequenceRatio, RoutedTokenRatio, RouterBalance, Routes, TinyMixture
-from lightrl_moe.ratio import rerouted
+from lightrl_moe.routes import rerouted
 from lightrl_workshop import CodePoints, quiet_trainer
 from torch import Tensor
 

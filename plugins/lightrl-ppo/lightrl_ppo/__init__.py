@@ -3,15 +3,9 @@
 from typing import Any
 
 from lightrl import hookimpl
-from lightrl_ppo.baselines import BatchCentered, MovingAverageCentered
-from lightrl_ppo.dual_clip import DualClip
-from lightrl_ppo.ppo import PPO, PPOPenalty
-from lightrl_ppo.reinforce import REINFORCE
-from lightrl_ppo.reinforce_plus_plus import ReinforcePlusPlus, ReinforcePlusPlusBaseline
-from lightrl_ppo.remax import GreedyBaselineSampler, GreedyCentered, ReMax
-from lightrl_ppo.rloo import RLOO
-from lightrl_ppo.target_kl import TargetKL
-from lightrl_ppo.whitened import WhitenedReturn
+from lightrl_ppo.ppo import PPO, DualClip, PPOPenalty, TargetKL
+from lightrl_ppo.reinforce import REINFORCE, RLOO, BatchCentered, GreedyBaselineSampler, GreedyCentered, MovingAverageCentered, ReMax
+from lightrl_ppo.reinforce_plus_plus import ReinforcePlusPlus, ReinforcePlusPlusBaseline, WhitenedReturn
 
 __all__ = [
     "PPO",

@@ -1,7 +1,117 @@
-"""REINFORCE (Williams 1992)."""
+"""REINFORCE (Williams 1992) with its baselines, and those of its kind that have another one: ReMax and RLOO."""
 
-from lightrl import Algorithm, GroupSampler, PolicyGradient, SequenceSum
-from lightrl_ppo.baselines import BatchCentered
+from abc import abstractmethod
+from typing import Annotated, Any, Literal
+
+import torch
+from annotated_types import Ge, Lt
+from torch import Tensor
+
+from lightrl import (
+    Advantages,
+    Algorithm,
+    Collection,
+    DiscountedReturn,
+    Experience,
+    GroupRelative,
+    GroupSampler,
+    KLPenalty,
+    LeaveOneOut,
+    PolicyGradient,
+    Ranks,
+    ScoredRollout,
+    SequenceSum,
+    moments,
+)
+
+GREEDY = "greedy_reward"
+"""Name under which the sampler leaves the baseline."""
+
+
+class CentredReturn(DiscountedReturn):
+    """Returns minus a baseline per row.
+
+    A_t = G_t - b_i on the response tokens of row i.
+
+    Source: Williams 1992 (REINFORCE), Machine Learning 8, section 4.
+    """
+
+    @abstractmethod
+    def baseline_of(self, experience: Experience, first: Tensor) -> Tensor:
+        """`[N]`: b_i of each row.
+
+        Args:
+            experience: the rows of this rank.
+            first: `[N]` float64, the return of each row from its first response token on; NaN on rows that do not count.
+        """
+
+    def compute(self, experience: Experience) -> Advantages:
+        returns = self.returns(experience)
+        mask = experience.response_mask & experience.scorable[:, None]
+        first = returns.gather(1, mask.int().argmax(1, keepdim=True))[:, 0]
+        # a row without response tokens has its reward and no token to return it from
+        first = torch.where(mask.any(1), first, experience.rewards).double().masked_fill(~experience.scorable, torch.nan)
+        # in the precision of the returns, so that a return that equals its baseline gives exactly 0
+        baseline = self.baseline_of(experience, first).to(returns.dtype)
+        advantages = torch.where(mask, returns - baseline[:, None], 0.0)
+        return Advantages(advantages, statistics={"baseline": torch.where(mask.any(1), baseline, torch.nan)})
+
+
+class BatchCentered(CentredReturn):
+    """Returns minus their mean over the rollout.
+
+    A_t = G_t - mean_i(G of row i from its first token on), over the scorable rows of all ranks, the row itself included.
+
+    Source: Williams 1992 (REINFORCE), Machine Learning 8, section 4.
+    """
+
+    baseline: Literal["group", "batch", "values", "none"] = "batch"
+
+    def baseline_of(self, experience: Experience, first: Tensor) -> Tensor:
+        return torch.full_like(first, _mean(first, experience.ranks, otherwise=0.0))
+
+
+class MovingAverageCentered(CentredReturn):
+    """Returns minus a moving average over the rollouts before this one.
+
+    A_t = G_t - b, then b <- decay b + (1 - decay) mean_i(G of row i); in the first rollout b is its own mean.
+
+    Source: Williams 1992 (REINFORCE), Machine Learning 8, section 4 (reinforcement comparison).
+    """
+
+    against = "a moving average"
+
+    def __init__(self, decay: Annotated[float, Ge(0), Lt(1)] = 0.9, gamma: float = 1.0) -> None:
+        """
+        Args:
+            decay: share of the old average; in [0, 1).
+            gamma: discount per token, in [0, 1].
+        """
+        super().__init__(gamma)
+        self.decay = decay
+        self._average: float | None = None
+        self._next: float | None = None
+
+    def baseline_of(self, experience: Experience, first: Tensor) -> Tensor:
+        now = _mean(first, experience.ranks, otherwise=self._average)
+        before = now if self._average is None else self._average
+        self._next = before if now is None or before is None else self.decay * before + (1 - self.decay) * now
+        return torch.full_like(first, 0.0 if before is None else before)
+
+    def commit(self) -> None:
+        """Move the average, now that the steps have happened."""
+        self._average = self._next
+
+    def state_dict(self) -> dict[str, Any]:
+        return {} if self._average is None else {"average": self._average}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._average = state.get("average")
+
+
+def _mean(values: Tensor, ranks: Ranks, otherwise: Any) -> Any:
+    of_all = moments(values[~values.isnan()], ranks)
+    return of_all.mean if of_all.count else otherwise
 
 
 class REINFORCE(Algorithm):
@@ -20,3 +130,79 @@ class REINFORCE(Algorithm):
     clip = PolicyGradient()
     """How far one update may go; PolicyGradient is for one step per rollout."""
     aggregation = SequenceSum()
+
+
+class GreedyBaselineSampler(GroupSampler):
+    """Has each prompt completed greedily besides, and remembers what that scored; nothing is learnt from the greedy rows."""
+
+    gives_extras = frozenset({GREEDY})
+
+    def __init__(self, group_size: int = 1) -> None:
+        """
+        Args:
+            group_size: sampled completions per prompt, without the greedy one; at least 1.
+        """
+        super().__init__(group_size)
+
+    def collect(self, collection: Collection) -> ScoredRollout:
+        prompts = collection.draw(collection.prompts)
+        scored = collection.score(collection.rollout(prompts, self.group_size))
+        greedy = collection.reward(collection.score(collection.rollout(prompts, 1, temperature=0.0)))
+        baseline = greedy.repeat_interleave(self.group_size)
+        scored.extras = {**scored.extras, GREEDY: baseline}
+        # without a baseline there is no advantage
+        scored.scorable = scored.scorable & ~baseline.isnan()
+        return scored
+
+
+class GreedyCentered(CentredReturn):
+    """Returns minus the reward of the prompt's greedy completion.
+
+    A_t = G_t - R(greedy completion of the same prompt); wants the sampler `GreedyBaselineSampler`.
+
+    Source: Li et al. 2023 (ReMax), arXiv:2310.10505, algorithm 1.
+    """
+
+    needs_extras = frozenset({GREEDY})
+    against = "the greedy completion"
+
+    def baseline_of(self, experience: Experience, first: Tensor) -> Tensor:
+        """See `CentredReturn.baseline_of`.
+
+        Raises:
+            ValueError: the sampler left no greedy reward.
+        """
+        if GREEDY not in experience.extras:
+            raise ValueError("GreedyCentered needs the reward of a greedy completion of each prompt: set sampler to GreedyBaselineSampler")
+        return torch.where(experience.scorable, experience.extras[GREEDY], 0.0)
+
+
+class ReMax(REINFORCE):
+    """REINFORCE with the greedy completion's reward as the baseline.
+
+    Source: Li et al. 2023, arXiv:2310.10505.
+    """
+
+    best_for = "one completion per prompt with a baseline of its own; one greedy completion more to generate, none to train"
+
+    sampler = GreedyBaselineSampler()
+    """Chooses the completions that the policy learns from, and leaves the reward of the greedy one."""
+    advantage = GreedyCentered()
+
+
+class RLOO(GroupRelative):
+    """REINFORCE leave-one-out: each completion compared with the mean of the others of its prompt.
+
+    J = 1/N sum_i (R_i - mean of the others' R) sum_t log pi(o_t), with -beta sum_t k1 inside R; a completion is one action.
+
+    Source: Ahmadian et al. 2024, arXiv:2402.14740, section 3.2; beta 0.03 (TL;DR) or 0.10 (HH).
+    """
+
+    best_for = "few completions per prompt and one step per rollout; unbiased, without a division by a deviation"
+
+    sampler = GroupRelative.sampler.but(group_size=4)
+    advantage = LeaveOneOut()
+    clip = PolicyGradient()
+    """How far one update may go; PolicyGradient is for one step per rollout."""
+    aggregation = SequenceSum()
+    kl = KLPenalty(estimator="k1", reward_coefficient=0.03)

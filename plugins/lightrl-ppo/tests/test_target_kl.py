@@ -45,5 +45,5 @@ def test_on_samples_of_the_old_policy_the_expected_gradient_is_that_of_the_kl(es
 
 @pytest.mark.parametrize("arguments", [{"target": 0}, {"tolerance": 0.5}, {"step": 1}])
 def test_impossible_settings_are_refused(arguments: dict) -> None:
-    with pytest.raises(ValueError, match=r"TargetKL .*target .*tolerance .*step"):
+    with pytest.raises(ValueError, match=rf"TargetKL needs {next(iter(arguments))} "):
         TargetKL(**arguments)

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from lightrl import hookimpl
-from lightrl_preference.aot import AOT, AOTUnpaired
-from lightrl_preference.apo import APODown, APOZero
-from lightrl_preference.bco import BCO
-from lightrl_preference.discopop import DiscoPOP
-from lightrl_preference.dpo import DPO, ReferenceFreeDPO, RobustDPO
-from lightrl_preference.exo import EXO
-from lightrl_preference.f_dpo import ForwardKLDPO, JensenShannonDPO
-from lightrl_preference.hinge import Hinge, ReferenceFreeHinge
-from lightrl_preference.ipo import IPO
-from lightrl_preference.kto import KTO
-from lightrl_preference.length_normalized import LengthNormalizedDPO
-from lightrl_preference.nca import NCA
-from lightrl_preference.orpo import ORPO
-from lightrl_preference.simpo import SimPO
-from lightrl_preference.sppo import SPPO
+from lightrl_preference.dpo import (
+    AOT,
+    DPO,
+    EXO,
+    AOTUnpaired,
+    DiscoPOP,
+    ForwardKLDPO,
+    JensenShannonDPO,
+    LengthNormalizedDPO,
+    ReferenceFreeDPO,
+    RobustDPO,
+)
+from lightrl_preference.each_completion import NCA, ORPO, SPPO, APODown, APOZero
+from lightrl_preference.labelled import BCO, KTO
+from lightrl_preference.margins import IPO, Hinge, ReferenceFreeHinge, SimPO
 
 __all__ = [
     "AOT",

@@ -33,7 +33,7 @@ from lightrl_preference import (
     RobustDPO,
     SimPO,
 )
-from lightrl_preference.orpo import log_odds
+from lightrl_preference.each_completion import log_odds
 from torch import Tensor
 
 from lightrl import ChosenLikelihood, Likelihood, MixedObjective, Objective, PairObjective, WithStatistics

@@ -65,7 +65,7 @@ class Cluster:
             self._refuse_too_small()
 
     def close(self) -> None:
-        """End what `connect` started, or the connection to a cluster, which goes on; nothing else, and only once nobody else uses it."""
+        """End what `connect` started, or the connection to a cluster, which goes on; nothing else, and only once it has no other user."""
         if self._connected:
             import ray
 

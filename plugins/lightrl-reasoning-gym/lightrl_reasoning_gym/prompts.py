@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lightrl import Prompt, PromptSource, required_package
-from lightrl_reasoning_gym.plain import to_json
-from lightrl_reasoning_gym.tasks import dataset
+from lightrl_reasoning_gym.tasks import dataset, to_json
 
 if TYPE_CHECKING:
     from reasoning_gym.dataset import ProceduralDataset

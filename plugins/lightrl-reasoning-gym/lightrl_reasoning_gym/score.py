@@ -6,8 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lightrl import Prompt, RowReward, required_package
-from lightrl_reasoning_gym.plain import from_json
-from lightrl_reasoning_gym.tasks import dataset
+from lightrl_reasoning_gym.tasks import dataset, from_json
 
 if TYPE_CHECKING:
     from reasoning_gym.dataset import ProceduralDataset

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lightrl_reasoning_gym import ReasoningGym, ReasoningGymScore
-from lightrl_reasoning_gym.plain import from_json, to_json
+from lightrl_reasoning_gym.tasks import from_json, to_json
 
 from lightrl import Prompt
 

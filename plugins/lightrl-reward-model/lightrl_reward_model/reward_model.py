@@ -6,14 +6,14 @@ import logging
 import math
 from collections.abc import Mapping, Set
 from dataclasses import astuple
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
+from annotated_types import Ge
 from torch import Tensor
 
 from lightrl import BatchReward, ConversationTokenizer, EncodedCompletion, Rollout, Statistic, TooLongConversation, WithStatistics
-from lightrl_reward_model.classifier import Classifier, Pooling
-from lightrl_reward_model.loading import load, refuse_unusable
+from lightrl_reward_model.classifier import Classifier, Pooling, load, refuse_unusable
 from lightrl_reward_model.whitening import Moments, RunningWhitening
 
 log = logging.getLogger(__name__)
@@ -38,11 +38,11 @@ class RewardModel(BatchReward):
         label: int | str | None = None,
         pooling: Pooling = "last",
         chat_template: str | None = None,
-        max_length: int | None = None,
+        max_length: Annotated[int, Ge(1)] | None = None,
         sigmoid: bool = False,
         whiten: RunningWhitening | None = None,
         clip: float | tuple[float, float] | None = None,
-        batch_tokens: int | None = 16384,
+        batch_tokens: Annotated[int, Ge(1)] | None = 16384,
         device: str | None = None,
         dtype: Literal["float32", "bfloat16", "float16", "float64"] | None = None,
         attention: str | None = None,
@@ -72,8 +72,7 @@ class RewardModel(BatchReward):
         low, high = (-math.inf, math.inf) if clip is None else clip if isinstance(clip, (tuple, list)) else (-clip, clip)
         if not low < high:
             raise ValueError(f"RewardModel needs clip > 0 or a pair low < high, got {clip}")
-        if any(limit is not None and limit < 1 for limit in (max_length, batch_tokens)):
-            raise ValueError(f"RewardModel needs max_length and batch_tokens >= 1 or null, got {max_length} and {batch_tokens}")
+
         if pooling not in ("last", "mean"):
             raise ValueError(f"RewardModel knows pooling: last or mean, got {pooling!r}")
         self.path, self.label, self.pooling, self.chat_template, self.max_length = path, label, pooling, chat_template, max_length
@@ -84,7 +83,7 @@ class RewardModel(BatchReward):
         self._loaded: tuple[Classifier, ConversationTokenizer] | None = None
 
     def check(self, columns: Set[str]) -> None:
-        """See `Reward.check`: the folder must hold a model whose score can be told, as far as its config says."""
+        """See `Reward.check`: the folder must hold a model with one score, as far as its config says."""
         refuse_unusable(self.path, self.label, self.chat_template, self.max_length)
 
     def start(self) -> None:

@@ -3,9 +3,7 @@
 from typing import Any
 
 from lightrl import GroupRelative, PolicyGradient, SequenceSum, TokenMean, hookimpl
-from lightrl_rft.best_against_worst import BestAgainstWorst
-from lightrl_rft.imitation import Imitation
-from lightrl_rft.selection import AtLeast, BestAndWorst, BestOfGroup
+from lightrl_rft.selection import AtLeast, BestAgainstWorst, BestAndWorst, BestOfGroup, Imitation
 
 __all__ = ["AtLeast", "BestAgainstWorst", "BestAndWorst", "BestOfGroup", "ExpertIteration", "Imitation", "OnlineDPO"]
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lightrl_runs.report.drawing import bars
-from lightrl_runs.report.merged import MOST_POINTS, ends, merged
-from lightrl_runs.report.run_log import Histogram
-from lightrl_runs.report.samples import rows
+from lightrl_runs.report.line import MOST_POINTS, ends, merged
+from lightrl_runs.report.logs import Histogram
+from lightrl_runs.report.texts import rows
 
 SERIES = st.dictionaries(st.integers(0, 1000), st.floats(-100, 100), max_size=40)
 
@@ -24,7 +24,6 @@ def test_the_mean_and_the_band_are_those_of_the_runs() -> None:
 def test_a_peak_stays_in_the_band_of_a_long_run() -> None:
     curve = merged([{x: 100.0 if x == 777 else 0.0 for x in range(10 * MOST_POINTS)}])
     assert len(curve.x) == MOST_POINTS
-    assert curve.together == 10
     assert max(curve.high) == 100.0
     assert max(curve.mean) == 10.0
 

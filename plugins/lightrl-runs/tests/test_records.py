@@ -80,21 +80,21 @@ def same(one: Tensor, other: Tensor) -> bool:
 )
 def test_packing_and_unpacking_changes_nothing(lengths: list[int], seed: int, gaps: bool, vocabulary: int) -> None:
     batch = rows(lengths, seed, gaps, vocabulary)
-    found = unpack(pack(batch))
-    for name, value in found.rows.items():
+    found, predicted = unpack(pack(batch))
+    for name, value in found.items():
         expected = getattr(batch, name)
         pairs = [(value, expected)] if isinstance(value, Tensor) else [(value[key], expected[key]) for key in expected]
         assert all(same(one, other) for one, other in pairs), name
     for name in ("old_logprobs", "values"):
-        assert same(found.predicted[name], getattr(batch, name)), name
-    assert "ref_logprobs" not in found.predicted
+        assert same(predicted[name], getattr(batch, name)), name
+    assert "ref_logprobs" not in predicted
 
 
 def test_log_probs_that_are_the_engines_own_are_stored_once() -> None:
     batch = rows([3, 4])
     own = replace(batch, old_logprobs=batch.rollout_logprobs)
     assert "old_logprobs" not in pack(own)
-    assert same(unpack(pack(own)).predicted["old_logprobs"], batch.rollout_logprobs)
+    assert same(unpack(pack(own))[1]["old_logprobs"], batch.rollout_logprobs)
 
 
 def written(folder: Path, batch: TrainingBatch) -> Path:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import torch
 from lightrl_runs.records.record import EngineFacts, Record, parts_of, record_of
-from lightrl_runs.replay.gradients import cosine
-from lightrl_runs.replay.outcome import Outcome
+from lightrl_runs.replay.outcome import Outcome, cosine
 from lightrl_runs.replay.without_weights import first_pass
 from lightrl_workshop.experience import experience
 

@@ -3,13 +3,10 @@
 from typing import Any
 
 from lightrl import hookimpl
+from lightrl_text.forms import RegularExpression, TagFormat
 from lightrl_text.json_schema import JsonSchema
 from lightrl_text.language import Language
-from lightrl_text.length import Length
-from lightrl_text.overlong import SoftOverlong
-from lightrl_text.regular_expression import RegularExpression
-from lightrl_text.repetition import Repetition
-from lightrl_text.tag_format import TagFormat
+from lightrl_text.length import Length, Repetition, SoftOverlong
 
 __all__ = ["JsonSchema", "Language", "Length", "RegularExpression", "Repetition", "SoftOverlong", "TagFormat"]
 

@@ -2,7 +2,9 @@
 
 import functools
 import re
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Ge
 
 from lightrl import Prompt, RowReward
 
@@ -26,7 +28,9 @@ class Language(RowReward):
 
     runs = "inline"
 
-    def __init__(self, language: str = "en", among: tuple[str, ...] | None = None, shortest: int = 12, **kwargs: Any) -> None:
+    def __init__(
+        self, language: str = "en", among: tuple[str, ...] | None = None, shortest: Annotated[int, Ge(1)] = 12, **kwargs: Any
+    ) -> None:
         """
         Args:
             language: ISO 639-1 code of the language that is wanted.
@@ -44,13 +48,11 @@ class Language(RowReward):
             raise ValueError(f"Language does not know {', '.join(unknown)}; it knows {', '.join(known)}")
         if among is not None and (language not in among or len(set(among)) < 2):
             raise ValueError(f"Language needs among to hold {language!r} and at least one other language, got {list(among)}")
-        if shortest < 1:
-            raise ValueError(f"Language needs shortest >= 1, got {shortest}")
         self.language, self.shortest = language, shortest
         self.among = None if among is None else tuple(among)
 
     def score(self, prompt: Prompt, completion: str) -> float | None:
-        """The share, or None if nothing can be told."""
+        """The share, or None without a sentence that is long enough."""
         pieces = [piece for piece in PIECE_END.split(OUTSIDE.sub(" ", completion)) if _letters(piece) >= self.shortest]
         total = sum(map(_letters, pieces))
         if total == 0:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from lightrl import Request, Result, Sampling
-from lightrl_vllm.failures import ServerError, UnavailableError
 from lightrl_vllm.generation import PATH, Decode, generate_body, result_of
 from lightrl_vllm.probes import Meaning, find_meaning, probe, probe_context
-from lightrl_vllm.server import Server
+from lightrl_vllm.server import Server, ServerError, UnavailableError
 from lightrl_vllm.weight_reload import WeightReload
 
 log = logging.getLogger(__name__)

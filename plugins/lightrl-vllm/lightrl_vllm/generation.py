@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lightrl import Request, Result
-from lightrl_vllm.failures import ServerError
-from lightrl_vllm.server import Answer
+from lightrl_vllm.server import Answer, ServerError
 
 PATH = "/inference/v1/generate"
 SEEDS = 1 << 63

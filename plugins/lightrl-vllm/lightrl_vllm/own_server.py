@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lightrl import ApiKey
-from lightrl_vllm.failures import ServerError
+from lightrl_vllm.server import ServerError
 
 ENVIRONMENT = {
     # the routes for weights

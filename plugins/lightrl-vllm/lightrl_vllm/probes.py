@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lightrl import Request, Result, Sampling
-from lightrl_vllm.failures import ServerError
+from lightrl_vllm.server import ServerError
 
 LENGTH, TOKENS = 160, 8
 """Tokens of the context, more than a block of keys and values; and tokens that are sampled."""
@@ -21,6 +21,8 @@ NARROW = {
 """By field, a setting that leaves one token; or two, if they are as good as equal."""
 Answers = Callable[[Sequence[Request]], Awaitable[list[Result]]]
 """Asks a server."""
+HERE = ("http://127.0.0.1:", "http://localhost:", "http://[::1]:")
+"""Addresses that only this machine reaches."""
 
 
 @dataclass(frozen=True)
@@ -113,3 +115,27 @@ def _shrunk(results: Sequence[Result], greedy: Result) -> bool:
                 break
             now, before = now + result.logprobs[t], before + greedy.logprobs[t]
     return now > 0.8 * before
+
+
+def warnings_of(meanings: Mapping[str, Meaning], sampling: Sampling, keyed: bool) -> list[str]:
+    """Sentences for the log.
+
+    Args:
+        meanings: of log-probs, by address.
+        sampling: of training rollouts.
+        keyed: the servers want a key.
+    """
+    open_routes = [
+        f"{address}: no key guards the routes that pause a server and change its weights (/pause, /collective_rpc, ...): anyone "
+        "who reaches it can call them. Keep it in a private network"
+        for address in meanings
+        if keyed or not address.startswith(HERE)
+    ]
+    others = [
+        f"{address}: its log-probs are {meaning}. At {sampling} that is not log-softmax(logits / temperature) over the whole vocabulary, "
+        "so the trainer computes its own; tokens are sampled as asked. Without top_p, top_k and min_p start it with --logprobs-mode "
+        "processed_logprobs; with them, at temperature 1, with raw_logprobs"
+        for address, meaning in meanings.items()
+        if not meaning.is_ours(sampling)
+    ]
+    return open_routes + others

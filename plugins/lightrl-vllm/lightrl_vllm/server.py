@@ -1,4 +1,4 @@
-"""One server: requests go there, JSON comes back or a typed failure."""
+"""One server: requests go there, and JSON or a typed failure comes back."""
 
 from __future__ import annotations
 
@@ -9,13 +9,41 @@ import httpx2
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from lightrl import ApiKey, server_address
-from lightrl_vllm.failures import ServerError, UnavailableError, beginning
 
 Answer = dict[str, Any]
 """A JSON object; empty where the server answers with a plain text."""
-
 BUSY = frozenset({408, 429})
 """Statuses besides those from 500 on after which the same request may succeed."""
+
+
+class ServerError(RuntimeError):
+    """A server does not do what it is asked; the message names it, and says what to do."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        """
+        Args:
+            message: for the user.
+            status: of HTTP, if the server has answered.
+        """
+        super().__init__(message)
+        self.status = status
+
+
+class UnavailableError(ServerError):
+    """No answer this time: the same request may succeed later."""
+
+
+def beginning(text: str, limit: int = 300) -> str:
+    """The first line of a server's text, or its first characters.
+
+    Args:
+        text: of any length.
+        limit: characters that are kept.
+    """
+    (line, *_) = text.strip().splitlines() or ["(nothing)"]
+    return line if len(line) <= limit else f"{line[:limit]}..."
+
+
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 20.0
 """Bounds of the random pauses between two attempts, which double."""
 

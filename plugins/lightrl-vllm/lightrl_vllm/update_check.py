@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lightrl import Agreement, Answer, Limits, PolicyWeights, stood_still
-from lightrl_vllm.failures import ServerError
+from lightrl_vllm.server import ServerError
 from lightrl_vllm.weight_reload import REPAIR
 
 

@@ -3,28 +3,56 @@
 from __future__ import annotations
 
 import logging
+import shutil
+import tempfile
+import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge, Gt
 
 from lightrl import ApiKey, PolicyWeights, Request, Result, RolloutEngine, SampledPolicy, Sampling
-from lightrl_vllm.adapter_reload import AdapterReload
-from lightrl_vllm.event_loop import EventLoop
 from lightrl_vllm.fleet import Fleet
-from lightrl_vllm.folder_reload import FolderReload
 from lightrl_vllm.own_server import OwnServer
+from lightrl_vllm.probes import warnings_of
 from lightrl_vllm.server import Server, checked_address
-from lightrl_vllm.told import warnings_of
-from lightrl_vllm.under_way import UnderWay
+from lightrl_vllm.under_way import EventLoop, UnderWay
 from lightrl_vllm.update_check import UpdateCheck
-from lightrl_vllm.weight_reload import WeightReload
-from lightrl_vllm.work_folder import LOG, clear, work_folder
+from lightrl_vllm.weight_reload import AdapterReload, FolderReload, WeightReload
 
+LOG = "vllm.log"
+READABLE = 0o755
+"""Servers may belong to another user."""
 log = logging.getLogger(__name__)
-
 GRACE_S = 60.0
 """Seconds beside the time limits of requests after which results count as lost."""
+
+
+def work_folder(parent: str) -> Path:
+    """A new folder inside another one, named after the time.
+
+    Args:
+        parent: made if it is not there.
+    """
+    above = Path(parent).expanduser().resolve()
+    above.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=above))
+    folder.chmod(READABLE)
+    return folder
+
+
+def clear(folder: Path) -> None:
+    """Delete the weights in it, and the folder itself if no log is left.
+
+    Args:
+        folder: from `work_folder`.
+    """
+    for weights in [path for path in folder.iterdir() if path.name != LOG]:
+        shutil.rmtree(weights)
+    if not (folder / LOG).exists():
+        folder.rmdir()
 
 
 class VLLMEngine(RolloutEngine):
@@ -60,10 +88,10 @@ class VLLMEngine(RolloutEngine):
         model: str | None = None,
         devices: str | None = None,
         serve: list[str] | None = None,
-        concurrency: int = 256,
-        timeout_s: float = 600.0,
-        start_limit_s: float = 900.0,
-        retries: int = 3,
+        concurrency: Annotated[int, Ge(1)] = 256,
+        timeout_s: Annotated[float, Gt(0)] = 600.0,
+        start_limit_s: Annotated[float, Gt(0)] = 900.0,
+        retries: Annotated[int, Ge(0)] = 3,
         tolerance: float | None = None,
     ) -> None:
         """
@@ -101,8 +129,7 @@ class VLLMEngine(RolloutEngine):
             raise ValueError(f"{' and '.join(given)} are for a server of the engine's own, and addresses names running ones: leave one out")
         if addresses is None and weights == "adapters" and model is None:
             raise ValueError("a server of its own needs model, the base of the adapters: a folder or hub id; or give addresses")
-        if concurrency < 1 or retries < 0 or min(timeout_s, start_limit_s) <= 0:
-            raise ValueError("concurrency must be 1 or more, retries 0 or more, and timeout_s and start_limit_s above 0")
+
         self.sampling = Sampling(max_new_tokens, temperature, top_p, top_k, min_p, tuple(stop or ()))
         self.seed, self.weights, self.folder, self.model, self.devices = seed, weights, folder, model, devices
         self.addresses = None if addresses is None else [checked_address(address) for address in addresses]

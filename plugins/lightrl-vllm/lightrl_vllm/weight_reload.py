@@ -1,18 +1,87 @@
-"""The way in which servers get new weights; the base of all of them."""
+"""The ways in which servers get new weights: all of them through a folder, or adapters alone."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from lightrl import PolicyWeights
-from lightrl_vllm.failures import ServerError
-from lightrl_vllm.folder_layout import FolderLayout, read_layout
-from lightrl_vllm.server import Answer, Server
+from lightrl_vllm.server import Answer, Server, ServerError
 
+IGNORED = frozenset({"transformers_version", "_name_or_path", "use_cache", "torch_dtype", "dtype", "architectures"})
+"""Entries of a config that change no tensor."""
+HEADER_BYTES = 8
+"""A file begins with the length of its header."""
 REPAIR = "treat the server as dead: end it, start it again, and resume the run"
+SIZES = (
+    "model_type",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "vocab_size",
+    "tie_word_embeddings",
+)
+"""Entries of a config that say which tensors there are, and what they mean."""
+NAME = "lightrl-policy"
+"""Of the adapters on the server."""
+
+
+@dataclass(frozen=True)
+class FolderLayout:
+    """The config and the tensors of a folder; two that are equal can take each other's place in a running server."""
+
+    config: dict[str, Any]
+    """Of the model, or of the adapters."""
+    tensors: dict[str, tuple[str, tuple[int, ...]]]
+    """By name, dtype and shape."""
+
+    def differences(self, other: FolderLayout) -> list[str]:
+        """Each thing in which another layout differs, as a sentence."""
+        keys = sorted((self.config.keys() | other.config.keys()) - IGNORED)
+        pairs = {key: (self.config.get(key), other.config.get(key)) for key in keys}
+        config = [f"{key} is {now!r}, was {before!r}" for key, (before, now) in pairs.items() if before != now]
+        names = sorted(self.tensors.keys() | other.tensors.keys())
+        tensors = [
+            f"tensor {name} is {_shown(other.tensors.get(name))}, was {_shown(self.tensors.get(name))}"
+            for name in names
+            if self.tensors.get(name) != other.tensors.get(name)
+        ]
+        return config + tensors
+
+
+def read_layout(folder: Path, config: str = "config.json") -> FolderLayout:
+    """The layout of a folder.
+
+    Args:
+        folder: with `*.safetensors`.
+        config: name of the file with the config.
+
+    Raises:
+        ValueError: the folder is not there, or holds no weights or no config.
+    """
+    if not (folder / config).is_file():
+        raise ValueError(f"there is no {config} in {str(folder)!r}")
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise ValueError(f"there is no safetensors file in {str(folder)!r}")
+    tensors = {name: about for file in files for name, about in _tensors(file).items()}
+    return FolderLayout(json.loads((folder / config).read_text()), tensors)
+
+
+def _tensors(file: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
+    with file.open("rb") as opened:
+        header = json.loads(opened.read(int.from_bytes(opened.read(HEADER_BYTES), "little")))
+    return {name: (about["dtype"], tuple(about["shape"])) for name, about in header.items() if name != "__metadata__"}
+
+
+def _shown(about: tuple[str, tuple[int, ...]] | None) -> str:
+    return "missing" if about is None else f"{about[0]} {list(about[1])}"
 
 
 class WeightReload(ABC):
@@ -130,3 +199,60 @@ class WeightReload(ABC):
             self._first = layout
         self.compare(layout, self._first, "those of the first update")
         unfinished.rename(folder)
+
+
+class FolderReload(WeightReload):
+    """Writes a Hugging Face folder; each worker of the server calls `reload_weights` with its path.
+
+    The server's own model must have the same layout. That is checked where its folder can be seen from here.
+    """
+
+    def save(self, weights: PolicyWeights, folder: Path) -> None:
+        """Write weights, config and tokenizer, adapters added."""
+        weights.save(folder)
+
+    async def ask(self, server: Server, folder: Path) -> None:
+        """Call `reload_weights` in every worker."""
+        body = {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}, "timeout": self.limit_s}
+        await self.post(server, "/collective_rpc", body)
+
+    async def update(self, server: Server, folder: Path, version: int) -> None:
+        """As every update, once sizes, names and shapes have been compared with those of the model that the server began with."""
+        self._check_served(server, folder)
+        await super().update(server, folder, version)
+
+    def _check_served(self, server: Server, folder: Path) -> None:
+        served = Path(server.root)
+        if not server.root or not (served / "config.json").is_file() or not list(served.glob("*.safetensors")):
+            return
+        mine, theirs = read_layout(folder), read_layout(served)
+        common = mine.tensors.keys() & theirs.tensors.keys()
+        # dtypes may differ, and what is tied may be there twice
+        shapes = [FolderLayout(_of_sizes(layout), {name: ("", layout.tensors[name][1]) for name in common}) for layout in (mine, theirs)]
+        self.compare(shapes[0], shapes[1], f"the model that {server.address} serves, {server.root!r}")
+
+
+def _of_sizes(layout: FolderLayout) -> dict[str, object]:
+    return {key: value for key, value in layout.config.items() if key in SIZES}
+
+
+class AdapterReload(WeightReload):
+    """Writes a PEFT folder, which the server loads in place of the adapters before; the policy must have been trained on its base."""
+
+    config = "adapter_config.json"
+    serve = ("--enable-lora",)
+
+    def model(self, server: Server) -> str:
+        """The adapters' name."""
+        return NAME
+
+    def save(self, weights: PolicyWeights, folder: Path) -> None:
+        """Write the adapters."""
+        weights.save_adapters(folder)
+
+    async def ask(self, server: Server, folder: Path) -> None:
+        """Load the adapters; those that are there already, in place."""
+        models = (await server.get("/v1/models")).get("data", [])
+        there = any(model.get("id") == NAME for model in models)
+        body = {"lora_name": NAME, "lora_path": str(folder), **({"load_inplace": True} if there else {})}
+        await self.post(server, "/v1/load_lora_adapter", body)

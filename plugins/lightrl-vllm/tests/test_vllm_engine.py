@@ -205,7 +205,7 @@ WRONG = {
     "no user, password or query": {"addresses": ["http://me:word@a:1"]},
     "devices are for a server of the engine's own": {"addresses": ["http://a:1"], "devices": "0"},
     "needs model, the base of the adapters": {"weights": "adapters"},
-    "retries 0 or more": {"retries": -1},
+    "retries >= 0": {"retries": -1},
     "never the key itself": {"api_key_env": "sk-very-secret"},
     "holds no key": {"api_key_env": "A_VARIABLE_THAT_IS_NOT_SET"},
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Sequence
 
@@ -12,54 +11,7 @@ from torch import Tensor
 from lightrl.parts.sampler import Reduction
 from lightrl.types import JSON, Outcome, Prompt, Rollout, ScoredRollout
 from lightrl_workshop.experience import experience
-
-CLOSE_TIMEOUT_S = 10.0
-"""Seconds that a rank waits for the others before the run counts as hanging."""
-
-
-class Meeting:
-    """The collective calls of several ranks, each of them a thread: a rank waits here for the others."""
-
-    def __init__(self, ranks: int) -> None:
-        """
-        Args:
-            ranks: how many there are.
-        """
-        self.ranks = ranks
-        self._news = threading.Condition()
-        self._calls: list[list[tuple[str, JSON]]] = [[] for _ in range(ranks)]
-        self._gone = [False] * ranks
-
-    def exchange(self, rank: int, what: str, value: JSON = None) -> list[JSON]:
-        """The value of every rank in its call of the same number.
-
-        Raises:
-            RuntimeError: the ranks called different things, or one did not call.
-        """
-        with self._news:
-            turn = len(self._calls[rank])
-            self._calls[rank].append((what, value))
-            self._news.notify_all()
-            self._news.wait_for(lambda: self._all_called(turn) or self._one_is_gone(turn), CLOSE_TIMEOUT_S)
-            if not self._all_called(turn):
-                raise RuntimeError(f"rank {rank} calls {what}() and another rank calls nothing: the run would hang")
-            said = [calls[turn] for calls in self._calls]
-        if len({name for name, _ in said}) > 1:
-            calls = ", ".join(f"rank {i} {name}()" for i, (name, _) in enumerate(said))
-            raise RuntimeError(f"ranks call different things at once: {calls}")
-        return [value for _, value in said]
-
-    def leave(self, rank: int) -> None:
-        """End this rank; a rank that still waits for it gets an error."""
-        with self._news:
-            self._gone[rank] = True
-            self._news.notify_all()
-
-    def _all_called(self, turn: int) -> bool:
-        return all(len(calls) > turn for calls in self._calls)
-
-    def _one_is_gone(self, turn: int) -> bool:
-        return any(gone and len(calls) <= turn for gone, calls in zip(self._gone, self._calls, strict=True))
+from lightrl_workshop.ranks import Meeting
 
 
 class ScriptedCollection:
@@ -121,20 +73,13 @@ class ScriptedCollection:
         """n completions of two tokens for each prompt."""
         self._meeting.exchange(self.rank, "rollout")
         asked = [prompt for prompt in prompts for _ in range(n)]
-        group = [self._groups + i for i in range(len(prompts)) for _ in range(n)]
-        self._groups += len(prompts)
-        rows = experience([0.0] * len(asked), lengths=[2] * len(asked), group=group)
-        rows.prompts, rows.completions = asked, [self._next(prompt) for prompt in asked]
-        return Rollout(**{name: getattr(rows, name) for name in Rollout.__dataclass_fields__})
+        return self._rows(asked, [self._next(prompt) for prompt in asked], n)
 
     def given(self, prompts: Sequence[Prompt], completions: Sequence[str]) -> Rollout:
         """Rows with these completions, each a group of its own."""
-        group = [self._groups + i for i in range(len(prompts))]
-        self._groups += len(prompts)
-        rows = experience([0.0] * len(prompts), lengths=[2] * len(prompts), group=group)
-        rows.prompts, rows.completions = list(prompts), list(completions)
+        rows = self._rows(prompts, completions, 1)
         rows.rollout_logprobs = rows.rollout_logprobs.masked_fill(rows.response_mask, float("nan"))
-        return Rollout(**{name: getattr(rows, name) for name in Rollout.__dataclass_fields__})
+        return rows
 
     def score(self, rollout: Rollout) -> ScoredRollout:
         """The rows with their given scores; a failed row is not scorable."""
@@ -168,6 +113,13 @@ class ScriptedCollection:
     def report(self, name: str, value: Tensor | float, reduce: Reduction = "sum") -> None:
         """Keep the number that the sampler counted."""
         self.reports.setdefault(name, []).append(value)
+
+    def _rows(self, prompts: Sequence[Prompt], completions: Sequence[str], group_size: int) -> Rollout:
+        group = [self._groups + i // group_size for i in range(len(prompts))]
+        self._groups += len(prompts) // group_size
+        rows = experience([0.0] * len(prompts), lengths=[2] * len(prompts), group=group)
+        rows.prompts, rows.completions = list(prompts), list(completions)
+        return Rollout(**{name: getattr(rows, name) for name in Rollout.__dataclass_fields__})
 
     def _next(self, prompt: Prompt) -> str:
         self._given[prompt.id] += 1

@@ -15,6 +15,52 @@ from lightrl.ranks import Ranks
 T = TypeVar("T")
 
 
+class Meeting:
+    """The collective calls of several ranks, each of them a thread: a rank waits here for the others."""
+
+    def __init__(self, ranks: int, timeout_s: float | None = 10.0) -> None:
+        """
+        Args:
+            ranks: how many there are.
+            timeout_s: seconds that a rank waits for the others before the run counts as hanging; None: until one of them has left.
+        """
+        self.ranks, self._timeout_s = ranks, timeout_s
+        self._news = threading.Condition()
+        self._calls: list[list[tuple[str, Any]]] = [[] for _ in range(ranks)]
+        self._gone = [False] * ranks
+
+    def exchange(self, rank: int, what: str, value: T | None = None) -> list[T]:
+        """The value of every rank in its call of the same number.
+
+        Raises:
+            RuntimeError: the ranks called different things, or one did not call.
+        """
+        with self._news:
+            turn = len(self._calls[rank])
+            self._calls[rank].append((what, value))
+            self._news.notify_all()
+            self._news.wait_for(lambda: self._all_called(turn) or self._one_is_gone(turn), self._timeout_s)
+            if not self._all_called(turn):
+                raise RuntimeError(f"rank {rank} calls {what}() and another rank calls nothing: the run would hang")
+            said = [calls[turn] for calls in self._calls]
+        if len({name for name, _ in said}) > 1:
+            calls = ", ".join(f"rank {i} {name}()" for i, (name, _) in enumerate(said))
+            raise RuntimeError(f"ranks call different things at once: {calls}")
+        return [value for _, value in said]
+
+    def leave(self, rank: int) -> None:
+        """End this rank; a rank that still waits for it gets an error."""
+        with self._news:
+            self._gone[rank] = True
+            self._news.notify_all()
+
+    def _all_called(self, turn: int) -> bool:
+        return all(len(calls) > turn for calls in self._calls)
+
+    def _one_is_gone(self, turn: int) -> bool:
+        return any(gone and len(calls) <= turn for gone, calls in zip(self._gone, self._calls, strict=True))
+
+
 def on_ranks(count: int, act: Callable[[int, Ranks], T]) -> list[T]:
     """The outcome of an action on each of several ranks, which may gather values from each other.
 
@@ -25,14 +71,13 @@ def on_ranks(count: int, act: Callable[[int, Ranks], T]) -> list[T]:
     Raises:
         RuntimeError: one rank called `gather` or `total` more often than another, which would hang a real run.
     """
-    exchange = _Exchange(count)
+    meeting = Meeting(count, timeout_s=None)
 
     def play(rank: int) -> T:
-        own = _ThreadRank(exchange, rank)
         try:
-            return act(rank, own)
+            return act(rank, _ThreadRank(meeting, rank))
         finally:
-            exchange.leave(rank, own.calls)
+            meeting.leave(rank)
 
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(play, range(count)))
@@ -41,44 +86,13 @@ def on_ranks(count: int, act: Callable[[int, Ranks], T]) -> list[T]:
 class _ThreadRank:
     """One of the ranks."""
 
-    def __init__(self, exchange: _Exchange, rank: int) -> None:
-        self.calls = 0
-        self._exchange, self._rank = exchange, rank
+    def __init__(self, meeting: Meeting, rank: int) -> None:
+        self._meeting, self._rank = meeting, rank
 
     def gather(self, value: T) -> list[T]:
         """As `Ranks.gather`."""
-        self.calls += 1
-        return self._exchange.gather(self._rank, self.calls, value)
+        return self._meeting.exchange(self._rank, "gather", value)
 
     def total(self, values: Tensor) -> Tensor:
         """As `Ranks.total`."""
-        return torch.stack(self.gather(values)).sum(0)
-
-
-class _Exchange:
-    """The values of each call, by rank."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._given: dict[int, dict[int, Any]] = {}
-        self._left: dict[int, int] = {}
-        self._changed = threading.Condition()
-
-    def gather(self, rank: int, call: int, value: T) -> list[T]:
-        """Wait for the values of the same call on the other ranks."""
-        with self._changed:
-            given = self._given.setdefault(call, {})
-            given[rank] = value
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: len(given) == self._count or any(calls < call for calls in self._left.values()))
-            if len(given) < self._count:
-                missing = sorted({*range(self._count)} - {*given})
-                often = f"rank {rank} calls ranks.gather or ranks.total {call} times, and rank {missing[0]} fewer times"
-                raise RuntimeError(f"{often}: a run would wait for ever")
-            return [given[other] for other in range(self._count)]
-
-    def leave(self, rank: int, calls: int) -> None:
-        """Note that a rank is done."""
-        with self._changed:
-            self._left[rank] = calls
-            self._changed.notify_all()
+        return torch.stack(self._meeting.exchange(self._rank, "total", values)).sum(0)

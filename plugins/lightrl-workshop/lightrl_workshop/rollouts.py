@@ -1,10 +1,17 @@
-"""Hand-made rollouts of a real policy."""
+"""Rollouts of a real policy in a test: made by hand, prepared, or sampled without a run."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
+from lightrl.parts.engine import RolloutEngine, Sampling
+from lightrl.parts.environment import Environment, SingleTurn
 from lightrl.policy.policy import Policy
+from lightrl.policy.weights import TrainerWeights
+from lightrl.rollout.decode.transformers_engine import TransformersEngine
+from lightrl.rollout.loop import RolloutLoop
 from lightrl.types import Prompt, Rollout
 
 
@@ -53,3 +60,38 @@ def random_rollout(
         temperature=1.0,
         seeds=torch.arange(len(asked)) * 7919 + seed,
     )
+
+
+class ReplayedRollouts(RolloutLoop):
+    """Gives the same prepared rollout at every call, whatever the prompts, for tests of the steps after generation.
+
+    Example: `module.collector.rollouts = ReplayedRollouts(rollout)`.
+    """
+
+    def __init__(self, rollout: Rollout) -> None:
+        """
+        Args:
+            rollout: returned by every call, with its own prompts.
+        """
+        super().__init__(TransformersEngine(), SingleTurn())
+        self._rollout = rollout
+
+    def rollout(self, prompts: Sequence[Prompt], n: int, sampling: Sampling | None = None) -> Rollout:
+        """A copy of the prepared rollout."""
+        return self._rollout.select(range(len(self._rollout)))
+
+
+def rollouts_with(
+    policy: Policy, engine: RolloutEngine | None = None, environment: Environment | None = None, version: int = 0
+) -> RolloutLoop:
+    """The loop of a run, whose engine has a policy's weights: `rollouts_with(policy).rollout(prompts, n)`.
+
+    Args:
+        policy: to be sampled from.
+        engine: None: a `TransformersEngine`.
+        environment: None: a single turn.
+        version: of the weights.
+    """
+    rollouts = RolloutLoop(engine or TransformersEngine(), environment or SingleTurn())
+    rollouts.update_weights(TrainerWeights(policy), version)
+    return rollouts

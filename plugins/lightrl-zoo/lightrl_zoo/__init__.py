@@ -3,21 +3,12 @@
 from typing import Any
 
 from lightrl import ActorCritic, DecoupledClip, GroupRelative, PolicyGradient, PositiveNLL, TokenMean, ValueModel, hookimpl
-from lightrl_zoo.capped_importance import CappedImportance
-from lightrl_zoo.clip_cov import ClipCov, CovarianceClip
-from lightrl_zoo.dppo import DPPO, DivergenceMask, KLMask, TotalVariationMask
-from lightrl_zoo.gdpo import GDPO, BatchNormalized
-from lightrl_zoo.geometric_mean_clip import GeometricMeanClip
-from lightrl_zoo.geometric_rejection import GeometricRejection
+from lightrl_zoo.advantages import GDPO, BatchNormalized, LengthAdaptiveGAE, MaxRL, MeanScaled, PassAtK, PassAtKTraining
+from lightrl_zoo.covariance import ClipCov, CovarianceClip, CovarianceKL, KLCov
+from lightrl_zoo.gpg import GroupCenteredScaled, ValidFractionSampler
 from lightrl_zoo.high_entropy import ForkingTokens, TopEntropy
-from lightrl_zoo.kl_cov import CovarianceKL, KLCov
-from lightrl_zoo.length_adaptive_gae import LengthAdaptiveGAE
-from lightrl_zoo.max_rl import MaxRL, MeanScaled
-from lightrl_zoo.off_policy_mask import MaskedREINFORCE, OffPolicyMask
-from lightrl_zoo.pass_at_k import PassAtK, PassAtKTraining
-from lightrl_zoo.scaled_centred import GroupCenteredScaled
-from lightrl_zoo.soft_gate import SoftGate
-from lightrl_zoo.valid_fraction import ValidFractionSampler
+from lightrl_zoo.masks import DPPO, DivergenceMask, GeometricRejection, KLMask, MaskedREINFORCE, OffPolicyMask, TotalVariationMask
+from lightrl_zoo.surrogates import CappedImportance, GeometricMeanClip, SoftGate
 
 __all__ = [
     "CISPO",

@@ -109,7 +109,7 @@ def test_an_advantage_reads_them_and_a_record_keeps_them() -> None:
     centred = rows.rewards - rows.rewards.view(-1, 4).mean(1).repeat_interleave(4)
     weight = rows.extra("credit") * (1 + torch.tensor(good))[:, None]
     torch.testing.assert_close(rows.advantages, torch.where(rows.response_mask, centred[:, None] * weight, 0.0))
-    again = unpack(pack(rows)).rows["extras"]
+    again = unpack(pack(rows))[0]["extras"]
     assert all(torch.equal(again[name], rows.extra(name)) for name in ("credit", "good_turns"))
 
 

@@ -60,7 +60,7 @@ def become(task: dict[str, Any], connection: socket.socket) -> None:
 
 
 def serve(task: dict[str, Any], channel: wire.Channel) -> None:
-    """Load the program and answer calls until nobody is there to ask."""
+    """Load the program and answer calls until the examiner is gone."""
     module, objects = fresh_module("program"), Objects()
     channel.send(answer(lambda: exec(compiled(task), vars(module)), objects))
     while True:

@@ -136,7 +136,7 @@ def limit(limits: dict[str, int]) -> None:
 
 
 class Nothing(io.TextIOBase):
-    """Where output goes that nobody reads."""
+    """Takes output that is not read."""
 
     def write(self, text: str) -> int:
         """Take it, and say so."""

@@ -7,8 +7,12 @@ those of a checkpoint, whatever the strategy that wrote it.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
 
 from lightrl.config import ConfigError
 
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
     from lightrl.cli.data_tools import ScoringConfig
     from lightrl.config import Resolved
     from lightrl_rft.sample.rejection import Keep
+
 
 KEEPS = ("best", "threshold", "pairs", "all")
 TAKES = {"best": ("per_prompt", "at_least"), "threshold": ("per_prompt", "at_least"), "pairs": ("per_prompt", "margin"), "all": ()}
@@ -112,7 +117,6 @@ def _keep(options: argparse.Namespace) -> Keep:
 def _run(options: argparse.Namespace, config: ScoringConfig, keep: Keep) -> int:
     from lightrl.cli.data_tools import ResumableRows
     from lightrl.config import checkpoint_of
-    from lightrl_rft.sample.sample_report import print_summary
     from lightrl_rft.sample.sampling import SamplingSession
 
     path = checkpoint_of(config.resolved)
@@ -139,3 +143,34 @@ def _described(resolved: Resolved) -> dict[str, Any]:
 
 def _identity(path: Path | None) -> str | None:
     return None if path is None else f"{path.resolve()} of {path.stat().st_mtime}"
+
+
+def print_summary(counts: Mapping[str, float], options: argparse.Namespace) -> None:
+    """Print it for a person.
+
+    Args:
+        counts: as `rejection_counts` gives them, summed over prompts.
+        options: of the command line.
+    """
+    prompts, completions = counts["prompts"], counts["completions"]
+    scored = completions - counts["failed"]
+    right = "above 0" if options.at_least is None else f"of at least {options.at_least:g}"
+    lines = {
+        "prompts": f"{prompts:,.0f}",
+        "completions": f"{completions:,.0f}",
+        "without a score": f"{counts['failed']:,.0f}",
+        "cut at the token limit": f"{counts['cut']:,.0f}",
+        "blank": f"{counts['blank']:,.0f}",
+        "said before": f"{counts['duplicates']:,.0f}",
+        "mean reward": f"{counts['reward'] / scored:.4f}" if scored else "-",
+        f"pass@1 (a reward {right})": f"{counts['pass_1'] / prompts:.4f}",
+        f"pass@{options.n}": f"{counts['pass_n'] / prompts:.4f}",
+        "rows kept": f"{counts['kept']:,.0f}",
+        "prompts without one": f"{counts['without']:,.0f}",
+    }
+    table = Table(show_header=False, box=None)
+    table.add_column()
+    table.add_column(justify="right")
+    for name, value in lines.items():
+        table.add_row(name, value)
+    Console().print(table)

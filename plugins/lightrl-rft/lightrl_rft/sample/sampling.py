@@ -14,6 +14,7 @@ import torch
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
+from lightrl import own_opening
 from lightrl.cli.data_tools import ResumableRows, ScoringConfig, number
 from lightrl.config import ConfigError, trained_policy
 from lightrl.ops.masked import row_sum
@@ -104,7 +105,7 @@ class SamplingSession:
         total: defaultdict[str, float] = defaultdict(int)
         for prompt, (start, end) in zip(prompts, pairwise(range(0, len(candidates) + 1, self.n)), strict=True):
             kept = keep.rows(candidates[start:end])
-            rows += [{**prompt.columns, "id": prompt.id, "prompt": _asked(prompt), "answer": prompt.answer, **row} for row in kept]
+            rows += [{**prompt.columns, "id": prompt.id, "prompt": own_opening(prompt), "answer": prompt.answer, **row} for row in kept]
             for name, count in rejection_counts(candidates[start:end], len(kept), self.right).items():
                 total[name] += count
         return rows, total
@@ -149,10 +150,6 @@ def _how_many(wanted: int | None, size: int | None) -> int:
     if wanted is not None and size is not None and wanted > size:
         raise ConfigError("--prompts", f"there are {size:,} training prompts, got {wanted:,}.", "Raise --n for more completions of each.")
     return wanted or size or 0
-
-
-def _asked(prompt: Prompt) -> Any:
-    return prompt.text if prompt.text is not None else list(prompt.messages or ())
 
 
 def _progress() -> Progress:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,16 +16,6 @@ PREDICTED = ("old_logprobs", "ref_logprobs", "values")
 """Numbers per sampled token that the trainer computed, where a part needed them."""
 OF_ROWS = ("group", "policy_version", "scorable", "row_weight", "seeds")
 """Tensors with a number per row."""
-
-
-@dataclass(frozen=True)
-class Unpacked:
-    """The tensors of a rollout as they were."""
-
-    rows: dict[str, Any]
-    """Fields of a `ScoredRollout`."""
-    predicted: dict[str, Tensor]
-    """Of `PREDICTED`, those that were computed, `[N, L]`."""
 
 
 def pack(batch: TrainingBatch) -> dict[str, Tensor]:
@@ -50,8 +39,8 @@ def pack(batch: TrainingBatch) -> dict[str, Tensor]:
     return {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in packed.items()}
 
 
-def unpack(packed: Mapping[str, Tensor]) -> Unpacked:
-    """The inverse of `pack`.
+def unpack(packed: Mapping[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The inverse of `pack`: fields of a `ScoredRollout`, and those of `PREDICTED` that were computed, `[N, L]`.
 
     Args:
         packed: tensors by name.
@@ -76,7 +65,7 @@ def unpack(packed: Mapping[str, Tensor]) -> Unpacked:
         part[packed[f"steps_at:{name}"].long()] = packed[key]
         rows["reward_parts"][name] = part.view(mask.shape)
     rows["reward_parts"] = {name: rows["reward_parts"][name] for name in rows["outcomes"]}
-    return Unpacked(rows, predicted)
+    return rows, predicted
 
 
 def _tokens(batch: ScoredRollout) -> dict[str, Tensor]:

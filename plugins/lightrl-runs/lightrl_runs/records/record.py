@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-import math
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
+import torch
 from torch import Tensor
 
 from lightrl import __version__
 from lightrl.types import JSON, Episode, Prompt, ScoredRollout, TrainingBatch
-from lightrl_runs.records.fingerprints import fingerprints
 from lightrl_runs.records.packed_rows import pack, unpack
 
+PER_TOKEN = ("old_logprobs", "ref_logprobs", "values", "token_rewards", "token_weight", "advantages", "returns")
+"""What the trainer computes for every token before the first step, in this order."""
 FORMAT = 1
 """Of the files; a record with a larger number was written by a later version."""
+
+
+def fingerprints(batch: TrainingBatch) -> dict[str, str]:
+    """The fingerprint of every tensor that was computed from a rollout before the first step, in the order of computing.
+
+    Args:
+        batch: rows of one rank.
+    """
+    mask = batch.response_mask
+    found = {name: getattr(batch, name) for name in PER_TOKEN}
+    return {name: _digest(values[mask]) for name, values in found.items() if values is not None}
+
+
+def _digest(values: Tensor) -> str:
+    plain = values.detach().cpu().contiguous().view(torch.uint8)
+    return hashlib.blake2b(plain.numpy().tobytes(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -136,17 +154,17 @@ def record_of(parts: Parts) -> Record:
         parts: as they were read.
     """
     notes = Notes.from_json(parts.notes)
-    unpacked = unpack(parts.tensors)
+    rows, predicted = unpack(parts.tensors)
     prompts = [Prompt.from_json(one) for one in notes.prompts]
     scored = ScoredRollout(
-        **unpacked.rows,
+        **rows,
         prompts=[prompts[number] for number in notes.prompt],
         completions=parts.completions,
         finish_reason=parts.finish_reason,
         temperature=notes.temperature,
     )
     scored.episodes = [_whole(told, scored.episode(row)) for row, told in enumerate(notes.episodes)]
-    return Record(notes, scored, unpacked.predicted)
+    return Record(notes, scored, predicted)
 
 
 def _short(episode: Episode, plain: Episode) -> dict[str, JSON]:
@@ -158,25 +176,16 @@ def _whole(told: Mapping[str, Any], plain: Episode) -> Episode:
     return Episode.from_json(plain.to_json() | dict(told))
 
 
-def same(one: float, other: float) -> bool:
-    """Equal to the bit, NaN included."""
-    return one == other or (math.isnan(one) and math.isnan(other))
-
-
 def rows_of(records: Sequence[Record]) -> ScoredRollout:
     """The rows of several ranks one after the other, their groups numbered on.
 
     Args:
         records: of the same rollout, in the order of ranks.
     """
-    return ScoredRollout.concat(_renumbered([record.scored for record in records]))
-
-
-def _renumbered(shares: Sequence[ScoredRollout]) -> list[ScoredRollout]:
-    first, found = 0, []
-    for share in shares:
-        copy = share.select(range(len(share)))
-        copy.group = share.group + first
-        first = int(copy.group.max()) + 1 if len(copy) else first
-        found.append(copy)
-    return found
+    first, shares = 0, []
+    for record in records:
+        share = record.scored.select(range(len(record.scored)))
+        share.group = share.group + first
+        first = int(share.group.max()) + 1 if len(share) else first
+        shares.append(share)
+    return ScoredRollout.concat(shares)

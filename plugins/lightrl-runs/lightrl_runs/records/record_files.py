@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import Tensor
 
+from lightrl import own_opening
 from lightrl.strategies.atomic import partial, publish
-from lightrl.strategies.byte_size import size_of
 from lightrl.strategies.disk import onto_disk
 from lightrl.training.evaluating.evaluator import conversation
 from lightrl.types import JSON, ScoredRollout
@@ -109,15 +109,9 @@ def data_rows(batch: ScoredRollout, rewards: Tensor) -> Iterable[dict[str, JSON]
     parts = {name: row_values(part).tolist() for name, part in batch.reward_parts.items()}
     totals, tokens = rewards.tolist(), batch.response_lengths.tolist()
     for i, prompt in enumerate(batch.prompts):
-        asked = prompt.text if prompt.text is not None else list(prompt.messages or ())
         scores = {name: _number(part[i]) for name, part in parts.items()}
         told = {"reward": _number(totals[i]), "rewards": scores, "tokens": tokens[i], "group": int(batch.group[i])}
-        yield {**prompt.columns, "id": prompt.id, "prompt": asked, "answer": prompt.answer, **told, **conversation(batch, i)}
-
-
-def bytes_of(folder: Path) -> int:
-    """Of a record, its checkpoint included."""
-    return size_of(folder)
+        yield {**prompt.columns, "id": prompt.id, "prompt": own_opening(prompt), "answer": prompt.answer, **told, **conversation(batch, i)}
 
 
 def _publish(path: Path, write_to: Callable[[Path], object]) -> None:

@@ -16,10 +16,10 @@ from lightrl.callbacks.run_checkpoints import is_last
 from lightrl.callbacks.run_folder import run_folder
 from lightrl.callbacks.save_resolved_config import SaveResolvedConfig
 from lightrl.strategies.atomic import remove
-from lightrl.strategies.byte_size import in_words
+from lightrl.strategies.byte_size import in_words, size_of
 from lightrl.workers.waiting import waiting
 from lightrl_runs.records.record import EngineFacts, parts_of
-from lightrl_runs.records.record_files import CHECKPOINT, CONFIG, begun, bytes_of, data_rows, folder_of, write
+from lightrl_runs.records.record_files import CHECKPOINT, CONFIG, begun, data_rows, folder_of, write
 
 GB = 10**9
 """Bytes."""
@@ -121,7 +121,7 @@ class RecordRollouts(Callback):
 
     def _make_room(self, run: Path) -> None:
         """Remove the oldest records until the others may stay."""
-        sizes = {folder: bytes_of(folder) for folder in begun(run).values()}
+        sizes = {folder: size_of(folder) for folder in begun(run).values()}
         newest = next(reversed(sizes))
         while sum(sizes.values()) > self.most_gb * GB:
             oldest = next(iter(sizes))

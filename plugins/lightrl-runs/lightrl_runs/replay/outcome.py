@@ -1,14 +1,74 @@
-"""Results of a replay: numbers, what was computed before the first step, gradients and pulls."""
+"""The results of a replay: numbers, what was computed before the first step, and gradients of weights and tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from lightrl.types import TrainingBatch
-from lightrl_runs.replay.gradients import Gradients
+
+
+class Gradients:
+    """The gradient of the first step, and that of all steps added up."""
+
+    def __init__(self) -> None:
+        self.first: Tensor | None = None
+        """One vector on the CPU."""
+        self.total: Tensor | None = None
+        """One vector on the CPU."""
+        self.steps = 0
+        """How many steps had a gradient."""
+
+    def add(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Add what a step has accumulated, before it is scaled down.
+
+        Args:
+            parameters: that are trained; one without a gradient has 0.
+        """
+        parts = [torch.zeros_like(p) if p.grad is None else p.grad.detach() for p in parameters]
+        self.add_vector(torch.cat([part.reshape(-1).cpu().float() for part in parts]))
+
+    def add_vector(self, vector: Tensor) -> None:
+        """Add the gradient of a step."""
+        self.first = vector.clone() if self.first is None else self.first
+        self.total = vector.clone() if self.total is None else self.total + vector
+        self.steps += 1
+
+
+class Pulls:
+    """The gradient of the loss with respect to the log-prob of each sampled token, over all steps: how hard each was pulled.
+
+    Below 0 the token was made likelier, above 0 less likely.
+    """
+
+    def __init__(self, rows: int, width: int) -> None:
+        """
+        Args:
+            rows: N of the rollout.
+            width: L of the rollout.
+        """
+        self.values = torch.zeros(rows, width, dtype=torch.float64)
+        """`[N, L]`."""
+
+    def add(self, rows: Tensor, mask: Tensor, gradient: Tensor) -> None:
+        """Add the gradient of a micro-batch.
+
+        Args:
+            rows: `[n]` int64, their numbers in the rollout.
+            mask: `[n, l]` bool: tokens that the loss may read.
+            gradient: `[n, l]`.
+        """
+        part = torch.where(mask, gradient.detach(), 0.0).double().cpu()
+        self.values[:, : part.shape[1]].index_add_(0, rows.cpu(), part)
+
+
+def cosine(one: Tensor, other: Tensor) -> float:
+    """The cosine of the angle between two vectors, NaN if one has no length."""
+    a, b = one.double().flatten(), other.double().flatten()
+    return float(a @ b / ((a @ a) * (b @ b)).sqrt())
 
 
 @dataclass(frozen=True)

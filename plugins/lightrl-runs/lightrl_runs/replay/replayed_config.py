@@ -30,8 +30,7 @@ from lightrl.training.default_callbacks import NoDefaultCallbacks
 from lightrl.training.online.policy_optimization import PolicyOptimization
 from lightrl_runs.replay.chosen_record import Chosen
 from lightrl_runs.replay.outcome import Outcome
-from lightrl_runs.replay.recorded_engine import RecordedEngine
-from lightrl_runs.replay.replaying import Replaying
+from lightrl_runs.replay.replaying import RecordedEngine, Replaying
 from lightrl_runs.replay.without_weights import first_pass, refuse_lacking
 
 MODEL_KEYS = ("algorithm", "rewards", "max_grad_norm", "micro_batch_tokens")

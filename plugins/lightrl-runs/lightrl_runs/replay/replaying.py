@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from lightrl.parts.engine import PolicyWeights, Request, Result, RolloutEngine, Sampling
 from lightrl.policy.policy import Policy
 from lightrl.training.online.networks import NO_OUTPUTS, Outputs
 from lightrl.training.online.policy_learner import PolicyLearner, minibatches_of
@@ -18,12 +19,38 @@ from lightrl.training.steps.fitting_passes import FittingPasses
 from lightrl.training.steps.learner import LossOf, R, Step, Veto, never
 from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
 from lightrl_runs.records.record import Record, rows_of
-from lightrl_runs.replay.gradients import Gradients, Pulls
+from lightrl_runs.replay.outcome import Gradients, Pulls
 
 ROW = "replay/row"
 """Name of the extra with which each row knows its number in the rollout."""
 SHARE = "replay/rank"
 """Name of the extra with the rank that made the row."""
+
+
+class RecordedEngine(RolloutEngine):
+    """Stands in for the engine that sampled a recorded rollout."""
+
+    def __init__(self, exact_logprobs: bool, comparable_logprobs: bool, in_process: bool) -> None:
+        """
+        Args:
+            exact_logprobs: of the engine that sampled.
+            comparable_logprobs: of the engine that sampled.
+            in_process: of the engine that sampled.
+        """
+        self.exact_logprobs, self.comparable_logprobs, self.in_process = exact_logprobs, comparable_logprobs, in_process
+        self.sampling = Sampling()
+
+    def update_weights(self, weights: PolicyWeights, version: int) -> None:
+        """Nothing is sampled from them."""
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        raise RuntimeError("a recorded rollout is replayed, and a replay generates nothing")
+
+    def results(self) -> list[Result]:
+        raise RuntimeError("a recorded rollout is replayed, and a replay generates nothing")
+
+    def forget(self, episodes: Collection[int]) -> None:
+        """Nothing is kept."""
 
 
 class ReplayingLearner(PolicyLearner):

@@ -11,18 +11,16 @@ from rich.text import Text
 
 from lightrl.callbacks.shown_text import in_quotes, visible
 from lightrl_runs.records.record import rows_of
-from lightrl_runs.replay.agreement import CLOSE, Agreement, agreement
 from lightrl_runs.replay.chosen_record import Chosen
-from lightrl_runs.replay.gradients import cosine
-from lightrl_runs.replay.measures import by_group, by_length, disagreements, share_of_tokens, weights_of_rows
-from lightrl_runs.replay.outcome import Outcome
+from lightrl_runs.replay.measures import CLOSE, Agreement, agreement, by_group, by_length, disagreements, share_of_tokens, weights_of_rows
+from lightrl_runs.replay.outcome import Outcome, cosine
 from lightrl_runs.replay.replayed_config import Replayed
 
 NUMBERS = (
     "optimizer_steps", "policy_loss", "kl_loss", "clip_ratio/low", "clip_ratio/high", "clip_ratio/region", "ratio/mean", "ratio/max",
     "approx_kl", "advantages/mean", "advantages/std", "grad_norm",
 )  # fmt: skip
-"""Logged numbers that stand in the table, as far as one of the algorithms has them."""
+"""Logged numbers of the table, as far as one of the algorithms has them."""
 MOST_GROUPS = 6
 MOST_DIFFERING = 12
 MOST_TEXT = 600

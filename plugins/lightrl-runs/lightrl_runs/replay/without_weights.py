@@ -24,8 +24,7 @@ from lightrl.training.online.terms import ExtraTerm, Term, ValueTerm
 from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
 from lightrl_runs.records.record import Record
-from lightrl_runs.replay.gradients import Gradients, Pulls
-from lightrl_runs.replay.outcome import Outcome
+from lightrl_runs.replay.outcome import Gradients, Outcome, Pulls
 from lightrl_runs.replay.replaying import ROW, minibatches_of_ranks, numbered
 
 GIVE = "Give the checkpoint: --ckpt_path FILE"
@@ -49,14 +48,14 @@ def first_pass(records: Sequence[Record], algorithm: Algorithm, rewards: RewardS
     ledger, rows = StatisticsLedger(), numbered(records)
     rollout = records[0].notes.rollout - 1
     rewards.load_state_dict({"rollouts": rollout, "rewards": {}})
-    predicted = {name: padded(records, name, rows.width) for name in ("old_logprobs", "ref_logprobs", "values")}
-    now = required(predicted["old_logprobs"])
+    predicted = predictions_of(records, rows.width)
+    now = predicted["old_logprobs"]
     own = algorithm.old_logprobs == "rollout" and records[0].notes.engine.exact_logprobs and algorithm.sampler.samples_all
     needs = algorithm.needs
     predictions = Predictions(
         old_logprobs=rows.rollout_logprobs if own else now,
-        values=predicted["values"] if "values" in needs else None,
-        ref_logprobs=predicted["ref_logprobs"] if "ref_logprobs" in needs else None,
+        values=predicted.get("values") if "values" in needs else None,
+        ref_logprobs=predicted.get("ref_logprobs") if "ref_logprobs" in needs else None,
     )
     experience, of_rewards = experience_of(rows, RolloutRewards.of(rewards, rows), algorithm, predictions)
     batch, of_advantages = with_advantages(experience, algorithm, ALONE, 0)
@@ -183,23 +182,15 @@ def terms_without_weights(algorithm: Algorithm) -> tuple[list[Term], tuple[str, 
     return terms, tuple(left_out)
 
 
-def padded(records: Sequence[Record], name: str, width: int) -> Tensor | None:
-    """`[N, L]` of all ranks, or None where it was not computed.
+def predictions_of(records: Sequence[Record], width: int) -> dict[str, Tensor]:
+    """The numbers that the run computed for every token, by name: `[N, L]` of all ranks.
 
     Args:
-        records: in the order of ranks.
-        name: of what was computed.
+        records: in the order of ranks, which computed the same.
         width: L.
     """
-    found = [record.predicted.get(name) for record in records]
-    if any(part is None for part in found):
-        return None
-    rows = [replace(record.scored, rollout_logprobs=required(part)) for record, part in zip(records, found, strict=True)]
-    return ScoredRollout.concat(rows).padded(width).rollout_logprobs
-
-
-def required(value: Tensor | None) -> Tensor:
-    """The tensor, which is known to be there."""
-    if value is None:
-        raise RuntimeError("a record without old log-probs")
-    return value
+    found = {}
+    for name in records[0].predicted:
+        rows = [replace(record.scored, rollout_logprobs=record.predicted[name]) for record in records]
+        found[name] = ScoredRollout.concat(rows).padded(width).rollout_logprobs
+    return found

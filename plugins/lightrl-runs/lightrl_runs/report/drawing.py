@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lightrl_runs.report.line import Line
-from lightrl_runs.report.merged import Curve, merged
-from lightrl_runs.report.run_log import Histogram, Series
+from lightrl_runs.report.line import Curve, Line, merged
+from lightrl_runs.report.logs import Histogram, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,11 +1,13 @@
-"""Runs that differ in their seeds alone are one line of a chart."""
+"""Runs that differ in their seeds alone are one line of a chart: their mean, and the band from the lowest to the highest."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lightrl_runs.report.logs import Series
 from lightrl_runs.report.run_folder import RunFolder, is_seed
-from lightrl_runs.report.run_log import Series
 
 PLACES = ("trainer.logger", "trainer.default_root_dir", "trainer.enable_progress_bar", "ckpt_path", "weights_only")
 """Keys that say where a run logs, how it is shown and where it goes on, and change none of its numbers."""
@@ -13,6 +15,8 @@ ABSENT = "-"
 """Shown where a config has no such key."""
 COLOURS = ("#1f6fb4", "#d95f0e", "#238b45", "#8856a7", "#c51b8a", "#5f5f5f", "#a6761d", "#2b8c8c")
 """One for each line, in their order; darker than the paper so that a print without colour shows them."""
+MOST_POINTS = 300
+"""Points of a curve; of more, neighbours are put together."""
 
 
 @dataclass
@@ -64,3 +68,45 @@ def _is_place(key: str) -> bool:
 def _letter(index: int) -> str:
     more, index = divmod(index, 26)
     return (_letter(more - 1) if more else "") + chr(ord("A") + index)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A curve with a band."""
+
+    x: list[float]
+    """Rollouts or steps."""
+    mean: list[float]
+    """Over runs, and over the rollouts that were put together in a point."""
+    low: list[float]
+    """The lowest of the values of a point."""
+    high: list[float]
+    """The highest of them."""
+
+
+def merged(series: Sequence[Series[float]]) -> Curve:
+    """The mean and the band of several runs, at the rollouts that all of them have; of a killed run the others are shown alone.
+
+    Args:
+        series: of each run; values that are not finite are left out.
+    """
+    finite = [{x: value for x, value in one.items() if math.isfinite(value)} for one in series]
+    shared = sorted(set[int].intersection(*map(set, finite))) if finite else []
+    together = -(-len(shared) // MOST_POINTS) or 1
+    points = [shared[i : i + together] for i in range(0, len(shared), together)]
+    values = [[one[x] for one in finite for x in point] for point in points]
+    return Curve(
+        [sum(point) / len(point) for point in points],
+        [math.fsum(point) / len(point) for point in values],
+        [min(point) for point in values],
+        [max(point) for point in values],
+    )
+
+
+def ends(series: Sequence[Series[float]]) -> str:
+    """The mean of the last finite values of several runs, with the range between them: `0.91 (0.88 to 0.94)`."""
+    lasts = [one[max(finite)] for one in series if (finite := [x for x, value in one.items() if math.isfinite(value)])]
+    if not lasts:
+        return "not finite" if any(series) else ""
+    mean = f"{math.fsum(lasts) / len(lasts):.4g}"
+    return mean if min(lasts) == max(lasts) else f"{mean} ({min(lasts):.4g} to {max(lasts):.4g})"

@@ -12,14 +12,11 @@ from pathlib import Path
 
 from lightrl import __version__
 from lightrl.callbacks.dashboard import LAYOUT
-from lightrl_runs.report.alarms_raised import alarms_of
 from lightrl_runs.report.drawing import chart, heat_map
-from lightrl_runs.report.line import Line, differences, lines_of
-from lightrl_runs.report.mark import GENERATOR
-from lightrl_runs.report.merged import ends
-from lightrl_runs.report.outcome import cost, state, unit_of
-from lightrl_runs.report.run_folder import RunFolder
-from lightrl_runs.report.samples import samples
+from lightrl_runs.report.line import Line, differences, ends, lines_of
+from lightrl_runs.report.report import GENERATOR
+from lightrl_runs.report.run_folder import RunFolder, cost, state, unit_of
+from lightrl_runs.report.texts import alarms_of, samples
 
 HERE = Path(__file__).parent
 HEADLINES = ("val/reward", "reward", "completions/mean_length", "entropy", "entropy_estimate", "val/accuracy", "val/loss", "loss")

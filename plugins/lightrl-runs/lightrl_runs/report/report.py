@@ -16,6 +16,10 @@ EPILOG = """\
   lightrl report runs/grpo/version_0
   lightrl report runs/grpo/version_* runs/dapo/version_* --out comparison.html
 """
+GENERATOR = "lightrl report"
+"""The mark by which a page is known as a report."""
+TOP = 1000
+"""Bytes of a page within which the mark is found."""
 
 
 def report(words: list[str]) -> int:
@@ -53,7 +57,13 @@ def _parser() -> argparse.ArgumentParser:
 def _refuse_other_file(out: Path) -> None:
     if not out.parent.is_dir():
         raise ConfigError("--out", f"there is no folder {str(out.parent)!r}.", "Give the path of a file in a folder that exists.")
-    from lightrl_runs.report.mark import is_report
-
     if out.exists() and not is_report(out):
         raise ConfigError("--out", f"{str(out)!r} exists and is no report, and nothing else is overwritten.", "Give another name.")
+
+
+def is_report(file: Path) -> bool:
+    """The file is a page that `lightrl report` has made."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as page:
+        return f'<meta name="generator" content="{GENERATOR}">'.encode() in page.read(TOP)

@@ -137,3 +137,12 @@ def expect_likeliest(policy: Policy, requests: Sequence[Request], found: dict[in
             request=asked,
             result=result,
         )
+
+
+def likeliest_answers(engine: RolloutEngine, policy: Policy, requests: Sequence[Request]) -> dict[int, Result]:
+    """The results of requests at temperature 0: the policy's likeliest tokens, with its log-probs where the engine has exact ones."""
+    found = answers(engine, requests)
+    expect_likeliest(policy, requests, found)
+    if engine.exact_logprobs:
+        expect_exact(policy, requests, found)
+    return found

@@ -9,7 +9,7 @@ from lightrl.parts.aggregation import Aggregation
 from lightrl.parts.base import unpack
 from lightrl.training.steps.learner import local_denominators
 from lightrl.types import Denominators
-from lightrl_workshop.checks.check import Make, contract_check, expect, expect_same, expect_shape
+from lightrl_workshop.checks.check import Make, contract_check, contract_check_on, expect, expect_same, expect_shape
 from lightrl_workshop.checks.examples import Micro, micros, shuffled
 
 KIND = "aggregation"
@@ -25,40 +25,36 @@ def weights(make: Make[Aggregation], micro: Micro, whole: Micro | None = None) -
     return found
 
 
-@contract_check(KIND, "tokens with a loss weigh more than 0 and others 0")
-def positive(make: Make[Aggregation]) -> None:
+@contract_check_on(KIND, "tokens with a loss weigh more than 0 and others 0", lambda part: micros())
+def positive(make: Make[Aggregation], micro: Micro) -> None:
     """Finite, above 0 exactly where the token weight is."""
-    for micro in micros():
-        found = weights(make, micro)
-        expect(found.isfinite(), "weights must be finite", weights=found, token_weight=micro.token_weight)
-        expect((found > 0) == micro.mask, "a weight must be above 0 where the token weight is, 0 elsewhere", weights=found, mask=micro.mask)
+    found = weights(make, micro)
+    expect(found.isfinite(), "weights must be finite", weights=found, token_weight=micro.token_weight)
+    expect((found > 0) == micro.mask, "a weight must be above 0 where the token weight is, 0 elsewhere", weights=found, mask=micro.mask)
 
 
-@contract_check(KIND, "a step in which everything is masked weighs 0")
-def all_masked(make: Make[Aggregation]) -> None:
+@contract_check_on(KIND, "a step in which everything is masked weighs 0", lambda part: micros())
+def all_masked(make: Make[Aggregation], micro: Micro) -> None:
     """Never 0 / 0."""
-    for micro in micros():
-        empty = Micro(**{**vars(micro), "token_weight": torch.zeros_like(micro.token_weight), "mask": torch.zeros_like(micro.mask)})
-        expect(weights(make, empty) == 0, "weights must be 0 where no token has a loss", weights=weights(make, empty))
+    empty = Micro(**{**vars(micro), "token_weight": torch.zeros_like(micro.token_weight), "mask": torch.zeros_like(micro.mask)})
+    expect(weights(make, empty) == 0, "weights must be 0 where no token has a loss", weights=weights(make, empty))
 
 
-@contract_check(KIND, "splitting a step into micro-batches and ranks changes nothing")
-def splitting(make: Make[Aggregation]) -> None:
+@contract_check_on(KIND, "splitting a step into micro-batches and ranks changes nothing", lambda part: micros())
+def splitting(make: Make[Aggregation], micro: Micro) -> None:
     """Given the denominators of the whole step, each row by itself, and rows in another order, weigh the same."""
-    for micro in micros():
-        whole = weights(make, micro)
-        for chosen in (shuffled(len(micro)), *([i] for i in range(len(micro)))):
-            own = weights(make, micro.select(chosen), micro)
-            what = f"rows {chosen} by themselves weigh something else: use the denominators of the whole step"
-            expect_same(whole[chosen], own, what, 1e-6, token_weight=micro.token_weight, group=micro.group)
+    whole = weights(make, micro)
+    for chosen in (shuffled(len(micro)), *([i] for i in range(len(micro)))):
+        own = weights(make, micro.select(chosen), micro)
+        what = f"rows {chosen} by themselves weigh something else: use the denominators of the whole step"
+        expect_same(whole[chosen], own, what, 1e-6, token_weight=micro.token_weight, group=micro.group)
 
 
-@contract_check(KIND, "padding changes nothing")
-def padding(make: Make[Aggregation]) -> None:
+@contract_check_on(KIND, "padding changes nothing", lambda part: micros())
+def padding(make: Make[Aggregation], micro: Micro) -> None:
     """Three more positions on the right."""
-    for micro in micros():
-        wide = weights(make, micro.padded(3))[:, : micro.mask.shape[1]]
-        expect_same(weights(make, micro), wide, "three padded positions change the weights", 1e-6, token_weight=micro.token_weight)
+    wide = weights(make, micro.padded(3))[:, : micro.mask.shape[1]]
+    expect_same(weights(make, micro), wide, "three padded positions change the weights", 1e-6, token_weight=micro.token_weight)
 
 
 @contract_check(KIND, "divides_by_row_length is declared if and only if long rows weigh as much as short ones")

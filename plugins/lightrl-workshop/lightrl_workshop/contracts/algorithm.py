@@ -1,12 +1,29 @@
-"""The contract of every algorithm."""
+"""The contract of every algorithm, with a toy task that shows in one rollout whether it learns: digits below five are better."""
 
 from __future__ import annotations
 
+import logging
+import warnings
+from dataclasses import dataclass
+
 import torch
+from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
+from lightrl.algorithms.extras import unmet
+from lightrl.data.prompt_data import PromptData
+from lightrl.data.tasks import DigitSorting
+from lightrl.parts.environment import Reply, SingleTurn, declared_extras
+from lightrl.parts.function import Function
+from lightrl.policy.policy import Policy
+from lightrl.policy.source import TinyPolicy
+from lightrl.policy.teacher import Teacher
+from lightrl.rollout.decode.transformers_engine import TransformersEngine
+from lightrl.training.online.policy_optimization import PolicyOptimization
+from lightrl.types import TrainingBatch
 from lightrl_workshop.checks.check import Make, contract_check, expect
-from lightrl_workshop.toy import Learnt, one_rollout
+from lightrl_workshop.toy import small_digits
+from lightrl_workshop.trainer import quiet_trainer
 
 KIND = "algorithm"
 
@@ -48,3 +65,100 @@ def _learnt(make: Make[Algorithm]) -> Learnt:
     if algorithm.critic is not None:
         algorithm.critic.warmup_rollouts = 0
     return one_rollout(algorithm)
+
+
+class Telling(SingleTurn):
+    """Ends an episode after a turn, and says the share of small digits in it under every name that an algorithm reads."""
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        """
+        Args:
+            algorithm: whose parts read extras that none of its parts leaves.
+        """
+        super().__init__()
+        for part, missing in unmet(algorithm, algorithm.sampler.gives_extras).items():
+            self.gives_turn_extras |= part.extras_per_token & set(missing)
+            self.gives_extras |= set(missing) - part.extras_per_token
+
+    def reply(self, completion: str) -> Reply:
+        """See `Environment.reply`."""
+        return Reply(done=True, extras=dict.fromkeys(declared_extras(self), small_digits(completion)))
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """The change that one rollout made to a tiny policy."""
+
+    steps: int
+    """Optimizer steps made."""
+    weights: dict[str, Tensor]
+    """The weights of the policy afterwards."""
+    moved: float
+    """The largest change of a weight."""
+    rewards: Tensor
+    """`[N]`: the rewards of the rollout; where none are learnt from, how much likelier the teachers find the row than the policy did."""
+    gain: Tensor
+    """`[N]`: how much the mean log-prob of the row's tokens rose, in nats."""
+    group: Tensor
+    """`[N]`: rows with the same number are compared."""
+    covariance: float
+    """The covariance of reward and gain within groups, summed over rows."""
+
+
+def one_rollout(algorithm: Algorithm) -> Learnt:
+    """Train a tiny policy on one rollout of its own, with AdamW at 1e-3, in an environment that gives the extras which it lacks.
+
+    Args:
+        algorithm: it gets 64 rows, and as many groups as its minibatches need.
+    """
+    source = TinyPolicy(hidden=16, layers=1, heads=2)
+    for reference in algorithm.references.values():
+        if isinstance(reference, Teacher) and reference.policy is None:
+            reference.policy = TinyPolicy(hidden=16, layers=1, heads=2, seed=1)
+    module = PolicyOptimization(
+        policy=source,
+        algorithm=algorithm,
+        rewards={"small": Function("lightrl_workshop.toy.small_digits", runs="inline")},
+        engine=TransformersEngine(max_new_tokens=6),
+        environment=Telling(algorithm),
+        prompts_per_rollout=max(64 // algorithm.sampler.group_size, algorithm.minibatches, 1),
+        optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3, weight_decay=0.0),
+    )
+    quiet = logging.getLogger("lightning.pytorch")
+    level = quiet.level
+    quiet.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trainer = quiet_trainer(max_epochs=1)
+            trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=2000)))
+    finally:
+        quiet.setLevel(level)
+    if module.experience is None:
+        raise RuntimeError(f"{type(algorithm).__name__} made no rollout")
+    grouped = algorithm.sampler.group_size > 1
+    rows, before = module.experience, source.build()
+    scores = rows.reward_parts["small"] if algorithm.advantage.needs_rewards else _taught(algorithm, module.policy, before, rows)
+    return _change(rows, scores, before, module.policy, grouped, trainer.global_step)
+
+
+@torch.no_grad()
+def _taught(algorithm: Algorithm, policy: Policy, before: Policy, rows: TrainingBatch) -> Tensor:
+    """`[N]`: how much likelier the teachers find the tokens of a row than the policy did, the mean over its tokens."""
+    mask = rows.response_mask
+    said = [teacher.logprobs(policy, rows.input_ids, mask) for teacher in algorithm.references.values()]
+    gaps = [teacher - before(rows.input_ids, mask).logprobs for teacher in said]
+    return torch.where(mask, sum(gaps, torch.zeros_like(rows.token_rewards)), 0.0).sum(1) / mask.sum(1).clamp(min=1)
+
+
+@torch.no_grad()
+def _change(rows: TrainingBatch, scores: Tensor, before: Policy, after: Policy, grouped: bool, steps: int) -> Learnt:
+    mask = rows.response_mask
+    change = after(rows.input_ids, mask).logprobs - before(rows.input_ids, mask).logprobs
+    gain = torch.where(mask, change, 0.0).sum(1) / mask.sum(1).clamp(min=1)
+    # rows of different prompts are compared where a prompt has only one
+    group = rows.group if grouped else torch.zeros_like(rows.group)
+    same = (group[:, None] == group[None]).float()
+    centred = scores - same @ scores / same.sum(1)
+    moved = max(float((a - b).abs().max()) for a, b in zip(after.parameters(), before.parameters(), strict=True))
+    return Learnt(steps, dict(after.state_dict()), moved, scores, gain, group, float((centred * gain).sum()))

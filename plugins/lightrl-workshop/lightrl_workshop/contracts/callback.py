@@ -8,8 +8,7 @@ import torch
 from lightning.pytorch import Callback
 
 from lightrl import DigitSorting, Function, GroupRelative, GroupSampler, PolicyOptimization, PromptData, TinyPolicy, TransformersEngine
-from lightrl_workshop.checks.check import Make, contract_check, expect
-from lightrl_workshop.checks.documentation import check_documentation
+from lightrl_workshop.checks.check import Make, check_documentation, contract_check, expect
 from lightrl_workshop.trainer import quiet_trainer
 
 KIND = "callback"

@@ -9,8 +9,7 @@ import subprocess
 import sys
 
 from lightrl.command import Command
-from lightrl_workshop.checks.check import Make, contract_check, expect
-from lightrl_workshop.checks.documentation import check_documentation
+from lightrl_workshop.checks.check import Make, check_documentation, contract_check, expect
 
 KIND = "command"
 SLOW = ("torch", "lightning", "transformers")

@@ -10,10 +10,9 @@ from lightrl.parts.base import unpack
 from lightrl.parts.critic import Critic
 from lightrl.policy.source import TinyPolicy
 from lightrl.types import Experience
-from lightrl_workshop.checks.check import Make, contract_check, expect, expect_shape
+from lightrl_workshop.checks.check import Make, contract_check, contract_check_on, expect, expect_shape
 from lightrl_workshop.checks.examples import Micro, micros
-from lightrl_workshop.checks.per_token import Numbers, per_token_checks
-from lightrl_workshop.checks.whole_batch import whole_batch_checks
+from lightrl_workshop.checks.token_numbers import Numbers, per_token_checks, whole_batch_checks
 
 KIND = "critic"
 
@@ -54,12 +53,11 @@ def predicts(make: Make[Critic]) -> None:
     expect(found.isfinite(), "values must be finite", values=found)
 
 
-@contract_check(KIND, "its loss is least at the returns and pulls towards them")
-def pulls(make: Make[Critic]) -> None:
+@contract_check_on(KIND, "its loss is least at the returns and pulls towards them", lambda part: micros())
+def pulls(make: Make[Critic], micro: Micro) -> None:
     """Never below its value at the returns, and never the other way."""
-    for micro in micros():
-        values = micro.values.clone().requires_grad_()
-        found, _ = unpack(make().loss(values, micro.old_values, micro.returns))
-        (slope,) = torch.autograd.grad(found.sum(), values)
-        wrong = (slope * (micro.returns - micro.values) > 0) & micro.mask
-        expect(~wrong, "the gradient pulls away from the returns", gradient=slope, values=micro.values, returns=micro.returns)
+    values = micro.values.clone().requires_grad_()
+    found, _ = unpack(make().loss(values, micro.old_values, micro.returns))
+    (slope,) = torch.autograd.grad(found.sum(), values)
+    wrong = (slope * (micro.returns - micro.values) > 0) & micro.mask
+    expect(~wrong, "the gradient pulls away from the returns", gradient=slope, values=micro.values, returns=micro.returns)

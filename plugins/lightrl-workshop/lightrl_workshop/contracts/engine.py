@@ -19,6 +19,7 @@ from lightrl_workshop.checks.continuations import (
     expect_exact,
     expect_likeliest,
     group,
+    likeliest_answers,
     logits_of,
     peaked_policy,
     remaining,
@@ -127,10 +128,7 @@ def greedy(make: Make[RolloutEngine]) -> None:
     """Its log-prob is that at temperature 1."""
     policy, requests = peaked_policy(), group(GREEDY)
     with running(make, policy) as engine:
-        found = answers(engine, requests)
-        expect_likeliest(policy, requests, found)
-        if engine.exact_logprobs:
-            expect_exact(policy, requests, found)
+        likeliest_answers(engine, policy, requests)
 
 
 @contract_check(KIND, "a stop string ends a completion, and its text stays part of it")
@@ -156,11 +154,7 @@ def further_turns(make: Make[RolloutEngine]) -> None:
     policy, requests = peaked_policy(), group(GREEDY, limit=3, further=True)
     with running(make, policy) as engine:
         for turn in range(3):
-            found = answers(engine, requests)
-            expect_likeliest(policy, requests, found)
-            if engine.exact_logprobs:
-                expect_exact(policy, requests, found)
-            requests = turn_after(requests, found, further=turn < 1)
+            requests = turn_after(requests, likeliest_answers(engine, policy, requests), further=turn < 1)
         engine.forget([asked.episode for asked in requests])
 
 
@@ -172,10 +166,7 @@ def new_weights(make: Make[RolloutEngine]) -> None:
         answers(engine, requests)
         _train(policy)
         engine.update_weights(TrainerWeights(policy), 4)
-        found = answers(engine, requests)
-        expect_likeliest(policy, requests, found)
-        if engine.exact_logprobs:
-            expect_exact(policy, requests, found)
+        likeliest_answers(engine, policy, requests)
 
 
 @contract_check(KIND, "keys and values of an episode do not outlive the weights that made them")
@@ -186,10 +177,7 @@ def old_keys(make: Make[RolloutEngine]) -> None:
         requests = turn_after(requests, answers(engine, requests))
         _train(policy)
         engine.update_weights(TrainerWeights(policy), 4)
-        found = answers(engine, requests)
-        expect_likeliest(policy, requests, found)
-        if engine.exact_logprobs:
-            expect_exact(policy, requests, found)
+        likeliest_answers(engine, policy, requests)
 
 
 @contract_check(KIND, "versions name the last weights, and their numbers add up to all tokens")
@@ -275,8 +263,7 @@ def life(make: Make[RolloutEngine]) -> None:
             engine.start()
             engine.start()
             engine.update_weights(TrainerWeights(policy), 3)
-            requests = group(GREEDY)
-            expect_likeliest(policy, requests, answers(engine, requests))
+            likeliest_answers(engine, policy, group(GREEDY))
         finally:
             engine.close()
         engine.close()

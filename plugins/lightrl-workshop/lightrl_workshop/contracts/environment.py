@@ -1,18 +1,89 @@
-"""The contract of every environment."""
+"""The contract of every environment, tried in episodes with a policy that says prepared things."""
 
 from __future__ import annotations
 
 import copy
 import json
 import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
+from lightrl.environments.episode_host import EpisodeAnswer, EpisodeHost
 from lightrl.parts.environment import AsyncEnvironment, Environment, declared_extras
-from lightrl_workshop.checks.check import Make, contract_check, expect
-from lightrl_workshop.checks.episodes import ODD, PLAIN, expect_answers, hosted, inline, played, without_time
+from lightrl.prompt import Prompt
+from lightrl_workshop.checks.check import BrokenContract, Make, contract_check, expect
 
+PLAIN = ("42", "yes", "I choose 7.", "a b c", "no")
+"""Turns that a policy could say."""
+ODD = ("", " \n", "\x00\ufffd\u200b", "}{[<|im_end|>", '<tool_call>{"name": 7}</tool_call>', "9" * 5000, "你好 🙂 ñ")
+"""Turns that an untrained policy says."""
+TURNS = 6
+"""Turns of an episode at most."""
 KIND = "environment"
 SEEDS = (0, 1, 2**31 - 1)
 """Seeds that are tried."""
+
+
+@contextmanager
+def hosted(part: Environment) -> Iterator[EpisodeHost]:
+    """A host of the part as it stands, closed afterwards."""
+    host = EpisodeHost(part)
+    try:
+        yield host
+    except RuntimeError as error:
+        raise BrokenContract(str(error)) from error
+    finally:
+        host.close()
+
+
+def inline(part: Environment) -> Environment:
+    """The part without worker processes, which have a check of their own."""
+    if part.runs == "process":
+        part.runs = "inline"
+    return part
+
+
+def played(host: EpisodeHost, prompts: Sequence[Prompt], seeds: Sequence[int], said: Sequence[str]) -> list[list[EpisodeAnswer]]:
+    """The answers in episodes side by side, one per prompt: to `begin`, and to each turn up to one that is the last or failed.
+
+    Args:
+        host: of the environment.
+        prompts: of the episodes.
+        seeds: of the episodes.
+        said: turns of the policy, the same in every episode.
+    """
+    numbers = range(len(prompts))
+    begun = host.begin(list(zip(numbers, prompts, seeds, strict=True))).result()
+    answers = [[answer] for answer in begun]
+    for turn in said[: min(TURNS, host.environment.max_turns)]:
+        under_way = [i for i in numbers if goes_on(answers[i][-1])]
+        for i, answer in zip(under_way, host.reply([(i, turn) for i in under_way]).result(), strict=True):
+            answers[i].append(answer)
+    host.end(numbers)
+    return answers
+
+
+def episode(make: Make[Environment], prompt: Prompt, seed: int, said: Sequence[str] = PLAIN) -> list[EpisodeAnswer]:
+    """The answers in one episode of a new instance, in this process."""
+    with hosted(inline(make())) as host:
+        return played(host, [prompt], [seed], said)[0]
+
+
+def goes_on(answer: EpisodeAnswer) -> bool:
+    """The policy may say something after this answer."""
+    return answer.error is None and (answer.reply is None or not answer.reply.done)
+
+
+def without_time(answers: Sequence[EpisodeAnswer]) -> list[object]:
+    """The answers without the seconds that they took."""
+    return [answer.said if answer.reply is None else tuple(answer.reply) for answer in answers]
+
+
+def expect_answers(answers: Sequence[EpisodeAnswer], prompt: Prompt, seed: int, said: Sequence[str]) -> None:
+    """No answer is a failure."""
+    for turn, answer in enumerate(answers):
+        call = f"begin() in the episode of prompt {prompt.id!r}" if turn == 0 else f"reply() to {said[turn - 1][:40]!r}"
+        expect(answer.error is None, f"{call} fails: {answer.error}", prompt=prompt, seed=seed)
 
 
 @contract_check(KIND, "begin() gives a text or messages, and reply() a valid Reply")
@@ -22,8 +93,7 @@ def valid(make: Make[Environment]) -> None:
     expect(len(prompts) > 0, "example_prompts() gives none: give at least one prompt that it can begin with")
     for prompt in prompts:
         for seed in SEEDS:
-            with hosted(inline(make())) as host:
-                expect_answers(played(host, [prompt], [seed], PLAIN)[0], prompt, seed, PLAIN)
+            expect_answers(episode(make, prompt, seed), prompt, seed, PLAIN)
 
 
 @contract_check(KIND, "nothing that a policy says makes it fail")
@@ -32,27 +102,22 @@ def odd_turns(make: Make[Environment]) -> None:
     prompt = make().example_prompts()[0]
     for first in range(len(ODD)):
         said = [*ODD[first:], *ODD[:first]]
-        with hosted(inline(make())) as host:
-            expect_answers(played(host, [prompt], [1], said)[0], prompt, 1, said)
+        expect_answers(episode(make, prompt, 1, said), prompt, 1, said)
 
 
 @contract_check(KIND, "the same prompt, seed and turns give the same replies")
 def repeatable(make: Make[Environment]) -> None:
     """Of two instances, since an episode whose worker was killed is begun again in another."""
     for prompt in make().example_prompts():
-        found = []
-        for _ in range(2):
-            with hosted(inline(make())) as host:
-                found.append(without_time(played(host, [prompt], [7], PLAIN)[0]))
-        expect(found[0] == found[1], "the same episode has other replies the second time", prompt=prompt, first=found[0], second=found[1])
+        first, second = (without_time(episode(make, prompt, 7)) for _ in range(2))
+        expect(first == second, "the same episode has other replies the second time", prompt=prompt, first=first, second=second)
 
 
 @contract_check(KIND, "an episode has no influence on another")
 def apart(make: Make[Environment]) -> None:
     """Copies share nothing, and episodes side by side answer as they do alone."""
     prompt = make().example_prompts()[0]
-    with hosted(inline(make())) as host:
-        alone = without_time(played(host, [prompt], [7], PLAIN)[0])
+    alone = without_time(episode(make, prompt, 7))
     with hosted(inline(make())) as host:
         beside = without_time(played(host, [prompt] * 3, [3, 7, 11], PLAIN)[1])
     expect(alone == beside, "beside other episodes it replies something else", prompt=prompt, alone=alone, beside=beside)
@@ -63,8 +128,7 @@ def prompt_kept(make: Make[Environment]) -> None:
     """All episodes of a group, and its rewards, read the same prompt."""
     for prompt in make().example_prompts():
         before = copy.deepcopy(prompt.to_json())
-        with hosted(inline(make())) as host:
-            played(host, [prompt], [1], PLAIN)
+        episode(make, prompt, 1)
         expect(prompt.to_json() == before, "an episode has changed its prompt", before=before, after=prompt.to_json())
 
 
@@ -73,9 +137,7 @@ def rewards_are_declared(make: Make[Environment]) -> None:
     """A run may have no other rewards if it is declared."""
     part = make()
     for prompt in part.example_prompts():
-        with hosted(inline(make())) as host:
-            answers = played(host, [prompt], [1], PLAIN)[0]
-        given = [answer.reply.reward for answer in answers if answer.reply is not None and answer.reply.reward is not None]
+        given = [answer.reply.reward for answer in episode(make, prompt, 1) if answer.reply is not None and answer.reply.reward is not None]
         expect(part.gives_rewards or not given, "reply() gives rewards: set gives_rewards = True in the class", rewards=given)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from lightrl.parts.base import unpack
 from lightrl.parts.kl import KL
-from lightrl_workshop.checks.check import Make, contract_check, expect
+from lightrl_workshop.checks.check import Make, contract_check, contract_check_on, expect, round_trip
 from lightrl_workshop.checks.examples import Micro, micros
-from lightrl_workshop.checks.per_token import Numbers, per_token_checks
-from lightrl_workshop.checks.state import round_trip
+from lightrl_workshop.checks.token_numbers import Numbers, per_token_checks
 
 KIND = "KL"
 
@@ -20,12 +19,11 @@ def penalty(part: KL, micro: Micro) -> Numbers:
 per_token_checks(KIND, penalty, ("logprobs", "other_logprobs", "log_ratio"))
 
 
-@contract_check(KIND, "there is no penalty between equal policies")
-def zero(make: Make[KL]) -> None:
+@contract_check_on(KIND, "there is no penalty between equal policies", lambda part: micros())
+def zero(make: Make[KL], micro: Micro) -> None:
     """0 wherever the log-probs agree."""
-    for micro in micros():
-        found, _ = unpack(make().penalty(micro.logprobs, micro.logprobs, micro.log_ratio))
-        expect(found[micro.mask].abs() < 1e-6, "two equal policies are penalised", penalty=found, logprobs=micro.logprobs)
+    found, _ = unpack(make().penalty(micro.logprobs, micro.logprobs, micro.log_ratio))
+    expect(found[micro.mask].abs() < 1e-6, "two equal policies are penalised", penalty=found, logprobs=micro.logprobs)
 
 
 @contract_check(KIND, "with coefficients of 0 it needs nothing, otherwise the policy that it is measured against")

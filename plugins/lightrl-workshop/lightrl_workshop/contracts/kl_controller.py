@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from lightrl.parts.kl import KLController
-from lightrl_workshop.checks.check import Make, contract_check, expect
-from lightrl_workshop.checks.state import round_trip
+from lightrl_workshop.checks.check import Make, contract_check, expect, round_trip
 
 KIND = "KL controller"
 

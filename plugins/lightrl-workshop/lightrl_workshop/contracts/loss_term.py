@@ -11,11 +11,10 @@ from lightrl.parts.aggregation import Aggregation
 from lightrl.parts.base import unpack
 from lightrl.parts.loss_term import LossTerm
 from lightrl.types import PolicyOutput, TrainingBatch
-from lightrl_workshop.checks.check import BrokenContract, Make, contract_check, expect, expect_same, expect_shape
+from lightrl_workshop.checks.check import BrokenContract, Make, contract_check, contract_check_on, expect, expect_same, expect_shape
 from lightrl_workshop.checks.examples import brief, poisoned, shuffled
-from lightrl_workshop.checks.per_token import Numbers
 from lightrl_workshop.checks.steps import experiences_for
-from lightrl_workshop.checks.whole_batch import whole_batch_checks
+from lightrl_workshop.checks.token_numbers import Numbers, whole_batch_checks
 
 KIND = "loss term"
 
@@ -44,37 +43,35 @@ def loss(part: LossTerm, rows: TrainingBatch, output: PolicyOutput) -> Tensor:
     return found
 
 
-@contract_check(KIND, "each of its tokens gets a finite loss, computed from what it needs")
-def shapes(make: Make[LossTerm]) -> None:
+@contract_check_on(KIND, "each of its tokens gets a finite loss, computed from what it needs", experiences_for)
+def shapes(make: Make[LossTerm], rows: TrainingBatch) -> None:
     """Outputs of the policy and values are there only if declared."""
-    for rows in experiences_for(make()):
-        part = make()
-        try:
-            found = loss(part, rows, outputs(rows, part))
-        except (AssertionError, TypeError, AttributeError, RuntimeError) as error:
-            if isinstance(error, BrokenContract):
-                raise
-            given = sorted({*part.needs, *(read.name for read in part.outputs)})
-            raise BrokenContract(f"with only {given} there, as its `needs` and `outputs` say, it raises {error!r}") from error
-        chosen = unpack(part.weights(rows))[0] * rows.response_mask > 0
-        expect(found[chosen].isfinite(), "the loss must be finite on the tokens of its mask", loss=found, **brief(rows))
+    part = make()
+    try:
+        found = loss(part, rows, outputs(rows, part))
+    except (AssertionError, TypeError, AttributeError, RuntimeError) as error:
+        if isinstance(error, BrokenContract):
+            raise
+        given = sorted({*part.needs, *(read.name for read in part.outputs)})
+        raise BrokenContract(f"with only {given} there, as its `needs` and `outputs` say, it raises {error!r}") from error
+    chosen = unpack(part.weights(rows))[0] * rows.response_mask > 0
+    expect(found[chosen].isfinite(), "the loss must be finite on the tokens of its mask", loss=found, **brief(rows))
 
 
-@contract_check(KIND, "rows and masked positions have no influence on each other")
-def rows_apart(make: Make[LossTerm]) -> None:
+@contract_check_on(KIND, "rows and masked positions have no influence on each other", experiences_for)
+def rows_apart(make: Make[LossTerm], rows: TrainingBatch) -> None:
     """In another order and with NaN at masked positions the loss is the same."""
-    for rows in experiences_for(make()):
-        part = make()
-        output = outputs(rows, part)
-        chosen = unpack(part.weights(rows))[0] * rows.token_weight > 0
-        whole = loss(part, rows, output)
-        bad = loss(make(), replace(poisoned(rows), token_weight=rows.token_weight), output)
-        expect_same(whole[chosen], bad[chosen], "NaN at masked positions leaks out", **brief(rows))
-        order = shuffled(len(rows))
-        values = None if output.values is None else output.values[order]
-        read = {name: found[order] for name, found in output.outputs.items()}
-        own = loss(make(), rows.select(order), PolicyOutput(output.logprobs[order], read, values))
-        expect_same(whole[order][chosen[order]], own[chosen[order]], "rows in another order get another loss", **brief(rows))
+    part = make()
+    output = outputs(rows, part)
+    chosen = unpack(part.weights(rows))[0] * rows.token_weight > 0
+    whole = loss(part, rows, output)
+    bad = loss(make(), replace(poisoned(rows), token_weight=rows.token_weight), output)
+    expect_same(whole[chosen], bad[chosen], "NaN at masked positions leaks out", **brief(rows))
+    order = shuffled(len(rows))
+    values = None if output.values is None else output.values[order]
+    read = {name: found[order] for name, found in output.outputs.items()}
+    own = loss(make(), rows.select(order), PolicyOutput(output.logprobs[order], read, values))
+    expect_same(whole[order][chosen[order]], own[chosen[order]], "rows in another order get another loss", **brief(rows))
 
 
 @contract_check(KIND, "with a coefficient of 0 it needs nothing")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from lightrl.training.policy_module import PolicyModule
-from lightrl_workshop.checks.check import Make, contract_check, expect
-from lightrl_workshop.checks.documentation import check_documentation
+from lightrl_workshop.checks.check import Make, check_documentation, contract_check, expect
 
 KIND = "module"
 

@@ -11,7 +11,16 @@ from torch import Tensor
 from lightrl.parts.base import unpack
 from lightrl.parts.objective import LabelledObjective, Likelihood, Objective, PairObjective
 from lightrl.statistic import Statistics
-from lightrl_workshop.checks.check import BrokenContract, Make, contract_check, expect, expect_same, expect_shape, expect_statistics
+from lightrl_workshop.checks.check import (
+    BrokenContract,
+    Make,
+    contract_check,
+    contract_check_on,
+    expect,
+    expect_same,
+    expect_shape,
+    expect_statistics,
+)
 from lightrl_workshop.checks.examples import shuffled
 
 KIND = "objective"
@@ -88,37 +97,35 @@ def prepared(part: Objective, rows: ObjectiveRows) -> ObjectiveRows:
     return ObjectiveRows(replace(rows.chosen, prepared=each), replace(rows.rejected, prepared=each))
 
 
-@contract_check(KIND, "each row gets a finite loss and a reward, computed from what it needs")
-def shapes(make: Make[Objective]) -> None:
+@contract_check_on(KIND, "each row gets a finite loss and a reward, computed from what it needs", lambda part: examples())
+def shapes(make: Make[Objective], whole: ObjectiveRows) -> None:
     """The reference is there only if declared; the gradient is finite too."""
-    for whole in examples():
-        part = make()
-        rows = asked(part, whole)
-        try:
-            found, statistics, first, second = losses(part, prepared(part, rows))
-            reward = part.reward(rows.chosen)
-        except (RuntimeError, TypeError, AttributeError) as error:
-            raise BrokenContract(f"with only {sorted(part.needs)} there, as its `needs` says, it raises {error!r}", example=rows) from error
-        expect_shape(reward, [len(rows)], "the reward", example=rows)
-        expect_statistics(statistics, len(rows), 0, example=rows)
-        for name, value in (("loss", found), ("reward", reward), ("gradient", first), ("gradient", second)):
-            expect(value.isfinite(), f"the {name} must be finite", found=value, example=rows)
+    part = make()
+    rows = asked(part, whole)
+    try:
+        found, statistics, first, second = losses(part, prepared(part, rows))
+        reward = part.reward(rows.chosen)
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise BrokenContract(f"with only {sorted(part.needs)} there, as its `needs` says, it raises {error!r}", example=rows) from error
+    expect_shape(reward, [len(rows)], "the reward", example=rows)
+    expect_statistics(statistics, len(rows), 0, example=rows)
+    for name, value in (("loss", found), ("reward", reward), ("gradient", first), ("gradient", second)):
+        expect(value.isfinite(), f"the {name} must be finite", found=value, example=rows)
 
 
-@contract_check(KIND, "rows have no influence on each other")
-def rows_apart(make: Make[Objective]) -> None:
+@contract_check_on(KIND, "rows have no influence on each other", lambda part: examples())
+def rows_apart(make: Make[Objective], whole: ObjectiveRows) -> None:
     """In another order, and in micro-batches of one row, each gets the same loss and gradient, given what was prepared."""
-    for whole in examples():
-        part = make()
-        rows = asked(part, whole)
-        ready = prepared(part, rows)
-        found, _, first, second = losses(part, ready)
-        order = shuffled(len(rows))
-        for chosen in (order, *([i] for i in range(len(rows)))):
-            own, _, one, other = losses(make(), ready.select(chosen))
-            expect_same(found[chosen], own, f"rows {chosen} by themselves get another loss", example=rows)
-            expect_same(first[chosen], one, f"rows {chosen} by themselves get another gradient", example=rows)
-            expect_same(second[chosen], other, f"rows {chosen} by themselves get another gradient", example=rows)
+    part = make()
+    rows = asked(part, whole)
+    ready = prepared(part, rows)
+    found, _, first, second = losses(part, ready)
+    order = shuffled(len(rows))
+    for chosen in (order, *([i] for i in range(len(rows)))):
+        own, _, one, other = losses(make(), ready.select(chosen))
+        expect_same(found[chosen], own, f"rows {chosen} by themselves get another loss", example=rows)
+        expect_same(first[chosen], one, f"rows {chosen} by themselves get another gradient", example=rows)
+        expect_same(second[chosen], other, f"rows {chosen} by themselves get another gradient", example=rows)
 
 
 @contract_check(KIND, "where the policy is the reference, it makes good completions likelier and no bad one")
@@ -137,14 +144,13 @@ def sign(make: Make[Objective]) -> None:
     expect(raised, "there is no example in which descent makes a good completion likelier")
 
 
-@contract_check(KIND, "its preparation does not depend on the order of rows")
-def preparation(make: Make[Objective]) -> None:
+@contract_check_on(KIND, "its preparation does not depend on the order of rows", lambda part: examples())
+def preparation(make: Make[Objective], rows: ObjectiveRows) -> None:
     """Nor has it a gradient."""
-    for rows in examples():
-        part = make()
-        order = shuffled(len(rows))
-        before, after = prepared(part, rows).chosen.prepared, prepared(make(), rows.select(order)).chosen.prepared
-        expect(before.keys() == after.keys(), "rows in another order prepare something else", before=before, after=after)
-        for name, value in before.items():
-            expect_same(value[order], after[name], f"rows in another order prepare another {name!r}", example=rows)
-            expect(not value.requires_grad, f"what is prepared has no gradient, but {name!r} has")
+    part = make()
+    order = shuffled(len(rows))
+    before, after = prepared(part, rows).chosen.prepared, prepared(make(), rows.select(order)).chosen.prepared
+    expect(before.keys() == after.keys(), "rows in another order prepare something else", before=before, after=after)
+    for name, value in before.items():
+        expect_same(value[order], after[name], f"rows in another order prepare another {name!r}", example=rows)
+        expect(not value.requires_grad, f"what is prepared has no gradient, but {name!r} has")

@@ -1,14 +1,21 @@
-"""The part of the contract that is the same for every kind."""
+"""The part of the contract that is the same for every kind, and what a part prepares for an optimizer step."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
 
 from lightrl.parts.base import NEEDS, Part, unread_outputs
 from lightrl.parts.objective import Objective
 from lightrl.parts.step_part import StepPart
-from lightrl_workshop.checks.check import EVERY, Make, contract_check, expect
-from lightrl_workshop.checks.documentation import check_documentation
-from lightrl_workshop.checks.preparation import check_preparation
-from lightrl_workshop.checks.state import Registered, round_trip
+from lightrl.ranks import Ranks
+from lightrl.types import TrainingBatch
+from lightrl_workshop.checks.check import EVERY, Make, Registered, check_documentation, contract_check, expect, expect_same, round_trip
+from lightrl_workshop.checks.examples import brief, experiences, poisoned, read_extras, shuffled
+from lightrl_workshop.checks.steps import minibatch
+from lightrl_workshop.ranks import on_ranks
 
 KIND = EVERY
 
@@ -53,3 +60,41 @@ def can_be_shown(make: Make[Registered]) -> None:
     """So that a person who prints an algorithm sees its parts."""
     part = make()
     expect(type(part).__name__ in repr(part), f"repr() does not name the class: {part!r}")
+
+
+def check_preparation(part: StepPart) -> None:
+    """Prepare for the same step in another order, with padding, with NaN at masked positions, and by two ranks."""
+    for rows in experiences():
+        rows.extras = read_extras(part, rows, rows.old_logprobs)
+        whole, width = prepared(part, rows), rows.input_ids.shape[1]
+        expect(whole.keys() == part.prepares, f"it prepares {sorted(whole)}, and says {sorted(part.prepares)}")
+        order = shuffled(len(rows))
+        first = [i for i in range(len(rows)) if rows.group[i] == rows.group[0]]
+        shares = [first, [i for i in range(len(rows)) if i not in first]]
+
+        def of_rank(rank: int, ranks: Ranks, rows: TrainingBatch = rows, shares: list[list[int]] = shares) -> dict[str, Tensor]:
+            return prepared(part, rows.select(shares[rank]), ranks)
+
+        together = on_ranks(2, of_rank)
+        seen = replace(poisoned(rows), token_weight=rows.token_weight)
+        for name, values in whole.items():
+            expect(values.shape[0] == len(rows), f"{name} has the shape {list(values.shape)}, of {len(rows)} rows", **brief(rows))
+            found = {
+                "rows in another order": (values[order], prepared(part, rows.select(order))[name]),
+                "three padded positions": (values, cut(prepared(part, rows.padded(width + 3))[name], width)),
+                "NaN at masked positions": (values, prepared(part, seen)[name]),
+                "two ranks": (values[shares[0] + shares[1]], torch.cat([found[name] for found in together])),
+            }
+            for what, (one, other) in found.items():
+                expect_same(one.double(), other.double(), f"{what} change what it prepares as {name}", **brief(rows))
+
+
+def prepared(part: StepPart, rows: TrainingBatch, *ranks: Ranks) -> dict[str, Tensor]:
+    """The numbers that it prepares, 0 where there is no loss."""
+    step = minibatch(part, rows, *ranks)
+    return {name: torch.where(step.mask, value, 0) if value.dim() > 1 else value for name, value in part.prepare(step).items()}
+
+
+def cut(values: Tensor, width: int) -> Tensor:
+    """The first positions."""
+    return values[:, :width] if values.dim() > 1 else values

@@ -7,10 +7,10 @@ from torch import Tensor
 
 from lightrl.parts.base import unpack
 from lightrl.parts.ratio import ImportanceRatio
-from lightrl_workshop.checks.check import Make, contract_check, expect, shown
+from lightrl_workshop.checks.check import Make, contract_check_on, expect, shown
 from lightrl_workshop.checks.examples import Micro, brief
-from lightrl_workshop.checks.per_token import Numbers, per_token_checks
 from lightrl_workshop.checks.steps import micros_for
+from lightrl_workshop.checks.token_numbers import Numbers, per_token_checks, row_constant_check
 
 KIND = "importance ratio"
 
@@ -23,34 +23,22 @@ def log_ratio(part: ImportanceRatio, micro: Micro) -> Numbers:
 per_token_checks(KIND, log_ratio, ("logprobs", "old_logprobs"))
 
 
-@contract_check(KIND, "the ratio is 1 where the policy has not changed")
-def one_at_first(make: Make[ImportanceRatio]) -> None:
+@contract_check_on(KIND, "the ratio is 1 where the policy has not changed", micros_for)
+def one_at_first(make: Make[ImportanceRatio], micro: Micro) -> None:
     """Log-ratio 0 on the first pass."""
-    for micro in micros_for(make()):
-        found, _ = unpack(make().given(micro.extras).log_ratio(micro.old_logprobs, micro.old_logprobs, micro.mask))
-        expect(found[micro.mask].abs() < 1e-6, "the log-ratio of a policy to itself is not 0", found=found, **brief(micro))
+    found, _ = unpack(make().given(micro.extras).log_ratio(micro.old_logprobs, micro.old_logprobs, micro.mask))
+    expect(found[micro.mask].abs() < 1e-6, "the log-ratio of a policy to itself is not 0", found=found, **brief(micro))
 
 
-@contract_check(KIND, "the ratio rises with the log-prob of its token")
-def gradient(make: Make[ImportanceRatio]) -> None:
+@contract_check_on(KIND, "the ratio rises with the log-prob of its token", micros_for)
+def gradient(make: Make[ImportanceRatio], micro: Micro) -> None:
     """A likelier token has a larger ratio, and masked tokens get no gradient."""
-    for micro in micros_for(make()):
-        slope = _slopes(make(), micro).sum(0)
-        expect(slope[micro.mask] > 0, "a token that becomes likelier does not raise the ratio", gradient=slope, **brief(micro))
-        expect(slope[~micro.mask] == 0, "a masked position has a gradient", gradient=slope, **brief(micro))
+    slope = _slopes(make(), micro).sum(0)
+    expect(slope[micro.mask] > 0, "a token that becomes likelier does not raise the ratio", gradient=slope, **brief(micro))
+    expect(slope[~micro.mask] == 0, "a masked position has a gradient", gradient=slope, **brief(micro))
 
 
-@contract_check(KIND, "row_constant is declared if and only if all tokens of a row have one ratio")
-def row_constant(make: Make[ImportanceRatio]) -> None:
-    """On every example."""
-    shared = True
-    for micro in micros_for(make()):
-        found, _ = unpack(make().given(micro.extras).log_ratio(micro.logprobs, micro.old_logprobs, micro.mask))
-        for i in range(len(micro)):
-            same = _equal(found[i][micro.mask[i]])
-            expect(same or not make().row_constant, "row_constant is declared, but tokens of a row differ", found=found, **brief(micro))
-            shared = shared and same
-    expect(not shared or make().row_constant, "all tokens of a row have one ratio, so declare row_constant = True")
+row_constant_check(KIND, log_ratio, "ratio")
 
 
 def _slopes(part: ImportanceRatio, micro: Micro) -> Tensor:
@@ -60,7 +48,3 @@ def _slopes(part: ImportanceRatio, micro: Micro) -> Tensor:
     expect(found.requires_grad, "the log-ratio carries no gradient", found=shown(found))
     rows = [torch.autograd.grad(value, logprobs, retain_graph=True)[0] for value in found[micro.mask]]
     return torch.stack(rows) if rows else torch.zeros(0, *logprobs.shape)
-
-
-def _equal(values: Tensor) -> bool:
-    return len(values) < 2 or bool((values - values[0]).abs().max() < 1e-6)

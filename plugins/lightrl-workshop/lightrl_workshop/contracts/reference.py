@@ -9,8 +9,7 @@ from lightrl.parts.reference import ModuleReference, Reference
 from lightrl.policy.lora import LoraPolicy
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import TinyPolicy
-from lightrl_workshop.checks.check import Make, contract_check, expect, expect_same, expect_shape
-from lightrl_workshop.checks.state import round_trip
+from lightrl_workshop.checks.check import Make, contract_check, expect, expect_same, expect_shape, round_trip
 
 KIND = "reference"
 IDS = torch.tensor([[3, 5, 7, 9], [4, 6, 8, 2]])

@@ -9,11 +9,10 @@ import torch
 
 from lightrl.parts.sampler import Sampler
 from lightrl.types import ScoredRollout
-from lightrl_workshop.checks.check import BrokenContract, Make, contract_check, expect
-from lightrl_workshop.checks.state import round_trip, same_state
-from lightrl_workshop.collection import Meeting, ScriptedCollection
+from lightrl_workshop.checks.check import BrokenContract, Make, contract_check, expect, round_trip, same_state
+from lightrl_workshop.collection import ScriptedCollection
 from lightrl_workshop.experience import learnt_from
-from lightrl_workshop.ranks import on_ranks
+from lightrl_workshop.ranks import Meeting, on_ranks
 
 KIND = "sampler"
 

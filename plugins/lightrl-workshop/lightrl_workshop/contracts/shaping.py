@@ -5,10 +5,9 @@ from __future__ import annotations
 from lightrl.parts.base import unpack
 from lightrl.parts.shaping import RewardShaping
 from lightrl.types import Experience
-from lightrl_workshop.checks.check import Make, contract_check, expect
+from lightrl_workshop.checks.check import Make, contract_check_on, expect
 from lightrl_workshop.checks.examples import brief, experiences
-from lightrl_workshop.checks.per_token import Numbers
-from lightrl_workshop.checks.whole_batch import whole_batch_checks
+from lightrl_workshop.checks.token_numbers import Numbers, whole_batch_checks
 
 KIND = "reward shaping"
 
@@ -21,10 +20,9 @@ def rewards(part: RewardShaping, rows: Experience) -> Numbers:
 whole_batch_checks(KIND, rewards, signed=True)
 
 
-@contract_check(KIND, "rewards stay on sampled tokens of rows that were scored")
-def on_tokens(make: Make[RewardShaping]) -> None:
+@contract_check_on(KIND, "rewards stay on sampled tokens of rows that were scored", experiences)
+def on_tokens(make: Make[RewardShaping], rows: Experience) -> None:
     """0 elsewhere."""
-    for rows in experiences(make()):
-        found, _ = unpack(make().rewards(rows, rows.token_rewards))
-        outside = ~(rows.response_mask & rows.scorable[:, None])
-        expect(found[outside] == 0, "a reward is paid outside the response or on a row that failed", found=found, **brief(rows))
+    found, _ = unpack(make().rewards(rows, rows.token_rewards))
+    outside = ~(rows.response_mask & rows.scorable[:, None])
+    expect(found[outside] == 0, "a reward is paid outside the response or on a row that failed", found=found, **brief(rows))

@@ -6,11 +6,10 @@ import torch
 
 from lightrl.parts.token_weight import TokenWeight
 from lightrl.types import Experience
-from lightrl_workshop.checks.check import Make, contract_check, expect, expect_shape
+from lightrl_workshop.checks.check import Make, contract_check_on, expect, expect_shape
 from lightrl_workshop.checks.examples import brief, shuffled
-from lightrl_workshop.checks.per_token import Numbers
 from lightrl_workshop.checks.steps import experiences_for
-from lightrl_workshop.checks.whole_batch import whole_batch_checks
+from lightrl_workshop.checks.token_numbers import Numbers, whole_batch_checks
 
 KIND = "token weight"
 
@@ -23,12 +22,11 @@ def weights(part: TokenWeight, rows: Experience) -> Numbers:
 whole_batch_checks(KIND, weights)
 
 
-@contract_check(KIND, "which rows count is decided row by row")
-def counts(make: Make[TokenWeight]) -> None:
+@contract_check_on(KIND, "which rows count is decided row by row", experiences_for)
+def counts(make: Make[TokenWeight], rows: Experience) -> None:
     """`[N]` bool, the same in another order."""
-    for rows in experiences_for(make()):
-        found, order = make().in_statistics(rows), shuffled(len(rows))
-        expect_shape(found, [len(rows)], "in_statistics", **brief(rows))
-        expect(found.dtype == torch.bool, f"in_statistics must be bool, got {found.dtype}")
-        again = make().in_statistics(rows.select(order))
-        expect(again == found[order], "in another order other rows count", in_statistics=found, **brief(rows))
+    found, order = make().in_statistics(rows), shuffled(len(rows))
+    expect_shape(found, [len(rows)], "in_statistics", **brief(rows))
+    expect(found.dtype == torch.bool, f"in_statistics must be bool, got {found.dtype}")
+    again = make().in_statistics(rows.select(order))
+    expect(again == found[order], "in another order other rows count", in_statistics=found, **brief(rows))

@@ -6,14 +6,23 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
 
 from lightrl.cli import naming_slow_imports
-from lightrl.config import ConfigError, report
+from lightrl.config import Choice, ConfigError, Merger, Slot, closest, parse_yaml, read_config, report
+from lightrl.kinds import KINDS
 from lightrl.registry import PluginRecord, UnknownName, record_named, registry
-from lightrl_workshop.verbs.check_arguments import read_arguments, refuse_unknown
-from lightrl_workshop.verbs.named_plugin import name_of
+
+OPTION = "--arguments"
+"""The option that gives them."""
+Given = Mapping[str, Mapping[str, object]]
+"""By class name, the values of arguments by name."""
 
 
 def check(words: list[str]) -> int:
@@ -124,6 +133,66 @@ def _print_findings(findings: list[Finding]) -> int:
         sys.stdout.write(f"  {sign}  {first}\n")
         sys.stdout.writelines(f"         {line}\n" for line in rest)
     return sum(finding.wrong for finding in findings)
+
+
+def name_of(text: str) -> str:
+    """The distribution of the project in this folder; if it is no such folder, the text itself.
+
+    Raises:
+        ConfigError: the project file cannot be read or has no name.
+    """
+    file = Path(text) / "pyproject.toml"
+    if not file.is_file():
+        return text
+    try:
+        return str(tomllib.loads(file.read_text(encoding="utf-8"))["project"]["name"])
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise ConfigError(str(file), f"it does not say which package this is: {error}.", "Expected: [project] with a name.") from error
+
+
+def read_arguments(text: str | None) -> Given:
+    """Read the option: YAML, or a file with it.
+
+    Raises:
+        ConfigError: it is no mapping of class names to arguments.
+    """
+    if text is None:
+        return {}
+    try:
+        value = read_config(text) if Path(text).suffix in (".yaml", ".yml") else parse_yaml(text)
+        shown = json.dumps(value)
+    except (yaml.YAMLError, TypeError) as error:
+        raise ConfigError(OPTION, f"bad YAML: {str(error).splitlines()[0]}") from error
+    if not isinstance(value, dict) or not all(isinstance(arguments, dict) for arguments in value.values()):
+        raise ConfigError(OPTION, f"expected {{Class: {{argument: value}}}}, got {shown}.", "Type for example: '{MyPart: {length: 9}}'")
+    return value
+
+
+def refuse_unknown(records: list[PluginRecord], given: Given) -> None:
+    """Refuse arguments that nothing would read.
+
+    Raises:
+        ConfigError: a class that is not checked, or an argument that it does not have or that has another type.
+    """
+    checked = {cls.__name__: (kind, cls) for r in records for kind, classes in r.classes.items() for cls in classes}
+    for name, arguments in given.items():
+        if name not in checked:
+            raise ConfigError(OPTION, f"no class {name!r} is checked.{closest(name, checked)} There are: {', '.join(checked)}.")
+        choice_of(*checked[name], arguments)
+
+
+def choice_of(kind: str, cls: type[Any], arguments: Mapping[str, object]) -> Choice:
+    """A class of a kind with these arguments.
+
+    Raises:
+        ConfigError: it does not take them.
+    """
+    base = KINDS[kind].base_class
+    choice = Choice(cls, Slot("part", base, base, kind))
+    merger = Merger()
+    merger.arguments(choice, dict(arguments), cls.__name__, OPTION)
+    merger.problems.check()
+    return choice
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ import pytest
 
 from lightrl.config import Builder
 from lightrl.registry import record_named
-from lightrl_workshop.checks.documentation import check_documentation
+from lightrl_workshop.checks.check import check_documentation
 from lightrl_workshop.contract_tests import Case, class_cases, marked, required_arguments, tiny_run
-from lightrl_workshop.verbs.check_arguments import Given, choice_of
+from lightrl_workshop.verbs.check import Given, choice_of
 from lightrl_workshop.verbs.config_step import one_step
 from lightrl_workshop.verbs.contract_run import ARGUMENTS, PLUGIN
 

@@ -19,6 +19,13 @@ from lightrl.kinds import COMMAND, KINDS, Kind
 from lightrl.prompt import JSON
 
 TEMPLATES = files("lightrl_workshop.verbs") / "templates"
+DOCSTRING = " (one sentence, the formula, `Source:`), its arguments"
+"""The parts of a class that its README says to change first."""
+CONFIG = """\
+3. `{module}/configs/{module}.yaml`: a config that is installed with the package. `--config {module}` finds it wherever the package is
+   installed, and `lightrl plugins check` takes a step of it.
+"""
+"""The advice of a README about the config."""
 
 
 def new(words: list[str]) -> int:
@@ -59,21 +66,30 @@ def contents(kind: Kind, values: dict[str, str]) -> dict[str, str]:
         kind: of the class that the package registers.
         values: of the templates' placeholders.
     """
-    module, config_name, own = values["module"], values["config_name"], f"kinds/{kind.slug}"
+    module, own = values["module"], _sections(kind, values)
     files = {
         "pyproject.toml": _filled("package/pyproject.toml.tmpl", values),
-        f"{module}/__init__.py": _filled(f"{own}/part.py.tmpl", values) + _filled("package/hook.py.tmpl", values),
+        f"{module}/__init__.py": own["part"] + _filled("package/hook.py.tmpl", values),
         f"{module}/py.typed": "",
         f"tests/test_{module}_contract.py": _filled("package/test.py.tmpl", values),
-        f"tests/test_{module}.py": _filled(f"{own}/test.py.tmpl", values),
+        f"tests/test_{module}.py": own["test"],
     }
-    if not kind.places:
-        # no config names one
-        return files | {"README.md": _filled(f"{own}/README.md.tmpl", values)}
-    settings = yaml.safe_dump(_settings(kind, values), sort_keys=False)
-    values = {**values, "short": "--rollouts 20" if "rollouts" in parse_yaml(settings) else "--trainer.max_steps 20"}
-    files["README.md"] = _filled("package/README.md.tmpl", values)
-    return files | {f"{module}/configs/{config_name}.yaml": _filled("package/config.yaml.tmpl", values) + settings}
+    if kind.places:
+        settings = yaml.safe_dump(_settings(kind, own.get("config"), values["class_name"]), sort_keys=False)
+        files[f"{module}/configs/{module}.yaml"] = _filled("package/config.yaml.tmpl", values) + settings
+        short = "--rollouts 20" if "rollouts" in parse_yaml(settings) else "--trainer.max_steps 20"
+        advice = {"try_it": f"fit --config {module} {short}", "and_more": DOCSTRING, "about_config": CONFIG.format(module=module)}
+    else:
+        # a command, which no config names, and whose name is what is typed
+        advice = {"try_it": f"{values['verb']} --help", "and_more": ", its name and its `usage`", "about_config": ""}
+    advice["and_module"] = "" if values["group"] == GROUP else f", in a module of its own with an entry point in the group `{GROUP}`"
+    return files | {"README.md": _filled("package/README.md.tmpl", values | advice)}
+
+
+def _sections(kind: Kind, values: dict[str, str]) -> dict[str, str]:
+    """A kind's template: `part`, `test`, and `config` where its class needs more of a config than its place."""
+    part, *others = re.split(r"^=== (\w+)\n", _filled(f"kinds/{kind.slug}.tmpl", values), flags=re.MULTILINE)
+    return {"part": part, **dict(zip(others[::2], others[1::2], strict=True))}
 
 
 def _values(name: str, kind: Kind, class_name: str | None) -> dict[str, str]:
@@ -101,19 +117,15 @@ def _values(name: str, kind: Kind, class_name: str | None) -> dict[str, str]:
         "kind": kind.title,
         "hook": kind.hook,
         "group": COMMANDS if kind is COMMAND else GROUP,
-        "config_name": module,
         "method": "`, `".join(methods),
         "question": kind.question,
     }
 
 
-def _settings(kind: Kind, values: dict[str, str]) -> JSON:
+def _settings(kind: Kind, own: str | None, class_name: str) -> JSON:
     """The config that all templates share, with the class at its place, or with the settings of a kind that needs more than that."""
     base = parse_yaml((TEMPLATES / "package" / "config_base.yaml").read_text(encoding="utf-8"))
-    own = TEMPLATES / "kinds" / kind.slug / "config.yaml.tmpl"
-    if own.is_file():
-        return _laid(base, parse_yaml(Template(own.read_text(encoding="utf-8")).substitute(values)))
-    return _placed(base, kind.places[0].split("."), values["class_name"])
+    return _placed(base, kind.places[0].split("."), class_name) if own is None else _laid(base, parse_yaml(own))
 
 
 def _placed(base: JSON, place: list[str], class_name: str) -> JSON:

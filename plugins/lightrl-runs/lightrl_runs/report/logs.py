@@ -1,0 +1,171 @@
+"""The log of a run, from TensorBoard or a CSV table: numbers, histograms and texts by the rollout after which they were logged."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+Entry = TypeVar("Entry")
+Series = dict[int, Entry]
+"""Entries by the rollout (or step, of a run without rollouts) after which they were made; 0 is before the first one."""
+TABLE = "metrics.csv"
+NO_NUMBER = {"step", "epoch"}
+"""Columns that say where a row stands."""
+EVENTS = "events.out.tfevents.*"
+TEXT = "/text_summary"
+"""What TensorBoard puts behind the name of a text."""
+HISTOGRAMS = "histograms/"
+AROUND_RECORD = 16
+"""Bytes of a record's length and checksums."""
+EVERYTHING = {"scalars": 0, "tensors": 0, "histograms": 0}
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How many values lie between which limits."""
+
+    limits: tuple[tuple[float, float], ...]
+    """Lower and upper limit of each bar."""
+    counts: tuple[float, ...]
+    """Of each bar."""
+
+
+@dataclass
+class RunLog:
+    """All that could be read of the log of a run."""
+
+    numbers: dict[str, Series[float]] = field(default_factory=dict)
+    """By name."""
+    histograms: dict[str, Series[Histogram]] = field(default_factory=dict)
+    """By name, without `histograms/`."""
+    texts: dict[str, Series[str]] = field(default_factory=dict)
+    """Markdown by name."""
+    seconds: float | None = None
+    """That the run wrote to its log, pauses between the parts of a resumed run left out; None: the log has no times."""
+    last_entry: float | None = None
+    """When the log was last written to, in seconds since 1970."""
+    damaged: list[str] = field(default_factory=list)
+    """Files that could be read only in part, or not at all, with the reason."""
+
+    @property
+    def done(self) -> int:
+        """The last rollout (or step) that any number stands after."""
+        return max((when for series in self.numbers.values() for when in series), default=0)
+
+    def last(self, name: str) -> float | None:
+        """The last value of a number; None if it was never logged."""
+        series = self.numbers.get(name)
+        return series[max(series)] if series else None
+
+
+def is_validation(name: str) -> bool:
+    """The number belongs to a validation, which may come before the first rollout."""
+    return name.startswith("val/")
+
+
+def read_table(file: Path) -> RunLog:
+    """The log of a run from its table; it has no texts, no histograms and no times.
+
+    Args:
+        file: `metrics.csv`; its last line may be cut off, as a killed run leaves it.
+    """
+    log, begun = RunLog(last_entry=file.stat().st_mtime), False
+    with file.open(newline="") as table:
+        for line, row in enumerate(csv.DictReader(table), start=2):
+            try:
+                step = int(row["step"])
+                values = {name: float(cell) for name, cell in row.items() if cell and name not in NO_NUMBER}
+            except (TypeError, ValueError, KeyError):
+                log.damaged.append(f"{file.name}, line {line}: not a row of numbers, left out")
+                continue
+            begun = begun or not all(map(is_validation, values))
+            for name, value in values.items():
+                before = is_validation(name) and not begun and step == 0
+                log.numbers.setdefault(name, {})[0 if before else step + 1] = value
+    return log
+
+
+def read_events(folder: Path) -> RunLog:
+    """The log of a run from its event files, in the order in which they were written.
+
+    A run that went on from a checkpoint wrote another file, and may have repeated rollouts: then those of the later file count.
+
+    Args:
+        folder: of the run.
+    """
+    log = RunLog(seconds=0.0)
+    for file in sorted(folder.glob(EVENTS)):
+        if file.stat().st_size:
+            _note_damage(log, file)
+            _add_file(log, file)
+    return log
+
+
+def _add_file(log: RunLog, file: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    accumulator: Any = EventAccumulator(str(file), size_guidance=EVERYTHING)
+    accumulator.Reload()
+    tags = accumulator.Tags()
+    numbers = {name: accumulator.Scalars(name) for name in tags["scalars"]}
+    histograms = {name: accumulator.Histograms(name) for name in tags["histograms"] if name.startswith(HISTOGRAMS)}
+    texts = {name: accumulator.Tensors(name) for name in tags["tensors"] if name.endswith(TEXT)}
+    begun = min((e.wall_time for name, events in numbers.items() if _of_training(name) for e in events), default=float("inf"))
+    first = min((e.step for name, events in numbers.items() if _of_training(name) for e in events), default=None)
+    if first is not None:
+        _drop_from(log, first + 1)
+    for name, events in numbers.items():
+        log.numbers.setdefault(name, {}).update((_after(name, e, begun), e.value) for e in events)
+    for name, events in histograms.items():
+        found = {e.step + 1: _histogram(e.histogram_value) for e in events}
+        log.histograms.setdefault(name.removeprefix(HISTOGRAMS), {}).update(found)
+    for name, events in texts.items():
+        log.texts.setdefault(name.removesuffix(TEXT), {}).update((0 if e.wall_time < begun else e.step, _text(e)) for e in events)
+    times = [e.wall_time for events in numbers.values() for e in events]
+    if times:
+        log.seconds = (log.seconds or 0.0) + max(times) - min(times)
+        log.last_entry = max(log.last_entry or 0.0, *times)
+
+
+def _note_damage(log: RunLog, file: Path) -> None:
+    """TensorBoard's reader passes over the rest of a file in silence when a record is incomplete or does not match its checksum."""
+    from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
+
+    size = file.stat().st_size
+    whole = sum(len(record) + AROUND_RECORD for record in RawEventFileLoader(str(file)).Load())
+    if whole < size:
+        log.damaged.append(f"{file.name}: read up to byte {whole:,} of {size:,}; what follows is incomplete or damaged")
+
+
+def _of_training(name: str) -> bool:
+    """A number that each rollout has; Lightning adds `epoch` to those of a validation too."""
+    return not is_validation(name) and name not in ("epoch", "hp_metric")
+
+
+def _after(name: str, event: Any, begun: float) -> int:
+    """The rollout after which an event stood; the log counts from 0."""
+    return 0 if is_validation(name) and event.wall_time < begun and event.step == 0 else int(event.step) + 1
+
+
+def _drop_from(log: RunLog, when: int) -> None:
+    every: Iterable[Series[Any]] = [*log.numbers.values(), *log.histograms.values(), *log.texts.values()]
+    for series in every:
+        for late in [step for step in series if step >= when]:
+            del series[late]
+
+
+def _histogram(values: Any) -> Histogram:
+    """TensorBoard's bars, the outer ones cut to the range of the values."""
+    limits, lower = [], float(values.min)
+    for limit in values.bucket_limit:
+        upper = min(max(float(limit), lower), float(values.max))
+        limits.append((lower, upper))
+        lower = upper
+    return Histogram(tuple(limits), tuple(float(count) for count in values.bucket))
+
+
+def _text(event: Any) -> str:
+    return str(event.tensor_proto.string_val[0].decode(errors="replace"))
