@@ -18,7 +18,7 @@ from lightrl.callbacks.logged_texts import add_text
 from lightrl.ops.agreement import Limits
 
 QUIET = 50
-"""Rollouts (or steps, in a run without any) without the sign after which an alarm is over, so that one that flickers is told once."""
+"""Rollouts (or steps, in a run without any) without the sign after which an alarm is over, so that one that flickers is raised once."""
 
 
 class Alarms(Callback):

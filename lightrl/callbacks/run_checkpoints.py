@@ -26,7 +26,7 @@ class RunCheckpoints(Checkpoint):
     def __init__(self, every_rollouts: int = 50, every_minutes: float = 30.0, keep: int = 2) -> None:
         """
         Args:
-            every_rollouts: rollouts between two checkpoints, at most; modules that make none go by the time.
+            every_rollouts: rollouts between two checkpoints, at most; for modules that make none the time decides.
             every_minutes: minutes between two checkpoints, at most.
             keep: how many of the last ones stay, beside the best.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,14 +18,11 @@ from lightrl.ops.head_product import head_format
 from lightrl.ops.lazy import CannotStayLazyError, lazy_in
 from lightrl.ops.logprobs import AtRows, Compute, at_rows, head_logits
 from lightrl.ops.shift import Selected, on_host
-from lightrl.policy.experts import with_fitting_experts
 from lightrl.policy.head import PROBED, ScoringHead, head_alone
-from lightrl.policy.packed_trunk import NOTHING, laid_out, trunk_states
-from lightrl.policy.packing_probe import longest_packed
+from lightrl.policy.packed_trunk import NOTHING, laid_out, longest_packed, trunk_states
 from lightrl.policy.trunk_numbers import FromTrunk, at_predicted, listening
-from lightrl.policy.unsharded_state import unsharded_state
-from lightrl.policy.weight_access import WeightAccess
-from lightrl.policy.written_model import write_model
+from lightrl.policy.weight_access import WeightAccess, unsharded_state
+from lightrl.policy.written_model import save_tokenizer, write_model
 from lightrl.rows import onto
 from lightrl.strategies.disk import onto_disk
 from lightrl.text.encoding import EncodedCompletion, closing_id, encode_prompt, encode_sampled
@@ -291,16 +287,6 @@ class Policy(nn.Module):
         return False
 
 
-def save_tokenizer(tokenizer: Tokenizer, folder: str | Path) -> None:
-    """Write the tokenizer with its chat template into a folder."""
-    tokenizer.save_pretrained(folder)
-    # transformers keeps a seen tokenizer_config without the class if it cannot name it: ours is always the plain fast one
-    path = Path(folder) / "tokenizer_config.json"
-    config = json.loads(path.read_text())
-    config.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
-    path.write_text(json.dumps(config, indent=2, ensure_ascii=False))
-
-
 def _eos_token_ids(model: PreTrainedModel, tokenizer: Tokenizer) -> frozenset[int]:
     generation = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     several = generation if isinstance(generation, (list, tuple)) else [generation]
@@ -311,3 +297,10 @@ def _eos_token_ids(model: PreTrainedModel, tokenizer: Tokenizer) -> frozenset[in
             "set eos_token in tokenizer_config.json or eos_token_id in generation_config.json"
         )
     return ids
+
+
+def with_fitting_experts(model: Any) -> Any:
+    """The same model; in float64 with its experts one after the other, since the faster ways of transformers take no such numbers."""
+    if model.dtype == torch.float64 and model._can_set_experts_implementation():
+        model.set_experts_implementation("eager")
+    return model

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Any
 
 from lightrl.kinds import KINDS, Kind
-from lightrl.registry.closest import closest
-from lightrl.registry.distribution import CORE
-from lightrl.registry.known_packages import where_to_find
+from lightrl.registry.known_packages import CORE, where_to_find
 from lightrl.registry.loader import PluginRecord, load_core, load_plugins
 from lightrl.workers.calls import describe
 
@@ -177,3 +176,12 @@ def registry() -> Registry:
 def core() -> Registry:
     """The core's own classes alone, without loading a plugin."""
     return Registry(load_core())
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """` Did you mean 'x'?` if one of the known names is close, else nothing."""
+    by_lower = {k.lower(): k for k in known}
+    found = difflib.get_close_matches(name.lower(), by_lower, cutoff=0.6)
+    # two letters that have changed places are the likeliest slip
+    found.sort(key=lambda match: sorted(match) != sorted(name.lower()))
+    return f" Did you mean {by_lower[found[0]]!r}?" if found else ""

@@ -1,7 +1,7 @@
 """DeepSpeed ZeRO 1, 2 and 3 in manual optimisation, on CUDA and on CPU.
 
 Lightning sends the whole training step through the engine once; ZeRO-3 then keeps the last micro-batch's gradient alone, without
-an error. Here every micro-batch goes through the engine, and the engine is told which one is the last.
+an error. Here every micro-batch goes through the engine, and the engine knows which one is the last.
 """
 
 from __future__ import annotations
@@ -20,17 +20,23 @@ from lightning.pytorch.strategies import DDPStrategy, DeepSpeedStrategy
 from torch import Tensor, nn
 
 from lightrl.ops.lazy import LazyParameter, lazy_in
-from lightrl.strategies.adapter import StrategyAdapter
-from lightrl.strategies.agreement import agreed, check_together
+from lightrl.strategies.adapter import StrategyAdapter, module_of
 from lightrl.strategies.atomic import beside, partial, publish, remove
-from lightrl.strategies.checkpoint_files import CheckpointError, Written, states_in, write_list
+from lightrl.strategies.checkpoint_files import (
+    CheckpointError,
+    Written,
+    agreed,
+    check_together,
+    only_weights,
+    states_in,
+    unsafe_names,
+    write_list,
+)
 from lightrl.strategies.checkpoint_io import WholeFileIO, refuse_execution, refuse_unsafe
 from lightrl.strategies.checkpoint_weights import refuse_shapes
 from lightrl.strategies.deepspeed_needs import naming_a_missing_compiler, refuse_without_deepspeed
 from lightrl.strategies.disk import onto_disk
 from lightrl.strategies.master_weights import Groups
-from lightrl.strategies.only_weights import only_weights, unsafe_names
-from lightrl.strategies.strategy_module import module_of
 from lightrl.workers.waiting import waiting
 
 T = TypeVar("T")

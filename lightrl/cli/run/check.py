@@ -20,7 +20,7 @@ from lightrl.config.merge.resolve import Resolved, print_notes, resolve
 from lightrl.config.read.import_paths import import_paths
 from lightrl.config.read.settings import Request, read_words
 from lightrl.parts.reference import BaseReference, FrozenReference
-from lightrl.strategies.byte_size import in_words
+from lightrl.strategies.disk import in_words
 from lightrl.training.setup.optimizer_checks import check_schedule, planned_steps, schedule_length
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def check(words: list[str]) -> int:
     """
     if NO_IMPORT in words:
         return list_import_paths(read_words([word for word in words if word != NO_IMPORT]))
-    from lightrl.callbacks.stated_exceptions import exceptions_of
+    from lightrl.callbacks.run_start import exceptions_of
     from lightrl.config.build.run import Run
 
     request = read_words(words)
@@ -108,7 +108,7 @@ def _algorithm_table(algorithm: Choice) -> Table:
 
 
 def _sizes(run: Run, resolved: Resolved, schedule: int | None) -> list[Table]:
-    from lightrl.callbacks.sizes_table import sizes_table
+    from lightrl.callbacks.run_start import sizes_table
 
     module = run.model
     if hasattr(module, "algorithm"):
@@ -118,7 +118,7 @@ def _sizes(run: Run, resolved: Resolved, schedule: int | None) -> list[Table]:
     total = "until stopped" if math.isinf(steps) else f"{int(steps):,} ({steps / per_epoch:.3g} passes over the data)"
     rows |= {"optimizer steps per pass over the data": f"{per_epoch:,}", "optimizer steps": total}
     if schedule is not None and schedule > steps:
-        rows["learning-rate schedule"] = f"{schedule:,} steps, of which the run makes {int(steps):,}: the rate does not fall to its end"
+        rows["learning-rate schedule"] = f"{schedule:,} steps, of which the run makes {int(steps):,}: the rate does not reach its end"
     return [_table("length", rows)]
 
 

@@ -12,8 +12,8 @@ from lightrl.config.merge.resolve import Resolved, check_complete_below
 from lightrl.config.read.refusals import ConfigError
 from lightrl.config.read.settings import Request
 from lightrl.policy.policy import Policy
-from lightrl.registry.closest import closest
-from lightrl.strategies.leftovers import tidy
+from lightrl.registry.classes import closest
+from lightrl.strategies.atomic import tidy
 
 
 def with_checkpoint(request: Request, resolved: Resolved) -> Resolved:

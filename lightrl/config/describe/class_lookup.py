@@ -11,8 +11,7 @@ from typing import Any
 from lightrl.arguments import Slot
 from lightrl.config.read.refusals import ConfigError
 from lightrl.parts.function import WHERE
-from lightrl.registry.classes import UnknownName, registry
-from lightrl.registry.closest import closest
+from lightrl.registry.classes import UnknownName, closest, registry
 from lightrl.workers.calls import describe
 
 DEFAULT_MODULE = "PolicyOptimization"

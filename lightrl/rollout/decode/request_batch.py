@@ -26,7 +26,7 @@ class RequestBatch:
         self.begun: list[Request] = []
         """Those that are or were decoded; a row's number is its place here."""
         self.forgotten: set[int] = set()
-        """Episodes whose results nobody wants; their rows stay, since the rows beside a row decide how it is rounded."""
+        """Episodes whose results are not wanted any more; their rows stay, since the rows beside a row decide how it is rounded."""
         self.most = 0
         """Most requests that were decoded at a time."""
         self.answered: set[int] = set()
@@ -39,7 +39,7 @@ class RequestBatch:
 
     @property
     def awaited(self) -> bool:
-        """Whoever leaves is waited for: others want the place, or the episode goes on."""
+        """A row that leaves is waited for: others want its place, or its episode goes on."""
         return self._open or self.left
 
     @property
@@ -76,7 +76,7 @@ class RequestBatch:
         self._waiting = deque(alike for alike in left if alike)
 
     def forget(self, episodes: Collection[int]) -> bool:
-        """Leave results of episodes out from now on; True if nobody wants any."""
+        """Leave results of episodes out from now on; True if none is wanted any more."""
         self.forgotten |= set(episodes)
         every = [*self.begun, *(request for alike in self._waiting for request in alike)]
         return all(request.episode in self.forgotten for request in every)

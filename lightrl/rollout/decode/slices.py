@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, groupby
 
 from lightrl.parts.engine import Request, Sampling
-from lightrl.rollout.decode.batches import batches
 
 Alike = tuple[Sampling, frozenset[int], int | None]
 """Requests that agree in sampling, ends and the slice of their episodes (None: a first turn) may be decoded together."""
@@ -74,3 +73,45 @@ def with_one_context(requests: Sequence[Request]) -> list[list[Request]]:
         else:
             out.append([request])
     return out
+
+
+@dataclass(frozen=True)
+class Share:
+    """Some of the rows that continue one context."""
+
+    context: int
+    """Index of the context."""
+    rows: range
+    """Which of its rows."""
+
+
+def batches(lengths: Sequence[int], counts: Sequence[int], max_rows: int | None, padding: bool) -> Iterator[list[Share]]:
+    """Batches of at most `max_rows` rows that cover every row of every context once.
+
+    The rows of a context stay together, unless they alone are more than `max_rows`. Where there are several batches, contexts of similar
+    length meet.
+
+    Args:
+        lengths: tokens of each context.
+        counts: rows of each context.
+        max_rows: at least 1; None puts everything in one batch.
+        padding: contexts of different lengths may share a batch.
+    """
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    runs = [order] if padding else [list(run) for _, run in groupby(order, key=lengths.__getitem__)]
+    most = max_rows or max(1, sum(counts))
+    for run in runs:
+        batch: list[Share] = []
+        rows = 0
+        for context in run:
+            count = counts[context]
+            if batch and rows + count > most:
+                yield batch
+                batch, rows = [], 0
+            if count > most:
+                yield from ([Share(context, range(first, min(first + most, count)))] for first in range(0, count, most))
+            else:
+                batch.append(Share(context, range(count)))
+                rows += count
+        if batch:
+            yield batch

@@ -14,7 +14,7 @@ from lightrl.policy.policy import Policy
 from lightrl.rows import onto
 from lightrl.statistic import Statistics
 from lightrl.strategies.adapter import StrategyAdapter
-from lightrl.training.offline.offline_rows import OfflineRows
+from lightrl.training.offline.encoded_rows import OfflineRows
 from lightrl.training.offline.preference_columns import PreferenceColumns
 from lightrl.training.offline.sequence_logprobs import TokenLogProbs
 from lightrl.types import Prompt

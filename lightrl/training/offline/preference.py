@@ -14,10 +14,10 @@ from lightrl.parts.objective import LabelledObjective, Objective, PairObjective
 from lightrl.parts.reference import FrozenReference, ModuleReference, Reference
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
+from lightrl.training.offline.encoded_rows import OfflineRows
 from lightrl.training.offline.labelled_batch import LabelledBatch
 from lightrl.training.offline.objective_batch import ObjectiveBatch
-from lightrl.training.offline.offline_policy_module import OfflinePolicyModule
-from lightrl.training.offline.offline_rows import OfflineRows
+from lightrl.training.offline.offline_module import OfflinePolicyModule
 from lightrl.training.offline.pair_batch import PairBatch
 from lightrl.training.offline.preference_columns import PreferenceColumns
 from lightrl.training.offline.reference_cache import ReferenceCache, cache_key, cached_or_computed

@@ -15,7 +15,7 @@ from lightrl.ops.logprobs import AtRows, Compute
 from lightrl.ops.random import row_seed
 from lightrl.parts.minibatch import Minibatch
 from lightrl.parts.output import Comparison, TrunkOutput
-from lightrl.policy.packing_probe import longest_packed
+from lightrl.policy.packed_trunk import longest_packed
 from lightrl.policy.trunk_numbers import FromTrunk
 from lightrl.training.online.loss import StepLoss, terms_of
 from lightrl.training.online.networks import NO_OUTPUTS, ByName, Networks, Outputs, beside, compared_at_hand, dummy_batch

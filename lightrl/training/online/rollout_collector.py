@@ -54,8 +54,11 @@ class RolloutCollector(Collector):
         check_ahead(rollouts_ahead, self.engine, algorithm)
         self.prompts_per_rollout = prompts_per_rollout
         self.ahead = RolloutsAhead(rollouts_ahead, self)
-        if rollouts_ahead:
-            self.rollouts.show = lambda progress: None
+
+    def on_progress(self, progress: str) -> None:
+        """Show how far the turns have come, unless the rollout is made while the policy learns."""
+        if not self.ahead.ahead:
+            super().on_progress(progress)
 
     def next_rollout(self) -> ScoredRollout:
         """The rollout that is next to be learnt from; with rollouts ahead a later one is begun, with the present weights."""

@@ -137,7 +137,7 @@ def observe_kl(kl: KL, batch: TrainingBatch, logprobs_now: Tensor | None, ranks:
     Args:
         kl: against the reference KL(old || reference) of the policy that sampled, against the old policy KL(old || new).
         batch: rows of this rank.
-        logprobs_now: `[N, L]` log-probs under the present policy; None: it has not moved, or nobody asks for them.
+        logprobs_now: `[N, L]` log-probs under the present policy; None: it has not moved, or it is not asked for.
         ranks: that share the rollout.
     """
     report = Report()

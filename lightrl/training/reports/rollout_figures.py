@@ -13,7 +13,7 @@ ENDS = ("stop", "length", "turns", "failed")
 
 
 def report_episodes(rollout: Rollout, environment: Environment) -> Report:
-    """How the episodes went; nothing for completions that nobody answers.
+    """How the episodes went; nothing for completions without answers.
 
     `episodes/turns`: means per episode, and the largest. `episodes/tokens`, `episodes/tokens_of_others`: sampled by the policy, and written
     by others after the opening. `episodes/read`: tokens that the engine read, as a multiple of the row's length. `episodes/ended_...`:

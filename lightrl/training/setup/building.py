@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from lightning.pytorch import Trainer
 from lightning.pytorch.utilities import rank_zero_warn
 
 from lightrl.data.prompt_data import PromptData
+from lightrl.parts.engine import SampledPolicy
+from lightrl.parts.environment import Environment, SingleTurn
 from lightrl.policy.policy import Policy
 from lightrl.prompt import Prompt
 from lightrl.text.plain_text import plain_text
@@ -31,6 +35,21 @@ def check_room(policy: Policy, max_new_tokens: int) -> None:
             f"model.engine.max_new_tokens is {max_new_tokens}, but the policy takes rows of {positions} tokens at most, prompt included: "
             f"set it below {positions}"
         )
+
+
+def prompt_tokens(policy: SampledPolicy, environment: Environment) -> Callable[[Prompt], list[int]]:
+    """Gives the tokens of what a prompt itself says; a prompt that says nothing, for an environment to open, counts as one token.
+
+    Args:
+        policy: encodes prompts.
+        environment: of the run.
+    """
+    opens = not isinstance(environment, SingleTurn)
+
+    def tokens(prompt: Prompt) -> list[int]:
+        return [0] if opens and prompt.text == "" else policy.encode(prompt)
+
+    return tokens
 
 
 def choose_threads(policy: torch.nn.Module) -> str | None:

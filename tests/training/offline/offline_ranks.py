@@ -32,8 +32,7 @@ from lightrl import (
     TinyPolicy,
     Unpaired,
 )
-from lightrl.callbacks.export_policy import ExportPolicy
-from lightrl.callbacks.export_reward_model import ExportRewardModel
+from lightrl.callbacks.export_policy import ExportPolicy, ExportRewardModel
 
 RUNS = ("sft", "dpo", "aot", "kto", "bco", "reward_model")
 

@@ -10,8 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from lightrl.strategies.atomic import partial, publish
-from lightrl.strategies.byte_size import size_of
-from lightrl.strategies.disk import onto_disk
+from lightrl.strategies.disk import onto_disk, size_of
 from lightrl.training.evaluating.evaluator import conversation
 from lightrl.types import JSON, ScoredRollout
 from lightrl_runs.records.record import FORMAT, Parts, Record, record_of

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from lightrl.callbacks.describe_run import flat
-from lightrl.callbacks.save_resolved_config import NAME as CONFIG
+from lightrl.callbacks.run_folder import NAME as CONFIG
 from lightrl.config import ConfigError, closest
 from lightrl_runs.report import csv_log, tensorboard_log
 from lightrl_runs.report.run_log import RunLog

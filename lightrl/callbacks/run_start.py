@@ -1,7 +1,9 @@
-"""The table of sizes at the start of a run: prompts, rows, steps and tokens."""
+"""The start of a run: its sizes (prompts, rows, steps, tokens), and the checks of their contracts that its parts do not keep."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -9,9 +11,12 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 from rich.table import Table
 
+from lightrl.algorithms.algorithm import Algorithm
+from lightrl.parts.base import Part
 from lightrl.training.setup.optimizer_checks import schedule_length
 
 if TYPE_CHECKING:
+    from lightrl.training.evaluating.collector import Collector
     from lightrl.training.online.policy_optimization import PolicyOptimization
 
 
@@ -51,7 +56,7 @@ def sizes_table(module: PolicyOptimization, rollouts: int | None, ranks: int = 1
     }
     planned = (many or 0) * module.steps_per_batch
     if schedule is not None and planned and schedule > planned:
-        lines["learning-rate schedule"] = f"{schedule:,} steps, of which the run makes {planned:,}: the rate does not fall to its end"
+        lines["learning-rate schedule"] = f"{schedule:,} steps, of which the run makes {planned:,}: the rate does not reach its end"
     if hasattr(module, "policy"):
         lines["trainable parameters"] = trained_of(module.policy)
     for name, value in lines.items():
@@ -64,3 +69,46 @@ def trained_of(policy: torch.nn.Module) -> str:
     sizes = [(getattr(p, "ds_numel", p.numel()), p.requires_grad) for p in policy.parameters()]
     trained, total = sum(size for size, learns in sizes if learns), sum(size for size, _ in sizes)
     return f"{trained:,} of {total:,} ({100 * trained / total:.3g}%)"
+
+
+class StatedExceptions(Callback):
+    """Prints a line for each exception from its contract that a class of the run states."""
+
+    in_every_run = True
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Print them on the first rank."""
+        if trainer.is_global_zero:
+            sys.stderr.writelines(f"{line}\n" for line in exceptions_of(pl_module))
+
+
+def exceptions_of(module: LightningModule) -> list[str]:
+    """A line for each exception from its contract that a class among the parts of a module states.
+
+    Args:
+        module: any of the modules of lightrl.
+    """
+    named: dict[str, object] = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+    collector: Collector | None = getattr(module, "collector", None)
+    if collector is not None:
+        rewards = {} if collector.rewards is None else collector.rewards.rewards
+        named = {"engine": collector.engine, "environment": collector.environment, "policy": collector.learner.source, **named}
+        named["rewards"] = rewards
+    classes = dict.fromkeys(type(part) for part in _parts(list(named.values())))
+    return [
+        f"{cls.__name__} does not keep a check of its contract, '{title}': {reason}"
+        for cls in classes
+        if issubclass(cls, Part)
+        for title, reason in cls.exceptions.items()
+    ]
+
+
+def _parts(value: object) -> Iterator[object]:
+    if isinstance(value, (Part, Algorithm)):
+        yield value
+        yield from _parts(list(vars(value).values()))
+    elif isinstance(value, Mapping):
+        yield from _parts(list(value.values()))
+    elif isinstance(value, (list, tuple)):
+        for member in value:
+            yield from _parts(member)
