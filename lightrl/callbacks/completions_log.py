@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
@@ -13,7 +12,8 @@ from torch import Tensor
 from lightrl.callbacks.logged_texts import Row, add_table
 from lightrl.callbacks.shown_text import code, has_turns, lines, markdown, prompt_text, quoted, turns_of
 from lightrl.parts.environment import Environment
-from lightrl.rewards.reward_set import RewardSet
+from lightrl.training.online.policy_optimization import PolicyOptimization
+from lightrl.training.policy_module import PolicyModule
 from lightrl.types import Outcome, Rollout, ScoredRollout, TrainingBatch
 
 
@@ -38,25 +38,24 @@ class CompletionsLog(Callback):
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log the rollout that has just been learnt from."""
-        experience = getattr(pl_module, "experience", None)
-        if experience is None or not trainer.is_global_zero or trainer.current_epoch % self.every_n_rollouts:
+        if not isinstance(pl_module, PolicyOptimization) or not trainer.is_global_zero or trainer.current_epoch % self.every_n_rollouts:
             return
-        module: Any = pl_module
-        rewards: RewardSet = module.collector.rewards
+        if (experience := pl_module.experience) is None:
+            return
+        rewards, author = pl_module.collector.rewards, pl_module.collector.environment.author
         # schedules have already gone on to the next rollout
         brought = rewards.contributions(experience, rollouts=rewards.rollouts - 1)
-        self._log(trainer, "completions", experience, brought, module.collector.environment.author)
+        self._log(trainer, "completions", experience, brought, author)
         if self.print_first and trainer.current_epoch == 0:
-            text = terminal_lines(experience, 4, brought, module.collector.environment.author)
+            text = terminal_lines(experience, 4, brought, author)
             Console(stderr=True).print(text, markup=False, highlight=False)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log some validation completions."""
-        samples = getattr(getattr(pl_module, "collector", None), "samples", None)
-        if samples is not None and trainer.is_global_zero:
-            module: Any = pl_module
-            brought = module.collector.rewards.contributions(samples, normalized=False)
-            self._log(trainer, "val/completions", samples, brought, module.collector.environment.author)
+        collector = pl_module.collector if isinstance(pl_module, PolicyModule) else None
+        if collector is not None and collector.rewards is not None and collector.samples is not None and trainer.is_global_zero:
+            brought = collector.rewards.contributions(collector.samples, normalized=False)
+            self._log(trainer, "val/completions", collector.samples, brought, collector.environment.author)
 
     def _log(self, trainer: Trainer, tag: str, rollout: Rollout, brought: Mapping[str, Tensor], author: str) -> None:
         rows = completion_rows(rollout, self.rows, brought, author)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import CSVLogger, MLFlowLogger, TensorBoardLogger, WandbLogger
+
+from lightrl.training.policy_module import PolicyModule
 
 
 def run_folder(trainer: Trainer) -> Path | None:
@@ -53,8 +55,7 @@ class SaveResolvedConfig(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Write the file, in which `auto` is a number: from it a run has the same micro-batches on every device."""
-        module: Any = pl_module
-        tokens = module.learner.budget.tokens if hasattr(module, "learner") else None
+        tokens = pl_module.learner.budget.tokens if isinstance(pl_module, PolicyModule) else None
         self._save(trainer, re.sub(r"(?m)^( *micro_batch_tokens:) auto$", rf"\1 {tokens}", self.text))
 
     def _save(self, trainer: Trainer, text: str) -> None:

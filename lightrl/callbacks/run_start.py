@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -13,11 +12,9 @@ from rich.table import Table
 
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.parts.base import Part
+from lightrl.training.online.policy_optimization import PolicyOptimization
+from lightrl.training.policy_module import PolicyModule
 from lightrl.training.setup.optimizer_checks import schedule_length
-
-if TYPE_CHECKING:
-    from lightrl.training.evaluating.collector import Collector
-    from lightrl.training.online.policy_optimization import PolicyOptimization
 
 
 class SizesTable(Callback):
@@ -27,9 +24,9 @@ class SizesTable(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print the table on the first rank."""
-        if trainer.is_global_zero and hasattr(pl_module, "algorithm"):
-            module: Any = pl_module
-            Console(stderr=True).print(sizes_table(module, trainer.max_epochs, trainer.world_size, schedule_length(module.lr_schedulers())))
+        if trainer.is_global_zero and isinstance(pl_module, PolicyOptimization):
+            schedule = schedule_length(pl_module.lr_schedulers())
+            Console(stderr=True).print(sizes_table(pl_module, trainer.max_epochs, trainer.world_size, schedule))
 
 
 def sizes_table(module: PolicyOptimization, rollouts: int | None, ranks: int = 1, schedule: int | None = None) -> Table:
@@ -89,11 +86,10 @@ def exceptions_of(module: LightningModule) -> list[str]:
         module: any of the modules of lightrl.
     """
     named: dict[str, object] = {name: value for name, value in vars(module).items() if not name.startswith("_")}
-    collector: Collector | None = getattr(module, "collector", None)
-    if collector is not None:
-        rewards = {} if collector.rewards is None else collector.rewards.rewards
+    if isinstance(module, PolicyModule):
+        collector = module.collector
         named = {"engine": collector.engine, "environment": collector.environment, "policy": collector.learner.source, **named}
-        named["rewards"] = rewards
+        named["rewards"] = {} if collector.rewards is None else collector.rewards.rewards
     classes = dict.fromkeys(type(part) for part in _parts(list(named.values())))
     return [
         f"{cls.__name__} does not keep a check of its contract, '{title}': {reason}"

@@ -61,7 +61,7 @@ class Registry:
             raise UnknownName(f"{where}{len(matches)} plugins register a {kind} named {short!r}. Write {choices}.")
         elsewhere = "".join(f" It is a {other}." for other in self.kinds_of(name))
         package = where_to_find(short, "classes", self.packages)
-        said = package or elsewhere + self._suggestion(kind, short)
+        said = package or elsewhere + closest(short, [cls.__name__ for _, cls in self.of_kind(kind)])
         raise UnknownName(f"{where}no {kind} is named {name!r}.{said} {self._known(kind)}{did_not_load(self.records)}")
 
     @property
@@ -74,9 +74,6 @@ class Registry:
     def packages(self) -> set[str]:
         """The packages that were loaded, or have failed to."""
         return {record.distribution for record in self.records}
-
-    def _suggestion(self, kind: str, name: str) -> str:
-        return closest(name, [cls.__name__ for _, cls in self.of_kind(kind)])
 
     def _known(self, kind: str) -> str:
         by_distribution: dict[str, list[str]] = {}

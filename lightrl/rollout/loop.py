@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from itertools import count
 
@@ -108,8 +108,9 @@ class RolloutLoop:
         self._calls += 1
         numbers = [episode.number for episode in episodes]
         try:
-            with self._whole(weights):
-                self._play(weights, encoder, sampling).run(episodes)
+            with weights.whole() if self.engine.in_process else nullcontext():
+                show, check = self._observer.on_progress, self._check_template
+                EpisodeRunner(self.engine, self.host, encoder, weights.policy, sampling, show, check).run(episodes)
         finally:
             self.engine.forget(numbers)
             self.host.end(numbers)
@@ -203,9 +204,6 @@ class RolloutLoop:
         name = type(self.environment).__name__
         return None if complaint is None else f"environment {name} {complaint}\nMend it, or raise its max_error_rate or error_window"
 
-    def _play(self, weights: PolicyWeights, encoder: TurnEncoder, sampling: Sampling) -> EpisodeRunner:
-        return EpisodeRunner(self.engine, self.host, encoder, weights.policy, sampling, self._observer.on_progress, self._check_template)
-
     def _check_template(self) -> None:
         if self._encoder is not None and not self._checked and self.environment.max_turns > 1:
             self._checked = True
@@ -218,9 +216,6 @@ class RolloutLoop:
         if n < 1:
             raise ValueError(f"a rollout needs n >= 1 completions per prompt, got {n}")
         return self._weights, self._encoder
-
-    def _whole(self, weights: PolicyWeights) -> AbstractContextManager[None]:
-        return weights.whole() if self.engine.in_process else nullcontext()
 
     def _begun(self, prompts: Sequence[Prompt], n: int, *key: int | str) -> list[EpisodeState]:
         seed = self.engine.seed

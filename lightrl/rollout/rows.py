@@ -88,13 +88,12 @@ def environment_extras(episodes: Sequence[EpisodeState], environment: Environmen
         environment: declares the names.
         mask: `[N, L]` bool, tokens that the policy sampled.
     """
-    whole = {name: torch.tensor([_last(episode, name) for episode in episodes]) for name in sorted(environment.gives_extras)}
+    whole = {
+        name: torch.tensor([next((told[name] for told in reversed(e.told) if name in told), 0.0) for e in episodes])
+        for name in sorted(environment.gives_extras)
+    }
     turns = {name: _on_turns(episodes, name, mask) for name in sorted(environment.gives_turn_extras)}
     return whole | turns
-
-
-def _last(episode: EpisodeState, name: str) -> float:
-    return next((told[name] for told in reversed(episode.told) if name in told), 0.0)
 
 
 def _on_turns(episodes: Sequence[EpisodeState], name: str, mask: Tensor) -> Tensor:

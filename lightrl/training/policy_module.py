@@ -45,6 +45,8 @@ class PolicyModule(LightningModule):
 
     product: ClassVar[Literal["policy", "reward model"]] = "policy"
     """The outcome of a run, which `lightrl export` writes."""
+    makes_rollouts: ClassVar[bool] = False
+    """An epoch of Lightning's is one rollout; False: rows are given."""
     learner_class: ClassVar[type[Learner]] = Learner
     """Makes the learner."""
     collector_class: ClassVar[type[Collector]] = Collector
@@ -125,7 +127,7 @@ class PolicyModule(LightningModule):
 
         Lightning asks before it does anything else, so that refusals come first.
         """
-        refuse_trainer(self.trainer, rollouts=hasattr(self, "algorithm"), cuts_weights=self.learner.adapter.cuts_weights)
+        refuse_trainer(self.trainer, rollouts=self.makes_rollouts, cuts_weights=self.learner.adapter.cuts_weights)
         return [CloseAfterFailure(), *default_callbacks(self.trainer.callbacks)]  # type: ignore[attr-defined]
 
     def setup(self, stage: str) -> None:

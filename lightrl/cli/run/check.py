@@ -25,7 +25,6 @@ from lightrl.training.setup.optimizer_checks import check_schedule, planned_step
 
 if TYPE_CHECKING:
     from lightrl.config.build.run import Run
-    from lightrl.data.prompt_data import PromptData
     from lightrl.training.policy_module import PolicyModule
 
 
@@ -57,7 +56,8 @@ def check(words: list[str]) -> int:
     with run.refusals():
         run.prepare()
         length = _schedule(run)
-        tables = [*_sections(resolved), *_sizes(run, resolved, length), _data(run.data), _memory(run.model, resolved)]
+        counts = {name: "endless" if n is None else f"{n:,} prompts" for name, n in run.data.sizes().items()}
+        tables = [*_sections(resolved), *_sizes(run, resolved, length), _table("data", counts), _memory(run.model, resolved)]
     # a refusal stands alone
     print_notes(resolved.notes)
     for table in tables:
@@ -111,7 +111,7 @@ def _sizes(run: Run, resolved: Resolved, schedule: int | None) -> list[Table]:
     from lightrl.callbacks.run_start import sizes_table
 
     module = run.model
-    if hasattr(module, "algorithm"):
+    if module.makes_rollouts:
         return [sizes_table(module, resolved.rollouts.epochs, schedule=schedule)]
     rows = {"rows per optimizer step": f"{module.batch_size:,}"}
     per_epoch, steps = _steps_per_epoch(run), _planned(run)
@@ -120,11 +120,6 @@ def _sizes(run: Run, resolved: Resolved, schedule: int | None) -> list[Table]:
     if schedule is not None and schedule > steps:
         rows["learning-rate schedule"] = f"{schedule:,} steps, of which the run makes {int(steps):,}: the rate does not reach its end"
     return [_table("length", rows)]
-
-
-def _data(data: PromptData) -> Table:
-    counts = {name: "endless" if count is None else f"{count:,} prompts" for name, count in data.sizes().items()}
-    return _table("data", counts)
 
 
 def _schedule(run: Run) -> int | None:

@@ -88,7 +88,7 @@ def _existing(wanted: str) -> Path:
 
 def _check_whole(path: Path) -> None:
     from lightrl.strategies.checkpoint_files import CheckpointError, check
-    from lightrl.strategies.deepspeed_needs import DeepSpeedNeedsError, refuse_without_deepspeed
+    from lightrl.strategies.deepspeed import DeepSpeedNeedsError, refuse_without_deepspeed
 
     try:
         check(path)

@@ -22,7 +22,7 @@ from lightrl.config.read.refusals import ConfigError
 from lightrl.config.read.settings import FOLDER
 from lightrl.registry.classes import closest
 from lightrl.strategies.adapter_choice import strategy_names
-from lightrl.strategies.deepspeed_needs import DeepSpeedNeedsError, refuse_without_deepspeed
+from lightrl.strategies.deepspeed import DeepSpeedNeedsError, refuse_without_deepspeed
 
 LIGHTNINGS_EXPERIMENT = "lightning_logs"
 """What its logger calls an experiment of MLflow without a name."""

@@ -64,7 +64,8 @@ class Decoding:
         while True:
             if used == UNIFORMS_AT_ONCE:
                 uniform, used = uniforms(seeds, onto(rows.counts, seeds.device), UNIFORMS_AT_ONCE), 0
-            tokens, logprobs = self._draw(logits, uniform[:, used])
+            s = self._sampling
+            tokens, logprobs = sample(logits, uniform[:, used], s.temperature, s.top_k, s.top_p, s.min_p)
             drawn.append(_Drawn(tokens, logprobs, self._model.heard))
             used += 1
             if len(drawn) == between or len(drawn) == rows.left:
@@ -90,10 +91,6 @@ class Decoding:
     def _stepped(self, tokens: Tensor, stay: Tensor) -> Tensor:
         self._model.keep(stay)
         return self._model.step(tokens)
-
-    def _draw(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-        s = self._sampling
-        return sample(logits, uniform, s.temperature, s.top_k, s.top_p, s.min_p)
 
     def _look(self, rows: DecodingRows, drawn: list[_Drawn]) -> None:
         # one copy, and one for each name that is recorded: float64 holds every id and every log-prob

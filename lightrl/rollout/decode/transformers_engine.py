@@ -251,15 +251,7 @@ class TransformersEngine(RolloutEngine):
     def _admitted(
         self, model: IncrementalModel, requests: list[Request], batch: RequestBatch, present: int, read: list[int]
     ) -> AdmittedRows:
-        """Read requests, below the rows that are being decoded.
-
-        Args:
-            model: that decodes.
-            requests: at least one.
-            batch: of which they have just begun.
-            present: rows that are being decoded.
-            read: the tokens that were read for each row; grows.
-        """
+        """Read requests that have just begun, below the `present` rows; `read` grows by the tokens that were read for each row."""
         reader = model.another() if present else model
         logits, tokens = self._read(reader, requests, batch.kept)
         read += tokens

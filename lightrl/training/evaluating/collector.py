@@ -39,7 +39,7 @@ class Collector(LoopObserver):
         self.rollouts = RolloutLoop(engine, environment, self)
         self.held_out = StatisticsLedger()
         """The numbers of the evaluation under way."""
-        self.samples: Rollout | None = None
+        self.samples: ScoredRollout | None = None
         """The first rows of the last evaluation."""
         self._canary = Canary()
 

@@ -95,3 +95,10 @@ class SingleRows(OfflineRows):
     def sequences(self) -> Sequences:
         """One for each row."""
         return Sequences(self.input_ids, self.lengths, torch.arange(len(self)))
+
+
+def ends(mask: Tensor) -> Tensor:
+    """`[N]` int64: one more than the position of the last chosen token of each row."""
+    if not mask.shape[1]:
+        return torch.zeros(len(mask), dtype=torch.long)
+    return torch.where(mask, torch.arange(1, mask.shape[1] + 1), 0).amax(1)

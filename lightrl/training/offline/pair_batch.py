@@ -13,11 +13,10 @@ from lightrl.parts.objective import Likelihood, PairObjective
 from lightrl.policy.policy import Policy
 from lightrl.rows import Sequences
 from lightrl.statistic import Statistics
-from lightrl.strategies.adapter import StrategyAdapter
-from lightrl.training.offline.encoded_rows import OfflineRows, encode_rows
-from lightrl.training.offline.objective_batch import ObjectiveBatch, PolicyLogProbs, ReferenceLogProbs, likelihood, of_all_ranks
+from lightrl.training.offline.completion_passes import summed
+from lightrl.training.offline.encoded_rows import OfflineRows, encode_rows, ends
+from lightrl.training.offline.objective_batch import ObjectiveBatch, likelihood, of_all_ranks
 from lightrl.training.offline.preference_columns import PreferenceColumns, paired_texts
-from lightrl.training.offline.sequence_logprobs import TokenLogProbs, ends, summed
 from lightrl.types import Prompt
 
 
@@ -99,22 +98,22 @@ class PairBatch(ObjectiveBatch[Pairs, PairObjective]):
     def tokens(self) -> int:
         return int(self.rows.stacked()[1].sum())
 
-    def prepare(self, policy: PolicyLogProbs, reference: ReferenceLogProbs | None, adapter: StrategyAdapter) -> None:
+    def prepare(self) -> None:
         ids, mask = self.rows.stacked()
-        if reference is not None:
-            self.rows.chosen_reference, self.rows.rejected_reference = reference(ids, mask).chunk(2)
+        if (anchored := self.passes.reference(ids, mask)) is not None:
+            self.rows.chosen_reference, self.rows.rejected_reference = anchored.chunk(2)
         if self.objective.needs_step:
-            both = [of_all_ranks(side, adapter) for side in self._sides(self.rows, policy(ids, mask), mask)]
+            both = [of_all_ranks(side, self.adapter) for side in self._sides(self.rows, self.passes.policy(ids, mask), mask)]
             (chosen, counts), (rejected, _) = both
-            self.keep(self.objective.from_step(chosen, rejected), counts, adapter.rank)
+            self.keep(self.objective.from_step(chosen, rejected), counts)
 
-    def losses(self, micro: Pairs, token_logprobs: TokenLogProbs) -> tuple[Tensor, Statistics]:
+    def losses(self, micro: Pairs) -> tuple[Tensor, Statistics]:
         mask = micro.stacked()[1]
-        return self._of(micro, summed(token_logprobs(*micro.host.stacked()), mask), mask)
+        return self._of(micro, summed(self.passes.tokens(*micro.host.stacked()), mask), mask)
 
-    def evaluate(self, policy: PolicyLogProbs) -> tuple[Tensor, Statistics]:
+    def evaluate(self) -> tuple[Tensor, Statistics]:
         ids, mask = self.rows.stacked()
-        return self._of(self.rows, policy(ids, mask), mask)
+        return self._of(self.rows, self.passes.policy(ids, mask), mask)
 
     def _sides(self, rows: Pairs, logprobs: Tensor, mask: Tensor) -> tuple[Likelihood, Likelihood]:
         """The better completions and the worse ones."""

@@ -39,6 +39,7 @@ class PolicyOptimization(PolicyModule):
     optimizer steps.
     """
 
+    makes_rollouts = True
     learner_class = PolicyLearner
     collector_class = RolloutCollector
     learner: PolicyLearner

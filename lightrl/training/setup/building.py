@@ -97,7 +97,8 @@ class ControlTokenWarning:
             prompt: of the run; one that is rendered spells nothing.
         """
         self._total += 1
-        token = "" if prompt.rendered else next((token for text in _texts(prompt) if (token := self._first(text)[1])), "")
+        texts = [prompt.text] if prompt.text is not None else [message["content"] for message in prompt.messages or ()]
+        token = "" if prompt.rendered else next((token for text in texts if (token := self._first(text)[1])), "")
         if token:
             self._spelled += 1
             self._example = (prompt.id, token) if self._spelled == 1 else self._example
@@ -110,7 +111,3 @@ class ControlTokenWarning:
                 f"{self._spelled} of {self._total} training prompts spell control tokens, for example {token!r} in {name!r}, which "
                 "are read as plain text: if a chat template has rendered these texts already, set rendered: true of the prompt source"
             )
-
-
-def _texts(prompt: Prompt) -> list[str]:
-    return [prompt.text] if prompt.text is not None else [message["content"] for message in prompt.messages or ()]
