@@ -17,8 +17,7 @@ from lightrl.ops.replaced_tensors import ReplacedTensors
 from lightrl.parts.engine import PolicyWeights, Request, Result, RolloutEngine, SampledPolicy, Sampling
 from lightrl.ranges import Count, Natural, Seed, Temperature
 from lightrl.rollout.decode.decoding_rows import AdmittedRows, DecodedRow
-from lightrl.rollout.decode.request_batch import RequestBatch
-from lightrl.rollout.decode.slices import Slices, batches, with_one_context
+from lightrl.rollout.decode.slices import RequestBatch, Slices, batches, with_one_context
 from lightrl.rows import onto
 
 if TYPE_CHECKING:

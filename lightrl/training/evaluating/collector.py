@@ -9,8 +9,7 @@ from lightrl.parts.environment import Environment
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.loop import LoopObserver, RolloutLoop
 from lightrl.training.evaluating.canary import Canary, mismatch
-from lightrl.training.evaluating.evaluator import Evaluation, report_samples, sampling_of
-from lightrl.training.reports.rollout_figures import report_episodes, report_lengths
+from lightrl.training.evaluating.evaluator import Evaluation, report_episodes, report_lengths, report_samples, sampling_of
 from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.training.setup.building import prompts_of
 from lightrl.training.steps.learner import Learner

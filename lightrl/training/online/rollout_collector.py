@@ -17,11 +17,11 @@ from lightrl.rewards.reward_set import RewardSet
 from lightrl.rewards.scoring import Scoring
 from lightrl.run_end import RunEndedError
 from lightrl.training.evaluating.collector import Collector
+from lightrl.training.evaluating.evaluator import report_episodes
 from lightrl.training.online.policy_learner import PolicyLearner
 from lightrl.training.online.predictions import recomputes, said
 from lightrl.training.online.rollout_sizes import settle_rollouts
 from lightrl.training.online.rollouts_ahead import RolloutsAhead, check_ahead
-from lightrl.training.reports.rollout_figures import report_episodes
 from lightrl.training.reports.run_ledger import RunLedger
 from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
 

@@ -16,7 +16,7 @@ from lightrl.parts.minibatch import Minibatch
 from lightrl.parts.output import OLD, Output
 from lightrl.ranks import ALONE, Ranks
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.training.reports.rollout_figures import report_lengths
+from lightrl.training.evaluating.evaluator import report_lengths
 from lightrl.training.reports.statistics import Report
 from lightrl.types import Experience, PolicyOutput, TrainingBatch
 

@@ -32,7 +32,8 @@ from lightrl import (
     TinyPolicy,
     Unpaired,
 )
-from lightrl.callbacks.export_policy import ExportPolicy, ExportRewardModel
+from lightrl.callbacks.export_policy import ExportPolicy
+from lightrl.callbacks.export_reward_model import ExportRewardModel
 
 RUNS = ("sft", "dpo", "aot", "kto", "bco", "reward_model")
 
