@@ -113,7 +113,7 @@ def test_the_table_has_a_row_for_each_algorithm_and_only_answers_that_differ(
 def test_what_is_the_same_for_all_is_said_once(lightrl: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     out = lightrl("algorithms", "GRPO", "DrGRPO", "--compare").out
-    table, below = out.split("The same for all: ")
+    table, below = (" ".join(part.split()) for part in out.split("The same for all: "))
     assert "KL: none" in table
     assert "KL: k3 to the reference, 0.04 in the loss" in table
     assert "SymmetricClip(epsilon=0.2)" not in table
