@@ -28,7 +28,7 @@ from lightrl_workshop.checks.check import CHECKS, NO_PARTS
 from lightrl.cli.catalogue.explain import all_fields_of, fields_of, signature_text, to_write
 from lightrl.kinds import COMMAND, KINDS, Kind
 from lightrl.registry.classes import registry
-from lightrl.registry.distribution import CORE
+from lightrl.registry.known_packages import CORE
 
 HERE = Path(__file__).parent
 _BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:(?P<gap>\n*)```text\n(?P<printed>.*?)```\n)?", re.DOTALL)

@@ -98,7 +98,7 @@ _HOME = {
     "lightrl.data.prompt_data": ["PromptData"],
     "lightrl.training.online.policy_optimization": ["PolicyOptimization"],
     "lightrl.training.offline.preference": ["PreferenceOptimization"],
-    "lightrl.training.offline.ranking_columns": ["RankingColumns"],
+    "lightrl.training.offline.rankings": ["RankingColumns"],
     "lightrl.training.offline.reward_modeling": ["RewardModeling"],
     "lightrl.training.offline.supervised": ["SupervisedFineTuning"],
 }

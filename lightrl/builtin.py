@@ -158,8 +158,8 @@ def lightrl_modules() -> list[str]:
 @hookimpl
 def lightrl_callbacks() -> list[str]:
     return [
-        "lightrl.callbacks.sizes_table:SizesTable",
-        "lightrl.callbacks.stated_exceptions:StatedExceptions",
+        "lightrl.callbacks.run_start:SizesTable",
+        "lightrl.callbacks.run_start:StatedExceptions",
         "lightrl.callbacks.completions_log:CompletionsLog",
         "lightrl.callbacks.alarms:Alarms",
         "lightrl.callbacks.dashboard:Dashboard",
@@ -174,6 +174,5 @@ def lightrl_callbacks() -> list[str]:
         "lightrl.callbacks.preemption:PreemptionCheckpoint",
         "lightrl.callbacks.rollout_progress:RolloutProgress",
         "lightrl.callbacks.run_checkpoints:RunCheckpoints",
-        "lightrl.callbacks.freeze_garbage:FreezeGarbage",
-        "lightrl.callbacks.write_completions:WriteCompletions",
+        "lightrl.callbacks.run_folder:WriteCompletions",
     ]

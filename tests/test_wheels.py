@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from lightrl.cli import main
-from lightrl.registry.distribution import CORE
+from lightrl.registry.known_packages import CORE
 
 ROOT = Path(__file__).parents[1]
 RUN = [

@@ -95,7 +95,6 @@ def _warm() -> None:
     import transformers.models.llama.modeling_llama  # noqa: F401
     from torch.utils.tensorboard import SummaryWriter  # noqa: F401
 
-    import lightrl.callbacks.default_callbacks
     import lightrl.cli.run.check
     import lightrl.config.build.run  # noqa: F401
 

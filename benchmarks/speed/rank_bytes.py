@@ -26,7 +26,7 @@ from lightrl_dcpo import SmoothedAdvantage
 from lightrl_workshop import hand_made_experience
 
 from lightrl import GAE, Advantage, Algorithm, Experience, GroupNormalized, GroupRelative
-from lightrl.strategies.side_group import SideGroup
+from lightrl.strategies.adapter import SideGroup
 from lightrl.training.online.experience import with_advantages
 
 T = TypeVar("T")

@@ -24,8 +24,7 @@ from benchmarks.speed.bench_policy import write_policy, write_prompts
 from benchmarks.speed.speed_page import PAGE, filled
 from lightrl import Policy, PretrainedPolicy, Prompt, Rollout, TransformersEngine
 from lightrl.rows import Sequences
-from lightrl.training.steps.fitting_passes import cut_rows
-from lightrl.training.steps.token_budget import fitting_tokens
+from lightrl.training.steps.fitting_passes import cut_rows, fitting_tokens
 
 KINDS = {
     "products of matrices": ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm"),

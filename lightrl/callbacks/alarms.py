@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -16,9 +15,11 @@ from lightrl.alarms.of_learning import EntropyCollapse, FirstPass, Gradient, KLB
 from lightrl.alarms.of_rollouts import Dominance, LengthReward, OpenedTurns, Truncation, Unscored, ZeroVariance
 from lightrl.callbacks.logged_texts import add_text
 from lightrl.ops.agreement import Limits
+from lightrl.training.online.policy_optimization import PolicyOptimization
+from lightrl.training.policy_module import PolicyModule
 
 QUIET = 50
-"""Rollouts (or steps, in a run without any) without the sign after which an alarm is over, so that one that flickers is told once."""
+"""Rollouts (or steps, in a run without any) without the sign after which an alarm is over, so that one that flickers is raised once."""
 
 
 class Alarms(Callback):
@@ -90,16 +91,15 @@ class Alarms(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Take the limits of the dtype that the trainer computes in, unless one was chosen; see whether the run counts rollouts."""
-        self.history.unit = "rollout" if hasattr(pl_module, "algorithm") else "step"
+        self.history.unit = "rollout" if isinstance(pl_module, PolicyOptimization) else "step"
         if self._chosen_limit is not None:
             self._first_pass.limits = Limits.of(torch.float32, self._chosen_limit)
-        else:
-            self._first_pass.limits = getattr(getattr(pl_module, "collector", None), "agreement_limits", self._first_pass.limits)
+        elif isinstance(pl_module, PolicyModule):
+            self._first_pass.limits = pl_module.collector.agreement_limits
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *arguments: object) -> None:
         """Look at the numbers of a rollout (or step) that is over."""
-        numbers: Mapping[str, float] = getattr(pl_module, "numbers", {})
-        if numbers:
+        if isinstance(pl_module, PolicyModule) and (numbers := pl_module.numbers):
             # what is not finite does not belong in a mean, nor in a checkpoint of JSON values
             self.history.add({name: value for name, value in numbers.items() if name == "grad_norm" or math.isfinite(value)})
             self.check(trainer)

@@ -9,6 +9,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from lightrl.callbacks.alarms import Alarms
+from lightrl.training.policy_module import PolicyModule
 
 Charts = dict[str, list[str]]
 
@@ -98,7 +99,7 @@ class Dashboard(Callback):
         if self._written or not trainer.is_global_zero:
             return
         self._written = True
-        tags = {*getattr(pl_module, "numbers", {}), *trainer.callback_metrics}
+        tags = {*(pl_module.numbers if isinstance(pl_module, PolicyModule) else ()), *trainer.callback_metrics}
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, Alarms):
                 tags |= {f"alarms/{alarm.name}" for alarm in callback.alarms}
@@ -115,12 +116,11 @@ def layout_of(tags: Collection[str]) -> dict[str, dict[str, list[Any]]]:
     Args:
         tags: under which something is logged.
     """
-    categories = {category: _shown(charts, tags) for category, charts in LAYOUT.items()}
+    categories = {
+        category: {title: chart for name, patterns in charts.items() for title, chart in _charts(name, patterns, tags)}
+        for category, charts in LAYOUT.items()
+    }
     return {category: charts for category, charts in categories.items() if charts}
-
-
-def _shown(charts: Charts, tags: Collection[str]) -> dict[str, list[Any]]:
-    return {title: chart for name, patterns in charts.items() for title, chart in _charts(name, patterns, tags)}
 
 
 def _charts(title: str, patterns: Iterable[str], tags: Collection[str]) -> Iterator[tuple[str, list[Any]]]:

@@ -60,7 +60,8 @@ def name_algorithm(trainer: Trainer, name: str, description: str) -> None:
 def table_of(chosen: Choice) -> str:
     """An algorithm as a Markdown table: slot, part, arguments, formula, source."""
     lines = [f"**{chosen.cls.__name__}**", "", "slot | part | arguments | formula | source", "--- | --- | --- | --- | ---"]
-    return "\n".join([*lines, *(" | ".join(_cell(cell) for cell in row) for row in rows(chosen))])
+    cells = ([text.replace("|", "\\|").replace("\n", " ") for text in row] for row in rows(chosen))
+    return "\n".join([*lines, *map(" | ".join, cells)])
 
 
 def flat(tree: object, key: str = "") -> Iterator[tuple[str, Any]]:
@@ -70,7 +71,3 @@ def flat(tree: object, key: str = "") -> Iterator[tuple[str, Any]]:
         return
     for name, value in tree.items():
         yield from flat(value, f"{key}.{name}" if key else str(name))
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from lightrl.training.online.policy_optimization import PolicyOptimization
+
 SHOWN = {
     "advantages/mean": "advantages",
     "ratio/mean": "ratio",
@@ -39,14 +41,13 @@ class Histograms(Callback):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *arguments: object) -> None:
         """Have the values of this rollout kept, if it is one of those."""
-        module: Any = pl_module
-        if hasattr(module, "algorithm") and trainer.current_epoch % self.every_n_rollouts == 0 and self._writers(trainer):
-            module.ledger.kept.update({name: [] for name in SHOWN})
+        due = trainer.current_epoch % self.every_n_rollouts == 0
+        if isinstance(pl_module, PolicyOptimization) and due and self._writers(trainer):
+            pl_module.ledger.kept.update({name: [] for name in SHOWN})
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *arguments: object) -> None:
         """Draw what was kept."""
-        module: Any = pl_module
-        kept: dict[str, list[torch.Tensor]] = module.ledger.kept if hasattr(module, "algorithm") else {}
+        kept = pl_module.ledger.kept if isinstance(pl_module, PolicyOptimization) else {}
         for name, parts in kept.items():
             values = torch.cat(parts).cpu() if parts else torch.empty(0)
             values = values[values.isfinite()][:: 1 + len(values) // MOST]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from lightrl.run_end import RunEndedError
+from lightrl.training.online.policy_optimization import PolicyOptimization
+from lightrl.training.policy_module import PolicyModule
 
 REASONS = {
     "unscorable_ratio": "had no score, since a reward failed or all of them abstained",
@@ -44,12 +45,9 @@ class NoUpdate(Callback):
         steps, batches = self._began
         attempts = trainer.fit_loop.epoch_loop.total_batch_idx - batches
         if attempts > 0 and trainer.global_step == steps:
-            numbers: dict[str, float] = getattr(pl_module, "numbers", {})
-            raise RunEndedError(f"nothing was learnt: every update of {attempts:,} {_unit(pl_module)} was skipped.\n{_why(numbers)}")
-
-
-def _unit(module: Any) -> str:
-    return "rollouts" if hasattr(module, "algorithm") else "batches"
+            unit = "rollouts" if isinstance(pl_module, PolicyOptimization) else "batches"
+            numbers = pl_module.numbers if isinstance(pl_module, PolicyModule) else {}
+            raise RunEndedError(f"nothing was learnt: every update of {attempts:,} {unit} was skipped.\n{_why(numbers)}")
 
 
 def _why(numbers: dict[str, float]) -> str:

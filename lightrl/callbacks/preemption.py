@@ -61,7 +61,7 @@ class Preemption(Callback, PhaseObserver):
             self._end(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Agree on whether to stop, with whoever was asked during a validation."""
+        """Agree on whether to stop, with a rank that got the signal during a validation."""
         self._agree(trainer)
         if self._agreed:
             self.keep(trainer)

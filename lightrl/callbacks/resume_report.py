@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -11,10 +12,11 @@ from rich.console import Console
 from rich.table import Table
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
 
-from lightrl.training.reports.provenance import differences, provenance_of
+from lightrl.registry.classes import registry
+from lightrl.registry.known_packages import CORE
+from lightrl.types import JSON
 
 KEY = "provenance"
-OLD_KEY = "fingerprint"
 """In a checkpoint: what the run was made of."""
 
 
@@ -37,16 +39,7 @@ class ResumeReport(Callback):
         checkpoint[KEY] = self._now(trainer)
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Take the provenance.
-
-        Raises:
-            ValueError: the checkpoint has it under the name of before.
-        """
-        if OLD_KEY in checkpoint:
-            raise ValueError(
-                f"the checkpoint keeps under {OLD_KEY!r} what is {KEY!r} now: it was written before lightrl's names became final, and "
-                "cannot be resumed. Start a new run, or resume with the version that wrote it"
-            )
+        """Take the provenance."""
         self._then = checkpoint.get(KEY)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -98,3 +91,48 @@ def table_of(found: list[tuple[str, str, str]]) -> Table:
     for row in found:
         table.add_row(*row)
     return table
+
+
+PACKAGES = (CORE, "torch", "transformers", "lightning", "deepspeed", "peft")
+"""Packages whose versions may change the numbers of a run."""
+OF_THE_START = ("ckpt_path", "weights_only")
+"""Keys of the config about the beginning of a run, which change nothing else of it."""
+ABSENT = "-"
+"""Shown for a key that one side does not have."""
+
+
+def provenance_of(config: Mapping[str, Any] | None, ranks: int, order: Mapping[str, JSON] | None) -> dict[str, JSON]:
+    """One flat mapping of JSON values.
+
+    Args:
+        config: resolved; None where no command line made one.
+        ranks: processes that train.
+        order: of the training prompts, from `PromptData.state_dict`.
+    """
+    found: dict[str, JSON] = {"ranks": ranks}
+    found |= {f"version of {name}": _version(name) for name in PACKAGES}
+    found |= {f"plugin {r.distribution}": r.version for r in registry().records if not r.error and r.distribution != CORE}
+    found |= {f"data ({name})": value for name, value in (order or {}).items()}
+    return found | {key: value for key, value in flat(config or {}).items() if key.split(".")[0] not in OF_THE_START}
+
+
+def differences(then: Mapping[str, JSON], now: Mapping[str, JSON]) -> list[tuple[str, str, str]]:
+    """Key, value then and value now of what differs, sorted; a plugin that is new changes nothing that the config does not say."""
+    keys = [key for key in sorted({*then, *now}) if then.get(key, ABSENT) != now.get(key, ABSENT)]
+    return [(key, str(then.get(key, ABSENT)), str(now.get(key, ABSENT))) for key in keys if key in then or not key.startswith("plugin ")]
+
+
+def flat(tree: Mapping[str, Any], before: str = "") -> dict[str, JSON]:
+    """A nested mapping with dots in its keys; lists stay values, and the levels `init_args` are passed over."""
+    found: dict[str, JSON] = {}
+    for name, value in tree.items():
+        key = before if name == "init_args" and before else f"{before}.{name}" if before else str(name)
+        found |= flat(value, key) if isinstance(value, Mapping) and value else {key: value}
+    return found
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ABSENT

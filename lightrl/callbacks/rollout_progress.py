@@ -10,6 +10,7 @@ from lightning.pytorch.callbacks import TQDMProgressBar
 from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
 from lightning.pytorch.utilities.types import STEP_OUTPUT
 
+from lightrl.training.online.policy_optimization import PolicyOptimization
 from lightrl.training.reports.run_ledger import PhaseObserver
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -49,7 +50,7 @@ class RolloutProgress(TQDMProgressBar, PhaseObserver):
     @property
     def counts_rollouts(self) -> bool:
         """True if an epoch is one rollout, so that the bar counts epochs."""
-        return hasattr(self.trainer.lightning_module, "algorithm")
+        return isinstance(self.trainer.lightning_module, PolicyOptimization)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Open the bar over all rollouts, at the one a resumed run begins with."""

@@ -11,6 +11,7 @@ from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.trainer.states import TrainerFn
 
 from lightrl.callbacks.run_folder import run_folder
+from lightrl.training.online.policy_optimization import PolicyOptimization
 from lightrl.workers.waiting import waiting
 
 SCORES = {"val/reward": 1.0, "val/accuracy": 1.0, "val/loss": -1.0}
@@ -26,7 +27,7 @@ class RunCheckpoints(Checkpoint):
     def __init__(self, every_rollouts: int = 50, every_minutes: float = 30.0, keep: int = 2) -> None:
         """
         Args:
-            every_rollouts: rollouts between two checkpoints, at most; modules that make none go by the time.
+            every_rollouts: rollouts between two checkpoints, at most; for modules that make none the time decides.
             every_minutes: minutes between two checkpoints, at most.
             keep: how many of the last ones stay, beside the best.
 
@@ -67,7 +68,7 @@ class RunCheckpoints(Checkpoint):
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Save if it is time, or if this was the last epoch."""
-        rollouts = trainer.current_epoch + 1 - self._saved_epoch if hasattr(pl_module, "algorithm") else 0
+        rollouts = trainer.current_epoch + 1 - self._saved_epoch if isinstance(pl_module, PolicyOptimization) else 0
         if is_last(trainer) or rollouts >= self.every_rollouts or self._time_is_up(trainer):
             self._save(trainer, pl_module)
 
@@ -107,7 +108,7 @@ class RunCheckpoints(Checkpoint):
             trainer.strategy.remove_checkpoint(path)
 
     def _path(self, trainer: Trainer, module: LightningModule, prefix: str = "") -> str:
-        made = f"rollout={trainer.current_epoch + 1}" if hasattr(module, "algorithm") else f"step={trainer.global_step}"
+        made = f"rollout={trainer.current_epoch + 1}" if isinstance(module, PolicyOptimization) else f"step={trainer.global_step}"
         return str(folder_of(trainer) / f"{prefix}{made}.ckpt")
 
 

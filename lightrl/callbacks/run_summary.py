@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lightrl.callbacks.run_checkpoints import RunCheckpoints
+from lightrl.training.online.policy_optimization import PolicyOptimization
 
 SHOWN = [
     "val/reward",
@@ -63,9 +64,8 @@ class RunSummary(Callback):
         """
         done, seconds = f"{trainer.global_step:,} optimizer steps", f"{time.monotonic() - self._started:.0f} s"
         unit = "step"
-        algorithm = getattr(module, "algorithm", None)
-        if algorithm is not None:
-            done, unit = f"{type(algorithm).__name__}: {trainer.current_epoch:,} rollouts, {done}", "rollout"
+        if isinstance(module, PolicyOptimization):
+            done, unit = f"{type(module.algorithm).__name__}: {trainer.current_epoch:,} rollouts, {done}", "rollout"
         table = Table(title=f"{done}, {seconds}", title_justify="left", box=None, show_header=bool(self._evaluations))
         table.add_column("held out")
         shown = sorted({min(self._evaluations), max(self._evaluations)}) if self._evaluations else []
@@ -74,7 +74,8 @@ class RunSummary(Callback):
         for name in self._evaluations[shown[-1]] if shown else ():
             numbers = [self._evaluations[when].get(name) for when in shown]
             table.add_row(name.removeprefix("val/"), *("-" if number is None else f"{number:.3f}" for number in numbers))
-        table.caption, table.caption_justify = "\n".join([*log_places(trainer), f"Checkpoint: {checkpoint_of(trainer)}"]), "left"
+        logs = [line for logger in trainer.loggers for line in log_lines(logger)]
+        table.caption, table.caption_justify = "\n".join([*logs, f"Checkpoint: {checkpoint_of(trainer)}"]), "left"
         return table
 
 
@@ -96,12 +97,8 @@ def checkpoint_of(trainer: Trainer) -> str:
     )
 
 
-def log_places(trainer: Trainer) -> list[str]:
-    """A line or two for each logger of a run."""
-    return [line for logger in trainer.loggers for line in _lines(logger)]
-
-
-def _lines(logger: Logger) -> list[str]:
+def log_lines(logger: Logger) -> list[str]:
+    """A line or two on where the log of a run is."""
     if isinstance(logger, TensorBoardLogger):
         watch = f"Log: {logger.log_dir}   Watch: tensorboard --logdir {logger.log_dir}"
         return [watch, "     Look first at the tab Custom scalars for the curves, and at Text for completions and alarms"]

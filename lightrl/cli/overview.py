@@ -6,7 +6,7 @@ import sys
 import textwrap
 
 from lightrl.registry.commands import Commands
-from lightrl.registry.distribution import CORE
+from lightrl.registry.known_packages import CORE
 
 ABOUT = "lightrl trains language models with reinforcement learning; every algorithm is a set of parts that can be exchanged."
 KEYS = """\

@@ -32,6 +32,6 @@ _HOMES = {
     "lightrl.config.build.checkpoints": ["checkpoint_of", "trained_policy"],
     "lightrl.config.build.run": ["Run", "quiet_lightning"],
     "lightrl.config.build.trainer_section": ["TrainerSection"],
-    "lightrl.registry.closest": ["closest"],
+    "lightrl.registry.classes": ["closest"],
 }
 __getattr__ = lazy_names(__name__, {name: module for module, names in _HOMES.items() for name in names})

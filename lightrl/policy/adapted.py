@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from lightrl.ops.lazy import dummy_values, read, values_of
-from lightrl.policy.policy import Policy, save_tokenizer
+from lightrl.policy.policy import Policy
 from lightrl.policy.weight_access import WeightAccess
+from lightrl.policy.written_model import save_tokenizer
 from lightrl.strategies.disk import onto_disk
 from lightrl.text.tokenizer import Tokenizer
 

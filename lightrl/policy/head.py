@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from lightrl.ops.head_product import head_format, head_product, without_autocast
+from lightrl.ops.lazy import CannotStayLazyError, lazy_in
 from lightrl.ops.logprobs import chosen_logprobs
 
 PROBED = 8
 """Positions and rows of the head at which a model is compared with its head alone."""
+TOLERANCE = 1e-3
+"""Largest difference from the model's own log-probs at which they are called the same."""
 
 
 class ScoringHead(nn.Linear):
@@ -40,6 +45,42 @@ class ScoringHead(nn.Linear):
             with without_autocast(hidden):
                 return head_product(hidden, weight, self.bias)
         return chosen_logprobs(hidden, self.weight, self.bias, targets, **scoring)
+
+
+@torch.no_grad()
+def fits_scoring_head(model: Any, difference: Callable[[Tensor, Tensor], float]) -> bool:
+    """Make the head of a model able to score, if its log-probs are those of the model's own logits; else a warning says what that costs.
+
+    Args:
+        model: a causal LM.
+        difference: the largest difference of both for `[1, L]` ids and a mask of the same shape.
+
+    Raises:
+        CannotStayLazyError: that cannot be found out without the weights of the model.
+    """
+    head = model.get_output_embeddings()
+    if not isinstance(head, nn.Linear) or model.base_model is model or head.weight.is_meta:
+        return False
+    kind, training, lazy = type(head), model.training, bool(lazy_in(model))
+    ScoringHead.take_over(head)
+    model.eval()
+    with head_alone(model) if lazy else nullcontext():
+        ids = torch.arange(min(PROBED, head.weight.shape[0]))[None]
+        mask = torch.ones_like(ids, dtype=torch.bool)
+        mask[:, 0] = False
+        found = difference(ids, mask)
+    model.train(training)
+    if lazy and math.isnan(found):
+        raise CannotStayLazyError(f"{type(model).__name__} does not run its trunk as one module")
+    if found <= (TOLERANCE if head.weight.dtype == torch.float32 else 0.1):
+        return True
+    head.__class__ = kind
+    warnings.warn(
+        f"{type(model).__name__} does more to its logits than a linear head (log-probs differ by {found:.2g}): "
+        "its full logits are computed, which takes much more memory",
+        stacklevel=3,
+    )
+    return False
 
 
 @contextmanager

@@ -214,7 +214,7 @@ def check_method(config: PeftConfig) -> None:
     if config.is_prompt_learning or config.is_adaption_prompt or getattr(config, "alora_invocation_tokens", None):
         raise ValueError(f"{name}: the method works on the prompt and not inside layers, so log-probs of a row would be those of another")
     if str(getattr(config.peft_type, "value", config.peft_type)) == "ADALORA":
-        raise ValueError(f"{name}: AdaLoRA wants to be told of every step to move its ranks, which no strategy does; take peft.LoraConfig")
+        raise ValueError(f"{name}: AdaLoRA moves its ranks in a call after every step, which no strategy makes; take peft.LoraConfig")
     if getattr(config, "bias", "none") != "none":
         raise ValueError(f"{name}: bias is {config.bias!r}, which trains the base itself; set it to none")
     dropouts = [key for key, value in vars(config).items() if key.endswith("dropout") and value]

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -16,17 +12,13 @@ from torch import Tensor, nn
 
 from lightrl.ops.dropout import without_dropout
 from lightrl.ops.head_product import head_format
-from lightrl.ops.lazy import CannotStayLazyError, lazy_in
 from lightrl.ops.logprobs import AtRows, Compute, at_rows, head_logits
 from lightrl.ops.shift import Selected, on_host
-from lightrl.policy.experts import with_fitting_experts
-from lightrl.policy.head import PROBED, ScoringHead, head_alone
-from lightrl.policy.packed_trunk import NOTHING, laid_out, trunk_states
-from lightrl.policy.packing_probe import longest_packed
+from lightrl.policy.head import fits_scoring_head
+from lightrl.policy.packed_trunk import NOTHING, laid_out, longest_packed, trunk_states
 from lightrl.policy.trunk_numbers import FromTrunk, at_predicted, listening
-from lightrl.policy.unsharded_state import unsharded_state
-from lightrl.policy.weight_access import WeightAccess
-from lightrl.policy.written_model import write_model
+from lightrl.policy.weight_access import WeightAccess, unsharded_state
+from lightrl.policy.written_model import save_tokenizer, write_model
 from lightrl.rows import onto
 from lightrl.strategies.disk import onto_disk
 from lightrl.text.encoding import EncodedCompletion, closing_id, encode_prompt, encode_sampled
@@ -36,8 +28,6 @@ from lightrl.types import PolicyOutput, Prompt
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-PROBE_TOLERANCE = 1e-3
-"""Largest difference between our head and the model's own logits at which they are called the same."""
 Asked = Mapping[str, Compute | AtRows | FromTrunk]
 """Numbers of each token beside its log-prob, by name."""
 NO_OUTPUTS: Asked = MappingProxyType({})
@@ -60,7 +50,7 @@ class Policy(nn.Module):
 
         Raises:
             ValueError: neither the tokenizer nor the model's generation config names an EOS token.
-            CannotStayLazyError: what the model does to its logits cannot be told without its weights.
+            CannotStayLazyError: what the model does to its logits cannot be found out without its weights.
         """
         super().__init__()
         self.model: Any = with_fitting_experts(without_dropout(model))
@@ -70,7 +60,8 @@ class Policy(nn.Module):
         self.hidden_size: int = config.hidden_size
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
         self._scale: float = getattr(config, "logit_scale", None) or 1 / (getattr(config, "logits_scaling", None) or 1.0)
-        self._chunked = self._head_is_linear()
+        self._chunked = True
+        self._chunked = fits_scoring_head(self.model, self._difference)
         if self._chunked:
             self.longest_packed = longest_packed(model)
         # found now: FSDP2 cuts gathered weights up again when somebody asks for a state dict
@@ -259,46 +250,10 @@ class Policy(nn.Module):
         read = hidden() if getattr(critic, "reads_hidden", True) else of_trunk
         return selected.at_tokens(selected.predictors(critic(onto(input_ids, self.device), read)[..., None])[:, 0])
 
-    @torch.no_grad()
-    def _head_is_linear(self) -> bool:
-        head = self.model.get_output_embeddings()
-        if not isinstance(head, nn.Linear) or self.model.base_model is self.model or head.weight.is_meta:
-            return False
-        self._chunked, kind = True, type(head)
-        ScoringHead.take_over(head)
-        training = self.model.training
-        self.model.eval()
-        lazy = bool(lazy_in(self.model))
-        with head_alone(self.model) if lazy else nullcontext():
-            ids = torch.arange(min(PROBED, head.weight.shape[0]))[None]
-            mask = torch.ones_like(ids, dtype=torch.bool)
-            mask[:, 0] = False
-            selected = Selected.of(mask, self.device)
-            ours, theirs = self(ids, mask).logprobs, self._from_full_logits(ids, selected, 1.0, {}, None).logprobs
-        self.model.train(training)
-        difference = (ours - theirs).abs().max().item()
-        if lazy and math.isnan(difference):
-            raise CannotStayLazyError(f"{type(self.model).__name__} does not run its trunk as one module")
-        tolerance = PROBE_TOLERANCE if head.weight.dtype == torch.float32 else 0.1
-        if difference <= tolerance:
-            return True
-        head.__class__ = kind
-        warnings.warn(
-            f"{type(self.model).__name__} does more to its logits than a linear head (log-probs differ by {difference:.2g}): "
-            "its full logits are computed, which takes much more memory",
-            stacklevel=3,
-        )
-        return False
-
-
-def save_tokenizer(tokenizer: Tokenizer, folder: str | Path) -> None:
-    """Write the tokenizer with its chat template into a folder."""
-    tokenizer.save_pretrained(folder)
-    # transformers keeps a seen tokenizer_config without the class if it cannot name it: ours is always the plain fast one
-    path = Path(folder) / "tokenizer_config.json"
-    config = json.loads(path.read_text())
-    config.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
-    path.write_text(json.dumps(config, indent=2, ensure_ascii=False))
+    def _difference(self, ids: Tensor, mask: Tensor) -> float:
+        """The largest difference between log-probs of the scoring head and those of the model's own logits."""
+        theirs = self._from_full_logits(ids, Selected.of(mask, self.device), 1.0, {}, None).logprobs
+        return float((self(ids, mask).logprobs - theirs).abs().max())
 
 
 def _eos_token_ids(model: PreTrainedModel, tokenizer: Tokenizer) -> frozenset[int]:
@@ -311,3 +266,10 @@ def _eos_token_ids(model: PreTrainedModel, tokenizer: Tokenizer) -> frozenset[in
             "set eos_token in tokenizer_config.json or eos_token_id in generation_config.json"
         )
     return ids
+
+
+def with_fitting_experts(model: Any) -> Any:
+    """The same model; in float64 with its experts one after the other, since the faster ways of transformers take no such numbers."""
+    if model.dtype == torch.float64 and model._can_set_experts_implementation():
+        model.set_experts_implementation("eager")
+    return model

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from lightrl.ops.wide_linear import WideLinear
 from lightrl.policy.adapted import AdaptedPolicy
 from lightrl.policy.packed_trunk import trunk_states
-from lightrl.policy.policy import Policy, save_tokenizer
-from lightrl.policy.unsharded_state import unsharded_state
-from lightrl.policy.written_model import write_model
+from lightrl.policy.policy import Policy
+from lightrl.policy.weight_access import unsharded_state
+from lightrl.policy.written_model import save_tokenizer, write_model
 from lightrl.strategies.disk import onto_disk
 from lightrl.text.encoding import encode_conversation, must_be_fast, no_template, render
 from lightrl.text.tokenizer import Tokenizer

@@ -99,8 +99,8 @@ class PretrainedPolicy(PolicySource):
             gradient_checkpointing: recompute activations in the backward pass: less memory, about a third more time.
             chat_template: a Jinja template, or the path of a file with one, in place of the tokenizer's own.
             attention: `sdpa`, `eager`, `flash_attention_2`, ...; None takes the model's default.
-            trust_remote_code: execute the Python files of the folder, for architectures that transformers does not have. Whoever can
-                write into the folder can then do all that you can.
+            trust_remote_code: execute the Python files of the folder, for architectures that transformers does not have. A person
+                who can write into the folder can then do all that you can.
             revision: a branch, tag or commit of the hub, for the weights, the tokenizer and their code; None: the main branch. A folder
                 has none.
         """

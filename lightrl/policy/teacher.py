@@ -76,7 +76,7 @@ class Teacher(FrozenReference):
     def _source(self) -> PolicySource:
         if self.policy is None:
             raise ValueError(
-                "Teacher.policy is empty, so that there is nobody to learn from: name its source. Type for example: "
+                "Teacher.policy is empty, so that there is no policy to learn from: name its source. Type for example: "
                 "--model.algorithm.teacher.policy PretrainedPolicy --model.algorithm.teacher.policy.path FOLDER_OR_HUB_ID"
             )
         return self.policy

@@ -1,4 +1,4 @@
-"""The policy's weights as engines get them, whoever shards them."""
+"""The policy's weights as engines get them, under every strategy."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from lightrl.policy.adapted import AdaptedPolicy
-from lightrl.policy.policy import Policy, save_tokenizer
+from lightrl.policy.policy import Policy
 from lightrl.policy.weight_access import WeightAccess
-from lightrl.policy.written_model import write_model
+from lightrl.policy.written_model import save_tokenizer, write_model
 from lightrl.strategies.disk import onto_disk
 from lightrl.workers.calls import describe
 

@@ -1,7 +1,8 @@
-"""Models of transformers as folders of Hugging Face."""
+"""Folders of Hugging Face: a model of transformers, and its tokenizer."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from torch import Tensor
+
+from lightrl.text.tokenizer import Tokenizer
 
 
 def write_model(model: Any, folder: str | Path, tensors: Mapping[str, Tensor]) -> None:
@@ -21,6 +24,16 @@ def write_model(model: Any, folder: str | Path, tensors: Mapping[str, Tensor]) -
     """
     with _deepspeed_left_alone():
         model.save_pretrained(folder, state_dict=tensors)
+
+
+def save_tokenizer(tokenizer: Tokenizer, folder: str | Path) -> None:
+    """Write the tokenizer with its chat template into a folder."""
+    tokenizer.save_pretrained(folder)
+    # transformers keeps a seen tokenizer_config without the class if it cannot name it: ours is always the plain fast one
+    path = Path(folder) / "tokenizer_config.json"
+    config = json.loads(path.read_text())
+    config.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
+    path.write_text(json.dumps(config, indent=2, ensure_ascii=False))
 
 
 @contextmanager

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Any
 
 from lightrl.kinds import KINDS, Kind
-from lightrl.registry.closest import closest
-from lightrl.registry.distribution import CORE
-from lightrl.registry.known_packages import where_to_find
+from lightrl.registry.known_packages import CORE, where_to_find
 from lightrl.registry.loader import PluginRecord, load_core, load_plugins
 from lightrl.workers.calls import describe
 
@@ -62,7 +61,7 @@ class Registry:
             raise UnknownName(f"{where}{len(matches)} plugins register a {kind} named {short!r}. Write {choices}.")
         elsewhere = "".join(f" It is a {other}." for other in self.kinds_of(name))
         package = where_to_find(short, "classes", self.packages)
-        said = package or elsewhere + self._suggestion(kind, short)
+        said = package or elsewhere + closest(short, [cls.__name__ for _, cls in self.of_kind(kind)])
         raise UnknownName(f"{where}no {kind} is named {name!r}.{said} {self._known(kind)}{did_not_load(self.records)}")
 
     @property
@@ -75,9 +74,6 @@ class Registry:
     def packages(self) -> set[str]:
         """The packages that were loaded, or have failed to."""
         return {record.distribution for record in self.records}
-
-    def _suggestion(self, kind: str, name: str) -> str:
-        return closest(name, [cls.__name__ for _, cls in self.of_kind(kind)])
 
     def _known(self, kind: str) -> str:
         by_distribution: dict[str, list[str]] = {}
@@ -177,3 +173,12 @@ def registry() -> Registry:
 def core() -> Registry:
     """The core's own classes alone, without loading a plugin."""
     return Registry(load_core())
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """` Did you mean 'x'?` if one of the known names is close, else nothing."""
+    by_lower = {k.lower(): k for k in known}
+    found = difflib.get_close_matches(name.lower(), by_lower, cutoff=0.6)
+    # two letters that have changed places are the likeliest slip
+    found.sort(key=lambda match: sorted(match) != sorted(name.lower()))
+    return f" Did you mean {by_lower[found[0]]!r}?" if found else ""

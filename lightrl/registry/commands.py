@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from lightrl.command import Command
 from lightrl.kinds import COMMAND
-from lightrl.registry.classes import Registry, UnknownName, did_not_load
-from lightrl.registry.closest import closest
+from lightrl.registry.classes import Registry, UnknownName, closest, did_not_load
 from lightrl.registry.known_packages import where_to_find
 from lightrl.registry.loader import load_commands
 

@@ -1,6 +1,6 @@
-"""The packages of this project and what each of them registers, so that the name of one that is not installed is answered with it.
+"""The packages of this project: the name of the core, that of an unrelated project, and what each package registers.
 
-The table is `known_packages.json`, which `make docs` writes.
+The table of the latter is `known_packages.json`, which `make docs` writes; a name that is not installed is answered with its package.
 """
 
 from __future__ import annotations
@@ -9,12 +9,18 @@ import functools
 import json
 import os
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.resources import files
 from typing import Literal
 
-from lightrl.registry.loader import LIMIT
-
+CORE = "lightrl-core"
+"""This distribution, whose registered names are reserved."""
+OTHER = "lightrl"
+"""Another project on PyPI whose files have the same folder."""
+CURE = f"pip uninstall --yes {OTHER} && pip install --force-reinstall --no-deps {CORE}"
+"""What to type; in a checkout `make install` does the same."""
+LIMIT = "LIGHTRL_PLUGINS"
+"""The environment variable that says which plugins are loaded."""
 Things = Literal["classes", "commands", "configs"]
 
 
@@ -51,3 +57,15 @@ def is_installed(package: str) -> bool:
     except PackageNotFoundError:
         return False
     return True
+
+
+def other_distribution() -> str | None:
+    """The complaint about the other distribution, if it is installed beside this one; None if it is not."""
+    try:
+        found = version(OTHER)
+    except PackageNotFoundError:
+        return None
+    return (
+        f"the package {OTHER} {found} is installed beside {CORE}, and both write into the folder lightrl: some files may be of the other.\n"
+        f"Type: {CURE} (in a checkout: make install)"
+    )

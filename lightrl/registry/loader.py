@@ -21,15 +21,13 @@ import pluggy
 from lightrl import hookspecs
 from lightrl.hookspecs import COMMANDS, GROUP
 from lightrl.kinds import COMMAND, KINDS, Kind
-from lightrl.registry.distribution import CORE
+from lightrl.registry.known_packages import CORE, LIMIT
 from lightrl.registry.time_limit import time_limit
 
 CONFIGS = "configs"
 """The folder of a plugin's package whose YAML files `--config NAME` finds."""
 LOADING_S = 60.0
 """Seconds that a plugin may compute, or sleep, to be imported and to answer its hooks; one that goes on is a record with an error."""
-LIMIT = "LIGHTRL_PLUGINS"
-"""The environment variable that says which plugins are loaded."""
 _PATH = re.compile(r"\w+(\.\w+)*:\w+")
 _ANY_API = re.compile(r"lightrl\.v(\d+)(?:\.commands)?")
 

@@ -55,7 +55,7 @@ class EpisodeRunner:
             encoder: of the policy's tokenizer.
             policy: decodes turns, and says how long a row may be.
             sampling: how tokens are drawn.
-            show: is told how far the episodes have come.
+            show: reports how far the episodes have come.
             check_template: finds out whether conversations can be continued; called before each that begins.
         """
         self._engine, self._host, self._encoder, self._policy = engine, host, encoder, policy

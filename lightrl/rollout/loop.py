@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 
 import torch
@@ -15,11 +15,10 @@ from lightrl.environments.episode_host import EpisodeHost
 from lightrl.ops.random import row_seed
 from lightrl.parts.engine import PolicyWeights, Result, RolloutEngine, SampledPolicy, Sampling
 from lightrl.parts.environment import Environment, SingleTurn, own_opening
-from lightrl.rollout.environment_extras import told_extras
 from lightrl.rollout.episode_runner import EpisodeRunner
 from lightrl.rollout.episode_state import EpisodeState
 from lightrl.rollout.probe import Question, probe, questions_of
-from lightrl.rollout.rows import rollout_of
+from lightrl.rollout.rows import environment_extras, rollout_of
 from lightrl.text.encoding import EncodedTurn, closing_id, encode_sampled
 from lightrl.text.turn_encoder import TurnEncoder
 from lightrl.types import JSON, Prompt, Rollout
@@ -30,22 +29,28 @@ SEEDS = 1 << 31
 """Seeds of environments lie below it."""
 
 
+class LoopObserver:
+    """Follows the work of a loop; this one does nothing."""
+
+    def on_progress(self, progress: str) -> None:
+        """A call with several turns has come so far."""
+
+    def on_answers(self, answers: Rollout) -> None:
+        """An engine with weights of its own has answered questions, the same ones after each update."""
+
+
 class RolloutLoop:
     """An engine and an environment at work for one run, with the policy's weights and the position in its random numbers."""
 
-    def __init__(self, engine: RolloutEngine, environment: Environment) -> None:
+    def __init__(self, engine: RolloutEngine, environment: Environment, observer: LoopObserver | None = None) -> None:
         """
         Args:
             engine: continues contexts.
             environment: answers the policy.
+            observer: is informed of progress and of the engine's answers; None: no observer.
         """
         self.engine, self.environment, self.host = engine, environment, EpisodeHost(environment)
-        self.show: Callable[[str], None] = lambda progress: None
-        """Is told how far a call with several turns has come."""
-        self.say: Callable[[str], None] = log.warning
-        """Is told what a user should know of the policy's chat template."""
-        self.check_engine: Callable[[Rollout], None] = lambda rollout: None
-        """Is given answers to the same questions after each update of an engine that holds weights of its own."""
+        self._observer = observer or LoopObserver()
         self._calls, self._version = 0, 0
         self._checked = self._new_weights = False
         self._questions = list[Question]()
@@ -103,8 +108,9 @@ class RolloutLoop:
         self._calls += 1
         numbers = [episode.number for episode in episodes]
         try:
-            with self._whole(weights):
-                self._play(weights, encoder, sampling).run(episodes)
+            with weights.whole() if self.engine.in_process else nullcontext():
+                show, check = self._observer.on_progress, self._check_template
+                EpisodeRunner(self.engine, self.host, encoder, weights.policy, sampling, show, check).run(episodes)
         finally:
             self.engine.forget(numbers)
             self.host.end(numbers)
@@ -135,7 +141,7 @@ class RolloutLoop:
         return replace(rollout, rollout_logprobs=rollout.rollout_logprobs.masked_fill(rollout.response_mask, torch.nan))
 
     def probe(self, rollout: Rollout) -> None:
-        """Have the engine answer its questions, and give the answers to `check_engine`, unless it was given some of these weights.
+        """Have the engine answer its questions and inform the observer, unless that was done with these weights already.
 
         Args:
             rollout: if it is the first one, the beginnings of its first rows become the questions.
@@ -144,7 +150,7 @@ class RolloutLoop:
         if self._new_weights:
             self._new_weights = False
             self._questions = self._questions or questions_of(rollout)
-            self.check_engine(probe(self.engine, self._questions, weights.policy, self._version, self._numbers))
+            self._observer.on_answers(probe(self.engine, self._questions, weights.policy, self._version, self._numbers))
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -167,7 +173,7 @@ class RolloutLoop:
 
     def _rows(self, episodes: Sequence[EpisodeState], sampling: Sampling) -> Rollout:
         rollout = rollout_of(episodes, sampling.temperature or 1.0, self._version)
-        rollout.extras |= told_extras(episodes, self.environment, rollout.response_mask)
+        rollout.extras |= environment_extras(episodes, self.environment, rollout.response_mask)
         return rollout
 
     def _write(self, episode: EpisodeState, completion: str, policy: SampledPolicy) -> None:
@@ -198,14 +204,11 @@ class RolloutLoop:
         name = type(self.environment).__name__
         return None if complaint is None else f"environment {name} {complaint}\nMend it, or raise its max_error_rate or error_window"
 
-    def _play(self, weights: PolicyWeights, encoder: TurnEncoder, sampling: Sampling) -> EpisodeRunner:
-        return EpisodeRunner(self.engine, self.host, encoder, weights.policy, sampling, self.show, self._check_template)
-
     def _check_template(self) -> None:
         if self._encoder is not None and not self._checked and self.environment.max_turns > 1:
             self._checked = True
             for sentence in self._encoder.check():
-                self.say(sentence)
+                log.warning(sentence)
 
     def _ready(self, n: int) -> tuple[PolicyWeights, TurnEncoder]:
         if self._weights is None or self._encoder is None:
@@ -213,9 +216,6 @@ class RolloutLoop:
         if n < 1:
             raise ValueError(f"a rollout needs n >= 1 completions per prompt, got {n}")
         return self._weights, self._encoder
-
-    def _whole(self, weights: PolicyWeights) -> AbstractContextManager[None]:
-        return weights.whole() if self.engine.in_process else nullcontext()
 
     def _begun(self, prompts: Sequence[Prompt], n: int, *key: int | str) -> list[EpisodeState]:
         seed = self.engine.seed

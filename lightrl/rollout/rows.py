@@ -1,4 +1,4 @@
-"""From episodes that are over to the rows of a rollout."""
+"""From episodes that are over to the rows of a rollout, with the numbers that their environment gave as extras."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from lightrl.ops.random import row_seed
+from lightrl.ops.turns import turn_numbers
+from lightrl.parts.environment import Environment
 from lightrl.parts.output import ROLLOUT
 from lightrl.rollout.episode_state import EpisodeState
 from lightrl.types import Rollout
@@ -76,3 +78,30 @@ def _refuse_nan(logprobs: Tensor, episodes: Sequence[EpisodeState]) -> None:
             f"the policy gave NaN logits for {int(broken.sum())} of {len(episodes)} rows (first for prompt {prompt.id!r}): "
             "its weights are no longer finite, or its precision is too narrow"
         )
+
+
+def environment_extras(episodes: Sequence[EpisodeState], environment: Environment, mask: Tensor) -> dict[str, Tensor]:
+    """Every extra that the environment declares, f32, also where no episode has one.
+
+    Args:
+        episodes: that are over.
+        environment: declares the names.
+        mask: `[N, L]` bool, tokens that the policy sampled.
+    """
+    whole = {
+        name: torch.tensor([next((told[name] for told in reversed(e.told) if name in told), 0.0) for e in episodes])
+        for name in sorted(environment.gives_extras)
+    }
+    turns = {name: _on_turns(episodes, name, mask) for name in sorted(environment.gives_turn_extras)}
+    return whole | turns
+
+
+def _on_turns(episodes: Sequence[EpisodeState], name: str, mask: Tensor) -> Tensor:
+    """`[N, L]`: the number of each turn on its tokens, 0 elsewhere."""
+    most = max((len(episode.told) for episode in episodes), default=0)
+    numbers = torch.zeros(len(episodes), most + 1)
+    for row, episode in enumerate(episodes):
+        for turn, told in enumerate(episode.told):
+            numbers[row, turn] = told.get(name, 0.0)
+    # no turn has the last number, 0, which stands where others wrote
+    return numbers.gather(1, turn_numbers(mask) % (most + 1))

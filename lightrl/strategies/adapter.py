@@ -9,12 +9,11 @@ from typing import TypeVar
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.core.optimizer import LightningOptimizer
-from lightning.pytorch.strategies import DDPStrategy
+from lightning.pytorch.strategies import DDPStrategy, Strategy
 from torch import Tensor, distributed, nn
 
 from lightrl.policy.weight_access import WeightAccess
 from lightrl.strategies.master_weights import Groups, MasterWeights
-from lightrl.strategies.side_group import gathered
 
 T = TypeVar("T")
 Loss = TypeVar("Loss")
@@ -195,3 +194,52 @@ def _forget_frozen(optimizer: torch.optim.Optimizer, *_: object) -> None:
         if group.get(FROZEN):
             for parameter in group["params"]:
                 parameter.grad = None
+
+
+def module_of(strategy: Strategy) -> LightningModule:
+    """The module, which a strategy has from the time its trainer connects them.
+
+    Raises:
+        RuntimeError: it has none yet.
+    """
+    module = strategy.lightning_module
+    if module is None:
+        raise RuntimeError(f"{type(strategy).__name__} has no module yet: it gets one when the trainer begins")
+    return module
+
+
+class SideGroup:
+    """A process group of its own, since the ranks may reach a call here and one of the trainer's in any order."""
+
+    def __init__(self, ranks: int) -> None:
+        """Collective.
+
+        Args:
+            ranks: of the run.
+        """
+        self._ranks = ranks
+        # through the CPU, whatever devices the trainer's group connects
+        self._group = torch.distributed.new_group(backend="gloo") if ranks > 1 else None
+
+    def gather(self, value: T) -> list[T]:
+        """As `Ranks.gather`."""
+        return gathered(value, self._ranks, self._group)
+
+    def total(self, values: Tensor) -> Tensor:
+        """As `Ranks.total`, added in the order of ranks."""
+        return torch.stack(self.gather(values)).sum(0)
+
+
+def gathered(value: T, ranks: int, group: object = None) -> list[T]:
+    """The values of all ranks, in the order of ranks; collective.
+
+    Args:
+        value: of this rank; it must be picklable where there are several.
+        ranks: of the run.
+        group: their process group; None: the trainer's.
+    """
+    if ranks == 1:
+        return [value]
+    everyone = [value] * ranks
+    torch.distributed.all_gather_object(everyone, value, group=group)
+    return everyone

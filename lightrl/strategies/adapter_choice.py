@@ -6,7 +6,8 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.strategies import DDPStrategy, DeepSpeedStrategy, SingleDeviceStrategy, StrategyRegistry
 
 from lightrl.strategies.adapter import StrategyAdapter
-from lightrl.strategies.deepspeed import DeepSpeedAdapter, ManualDeepSpeedStrategy
+from lightrl.strategies.deepspeed import ManualDeepSpeedStrategy
+from lightrl.strategies.deepspeed_adapter import DeepSpeedAdapter
 from lightrl.strategies.fsdp2 import FSDP2Adapter, FSDP2Strategy
 
 

@@ -6,6 +6,7 @@ or removed is first renamed to `.replaced-` or `.removed-`, so that nothing half
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -13,7 +14,7 @@ import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lightrl.strategies.byte_size import size_of
+from lightrl.strategies.disk import in_words, size_of
 
 _LEFT = re.compile(r"^(?P<name>.+)\.(?P<what>partial|replaced|removed)-(?P<host>.+)-(?P<pid>\d+)$")
 
@@ -125,3 +126,21 @@ def _delete(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+log = logging.getLogger(__name__)
+
+
+def tidy(folder: Path, below: bool = False) -> None:
+    """Undo what killed processes left half done in a folder, and say what that was.
+
+    Args:
+        folder: what does not exist is passed over.
+        below: in the folders inside it too.
+    """
+    found = recover(folder, below)
+    if found.removed:
+        total = in_words(sum(found.removed.values()))
+        log.warning("removed %s that killed runs have left unfinished below %r", total, str(folder))
+    for path, size in found.elsewhere.items():
+        log.warning("%r (%s) was left unfinished on another machine: delete it if no run is writing it there", str(path), in_words(size))

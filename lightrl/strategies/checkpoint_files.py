@@ -5,16 +5,18 @@ Files are zip archives as `torch.save` writes them. `torch.load` does not compar
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
+import sys
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-
-from lightrl.strategies.only_weights import only_weights, unsafe_names
 
 FORMAT = 1
 MARK = "lightrl_checkpoint"
@@ -174,3 +176,79 @@ def _size(size: int | None) -> str:
 
 def _line(error: Exception) -> str:
     return (str(error).splitlines() or [""])[0][:120]
+
+
+FORCE, FORBID = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
+KEPT_BY_DEEPSPEED = {
+    "deepspeed.runtime.fp16.loss_scaler.DynamicLossScaler",
+    "deepspeed.runtime.fp16.loss_scaler.LossScaler",
+    "deepspeed.runtime.zero.config.ZeroStageEnum",
+    "deepspeed.utils.tensor_fragment.fragment_address",
+}
+"""Plain records in DeepSpeed's files, whose construction does nothing."""
+
+
+@contextmanager
+def only_weights() -> Iterator[None]:
+    """Within, every `torch.load` of this process takes tensors, plain values and what DeepSpeed keeps, and refuses all else.
+
+    DeepSpeed asks for `weights_only=False` in several places; torch's own switch overrules each of them.
+
+    Source: https://docs.pytorch.org/docs/stable/notes/serialization.html
+    """
+    before = {name: os.environ.pop(name, None) for name in (FORCE, FORBID)}
+    os.environ[FORCE] = "1"
+    try:
+        with torch.serialization.safe_globals(_kept_by_deepspeed()):
+            yield
+    finally:
+        del os.environ[FORCE]
+        os.environ.update({name: value for name, value in before.items() if value is not None})
+
+
+def unsafe_names(path: str | os.PathLike[str]) -> list[str]:
+    """Classes and functions that a file of `torch.save` refers to and `only_weights` refuses, found without loading it."""
+    return sorted(set(torch.serialization.get_unsafe_globals_in_checkpoint(os.fspath(path))) - KEPT_BY_DEEPSPEED)
+
+
+def _kept_by_deepspeed() -> list[Any]:
+    # where DeepSpeed is not in use its import is left out: it takes seconds
+    found = [name.rpartition(".") for name in sorted(KEPT_BY_DEEPSPEED)] if "deepspeed" in sys.modules else []
+    return [getattr(importlib.import_module(module), name) for module, _, name in found]
+
+
+def ranks_now() -> int:
+    """Ranks of this run."""
+    return torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
+
+
+def agreed(act: Callable[[], object]) -> None:
+    """Do something on every rank; a barrier.
+
+    Raises:
+        CheckpointError: it failed on one of them, whose complaint this is.
+    """
+    complaint = None
+    try:
+        act()
+    except (CheckpointError, OSError) as error:
+        complaint = str(error)
+    everyone: list[str | None] = [complaint]
+    if ranks_now() > 1:
+        everyone = [None] * ranks_now()
+        torch.distributed.all_gather_object(everyone, complaint)
+    for said in everyone:
+        if said is not None:
+            raise CheckpointError(said)
+
+
+def check_together(path: Path) -> Written:
+    """`check` a checkpoint, each rank its share of a folder's files, with the same outcome on all.
+
+    Raises:
+        CheckpointError: a rank found something wrong.
+    """
+    ranks = ranks_now()
+    rank = torch.distributed.get_rank() if ranks > 1 else 0
+    agreed(lambda: check(path, slice(rank, None, ranks)) if rank == 0 or path.is_dir() else None)
+    return written_by(path)

@@ -14,13 +14,10 @@ from lightning.pytorch import LightningModule
 from lightning.pytorch.plugins.io.wrapper import _WrappingCheckpointIO
 from lightning.pytorch.strategies import Strategy
 
-from lightrl.strategies.agreement import check_together, ranks_now
-from lightrl.strategies.atomic import partial, publish, remove
-from lightrl.strategies.checkpoint_files import MARK, CheckpointError, Written
+from lightrl.strategies.atomic import partial, publish, remove, tidy
+from lightrl.strategies.checkpoint_files import MARK, CheckpointError, Written, check_together, only_weights, ranks_now, unsafe_names
 from lightrl.strategies.checkpoint_weights import refuse_shapes
 from lightrl.strategies.disk import onto_disk
-from lightrl.strategies.leftovers import tidy
-from lightrl.strategies.only_weights import only_weights, unsafe_names
 
 
 class WholeFileIO(TorchCheckpointIO):

@@ -1,41 +1,82 @@
 """DeepSpeed ZeRO 1, 2 and 3 in manual optimisation, on CUDA and on CPU.
 
 Lightning sends the whole training step through the engine once; ZeRO-3 then keeps the last micro-batch's gradient alone, without
-an error. Here every micro-batch goes through the engine, and the engine is told which one is the last.
+an error. Here every micro-batch goes through the engine, and the engine knows which one is the last.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator
+import shutil
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from lightning.pytorch.accelerators import CPUAccelerator
-from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.strategies import DDPStrategy, DeepSpeedStrategy
-from torch import Tensor, nn
 
-from lightrl.ops.lazy import LazyParameter, lazy_in
-from lightrl.strategies.adapter import StrategyAdapter
-from lightrl.strategies.agreement import agreed, check_together
+from lightrl.strategies.adapter import module_of
 from lightrl.strategies.atomic import beside, partial, publish, remove
-from lightrl.strategies.checkpoint_files import CheckpointError, Written, states_in, write_list
+from lightrl.strategies.checkpoint_files import (
+    CheckpointError,
+    Written,
+    agreed,
+    check_together,
+    only_weights,
+    states_in,
+    unsafe_names,
+    write_list,
+)
 from lightrl.strategies.checkpoint_io import WholeFileIO, refuse_execution, refuse_unsafe
 from lightrl.strategies.checkpoint_weights import refuse_shapes
-from lightrl.strategies.deepspeed_needs import naming_a_missing_compiler, refuse_without_deepspeed
 from lightrl.strategies.disk import onto_disk
-from lightrl.strategies.master_weights import Groups
-from lightrl.strategies.only_weights import only_weights, unsafe_names
-from lightrl.strategies.strategy_module import module_of
 from lightrl.workers.waiting import waiting
 
-T = TypeVar("T")
-Loss = TypeVar("Loss")
 STARTING = "starting DeepSpeed, which compiles operators the first time, for some minutes"
+
+
+class DeepSpeedNeedsError(ValueError):
+    """Something that DeepSpeed needs is not there; what, and what to type, in two lines."""
+
+
+def refuse_without_deepspeed(what: str) -> None:
+    """Refuse what only DeepSpeed can do where it is not installed; it is not imported.
+
+    Args:
+        what: what asks for it, with its key, as `trainer.strategy: deepspeed_stage_2`.
+
+    Raises:
+        DeepSpeedNeedsError: it is not installed.
+    """
+    if find_spec("deepspeed") is None:
+        raise DeepSpeedNeedsError(
+            f"{what} needs DeepSpeed, which is not installed here; only on Linux it comes with lightrl-core.\n"
+            "Type: pip install deepspeed; or take another strategy, for example --trainer.strategy ddp or fsdp2"
+        )
+
+
+@contextmanager
+def naming_a_missing_compiler() -> Iterator[None]:
+    """Within, DeepSpeed may build operators; if it fails for want of a compiler, the error says so in place of torch's log of the build.
+
+    Raises:
+        DeepSpeedNeedsError: it failed, and there is no compiler.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        # the name by which torch calls it
+        compiler = os.environ.get("CXX", "c++")
+        if shutil.which(compiler) is not None:
+            raise
+        raise DeepSpeedNeedsError(
+            f"trainer.strategy: on CPUs DeepSpeed builds an operator with a C++ compiler, and there is no {compiler!r} on the path.\n"
+            "Type: apt-get install g++ (or CXX=/path/to/compiler before the command); or --trainer.strategy ddp or fsdp2, which need none"
+        ) from error
 
 
 class ManualDeepSpeedStrategy(DeepSpeedStrategy):
@@ -192,135 +233,3 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
         """The module's step itself."""
         with self.precision_plugin.predict_step_context():
             return module_of(self).predict_step(*args, **kwargs)
-
-
-class DeepSpeedAdapter(StrategyAdapter):
-    """ZeRO: the engine sums, clips and steps; under stage 3 it also cuts the weights over the ranks."""
-
-    @property
-    def engine(self) -> Any:
-        """The `DeepSpeedEngine`."""
-        return self.trainer.strategy.model
-
-    @property
-    def cuts_weights(self) -> bool:
-        return self._strategy.zero_stage_3
-
-    @property
-    def arrangement(self) -> str:
-        return self._strategy.arrangement
-
-    @property
-    def restarts(self) -> bool:
-        return False
-
-    def shard(self, *modules: nn.Module | None) -> None:
-        parts = [module for module in modules if module is not None]
-        # the engine cuts weights itself, and has to have them whole for that
-        if any(map(lazy_in, parts)):
-            for module in parts:
-                for buffer in module.buffers():
-                    buffer.data = buffer.data.to(self._strategy.root_device)
-            self._cut_one_by_one([parameter for module in parts for parameter in module.parameters()])
-
-    def _cut_one_by_one(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Read a parameter, round it to the engine's dtype, and leave each rank its share, before the next one is read."""
-        import deepspeed
-
-        dtype = self._strategy.engine_dtype
-        first: Any = None
-        for parameter in parameters:
-            if isinstance(parameter, LazyParameter):
-                parameter.read()
-            parameter.data = parameter.data.to(dtype)
-            if first is None:
-                first = parameter
-                deepspeed.zero.Init(module=nn.ParameterList([parameter]), config_dict_or_path=self._strategy.settings, dtype=dtype)
-            else:
-                first.convert_to_zero_parameters(param_list=[parameter])
-
-    @property
-    def _strategy(self) -> ManualDeepSpeedStrategy:
-        strategy = self.trainer.strategy
-        if not isinstance(strategy, ManualDeepSpeedStrategy):
-            raise TypeError(f"{type(strategy).__name__} is no DeepSpeed strategy of ours")
-        return strategy
-
-    def optimizer(self, make: Callable[[Groups], torch.optim.Optimizer], groups: Groups) -> torch.optim.Optimizer:
-        # the engine has float32 copies of its own
-        return make(groups)
-
-    def forward(self, loss_of: Callable[[T], Loss], micro: T) -> Loss:
-        found: Loss = self.engine(loss_of, micro)
-        return found
-
-    def backward(self, loss: Tensor, last: bool) -> None:
-        self.engine.set_gradient_accumulation_boundary(last)
-        self.module.manual_backward(loss * self.world_size)
-
-    def zero_loss(self, parameters: Iterable[nn.Parameter]) -> Tensor | float:
-        return 0.0
-
-    def step(self, optimizer: LightningOptimizer, max_norm: float | None) -> float:
-        optimizer.step()
-        self._forget_gradients()
-        return float(self.engine.get_global_grad_norm())
-
-    @contextmanager
-    def frozen(self, optimizer: LightningOptimizer, groups: Iterable[int]) -> Iterator[None]:
-        buffers = [(flat, flat.grad) for flat in self._flat_weights()]  # offloaded gradients are allocated once, for all steps
-        with super().frozen(optimizer, groups):
-            yield
-        for flat, buffer in buffers:
-            flat.grad = buffer
-
-    def discard(self, optimizer: LightningOptimizer) -> None:
-        # the gradients lie in buffers of the engine's own, which only a step empties
-        with self.frozen(optimizer, range(len(optimizer.param_groups))):
-            self.engine.step()
-        self._forget_gradients()
-
-    def _forget_gradients(self) -> None:
-        """Zero what a parameter without a gradient in the next step would otherwise bring into its norm, and its update."""
-        for buffer in (getattr(self.engine.optimizer, "grad_partitions_flat_buffer", None), *(flat.grad for flat in self._flat_weights())):
-            if buffer is not None:
-                buffer.zero_()
-
-    def _flat_weights(self) -> list[Tensor]:
-        inner: Any = self.engine.optimizer
-        return getattr(inner, "fp32_partitioned_groups_flat", None) or getattr(inner, "single_partition_of_fp32_groups", [])
-
-    @contextmanager
-    def gathered_weights(self) -> Iterator[None]:
-        offload = getattr(getattr(self.engine, "optimizer", None), "parameter_offload", None)
-        if offload is None:
-            yield
-            return
-        import deepspeed
-
-        parameters: list[Any] = list(self.module.parameters())
-        with deepspeed.zero.GatheredParameters(parameters):
-            for parameter in parameters:
-                parameter.ds_active_sub_modules.clear()
-            for hook in offload.forward_hooks + offload.backward_hooks:
-                hook.remove()
-            offload.forward_hooks, offload.backward_hooks = [], []
-            try:
-                yield
-            finally:
-                offload._register_deepspeed_module(offload.module)
-
-    @contextmanager
-    def gathered(self, module: nn.Module) -> Iterator[None]:
-        import deepspeed
-
-        with deepspeed.zero.GatheredParameters([p for p in module.parameters() if hasattr(p, "ds_id")]):
-            yield
-
-    def whole(self, tensor: Tensor) -> Tensor:
-        if not hasattr(tensor, "ds_id"):
-            return tensor
-        import deepspeed
-
-        with deepspeed.zero.GatheredParameters([tensor]):
-            return tensor.detach().clone()

@@ -1,4 +1,4 @@
-"""Errors of a disk that is full or refuses a file, with the place, the size that was needed and the size that is free."""
+"""Sizes on a disk, and its errors: full, or a file refused, with the place, the size that was needed and the size that is free."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lightrl.strategies.byte_size import in_words
-
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """No room: on the disk, in the quota, in one file."""
 CLOSED = {errno.EROFS, errno.EACCES, errno.EPERM}
-"""Nobody, or not this user, may write or read there."""
+"""No user, or not this one, may write or read there."""
 PROBE = 4 * 2**20
 """Bytes that are written to find out whether there is room, after a library has failed that gives no reason, as torch does."""
 _NUMBERED = re.compile(r"\(os error (\d+)\)")
@@ -132,3 +130,19 @@ def _sentence(path: Path, number: int, needed: int | None) -> str:
         f"{str(path)!r} cannot be written: {why}; {wanted}{in_words(disk.free)} of {in_words(disk.total)} are free there.\n"
         "What was written before is whole. Make room and type the same command again; a run goes on with --ckpt_path last"
     )
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder."""
+    files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file() and not p.is_symlink()]
+    return sum(file.stat().st_size for file in files)
+
+
+def in_words(size: int) -> str:
+    """Bytes with a unit, three digits."""
+    value = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if value < 1024 or unit == "TiB":
+            break
+        value /= 1024
+    return f"{value:.3g} {unit}"

@@ -18,13 +18,11 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
 from lightrl.ops.lazy import read
-from lightrl.strategies.adapter import StrategyAdapter, clipped_norm
-from lightrl.strategies.agreement import check_together
+from lightrl.strategies.adapter import StrategyAdapter, clipped_norm, module_of
+from lightrl.strategies.checkpoint_files import check_together, only_weights
 from lightrl.strategies.checkpoint_io import refuse_execution, refuse_folder
 from lightrl.strategies.checkpoint_weights import refuse_shapes
 from lightrl.strategies.master_weights import cut_like
-from lightrl.strategies.only_weights import only_weights
-from lightrl.strategies.strategy_module import module_of
 
 
 class FSDP2Strategy(ModelParallelStrategy):

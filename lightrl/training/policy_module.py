@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Never
 
 from lightning.pytorch import Callback, LightningModule
-from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from torch import nn
 
 from lightrl.data.loaders import PromptBatch
@@ -17,27 +17,23 @@ from lightrl.parts.environment import Environment
 from lightrl.parts.reward import Reward
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
-from lightrl.ranges import Positive, refuse_outside
+from lightrl.ranges import refuse_outside
+from lightrl.registry.classes import core
 from lightrl.rewards.environment_reward import with_environment
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.rollout.prompt_tokens import prompt_tokens
 from lightrl.strategies.adapter_choice import register_strategies
 from lightrl.strategies.checkpoint_io import guard
 from lightrl.text.token_bound import TokenBound
-from lightrl.training.default_callbacks import CloseAfterFailure, default_callbacks
 from lightrl.training.evaluating.collector import Collector
-from lightrl.training.evaluating.evaluator import evaluate_before_training, predictions
-from lightrl.training.evaluating.held_out import Evaluation
-from lightrl.training.reports.logged_numbers import run_state
-from lightrl.training.reports.run_ledger import PhaseObserver, RunLedger
-from lightrl.training.setup.building import ControlTokenWarning, check_room, choose_threads
+from lightrl.training.evaluating.evaluator import Evaluation, evaluate_before_training, predictions
+from lightrl.training.reports.run_ledger import PhaseObserver, RunLedger, run_state
+from lightrl.training.setup.building import ControlTokenWarning, check_room, choose_threads, prompt_tokens
 from lightrl.training.setup.given import as_engine, as_environment, as_policy, as_rewards
 from lightrl.training.setup.optimizer_checks import check_schedule, fuse, planned_steps
 from lightrl.training.setup.precision import check_precision, keep_default_format
 from lightrl.training.setup.trainer_options import refuse_trainer
 from lightrl.training.steps.learner import Learner, LossOf, MicroBatchLoss, R, StepSettings
-from lightrl.training.steps.run_memory import ExplainMemory, formula_precision, run_memory
-from lightrl.training.steps.token_budget import MicroBatchTokens
+from lightrl.training.steps.run_memory import CloseAfterFailure, formula_precision, run_memory
 from lightrl.types import JSON
 from lightrl.workers.waiting import waiting
 
@@ -49,6 +45,8 @@ class PolicyModule(LightningModule):
 
     product: ClassVar[Literal["policy", "reward model"]] = "policy"
     """The outcome of a run, which `lightrl export` writes."""
+    makes_rollouts: ClassVar[bool] = False
+    """An epoch of Lightning's is one rollout; False: rows are given."""
     learner_class: ClassVar[type[Learner]] = Learner
     """Makes the learner."""
     collector_class: ClassVar[type[Collector]] = Collector
@@ -70,11 +68,8 @@ class PolicyModule(LightningModule):
         rewards: dict[str, Reward],
         engine: RolloutEngine,
         environment: Environment,
-        micro_batch_tokens: MicroBatchTokens,
-        optimizer: OptimizerCallable,
-        lr_scheduler: LRSchedulerCallable | None,
-        max_grad_norm: Positive | None,
         evaluation: Evaluation,
+        settings: StepSettings,
         needs_rewards: bool = True,
     ) -> None:
         """
@@ -83,12 +78,8 @@ class PolicyModule(LightningModule):
             rewards: the value of a completion, by name.
             engine: generates completions.
             environment: answers the policy.
-            micro_batch_tokens: tokens per forward and backward pass, what rows begin with alike counted once; auto: chosen for model and
-                device; None: all at once.
-            optimizer: of all trainable parameters.
-            lr_scheduler: stepped after every optimizer step; None: a constant rate.
-            max_grad_norm: gradients are scaled down to this norm; None: never.
             evaluation: how validation and test draw completions.
+            settings: of the optimizer steps.
             needs_rewards: what the policy learns from has them; False: it has a set of rewards that may be empty.
         """
         super().__init__()
@@ -98,7 +89,6 @@ class PolicyModule(LightningModule):
         scored_by = RewardSet(every, needs_rewards) if every or not needs_rewards else None
         if every:
             evaluation.correct_reward(every)
-        settings = StepSettings(micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm)
         self.ledger = RunLedger()
         self.learner = self.learner_class(self, self.ledger, as_policy(policy), settings)
         refuse_outside(type(self), vars(settings))
@@ -133,12 +123,12 @@ class PolicyModule(LightningModule):
         return policy
 
     def configure_callbacks(self) -> list[Callback]:
-        """One that calls `teardown` after a failure, one that explains a lack of memory, and the default ones, beside the Trainer's.
+        """One that closes the module after a failure, and the default ones, in addition to those of the Trainer.
 
         Lightning asks before it does anything else, so that refusals come first.
         """
-        refuse_trainer(self.trainer, rollouts=hasattr(self, "algorithm"), cuts_weights=self.learner.adapter.cuts_weights)
-        return [CloseAfterFailure(), ExplainMemory(), *default_callbacks(self.trainer.callbacks)]  # type: ignore[attr-defined]
+        refuse_trainer(self.trainer, rollouts=self.makes_rollouts, cuts_weights=self.learner.adapter.cuts_weights)
+        return [CloseAfterFailure(), *default_callbacks(self.trainer.callbacks)]  # type: ignore[attr-defined]
 
     def setup(self, stage: str) -> None:
         """Keep float32 as the format of whatever is made without saying which, and find the callbacks that follow phases."""
@@ -243,3 +233,21 @@ class PolicyModule(LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Cut micro-batches as before."""
         self.learner.budget.load_state_dict(checkpoint.get("micro_batch_tokens"))
+
+
+class NoDefaultCallbacks(Callback):
+    """A Trainer that has this callback gets none of those that a module brings."""
+
+
+def default_callbacks(given: Sequence[Callback]) -> list[Callback]:
+    """One of each of the core's callbacks with `in_every_run = True`, but for those whose class is there already.
+
+    A callback of another package is never added: only naming it changes a run.
+
+    Args:
+        given: of the Trainer.
+    """
+    if any(isinstance(callback, NoDefaultCallbacks) for callback in given):
+        return []
+    found = [cls for _, cls in core().registered("callback") if getattr(cls, "in_every_run", False)]
+    return [cls() for cls in found if cls not in {type(callback) for callback in given}]

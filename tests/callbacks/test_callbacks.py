@@ -29,7 +29,7 @@ from lightrl import (
 )
 from lightrl.callbacks.completions_log import CompletionsLog, completions_table, terminal_lines
 from lightrl.callbacks.rollout_progress import RolloutProgress
-from lightrl.callbacks.sizes_table import SizesTable, sizes_table
+from lightrl.callbacks.run_start import SizesTable, sizes_table
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.types import Outcome
 

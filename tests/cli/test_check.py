@@ -11,7 +11,7 @@ import pytest
 
 from lightrl import SymmetricClip
 from lightrl.cli.run.check import estimate
-from lightrl.strategies.byte_size import in_words
+from lightrl.strategies.disk import in_words
 
 
 def test_check_shows_algorithm_sizes_data_rewards_and_memory(lightrl: Callable[..., Any], tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_check_refuses_a_schedule_that_is_shorter_than_the_run(
     assert "total_steps is 3, and the run makes up to 4 optimizer steps" in answer.err
     assert lightrl("check", "--config", "run.yaml", "--config", "short.yaml", "--rollouts", "3").status == 0
     shorter = lightrl("check", "--config", "run.yaml", "--config", "short.yaml", "--rollouts", "2")
-    assert "3 steps, of which the run makes 2: the rate does not fall to its end" in re.sub(r"\s+", " ", shorter.out)
+    assert "3 steps, of which the run makes 2: the rate does not reach its end" in re.sub(r"\s+", " ", shorter.out)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lightrl.registry.classes import registry
-from lightrl.registry.distribution import CORE
 from lightrl.registry.installed_configs import config_named
+from lightrl.registry.known_packages import CORE
 
 
 def test_the_list_says_name_package_and_what_it_does(lightrl: Callable[..., object]) -> None:

@@ -14,7 +14,7 @@ from lightrl import __version__
 from lightrl.cli import main
 from lightrl.hookspecs import GROUP
 from lightrl.registry.classes import registry
-from lightrl.registry.distribution import CORE
+from lightrl.registry.known_packages import CORE
 from lightrl.registry.loader import load_plugin
 
 IMPORTED = "import sys; from lightrl.cli import main; status = main({words}); sys.stderr.write(' '.join(sys.modules)); sys.exit(status)"

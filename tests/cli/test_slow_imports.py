@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lightrl.cli.slow_imports import SLOW, naming_slow_imports
+from lightrl.cli import SLOW, naming_slow_imports
 from lightrl.registry.commands import Commands
 
 WORDS = {

@@ -45,7 +45,7 @@ REFUSED: dict[str, tuple[str, Any, list[str]]] = {
     "a schedule that needs a loss": (
         "model.lr_scheduler",
         {"class_path": "ReduceLROnPlateau", "init_args": {"monitor": "loss"}},
-        ["metrics"],
+        ["no learning rate scheduler is named"],
     ),
     "validation after more batches than a float can count": ("trainer.val_check_interval", 10**400, ["trainer", "too large"]),
     "validation after every 0 rollouts": ("trainer.check_val_every_n_epoch", 0, ["trainer.check_val_every_n_epoch", "int >= 1"]),

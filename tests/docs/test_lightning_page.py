@@ -33,8 +33,8 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
-from lightrl.callbacks.default_callbacks import defaults_beside
 from lightrl.callbacks.describe_run import DescribeRun
+from lightrl.config.build.run import defaults_beside
 from lightrl.config.build.trainer_section import TrainerSection
 from lightrl.config.merge.resolve import resolve
 from lightrl.config.merge.trainer_keys import check_trainer

@@ -11,7 +11,7 @@ import yaml
 from lightrl.callbacks.alarms import Alarms
 from lightrl.callbacks.dashboard import LAYOUT
 from lightrl.callbacks.run_checkpoints import RunCheckpoints
-from lightrl.training.evaluating.held_out import Evaluation
+from lightrl.training.evaluating.evaluator import Evaluation
 
 FOLDER = Path(__file__).parent.parent.parent / "docs"
 PAGE = (FOLDER / "watching.md").read_text()

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from lightrl import ConversationTokenizer, Policy, Prompt, TinyPolicy
 from lightrl.cli.data_tools.offline_scoring import encoder_of
 from lightrl.policy.reward_network import RewardNetwork
-from lightrl.training.offline.examples import ExampleReader
 from lightrl.training.offline.labelled_batch import encode_labelled
-from lightrl.training.offline.pairs import encode_pairs
+from lightrl.training.offline.pair_batch import encode_pairs
+from lightrl.training.offline.supervised import ExampleReader
 
 TEMPLATE = "{% for m in messages %}{{ m.role[0] }}({{ m.content }}<eos>{% endfor %}{% if add_generation_prompt %}a({% endif %}"
 EOS = 1

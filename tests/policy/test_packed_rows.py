@@ -226,7 +226,7 @@ def test_a_lack_of_memory_is_no_sign_of_a_model_that_cannot_pack(monkeypatch: py
     def full(*_: object, **__: object) -> Tensor:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr("lightrl.policy.packing_probe.packed_hidden", full)
+    monkeypatch.setattr("lightrl.policy.packed_trunk.packed_hidden", full)
     with pytest.raises(torch.OutOfMemoryError):
         policy("llama")
 

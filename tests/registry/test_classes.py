@@ -6,7 +6,7 @@ import pytest
 from lightrl import DecoupledClip, Function, NoClip
 from lightrl.kinds import KINDS
 from lightrl.registry.classes import Registry, UnknownName, first_line, registry
-from lightrl.registry.distribution import CORE
+from lightrl.registry.known_packages import CORE
 from lightrl.registry.loader import PluginRecord, path_of
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lightrl import __version__, required_package
-from lightrl.registry.distribution import CORE, other_distribution
+from lightrl.registry.known_packages import CORE, other_distribution
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECTS = sorted([*ROOT.glob("plugins/*/pyproject.toml"), *ROOT.glob("examples/*/pyproject.toml")])

@@ -13,8 +13,8 @@ from lightrl.config.describe.algorithms import parts_in
 from lightrl.config.merge.resolve import resolve
 from lightrl.config.read.settings import read_words
 from lightrl.registry.classes import Registry, UnknownName, registry
-from lightrl.registry.distribution import CORE
 from lightrl.registry.installed_configs import config_named, installed_configs
+from lightrl.registry.known_packages import CORE
 from lightrl.registry.loader import PluginRecord
 
 ROOT = Path(__file__).parents[2]

@@ -10,9 +10,8 @@ import pytest
 
 from lightrl.kinds import COMMAND
 from lightrl.registry.classes import Registry, UnknownName, registry
-from lightrl.registry.distribution import CORE
 from lightrl.registry.installed_configs import config_named
-from lightrl.registry.known_packages import known_packages, where_to_find
+from lightrl.registry.known_packages import CORE, known_packages, where_to_find
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 

@@ -13,7 +13,7 @@ import pytest
 
 from lightrl.hookspecs import GROUP
 from lightrl.registry import loader
-from lightrl.registry.distribution import CORE
+from lightrl.registry.known_packages import CORE
 from lightrl.registry.time_limit import time_limit
 
 HOOK = """

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightrl.rollout.decode.batches import batches
+from lightrl.rollout.decode.slices import batches
 
 
 @given(

@@ -25,7 +25,7 @@ from lightrl import (
     TrainingBatch,
     own_opening,
 )
-from lightrl.callbacks.stated_exceptions import StatedExceptions
+from lightrl.callbacks.run_start import StatedExceptions
 
 sys.path.insert(0, str(Path(__file__).parent))
 from continuous_batching import ContinuousBatchingEngine

@@ -19,8 +19,9 @@ from lightrl_workshop import rollouts_with
 from torch import Tensor
 
 from lightrl import LoraPolicy, Policy, Prompt, Rollout, TinyPolicy, TransformersEngine
-from lightrl.rollout.decode import fixed_layer, step_choice
-from lightrl.rollout.decode.fixed_layer import FixedLayer, positions_for, rows_for
+from lightrl.rollout.decode import cache as keys_and_values
+from lightrl.rollout.decode import step_choice
+from lightrl.rollout.decode.cache import FixedLayer, positions_for, rows_for
 from lightrl.rollout.decode.graph_step import GraphStep, StepInputs
 from lightrl.rollout.decode.incremental import IncrementalModel
 from lightrl.rollout.decode.lean_step import LeanStep
@@ -40,8 +41,8 @@ Recording = Callable[[Any], Any]
 
 @pytest.fixture(autouse=True)
 def _small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fixed_layer, "POSITIONS_AT_ONCE", 8)
-    monkeypatch.setattr(fixed_layer, "ROOM", 4)
+    monkeypatch.setattr(keys_and_values, "POSITIONS_AT_ONCE", 8)
+    monkeypatch.setattr(keys_and_values, "ROOM", 4)
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lightrl.rollout.decode.stops import StopStrings
+from lightrl.rollout.decode.decoding import StopStrings
 
 PIECES = ["a", "b", "ab", " a", "ba\n", "", b"\xc3", b"\xa9", b"\xf0\x9f", b"\x98\x80"]
 SPECIAL = len(PIECES)

@@ -19,7 +19,7 @@ from lightrl import TinyPolicy
 from lightrl.config.build.run import Run
 from lightrl.config.merge.resolve import resolve
 from lightrl.config.read.settings import read_words
-from lightrl.policy.policy import save_tokenizer
+from lightrl.policy.written_model import save_tokenizer
 
 pytestmark = [pytest.mark.thorough, pytest.mark.filterwarnings("ignore")]
 

@@ -18,9 +18,8 @@ import torch
 import yaml
 
 from lightrl.cli import main
-from lightrl.strategies.checkpoint_files import LIST
+from lightrl.strategies.checkpoint_files import LIST, only_weights
 from lightrl.strategies.checkpoint_io import WholeFileIO
-from lightrl.strategies.only_weights import only_weights
 
 HERE = Path(__file__).parent
 STRATEGIES = [

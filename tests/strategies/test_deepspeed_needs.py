@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from lightrl import TinyPolicy
-from lightrl.strategies.deepspeed import ManualDeepSpeedStrategy
-from lightrl.strategies.deepspeed_needs import DeepSpeedNeedsError, naming_a_missing_compiler
+from lightrl.strategies.deepspeed import DeepSpeedNeedsError, ManualDeepSpeedStrategy, naming_a_missing_compiler
 
 OWN_SETTINGS = ["ManualDeepSpeedStrategy", "--trainer.strategy.stage", "3"]
 

@@ -18,13 +18,18 @@ from lightrl import (
     GroupSampler,
     Limits,
     LoraPolicy,
+    Policy,
     PolicyOptimization,
     Prompt,
     PromptData,
     Reversal,
+    RolloutEngine,
+    SingleTurn,
     TinyPolicy,
 )
-from lightrl.training.evaluating.canary import Canary, watch
+from lightrl.policy.weights import TrainerWeights
+from lightrl.rollout.loop import RolloutLoop
+from lightrl.training.evaluating.canary import Canary, PolicyWatch
 from lightrl.types import TrainingBatch
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -166,12 +171,16 @@ def test_a_rank_without_rows_runs_as_many_forwards() -> None:
         assert forwards == [1, 1, 1, 1]
 
 
+def watched(engine: RolloutEngine, policy: Policy) -> RolloutLoop:
+    rollouts = RolloutLoop(engine, SingleTurn(), PolicyWatch(engine, policy))
+    rollouts.update_weights(TrainerWeights(policy), 0)
+    return rollouts
+
+
 def test_verbs_without_a_trainer_notice_too() -> None:
     policy = peaked_policy()
-    rollouts = rollouts_with(policy, OwnCopy(factor=1.05))
-    watch(rollouts, policy)
+    rollouts = watched(OwnCopy(factor=1.05), policy)
     with pytest.raises(RuntimeError, match=r"differ by 0\.0488 on average"):
         rollouts.rollout(PROMPTS, 1)
-    rollouts = rollouts_with(policy, OwnCopy())
-    watch(rollouts, policy)
+    rollouts = watched(OwnCopy(), policy)
     assert len(rollouts.rollout(PROMPTS, 1)) == len(PROMPTS)

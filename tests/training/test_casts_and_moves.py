@@ -93,7 +93,7 @@ def test_the_copies_of_a_rollout_are_gone_after_it_and_change_no_number(monkeypa
         ours = rollouts_with(policy, engine).rollout(PROMPTS, 3)
     assert engine._copies is None
     assert [(name, id(parameter)) for name, parameter in policy.named_parameters()] == before
-    monkeypatch.setattr("lightrl.rollout.decode.compute_copies.LINEAR", ())
+    monkeypatch.setattr("lightrl.rollout.decode.model_forward.LINEAR", ())
     with mixed():
         theirs = rollouts_with(policy, TransformersEngine(max_new_tokens=16)).rollout(PROMPTS, 3)
     assert torch.equal(ours.input_ids, theirs.input_ids)

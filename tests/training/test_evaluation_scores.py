@@ -24,8 +24,7 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
-from lightrl.training.evaluating.evaluator import report_samples
-from lightrl.training.evaluating.held_out import Evaluation
+from lightrl.training.evaluating.evaluator import Evaluation, report_samples
 from lightrl.training.reports.statistics import StatisticsLedger
 
 SAYS = {0: "7 7 3 3", 1: "5 6 6 -", 2: "1 2 3 4"}

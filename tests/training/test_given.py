@@ -13,7 +13,7 @@ from lightrl_workshop import quiet_trainer
 from lightrl import DigitSorting, ExactMatch, LoadedPolicy, PolicyOptimization, PromptData, TinyPolicy, TransformersEngine
 from lightrl.callbacks.alarms import Alarms
 from lightrl.registry.classes import core
-from lightrl.training.default_callbacks import NoDefaultCallbacks
+from lightrl.training.policy_module import NoDefaultCallbacks
 
 WATCHING = [cls for _, cls in core().registered("callback") if getattr(cls, "in_every_run", False)]
 

@@ -24,8 +24,7 @@ from lightrl import (
 )
 from lightrl.rollout.decode.incremental import IncrementalModel
 from lightrl.rows import Sequences
-from lightrl.training.steps.fitting_passes import FittingPasses
-from lightrl.training.steps.token_budget import TokenBudget
+from lightrl.training.steps.fitting_passes import FittingPasses, TokenBudget
 
 
 def run(tokens: Any = None, max_rows: int | None = None, optimizer: Any = None, strategy: str = "auto", environment: Any = None) -> Any:

@@ -14,8 +14,8 @@ from lightrl_workshop import CodePoints, quiet_trainer
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from lightrl import DigitSorting, GroupRelative, PolicyOptimization, PromptData, TinyPolicy, TransformersEngine
-from lightrl.callbacks.save_resolved_config import SaveResolvedConfig
-from lightrl.training.steps.token_budget import LEAST, MOST_ELSEWHERE, SHARE, fitting_tokens
+from lightrl.callbacks.run_folder import SaveResolvedConfig
+from lightrl.training.steps.fitting_passes import LEAST, MOST_ELSEWHERE, SHARE, fitting_tokens
 
 GB = 2**30
 
@@ -96,7 +96,7 @@ def test_a_resumed_run_goes_on_with_what_was_chosen(tmp_path: Path, monkeypatch:
     trainer.fit(first, datamodule=data)
     trainer.save_checkpoint(tmp_path / "x.ckpt")
     assert first.learner.budget.tokens == 1024
-    monkeypatch.setattr("lightrl.training.steps.token_budget.total_memory", lambda: 2**20)
+    monkeypatch.setattr("lightrl.training.steps.fitting_passes.total_memory", lambda: 2**20)
     for tokens, kept in (("auto", 1024), (77, 77), (None, None)):
         again = module(tokens)
         quiet_trainer(max_epochs=2, default_root_dir=tmp_path).fit(again, datamodule=data, ckpt_path=tmp_path / "x.ckpt")
@@ -108,8 +108,8 @@ def test_a_resumed_run_goes_on_with_what_was_chosen(tmp_path: Path, monkeypatch:
 
 def test_m3_auto_leaves_room_for_what_stands_in_memory_already(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine beside the trainer has two thirds of a device, and weights and optimizer come to the rest."""
-    from lightrl.training.steps import token_budget
-    from lightrl.training.steps.token_budget import TokenBudget
+    from lightrl.training.steps import fitting_passes
+    from lightrl.training.steps.fitting_passes import TokenBudget
 
     class OneRank:
         world_size = 1
@@ -117,7 +117,7 @@ def test_m3_auto_leaves_room_for_what_stands_in_memory_already(monkeypatch: pyte
 
     def chosen(free: float, standing: float) -> int | None:
         known = SimpleNamespace(mem_get_info=lambda device: (int(free * GB), 80 * GB), memory_reserved=lambda device: 0)
-        monkeypatch.setattr(token_budget.torch, "get_device_module", lambda device: known)
+        monkeypatch.setattr(fitting_passes.torch, "get_device_module", lambda device: known)
         budget = TokenBudget("auto")
         budget.choose(llama(1024, 24), "bf16-mixed", torch.device("cuda", 0), OneRank(), standing * GB)  # type: ignore[arg-type]
         return budget.tokens

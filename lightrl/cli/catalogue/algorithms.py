@@ -101,19 +101,19 @@ def _compared(chosen: list[type[Algorithm]]) -> tuple[list[Facts], list[str]]:
 
 
 def _print_comparison(facts: list[Facts]) -> None:
-    from rich.console import Console
+    """A row for each algorithm with the answers in which they differ, and once what is the same for all."""
+    from lightrl.cli.catalogue.comparison import QUESTIONS
 
-    from lightrl.cli.catalogue.comparison_table import print_comparison
+    differing = [name for name in QUESTIONS if len(facts) == 1 or len({getattr(f, name) for f in facts}) > 1]
+    table = _table("algorithm", "what sets it apart")
+    table.show_lines = True
+    for f in facts:
+        table.add_row(f.algorithm, "\n".join(f"{QUESTIONS[name]}: {getattr(f, name)}" for name in differing))
+    same = [f"{heading}: {getattr(facts[0], name)}" for name, heading in QUESTIONS.items() if name not in differing]
+    _print(table, f"The same for all: {'; '.join(same) or 'nothing'}.\nWhich arguments differ: lightrl diff NAME NAME.")
 
-    console = Console(markup=False, highlight=False)
-    print_comparison(facts, console)
-    console.print(
-        "\nWhat each is best for stands in the table of a wide terminal, and with --markdown and --json. "
-        "Which arguments differ: lightrl diff NAME NAME."
-    )
 
-
-def _table(*columns: str, title: str) -> Table:
+def _table(*columns: str, title: str | None = None) -> Table:
     from rich.table import Table
 
     table = Table(*columns, title=title, title_justify="left")

@@ -11,7 +11,7 @@ from lightrl.config.read.refusals import ConfigError
 from lightrl.data.completion_file import CompletionFile
 from lightrl.data.files import table_rows
 from lightrl.data.records import Records
-from lightrl.registry.closest import closest
+from lightrl.registry.classes import closest
 
 COMPLETION = ("completion", "response")
 """Names of the column with the completion, the first that the file has."""

@@ -72,11 +72,10 @@ def _prompts(texts: list[str], file: str | None, chat: bool) -> list[Prompt]:
 def _rollout(policy: Policy, engine: RolloutEngine, environment: Environment, prompts: list[Prompt], n: int, sampling: Sampling) -> Rollout:
     from lightrl.policy.weights import TrainerWeights
     from lightrl.rollout.loop import RolloutLoop
-    from lightrl.training.evaluating.canary import watch
+    from lightrl.training.evaluating.canary import PolicyWatch
 
-    rollouts = RolloutLoop(engine, environment)
+    rollouts = RolloutLoop(engine, environment, PolicyWatch(engine, policy))
     try:
-        watch(rollouts, policy)
         rollouts.update_weights(TrainerWeights(policy), 0)
         return rollouts.rollout(prompts, n, sampling)
     finally:

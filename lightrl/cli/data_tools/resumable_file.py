@@ -1,4 +1,4 @@
-"""A file of JSON lines that takes long to write: whoever is interrupted goes on with the same command."""
+"""A file of JSON lines that takes long to write: after an interruption the same command continues it."""
 
 from __future__ import annotations
 

@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from lightrl.callbacks.shown_text import in_quotes
+from lightrl.callbacks.shown_text import in_quotes, prompt_text
 from lightrl.data.completion_file import CompletionFile
 from lightrl.rewards.components import shares
 from lightrl.rewards.given_completions import Findings
 from lightrl.rewards.outliers import Labels, from_labels, from_others, largest_outliers
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.types import Outcome, Prompt
+from lightrl.types import Outcome
 
 MISSING = {"error": Outcome.ERROR, "timeout": Outcome.TIMEOUT, "abstained": Outcome.ABSTAINED, "gated": Outcome.GATED}
 """The outcomes of a row that has no score."""
@@ -124,7 +124,7 @@ class Report:
             "total": number(self._total[i]),
             "rewards": said,
             "contributions": {name: number(brought[i]) for name, brought in found.contributions.items()},
-            "prompt": _asked(self._file.prompt(row)),
+            "prompt": prompt_text(self._file.prompt(row)),
             "answer": self._file.prompt(row).answer,
             "completion": self._file.completions[row],
         }
@@ -214,10 +214,6 @@ def _spread(values: Tensor) -> dict[str, float | None]:
         "min": number(known.min()),
         "max": number(known.max()),
     }
-
-
-def _asked(prompt: Prompt) -> str:
-    return prompt.text if prompt.text is not None else (prompt.messages or ({"content": ""},))[-1]["content"]
 
 
 def _short(value: float | None) -> str:

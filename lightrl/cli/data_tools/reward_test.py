@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from lightrl.config.read.refusals import ConfigError
-from lightrl.registry.closest import closest
+from lightrl.registry.classes import closest
 
 if TYPE_CHECKING:
     from lightrl.data.completion_file import CompletionFile

@@ -13,7 +13,7 @@ from lightrl.config.merge.resolve import Resolved, check_complete_below, print_n
 from lightrl.config.read.refusals import ConfigError
 from lightrl.config.read.settings import Request, read_words
 from lightrl.parts.environment import Environment
-from lightrl.registry.closest import closest
+from lightrl.registry.classes import closest
 from lightrl.rewards.environment_reward import with_environment
 from lightrl.rewards.reward_set import RewardSet
 
@@ -52,7 +52,7 @@ class ScoringConfig:
 
         Args:
             rollout: weights on a schedule are those after so many rollouts.
-            environment: that answers the policy, and whose rewards are among them; None: nobody does.
+            environment: that answers the policy, and whose rewards are among them; None: no environment.
 
         Raises:
             ConfigError: the config names none, or leaves out a required argument.

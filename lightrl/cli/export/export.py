@@ -41,7 +41,7 @@ def export(words: list[str]) -> int:
     from lightrl.cli.export.model_card import model_card
     from lightrl.config.build.checkpoints import trained_policy
     from lightrl.config.build.run import quiet_lightning
-    from lightrl.strategies.trained_weights import notes_in, trained_weights
+    from lightrl.strategies.checkpoint_weights import notes_in, trained_weights
 
     quiet_lightning()
     with waiting("reading the checkpoint"):

@@ -20,12 +20,11 @@ from lightrl.config.merge.resolve import Resolved, print_notes, resolve
 from lightrl.config.read.import_paths import import_paths
 from lightrl.config.read.settings import Request, read_words
 from lightrl.parts.reference import BaseReference, FrozenReference
-from lightrl.strategies.byte_size import in_words
+from lightrl.strategies.disk import in_words
 from lightrl.training.setup.optimizer_checks import check_schedule, planned_steps, schedule_length
 
 if TYPE_CHECKING:
     from lightrl.config.build.run import Run
-    from lightrl.data.prompt_data import PromptData
     from lightrl.training.policy_module import PolicyModule
 
 
@@ -44,7 +43,7 @@ def check(words: list[str]) -> int:
     """
     if NO_IMPORT in words:
         return list_import_paths(read_words([word for word in words if word != NO_IMPORT]))
-    from lightrl.callbacks.stated_exceptions import exceptions_of
+    from lightrl.callbacks.run_start import exceptions_of
     from lightrl.config.build.run import Run
 
     request = read_words(words)
@@ -57,7 +56,8 @@ def check(words: list[str]) -> int:
     with run.refusals():
         run.prepare()
         length = _schedule(run)
-        tables = [*_sections(resolved), *_sizes(run, resolved, length), _data(run.data), _memory(run.model, resolved)]
+        counts = {name: "endless" if n is None else f"{n:,} prompts" for name, n in run.data.sizes().items()}
+        tables = [*_sections(resolved), *_sizes(run, resolved, length), _table("data", counts), _memory(run.model, resolved)]
     # a refusal stands alone
     print_notes(resolved.notes)
     for table in tables:
@@ -108,23 +108,18 @@ def _algorithm_table(algorithm: Choice) -> Table:
 
 
 def _sizes(run: Run, resolved: Resolved, schedule: int | None) -> list[Table]:
-    from lightrl.callbacks.sizes_table import sizes_table
+    from lightrl.callbacks.run_start import sizes_table
 
     module = run.model
-    if hasattr(module, "algorithm"):
+    if module.makes_rollouts:
         return [sizes_table(module, resolved.rollouts.epochs, schedule=schedule)]
     rows = {"rows per optimizer step": f"{module.batch_size:,}"}
     per_epoch, steps = _steps_per_epoch(run), _planned(run)
     total = "until stopped" if math.isinf(steps) else f"{int(steps):,} ({steps / per_epoch:.3g} passes over the data)"
     rows |= {"optimizer steps per pass over the data": f"{per_epoch:,}", "optimizer steps": total}
     if schedule is not None and schedule > steps:
-        rows["learning-rate schedule"] = f"{schedule:,} steps, of which the run makes {int(steps):,}: the rate does not fall to its end"
+        rows["learning-rate schedule"] = f"{schedule:,} steps, of which the run makes {int(steps):,}: the rate does not reach its end"
     return [_table("length", rows)]
-
-
-def _data(data: PromptData) -> Table:
-    counts = {name: "endless" if count is None else f"{count:,} prompts" for name, count in data.sizes().items()}
-    return _table("data", counts)
 
 
 def _schedule(run: Run) -> int | None:

@@ -34,7 +34,7 @@ class Builder:
 
         Args:
             choice: with all required arguments.
-            key: where it stands in the config, for errors.
+            key: its place in the config, for errors.
 
         Raises:
             ConfigError: its class, or that of a part in its arguments, refuses them.
@@ -137,7 +137,7 @@ def objects_at_work(error: Exception) -> Iterator[object]:
 
 
 def refused_by_callback(error: Exception) -> bool:
-    """True if one of Lightning's callbacks has raised the error, as EarlyStopping does where nobody logs the number that it is to watch."""
+    """True if a callback of Lightning's has raised the error, as EarlyStopping does where the number that it watches is not logged."""
     return isinstance(error, RuntimeError) and _origin(error).startswith("lightning.pytorch.callbacks.")
 
 

@@ -12,8 +12,8 @@ from lightrl.config.merge.resolve import Resolved, check_complete_below
 from lightrl.config.read.refusals import ConfigError
 from lightrl.config.read.settings import Request
 from lightrl.policy.policy import Policy
-from lightrl.registry.closest import closest
-from lightrl.strategies.leftovers import tidy
+from lightrl.registry.classes import closest
+from lightrl.strategies.atomic import tidy
 
 
 def with_checkpoint(request: Request, resolved: Resolved) -> Resolved:
@@ -88,7 +88,7 @@ def _existing(wanted: str) -> Path:
 
 def _check_whole(path: Path) -> None:
     from lightrl.strategies.checkpoint_files import CheckpointError, check
-    from lightrl.strategies.deepspeed_needs import DeepSpeedNeedsError, refuse_without_deepspeed
+    from lightrl.strategies.deepspeed import DeepSpeedNeedsError, refuse_without_deepspeed
 
     try:
         check(path)

@@ -10,14 +10,17 @@ from typing import Any
 
 import yaml
 from lightning.pytorch import Callback
+from lightning.pytorch.callbacks import Checkpoint, ProgressBar
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.trainer.states import TrainerFn
 
-from lightrl.callbacks.default_callbacks import defaults_beside
 from lightrl.callbacks.describe_run import DescribeRun
+from lightrl.callbacks.no_update import NoUpdate
+from lightrl.callbacks.preemption import Preemption, PreemptionCheckpoint
 from lightrl.callbacks.resume_report import ResumeReport
-from lightrl.callbacks.save_resolved_config import SaveResolvedConfig
-from lightrl.callbacks.write_completions import WriteCompletions
+from lightrl.callbacks.rollout_progress import RolloutProgress
+from lightrl.callbacks.run_checkpoints import RunCheckpoints
+from lightrl.callbacks.run_folder import SaveResolvedConfig, WriteCompletions
 from lightrl.config.build.builder import Builder
 from lightrl.config.build.trainer_section import TrainerSection
 from lightrl.config.build.whole_config import config_yaml
@@ -25,6 +28,7 @@ from lightrl.config.merge.resolve import Resolved
 from lightrl.config.read.refusals import ConfigError
 from lightrl.strategies.checkpoint_weights import refuse_shapes
 from lightrl.strategies.disk import below, refuse_closed
+from lightrl.training.policy_module import default_callbacks
 from lightrl.workers.process_ends import end_rank_with_parent
 from lightrl.workers.waiting import waiting
 
@@ -124,6 +128,22 @@ class Run:
             example = f"--data.{names[0]} JsonLines --data.{names[0]}.path FILE.jsonl"
             problem = f"there are no {' or '.join(names)} prompts to {self.verb}."
             raise ConfigError(f"data.{names[0]}", problem, f"Type for example: {example}")
+
+
+def defaults_beside(given: list[Callback], bar: bool, checkpoints: bool) -> list[Callback]:
+    """The default callbacks that go with those of a config: none of a class that it names itself, one progress bar or none.
+
+    Args:
+        given: callbacks of the config.
+        bar: a progress bar is wanted.
+        checkpoints: checkpoints are wanted.
+    """
+    own: list[type[Callback]] = [NoUpdate, *([PreemptionCheckpoint] if checkpoints else [Preemption])]
+    if checkpoints and not any(isinstance(callback, Checkpoint) for callback in given):
+        own.append(RunCheckpoints)
+    if bar and not any(isinstance(callback, ProgressBar) for callback in given):
+        own.insert(0, RolloutProgress)
+    return [*default_callbacks(given), *(cls() for cls in own if cls not in {type(callback) for callback in given})]
 
 
 def continue_in_folder_of(checkpoint: str | None, loggers: list[Logger]) -> None:

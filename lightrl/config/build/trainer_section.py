@@ -20,12 +20,12 @@ from lightrl.config.merge.resolve import Resolved
 from lightrl.config.merge.trainer_keys import GIVEN_BY_US, OF_TORCH, verb_keys
 from lightrl.config.read.refusals import ConfigError
 from lightrl.config.read.settings import FOLDER
-from lightrl.registry.closest import closest
+from lightrl.registry.classes import closest
 from lightrl.strategies.adapter_choice import strategy_names
-from lightrl.strategies.deepspeed_needs import DeepSpeedNeedsError, refuse_without_deepspeed
+from lightrl.strategies.deepspeed import DeepSpeedNeedsError, refuse_without_deepspeed
 
 LIGHTNINGS_EXPERIMENT = "lightning_logs"
-"""What its logger calls an experiment of MLflow that nobody has named."""
+"""What its logger calls an experiment of MLflow without a name."""
 
 
 class TrainerSection:

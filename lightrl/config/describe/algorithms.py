@@ -41,7 +41,7 @@ def algorithm_named(name: str) -> Choice:
 
 
 def part_named(name: str) -> tuple[str, type[Any]] | None:
-    """The kind and the class of a part that has this name; None if it is an algorithm's, nobody's, or that of several kinds."""
+    """The kind and the class of a part that has this name; None if an algorithm, no part, or parts of several kinds have it."""
     found = []
     for kind in registry().kinds_of(name):
         with suppress(UnknownName):

@@ -14,7 +14,7 @@ from lightrl.config.describe.choice import Choice
 from lightrl.config.describe.class_lookup import class_named, known
 from lightrl.config.read.refusals import ConfigError
 from lightrl.ranges import rule
-from lightrl.registry.closest import closest
+from lightrl.registry.classes import closest
 
 
 def print_class_help(verb: str, asked: Iterable[tuple[tuple[str, ...], str | None]], sections: dict[str, Choice]) -> None:

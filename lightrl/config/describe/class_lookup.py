@@ -11,8 +11,7 @@ from typing import Any
 from lightrl.arguments import Slot
 from lightrl.config.read.refusals import ConfigError
 from lightrl.parts.function import WHERE
-from lightrl.registry.classes import UnknownName, registry
-from lightrl.registry.closest import closest
+from lightrl.registry.classes import UnknownName, closest, registry
 from lightrl.workers.calls import describe
 
 DEFAULT_MODULE = "PolicyOptimization"
@@ -34,7 +33,7 @@ def class_named(slot: Slot, name: str, key: str) -> type[Any]:
             raise ConfigError("", str(error)) from error
     else:
         cls = _torch_class(slot, name, key)
-    if slot.base is not None and not issubclass(cls, slot.base) and not _is_plateau(slot, cls):
+    if slot.base is not None and not issubclass(cls, slot.base):
         raise ConfigError(key, f"{cls.__name__} is no {slot.base.__name__}, which this slot wants.")
     if inspect.isabstract(cls):
         lacks = ", ".join(sorted(cls.__abstractmethods__))
@@ -88,16 +87,9 @@ def _torch_classes(base: type[Any]) -> dict[str, type[Any]]:
 
     homes = {torch.optim.Optimizer: torch.optim, torch.optim.lr_scheduler.LRScheduler: torch.optim.lr_scheduler}
     found = {name: value for name, value in vars(homes.get(base)).items() if not name.startswith("_")} if base in homes else {}
+    # no step of ours has the metric that ReduceLROnPlateau asks for
     classes = {n: c for n, c in found.items() if inspect.isclass(c) and issubclass(c, base) and c is not base and n != "ReduceLROnPlateau"}
-    if base is torch.optim.lr_scheduler.LRScheduler:
-        from lightning.pytorch.cli import ReduceLROnPlateau
-
-        classes["ReduceLROnPlateau"] = ReduceLROnPlateau
     return dict(sorted(classes.items()))
-
-
-def _is_plateau(slot: Slot, cls: type[Any]) -> bool:
-    return cls.__name__ == "ReduceLROnPlateau" and cls in _torch_names(slot).values()
 
 
 def _title(slot: Slot) -> str:

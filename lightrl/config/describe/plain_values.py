@@ -20,7 +20,7 @@ from lightrl.arguments import type_name
 from lightrl.config.read.refusals import ConfigError
 from lightrl.config.read.settings import Item, Text
 from lightrl.config.read.yaml_files import parse_yaml
-from lightrl.registry.closest import closest
+from lightrl.registry.classes import closest
 
 ANYTHING = (Any, object, inspect.Parameter.empty)
 """Types that every value has."""

@@ -118,7 +118,7 @@ def _start(section: str, settings: list[Setting]) -> Choice:
     """The section's class, the last that was named, without arguments."""
     name = None
     for setting in settings:
-        given = _section(_content(setting).get(section), section)
+        given = parsed(_content(setting).get(section), section)
         if isinstance(given, str):
             name = given
         elif isinstance(given, dict) and given.get("class_path") is not None:
@@ -128,8 +128,9 @@ def _start(section: str, settings: list[Setting]) -> Choice:
     return Choice(cls, Slot("part", cls, cls))
 
 
-def _lay(merger: Merger, choice: Choice, section: str, given: object, setting: Setting) -> None:
-    given = _section(given, section)
+def _lay(merger: Merger, choice: Choice, section: str, typed: object, setting: Setting) -> None:
+    # typed: a class name, or a mapping in YAML
+    given = parsed(typed, section)
     if isinstance(given, str):
         return
     if isinstance(given, dict) and ("class_path" in given or "init_args" in given):
@@ -139,11 +140,6 @@ def _lay(merger: Merger, choice: Choice, section: str, given: object, setting: S
         given = given.get("init_args") or {}
     if given:
         merger.arguments(choice, given, section, setting.source)
-
-
-def _section(given: object, section: str) -> Any:
-    """A section typed on the command line: a class name, or a mapping in YAML."""
-    return parsed(given, section)
 
 
 def unusual(value: object, key: str) -> Iterator[str]:
@@ -199,7 +195,8 @@ def _check_none(missing: list[tuple[str, Slot]], others: list[str]) -> None:
     if missing:
         key, slot = missing[0]
         also = [k for k, _ in missing[1:]] + others
-        raise ConfigError(key, f"not given, and there is no default.{_also(also)}", *_what_to_type(key, slot))
+        listed = f" Missing too: {', '.join(also)}." if also else ""
+        raise ConfigError(key, f"not given, and there is no default.{listed}", *_what_to_type(key, slot))
 
 
 def _missing(value: object, key: str) -> Iterator[tuple[str, Slot]]:
@@ -214,10 +211,6 @@ def _missing(value: object, key: str) -> Iterator[tuple[str, Slot]]:
                 yield f"{key}.{name}", argument.slot
             else:
                 yield from _missing(value.value(name), f"{key}.{name}")
-
-
-def _also(keys: list[str]) -> str:
-    return f" Missing too: {', '.join(keys)}." if keys else ""
 
 
 def _what_to_type(key: str, slot: Slot) -> tuple[str, ...]:

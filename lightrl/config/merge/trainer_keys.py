@@ -16,8 +16,7 @@ from lightrl.config.describe.plain_values import checked, parsed
 from lightrl.config.read.refusals import ConfigError, check_argument
 from lightrl.config.read.settings import Item, Setting, Text
 from lightrl.ranges import Count, Natural, Seed, Share, members_of
-from lightrl.registry.classes import registry
-from lightrl.registry.closest import closest
+from lightrl.registry.classes import closest, registry
 
 Batches = Count | Annotated[float, Gt(0), Le(1)] | None
 HeldOutBatches = Natural | Share | None

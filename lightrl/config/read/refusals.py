@@ -13,7 +13,7 @@ from importlib.resources import files
 
 import yaml
 
-from lightrl.registry.closest import closest
+from lightrl.registry.classes import closest
 
 LINES = 3
 """The most lines that an error takes."""
@@ -93,7 +93,7 @@ def check_key(key: str, value: object, known: Collection[str], source: str) -> N
 
     Args:
         key: as given.
-        value: what stands there.
+        value: given under it.
         known: all keys that there are.
         source: the file, or `command line`.
 
@@ -113,7 +113,7 @@ def check_argument(owner: str, name: str, takes: Collection[str], key: str, sour
         owner: what a message calls the class.
         name: of the argument, as given.
         takes: the arguments that there are.
-        key: where the class stands in the config.
+        key: of the class in the config.
         source: the file, or `command line`.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from lightrl.config.read.refusals import ConfigError
-from lightrl.registry.closest import closest
+from lightrl.registry.classes import closest
 
 _FLOAT = re.compile(r"^[-+]?(\d[\d_]*\.?[\d_]*|\.[\d_]+)([eE][-+]?\d+)?$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$")
 

@@ -1,8 +1,9 @@
-"""The decode loop: sample a token per row, look who is finished, drop finished rows, feed the rest."""
+"""The decode loop: sample a token per row, look which rows have finished (EOS, a stop string, a limit), drop them, feed the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,7 +14,6 @@ from lightrl.ops.sampling import sample
 from lightrl.parts.engine import Sampling
 from lightrl.rollout.decode.decoding_rows import AdmittedRows, DecodedRow, DecodingRows
 from lightrl.rollout.decode.incremental import IncrementalModel
-from lightrl.rollout.decode.stops import StopStrings
 from lightrl.rows import onto
 
 DROP_COST = 4.0
@@ -32,7 +32,7 @@ def tokens_between_looks(device: torch.device) -> int:
 
 
 Admission = Callable[[int], AdmittedRows | None]
-"""From the rows that are being decoded to those that join them; None: nobody does."""
+"""From the rows that are being decoded to those that join them; None: no rows join."""
 
 
 class Decoding:
@@ -64,7 +64,8 @@ class Decoding:
         while True:
             if used == UNIFORMS_AT_ONCE:
                 uniform, used = uniforms(seeds, onto(rows.counts, seeds.device), UNIFORMS_AT_ONCE), 0
-            tokens, logprobs = self._draw(logits, uniform[:, used])
+            s = self._sampling
+            tokens, logprobs = sample(logits, uniform[:, used], s.temperature, s.top_k, s.top_p, s.min_p)
             drawn.append(_Drawn(tokens, logprobs, self._model.heard))
             used += 1
             if len(drawn) == between or len(drawn) == rows.left:
@@ -91,10 +92,6 @@ class Decoding:
         self._model.keep(stay)
         return self._model.step(tokens)
 
-    def _draw(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-        s = self._sampling
-        return sample(logits, uniform, s.temperature, s.top_k, s.top_p, s.min_p)
-
     def _look(self, rows: DecodingRows, drawn: list[_Drawn]) -> None:
         # one copy, and one for each name that is recorded: float64 holds every id and every log-prob
         found = torch.stack([torch.stack([step.tokens.double(), step.logprobs.double()]) for step in drawn]).cpu()
@@ -118,3 +115,39 @@ class _Drawn:
     tokens: Tensor
     logprobs: Tensor
     heard: Mapping[str, Tensor]
+
+
+MARGIN = 4
+"""Tokens decoded before the reach of a stop string, so that half a character at the edge cannot hide it."""
+
+
+class StopStrings:
+    """Watches the texts of the rows of one batch.
+
+    Only the last tokens of a row are decoded at each step: a token that decodes to anything adds at least one byte, so a stop string of
+    b bytes that has just appeared ends in the last b tokens that are not special.
+    """
+
+    def __init__(self, stop: Sequence[str], decode: Callable[[Sequence[int]], str], special: Sequence[int]) -> None:
+        """
+        Args:
+            stop: the stop strings; none is empty.
+            decode: text of ids, special tokens left out.
+            special: ids that `decode` leaves out.
+        """
+        self._stop, self._decode, self._special = tuple(stop), decode, frozenset(special)
+        self._window = max(len(text.encode()) for text in stop) + MARGIN
+        self._visible = defaultdict[int, list[int]](list)
+
+    def seen(self, row: int, token: int) -> bool:
+        """Take the row's next token; True if its text now contains a stop string."""
+        visible = self._visible[row]
+        if token in self._special:
+            return False
+        visible.append(token)
+        # the window is the cheap test; the whole text decides
+        return self._contains(visible[-self._window :]) and (len(visible) <= self._window or self._contains(visible))
+
+    def _contains(self, ids: list[int]) -> bool:
+        text = self._decode(ids)
+        return any(stop in text for stop in self._stop)

@@ -24,7 +24,7 @@ class AdmittedRows:
     limits: Tensor
     """`[n]` int64 on the host, the most tokens each row may get; at least 1."""
     awaited: bool
-    """Whoever leaves the batch is waited for: others want the place, or the episode goes on."""
+    """A row that leaves the batch is waited for: others want its place, or its episode goes on."""
 
 
 @dataclass(frozen=True)

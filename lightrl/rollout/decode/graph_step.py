@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from lightrl.rollout.decode.fixed_layer import FixedLayer
+from lightrl.rollout.decode.cache import FixedLayer
 from lightrl.rollout.decode.lean_step import LeanStep
 from lightrl.rollout.decode.model_forward import DecodeStep
 

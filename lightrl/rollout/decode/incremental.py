@@ -30,7 +30,7 @@ NOTHING: Mapping[str, FromTrunk] = MappingProxyType({})
 class IncrementalModel:
     """One batch being decoded: the cache, and where each row stands.
 
-    Prompts of one length need no mask. Others are padded on the left, and the model is told by mask and position ids.
+    Prompts of one length need no mask. Others are padded on the left, and mask and position ids say so to the model.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class IncrementalModel:
 
     @property
     def takes_padding(self) -> bool:
-        """Prompts of different lengths can share a batch: their positions can be told, and the cache can leave padding out."""
+        """Prompts of different lengths can share a batch: the model takes their positions, and the cache can leave padding out."""
         return self._forward.takes_positions and takes_padding(growing_cache(self.model.config))
 
     @cached_property
@@ -198,7 +198,7 @@ class IncrementalModel:
             self._mask, self._positions = self._mask[rows], self._positions[rows]
 
     def release(self) -> None:
-        """Let go of the batch: its keys and values."""
+        """Free the keys and values of the batch."""
         del self._cache
         self._mask = self._positions = None
         self.heard = {}

@@ -1,4 +1,4 @@
-"""The forward of any causal LM of transformers over a cache, and the decode step that it makes."""
+"""The forward of any causal LM of transformers over a cache, the decode step that it makes, and copies of weights for its time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
 
+from lightrl.ops.head_product import head_format
+from lightrl.ops.replaced_tensors import ReplacedTensors
+from lightrl.policy.head import ScoringHead
 from lightrl.versions import CACHE_ARGUMENTS, cache_argument
 
 if TYPE_CHECKING:
@@ -53,7 +59,7 @@ class ModelForward(DecodeStep):
 
     @property
     def takes_positions(self) -> bool:
-        """It can be told where in its row a token stands."""
+        """It takes the position of a token in its row."""
         return "position_ids" in self._arguments
 
     def read(self, input_ids: Tensor, cache: Cache, inputs: Mapping[str, Tensor]) -> Tensor:
@@ -77,3 +83,28 @@ class ModelForward(DecodeStep):
 def unwrapped(model: PreTrainedModel) -> PreTrainedModel:
     """The causal LM inside a PEFT wrapper, which hides its arguments; a model without a wrapper as it is."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+LINEAR = (nn.Linear, Conv1D)
+"""Layers that do nothing with their weights but multiply by them."""
+
+
+@torch.no_grad()
+def compute_copies(model: PreTrainedModel) -> ReplacedTensors:
+    """The matrices of linear layers as autocast, or a head with float32 sums, would convert them at every token; nothing else is copied.
+
+    A weight that is tied to an embedding is copied for the head alone. Results are those without copies.
+
+    Args:
+        model: whose weights are whole, with or without autocast as it will compute.
+    """
+    return ReplacedTensors(model, lambda module, tensor: tensor.to(_format(module, tensor)))
+
+
+def _format(module: nn.Module, tensor: Tensor) -> torch.dtype:
+    """The format in which a module multiplies this tensor of its own."""
+    if type(module) is ScoringHead:
+        return head_format(tensor)
+    kind = tensor.device.type
+    converted = type(module) in LINEAR and tensor.dtype == torch.float32 and torch.is_autocast_enabled(kind)
+    return torch.get_autocast_dtype(kind) if converted else tensor.dtype

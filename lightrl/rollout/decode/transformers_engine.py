@@ -16,10 +16,8 @@ from torch import Tensor, nn
 from lightrl.ops.replaced_tensors import ReplacedTensors
 from lightrl.parts.engine import PolicyWeights, Request, Result, RolloutEngine, SampledPolicy, Sampling
 from lightrl.ranges import Count, Natural, Seed, Temperature
-from lightrl.rollout.decode.batches import batches
 from lightrl.rollout.decode.decoding_rows import AdmittedRows, DecodedRow
-from lightrl.rollout.decode.request_batch import RequestBatch
-from lightrl.rollout.decode.slices import Slices, with_one_context
+from lightrl.rollout.decode.slices import RequestBatch, Slices, batches, with_one_context
 from lightrl.rows import onto
 
 if TYPE_CHECKING:
@@ -84,7 +82,7 @@ class TransformersEngine(RolloutEngine):
         self._fitting = max_rows
         """Completions at a time, as far as is known of the memory."""
         self._lacked: int | None = None
-        """Completions at a time for which memory has not sufficed, until somebody is told."""
+        """Completions at a time for which memory has not sufficed, until a warning has said so."""
 
     def update_weights(self, weights: PolicyWeights, version: int) -> None:
         """Use the trainer's own modules, as they are now.
@@ -200,7 +198,7 @@ class TransformersEngine(RolloutEngine):
         return [batch for alike, kept in parts for batch in self._batches(alike, kept)]
 
     def _ready_copies(self) -> ReplacedTensors:
-        from lightrl.rollout.decode.compute_copies import compute_copies
+        from lightrl.rollout.decode.model_forward import compute_copies
 
         if self._copies is None:
             self._copies = compute_copies(self._ready().model)
@@ -219,8 +217,7 @@ class TransformersEngine(RolloutEngine):
             yield RequestBatch(rows, self._fitting, kept)
 
     def _decode(self, batch: RequestBatch) -> Iterator[list[Result]]:
-        from lightrl.rollout.decode.decoding import Decoding
-        from lightrl.rollout.decode.stops import StopStrings
+        from lightrl.rollout.decode.decoding import Decoding, StopStrings
 
         model, policy, first = self._ready(), self._policy, batch.first
         if policy is None:
@@ -253,15 +250,7 @@ class TransformersEngine(RolloutEngine):
     def _admitted(
         self, model: IncrementalModel, requests: list[Request], batch: RequestBatch, present: int, read: list[int]
     ) -> AdmittedRows:
-        """Read requests, below the rows that are being decoded.
-
-        Args:
-            model: that decodes.
-            requests: at least one.
-            batch: of which they have just begun.
-            present: rows that are being decoded.
-            read: the tokens that were read for each row; grows.
-        """
+        """Read requests that have just begun, below the `present` rows; `read` grows by the tokens that were read for each row."""
         reader = model.another() if present else model
         logits, tokens = self._read(reader, requests, batch.kept)
         read += tokens

@@ -50,12 +50,12 @@ class WorkerLink(ABC):
         """Kill the worker if it still runs.
 
         Returns:
-            How it had ended before; nothing if it still ran, or if nobody knows.
+            How it had ended before; nothing if it still ran, or if that is not known.
         """
 
     @abstractmethod
     def finish(self, patience_s: float) -> None:
-        """Wait until a worker that was told to end has ended, and kill it if it has not by then.
+        """Wait until a worker that is to end has ended, and kill it if it has not by then.
 
         Args:
             patience_s: seconds.

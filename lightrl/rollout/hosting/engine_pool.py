@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from lightrl.parts.engine import PolicyWeights, Request, Result, SampledPolicy
 from lightrl.rollout.hosting.engine_host import EngineHost, FailedWorkerError
-from lightrl.rollout.hosting.engine_messages import Outline, Update
+from lightrl.rollout.hosting.engine_messages import End, Outline, Update
 from lightrl.rollout.hosting.policy_outline import PolicyOutline
 from lightrl.rollout.hosting.slice_worker import FailedEngineError, SliceWorker
 from lightrl.workers.worker_process import CLOSE_TIMEOUT_S, LOAD_S
@@ -22,7 +22,10 @@ POLL_S = 0.5
 
 
 class EnginePool:
-    """A number of workers, from their start to their end."""
+    """A number of workers, from their start to their end.
+
+    Each method raises a `RuntimeError` if an engine has raised, or more workers have failed than may be replaced.
+    """
 
     def __init__(
         self,
@@ -54,14 +57,6 @@ class EnginePool:
         self.failures: list[str] = []
         """Why each worker that was replaced had to be."""
 
-    def start(self) -> None:
-        """Get ready to start workers.
-
-        Raises:
-            RuntimeError: the host cannot.
-        """
-        self._host.start()
-
     def close(self) -> None:
         """End all workers and give everything back; engines have some seconds to close. A thread that waits for results gets an error."""
         self._closed = True
@@ -70,7 +65,7 @@ class EnginePool:
         for number, worker in enumerate(self._workers):
             try:
                 if worker.link.alive:
-                    worker.shut_down()
+                    worker.link.send(End())
             except FailedWorkerError as failure:
                 log.warning("worker %d of %s, which was to end: %s", number, self._name, failure)
         ends = time.monotonic() + CLOSE_TIMEOUT_S
@@ -87,7 +82,6 @@ class EnginePool:
         """Copy the weights to where the workers find them, and have each take them from there.
 
         Raises:
-            RuntimeError: an engine has raised, or more workers failed than may be replaced.
             ValueError: the policy's tensors are others than before.
         """
         known = self._policy is weights.policy
@@ -102,30 +96,18 @@ class EnginePool:
         self._each(lambda number, worker: self._wait(number, worker, built=known and not new))
 
     def ask(self, number: int, requests: list[Request]) -> None:
-        """Have a worker continue requests, decoded together.
-
-        Raises:
-            RuntimeError: more workers failed than may be replaced.
-        """
+        """Have a worker continue requests, decoded together."""
         try:
             self._workers[number].ask(requests)
         except FailedWorkerError as failure:
             self._replace(number, str(failure))
 
     def forget(self, episodes: frozenset[int]) -> None:
-        """Drop episodes, and their requests under way.
-
-        Raises:
-            RuntimeError: more workers failed than may be replaced.
-        """
+        """Drop episodes, and their requests under way."""
         self._each(lambda _, worker: worker.forget(episodes))
 
     def results(self) -> list[Result]:
-        """Wait a moment for a worker to answer, or replace one that does not; results may be none.
-
-        Raises:
-            RuntimeError: an engine has raised, or more workers failed than may be replaced.
-        """
+        """Wait a moment for a worker to answer, or replace one that does not; results may be none."""
         with self._reading:
             self._check_open()
             return self._results()
@@ -166,7 +148,7 @@ class EnginePool:
 
     def _tell(self, number: int, worker: SliceWorker, outline: bool) -> None:
         if outline:
-            worker.outline(self._outlines[number])
+            worker.link.send(self._outlines[number])
         if self._update is not None:
             worker.update(self._update)
 
@@ -207,7 +189,7 @@ class EnginePool:
         if len(self.failures) == self._max_replacements:
             listed = "".join(f"\n  {reason}" for reason in [*self.failures, failure])
             raise RuntimeError(
-                f"{len(self.failures) + 1} {self._host.workers} fell, and {self._max_replacements} may be replaced (max_replacements):"
+                f"{len(self.failures) + 1} {self._host.workers} failed, and {self._max_replacements} may be replaced (max_replacements):"
                 f"{listed}\n"
                 "Find out what kills them (the memory of the machine?), or raise timeout_s if they are only slow"
             )

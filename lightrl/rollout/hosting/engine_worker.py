@@ -25,14 +25,14 @@ class EngineConnection(Protocol):
         """Send a message.
 
         Raises:
-            OSError: nobody is left to send it to.
+            OSError: the other side is gone.
         """
 
     def receive(self) -> object:
         """Wait for the next message; called by a thread of its own.
 
         Raises:
-            EOFError: nobody is left who could send one.
+            EOFError: the other side is gone.
             OSError: as for EOFError.
         """
 
@@ -42,7 +42,7 @@ def serve_engine(engine: RolloutEngine, connection: EngineConnection) -> None:
 
     Args:
         engine: not started.
-        connection: to the training process; it is told of an exception.
+        connection: to the training process, to which an exception is sent.
     """
     try:
         engine.start()

@@ -90,7 +90,7 @@ class HostedEngine(RolloutEngine):
             host, name = self.host(start_limit(self.timeout_s)), type(self.engine).__name__
             self._pool = EnginePool(name, host, self._number, self.timeout_s, self.max_replacements, self.threads, self._devices)
             self._counted = 0
-            self._pool.start()
+            host.start()
 
     def close(self) -> None:
         if self._pool is not None:

@@ -78,7 +78,7 @@ class ProcessHost(EngineHost):
 
     def _present(self) -> WeightBlock:
         if self._block is None:
-            raise RuntimeError("a worker process was told of a policy before there were weights")
+            raise RuntimeError("a worker process got a policy before there were weights")
         return self._block
 
 

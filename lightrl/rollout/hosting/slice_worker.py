@@ -9,7 +9,7 @@ from itertools import count
 
 from lightrl.parts.engine import Request, Result
 from lightrl.rollout.hosting.engine_host import WorkerLink
-from lightrl.rollout.hosting.engine_messages import Ask, End, Failed, Forget, Found, Outline, Update, Updated
+from lightrl.rollout.hosting.engine_messages import Ask, Failed, Forget, Found, Update, Updated
 
 NUMBERS = count()
 """Of all requests that are sent to workers."""
@@ -35,7 +35,11 @@ class _Asked:
 
 
 class SliceWorker:
-    """A worker with an engine: takes slices, and gives results within a time limit."""
+    """A worker with an engine: takes slices, and gives results within a time limit.
+
+    Each method raises a `FailedWorkerError` if the worker has ended or takes no messages, and those that take an answer a
+    `FailedEngineError` if the engine in it has raised.
+    """
 
     def __init__(self, link: WorkerLink, timeout_s: float) -> None:
         """
@@ -46,7 +50,7 @@ class SliceWorker:
         self.link, self.timeout_s = link, timeout_s
         self._asked: list[_Asked] = []
         self.updating = False
-        """It was told to take weights, and has not answered."""
+        """It is to take weights, and has not answered."""
         self._since = time.monotonic()
 
     @property
@@ -59,41 +63,20 @@ class SliceWorker:
         """Seconds until the next result is late."""
         return self._since + self.timeout_s - time.monotonic()
 
-    def outline(self, outline: Outline) -> None:
-        """Tell it of the policy.
-
-        Raises:
-            FailedWorkerError: it is known to have ended, or takes no messages.
-        """
-        self.link.send(outline)
-
     def update(self, update: Update) -> None:
-        """Have it copy weights; `updated` takes its answer.
-
-        Raises:
-            FailedWorkerError: as for `outline`.
-        """
+        """Have it copy weights; `updated` takes its answer."""
         self.updating = True
         self.link.send(update)
 
     def updated(self) -> None:
-        """Take its answer to an update; called once there is one.
-
-        Raises:
-            FailedWorkerError: it has ended.
-            FailedEngineError: the engine has raised.
-        """
+        """Take its answer to an update; called once there is one."""
         answer = self._receive()
         self.updating = False
         if not isinstance(answer, Updated):
             raise self.link.timed_out(f"answered an update of the weights with {type(answer).__name__}")
 
     def ask(self, requests: Sequence[Request]) -> None:
-        """Have it continue requests, decoded together.
-
-        Raises:
-            FailedWorkerError: as for `outline`.
-        """
+        """Have it continue requests, decoded together."""
         # numbers that are free to be used again may still be under way here
         sent = [replace(request, id=next(NUMBERS)) for request in requests]
         if not self._asked:
@@ -106,33 +89,20 @@ class SliceWorker:
         self._asked = failed._asked
 
     def ask_again(self) -> None:
-        """Have it continue all of its requests: slices as they were, since the rows beside a row decide how it is rounded.
-
-        Raises:
-            FailedWorkerError: as for `outline`.
-        """
+        """Have it continue all of its requests: slices as they were, since the rows beside a row decide how it is rounded."""
         self._since = time.monotonic()
         for asked in self._asked:
             self.link.send(Ask(asked.requests))
 
     def forget(self, episodes: frozenset[int]) -> None:
-        """Drop episodes, and their requests under way.
-
-        Raises:
-            FailedWorkerError: as for `outline`.
-        """
+        """Drop episodes, and their requests under way."""
         self._asked = [left for asked in self._asked if (left := asked.without(episodes)).wanted]
         # the run ends if it has failed for good
         if self.link.alive:
             self.link.send(Forget(episodes))
 
     def results(self) -> list[Result]:
-        """The results in its next message that are still wanted; called once there is one.
-
-        Raises:
-            FailedWorkerError: it has ended.
-            FailedEngineError: the engine has raised.
-        """
+        """The results in its next message that are still wanted; called once there is one."""
         answer = self._receive()
         self._since = time.monotonic()
         if not isinstance(answer, Found):
@@ -145,14 +115,6 @@ class SliceWorker:
                 asked.wanted.pop(result.id, None)
         self._asked = [asked for asked in self._asked if asked.wanted]
         return found
-
-    def shut_down(self) -> None:
-        """Tell it to close its engine and end, without waiting for it.
-
-        Raises:
-            FailedWorkerError: as for `outline`.
-        """
-        self.link.send(End())
 
     def _receive(self) -> object:
         message = self.link.receive()

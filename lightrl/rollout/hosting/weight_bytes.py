@@ -45,7 +45,7 @@ class WeightBlock:
 
     def __init__(self) -> None:
         self.descriptor = _memory()
-        """Of the block; whoever gets it may map it."""
+        """Of the block; a process that has it may map it."""
         self.places: tuple[TensorPlace, ...] = ()
         """Every tensor, in its order; none before the first `write`."""
 

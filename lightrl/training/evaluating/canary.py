@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from lightrl.ops.agreement import Agreement, Answer, Limits, stood_still
+from lightrl.parts.engine import RolloutEngine
 from lightrl.policy.policy import Policy
-from lightrl.rollout.loop import RolloutLoop
+from lightrl.rollout.loop import LoopObserver
 from lightrl.rollout.probe import ROWS
 from lightrl.types import Rollout
 
@@ -65,22 +66,27 @@ def answers_of(rollout: Rollout, policy: Policy, device: torch.device) -> list[A
     return found
 
 
-def watch(rollouts: RolloutLoop, policy: Policy) -> None:
-    """Have an engine with weights of its own compared with a policy after each update, where no trainer does it.
+class PolicyWatch(LoopObserver):
+    """Compares an engine with weights of its own with a policy after each update, where no trainer does it."""
 
-    Args:
-        rollouts: whose engine gets the weights of the policy.
-        policy: in this process alone.
-    """
-    canary = Canary()
+    def __init__(self, engine: RolloutEngine, policy: Policy) -> None:
+        """
+        Args:
+            engine: gets the weights of the policy.
+            policy: in this process alone.
+        """
+        self._engine, self._policy, self._canary = engine, policy, Canary()
 
-    def check(answers: Rollout) -> None:
-        engine, device = rollouts.engine, next(policy.parameters()).device
+    def on_answers(self, answers: Rollout) -> None:
+        """Compare the answers.
+
+        Raises:
+            RuntimeError: the engine does not have the policy's weights.
+        """
+        engine, policy = self._engine, self._policy
         limits = Limits.of(policy.model.dtype, engine.logprob_tolerance)
-        if engine.comparable_logprobs and (complaint := canary.look(answers, policy, device, limits)):
+        if engine.comparable_logprobs and (complaint := self._canary.look(answers, policy, next(policy.parameters()).device, limits)):
             raise mismatch(type(engine).__name__, 0, complaint)
-
-    rollouts.check_engine = check
 
 
 def mismatch(engine: str, step: int, complaint: str) -> RuntimeError:

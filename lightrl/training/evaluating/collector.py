@@ -7,18 +7,16 @@ from lightrl.ops.agreement import Limits
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.environment import Environment
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.rollout.loop import RolloutLoop
+from lightrl.rollout.loop import LoopObserver, RolloutLoop
 from lightrl.training.evaluating.canary import Canary, mismatch
-from lightrl.training.evaluating.evaluator import report_samples, sampling_of
-from lightrl.training.evaluating.held_out import Evaluation
-from lightrl.training.reports.rollout_figures import report_episodes, report_lengths
+from lightrl.training.evaluating.evaluator import Evaluation, report_episodes, report_lengths, report_samples, sampling_of
 from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.training.setup.building import prompts_of
 from lightrl.training.steps.learner import Learner
 from lightrl.types import Prompt, Rollout, ScoredRollout
 
 
-class Collector:
+class Collector(LoopObserver):
     """Completes prompts with the policy of a learner, and scores the completions."""
 
     rewards: RewardSet | None
@@ -37,12 +35,10 @@ class Collector:
         """
         self.learner, self.engine, self.environment, self.evaluation = learner, engine, environment, evaluation
         self.rewards = rewards
-        self.rollouts = RolloutLoop(engine, environment)
-        self.rollouts.check_engine = self.check_engine
-        self.rollouts.show = lambda progress: learner.ledger.show(f"rollout, {progress}")
+        self.rollouts = RolloutLoop(engine, environment, self)
         self.held_out = StatisticsLedger()
         """The numbers of the evaluation under way."""
-        self.samples: Rollout | None = None
+        self.samples: ScoredRollout | None = None
         """The first rows of the last evaluation."""
         self._canary = Canary()
 
@@ -72,11 +68,12 @@ class Collector:
         """Limits on the differences between log-probs of engine and trainer that rounding explains."""
         return Limits.of(self.learner.compute_dtype, self.engine.logprob_tolerance)
 
-    def check_engine(self, answers: Rollout) -> None:
-        """Compare log-probs of an engine with weights of its own with the trainer's; called after each update.
+    def on_progress(self, progress: str) -> None:
+        """Show how far the turns of a rollout have come."""
+        self.learner.ledger.show(f"rollout, {progress}")
 
-        Args:
-            answers: to the same questions in every call.
+    def on_answers(self, answers: Rollout) -> None:
+        """Compare log-probs of an engine with weights of its own with the trainer's; called after each update.
 
         Raises:
             RuntimeError: on every rank, if the engine of one does not have the trainer's weights.

@@ -1,25 +1,29 @@
-"""The scores of completions of held-out prompts, and their rows as JSON."""
+"""The evaluation on held-out prompts: its settings, scores, and rows as JSON; and the numbers of every rollout: lengths, episodes."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import torch
+from annotated_types import Gt, Le
 from lightning.pytorch import Trainer
 from lightning.pytorch.core.optimizer import LightningOptimizer
 from torch import Tensor
 
 from lightrl.ops.pass_at_k import majority, pass_at_k
 from lightrl.parts.engine import Sampling
+from lightrl.parts.environment import Environment
 from lightrl.parts.reward import Reward, RowReward
+from lightrl.ranges import Count, GroupSize, Temperature, refuse_outside
 from lightrl.rewards.gates import row_values
-from lightrl.training.evaluating.held_out import Evaluation
-from lightrl.training.reports.statistics import StatisticsLedger
+from lightrl.training.reports.statistics import Report, StatisticsLedger
 from lightrl.types import JSON, Rollout, ScoredRollout
 
 
 def conversation(rollout: Rollout, row: int) -> dict[str, JSON]:
-    """The turns of a row and who said what, and why its environment failed if it did; nothing of a row that nobody answered.
+    """The turns of a row and who said what, and why its environment failed if it did; nothing of a row without answers.
 
     Args:
         rollout: with the records of its episodes.
@@ -127,3 +131,113 @@ def evaluate_before_training(trainer: Trainer, optimizer: LightningOptimizer) ->
         trainer.fit_loop.epoch_loop.val_loop.run()
         trainer.training = True
         optimizer.zero_grad()
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Settings of validation and test; what is not given follows the engine's own sampling.
+
+    Beside the rewards, it reports `avg@n` (share of right completions), `pass@k` for some k, and `maj@n` (is the most common
+    answer right?), where n is `samples`; maj@n needs a reward that reads answers (`RowReward.answer_in`).
+    """
+
+    samples: GroupSize = 1
+    """Completions per prompt, n."""
+    temperature: Temperature | None = None
+    """Divides the logits; 0 takes the likeliest token; None: as in training."""
+    top_p: Annotated[float, Gt(0), Le(1)] | None = None
+    """Keep the likeliest tokens whose probabilities add up to this; None: as in training."""
+    max_new_tokens: Count | None = None
+    """Limit on the tokens of a completion; None: as in training."""
+    before_training: bool = True
+    """Evaluate the policy once before its first step."""
+    correct: str | None = None
+    """Name of the reward that says whether a completion is right; None: the first one of the config."""
+    right_above: float = 0.0
+    """A completion is right if that reward's raw score is above this."""
+    pass_at: list[int] | None = None
+    """For which k to report pass@k, each in [1, samples]; None: 2, 4, 8, ... up to samples."""
+    category: str | None = None
+    """Column of the data by whose values the scores are also reported apart, as `categories/{value}/...`."""
+
+    def __post_init__(self) -> None:
+        refuse_outside(type(self), vars(self))
+        wrong = [k for k in self.ks if not 1 <= k <= self.samples]
+        if wrong:
+            raise ValueError(
+                f"evaluation.pass_at has {wrong}, but pass@k is estimated from evaluation.samples = {self.samples} completions: k must be "
+                f"in [1, {self.samples}]; raise evaluation.samples"
+            )
+
+    @property
+    def ks(self) -> list[int]:
+        """For which k pass@k is reported."""
+        if self.pass_at is not None:
+            return self.pass_at
+        return [2**i for i in range(1, self.samples.bit_length()) if 2**i <= self.samples]
+
+    def correct_reward(self, rewards: Mapping[str, Reward]) -> str:
+        """Name of the reward that says what is right.
+
+        Args:
+            rewards: of the run, by name.
+
+        Raises:
+            ValueError: there is no reward of the name in `correct`.
+        """
+        if self.correct is None:
+            return next(iter(rewards))
+        if self.correct not in rewards:
+            raise ValueError(f"evaluation.correct is {self.correct!r}, which is no reward here. There are: {', '.join(rewards)}")
+        return self.correct
+
+
+ENDS = ("stop", "length", "turns", "failed")
+"""Finish reasons of episodes."""
+
+
+def report_episodes(rollout: Rollout, environment: Environment) -> Report:
+    """How the episodes went; nothing for completions without answers.
+
+    `episodes/turns`: means per episode, and the largest. `episodes/tokens`, `episodes/tokens_of_others`: sampled by the policy, and written
+    by others after the opening. `episodes/read`: tokens that the engine read, as a multiple of the row's length. `episodes/ended_...`:
+    shares of finish reasons. `environment/failed`, `environment/timeout`: shares of episodes. `environment/seconds`: per episode.
+    `special_tokens`: spelled by data or the environment, and made plain text. `episodes/opened_turns`: the policy wrote the opening of
+    another author's turn, as a share of turns. Everything that the environment counts is added up as `environment/NAME`.
+
+    Args:
+        rollout: of this rank, with the records of its episodes.
+        environment: that answered.
+    """
+    report, episodes = Report(), rollout.episodes
+    if episodes and any(episode.special for episode in episodes):
+        report.add("special_tokens", float(sum(episode.special for episode in episodes)), reduce="sum")
+    if environment.max_turns == 1 or not episodes:
+        return report
+    turns = torch.tensor([float(episode.turns) for episode in episodes])
+    report.add("episodes/turns", turns)
+    report.add("episodes/max_turns", turns, reduce="max")
+    report.add("episodes/tokens", rollout.response_lengths.double().cpu())
+    report.add("episodes/tokens_of_others", torch.tensor([float(episode.others) for episode in episodes]))
+    report.add(
+        "episodes/read", torch.tensor([float(episode.read) for episode in episodes]).sum() / rollout.lengths.sum().clamp(min=1).cpu()
+    )
+    for end in ENDS:
+        report.add(f"episodes/ended_{end}", torch.tensor([float(reason == end) for reason in rollout.finish_reason]))
+    report.add("environment/failed", torch.tensor([float(episode.failure is not None) for episode in episodes]))
+    report.add("environment/timeout", torch.tensor([float(episode.late) for episode in episodes]))
+    report.add("environment/seconds", torch.tensor([episode.seconds for episode in episodes]))
+    report.add("episodes/opened_turns", torch.tensor([episode.opened / max(1, episode.turns) for episode in episodes]))
+    for name in sorted({name for episode in episodes for name in episode.counts}):
+        report.add(f"environment/{name}", float(sum(episode.counts.get(name, 0.0) for episode in episodes)), reduce="sum")
+    return report
+
+
+def report_lengths(rollout: Rollout) -> Report:
+    """Lengths and finish reasons of completions, under the names of the field."""
+    report, lengths = Report(), rollout.response_lengths.double()
+    report.add("completions/mean_length", lengths)
+    report.add("completions/min_length", lengths, reduce="min")
+    report.add("completions/max_length", lengths, reduce="max")
+    report.add("completions/clipped_ratio", rollout.truncated.double())
+    return report

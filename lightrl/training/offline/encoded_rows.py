@@ -1,4 +1,4 @@
-"""Prompts with their completions as rows of tokens."""
+"""Rows of given data: prompts with their completions as tokens, and the rows that a step learns from."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lightrl.policy.policy import Policy
+from lightrl.rows import Rows, Sequences
 from lightrl.types import Prompt
 
 
@@ -71,3 +72,33 @@ def padded(rows: Sequence[Sequence[float]], dtype: torch.dtype) -> Tensor:
     for i, row in enumerate(rows):
         out[i, : len(row)] = torch.tensor(row, dtype=dtype)
     return out
+
+
+@dataclass(kw_only=True)
+class OfflineRows(Rows):
+    """Rows that are cut into micro-batches by their lengths."""
+
+    lengths: Tensor
+    """`[N]` int64: tokens of each row; of the longest, where a row holds several sequences."""
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+@dataclass(kw_only=True)
+class SingleRows(OfflineRows):
+    """Rows of one sequence each."""
+
+    input_ids: Tensor
+    """`[N, L]` int64, padded on the right."""
+
+    def sequences(self) -> Sequences:
+        """One for each row."""
+        return Sequences(self.input_ids, self.lengths, torch.arange(len(self)))
+
+
+def ends(mask: Tensor) -> Tensor:
+    """`[N]` int64: one more than the position of the last chosen token of each row."""
+    if not mask.shape[1]:
+        return torch.zeros(len(mask), dtype=torch.long)
+    return torch.where(mask, torch.arange(1, mask.shape[1] + 1), 0).amax(1)

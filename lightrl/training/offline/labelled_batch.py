@@ -1,24 +1,24 @@
-"""Completions with labels and the losses that an objective gives them."""
+"""Completions with labels, encoded as the policy reads them, and the losses that an objective gives them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from lightrl.parts.base import unpack
+from lightrl.parts.content import content_hash
 from lightrl.parts.objective import LabelledObjective, Likelihood
 from lightrl.policy.policy import Policy
 from lightrl.statistic import Statistics
-from lightrl.strategies.adapter import StrategyAdapter
-from lightrl.training.offline.encoded_rows import encode_rows
-from lightrl.training.offline.mismatched import mismatched_rows
-from lightrl.training.offline.objective_batch import ObjectiveBatch, PolicyLogProbs, ReferenceLogProbs, likelihood, of_all_ranks
-from lightrl.training.offline.offline_rows import SingleRows
+from lightrl.training.offline.completion_passes import summed
+from lightrl.training.offline.encoded_rows import EncodedRows, SingleRows, encode_rows, longest_row
+from lightrl.training.offline.objective_batch import ObjectiveBatch, likelihood, of_all_ranks
 from lightrl.training.offline.preference_columns import PreferenceColumns, labelled_text
-from lightrl.training.offline.sequence_logprobs import TokenLogProbs, summed
 from lightrl.types import Prompt
 
 
@@ -88,30 +88,29 @@ class LabelledBatch(ObjectiveBatch[Labelled, LabelledObjective]):
     def tokens(self) -> int:
         return int(self.rows.mask.sum())
 
-    def prepare(self, policy: PolicyLogProbs, reference: ReferenceLogProbs | None, adapter: StrategyAdapter) -> None:
-        rows, counts = self.rows, adapter.gather(len(self.rows))
-        if reference is not None:
-            rows.reference = reference(rows.input_ids, rows.mask)
+    def prepare(self) -> None:
+        rows, counts = self.rows, self.adapter.gather(len(self.rows))
+        rows.reference = self.passes.reference(rows.input_ids, rows.mask)
         if self.objective.needs_step:
-            own = likelihood(policy(rows.input_ids, rows.mask), rows.mask.sum(1), rows.reference)
-            everyone, _ = of_all_ranks(own, adapter)
-            self.keep(self.objective.from_step(everyone, torch.cat(adapter.gather(rows.good))), counts, adapter.rank)
+            own = likelihood(self.passes.policy(rows.input_ids, rows.mask), rows.mask.sum(1), rows.reference)
+            everyone, _ = of_all_ranks(own, self.adapter)
+            self.keep(self.objective.from_step(everyone, torch.cat(self.adapter.gather(rows.good))), counts)
         if self.objective.needs_mismatched:
-            self.keep(self.objective.from_mismatched(self._mismatched(policy, reference, adapter)), counts, adapter.rank)
+            self.keep(self.objective.from_mismatched(self._mismatched()), counts)
 
-    def _mismatched(self, policy: PolicyLogProbs, reference: ReferenceLogProbs | None, adapter: StrategyAdapter) -> Likelihood:
+    def _mismatched(self) -> Likelihood:
         """All prompts of the step, of all ranks, with completions that were written for others."""
-        rows = mismatched_rows(self.policy, self.rows.prompts, self.rows.completions, adapter.gather, self.max_length)
+        rows = mismatched_rows(self.policy, self.rows.prompts, self.rows.completions, self.adapter.gather, self.max_length)
         # partners change from step to step, so these are not kept
-        anchored = reference(rows.ids, rows.mask, keep=False) if reference is not None else None
-        everyone, _ = of_all_ranks(likelihood(policy(rows.ids, rows.mask), rows.mask.sum(1), anchored), adapter)
+        anchored = self.passes.reference(rows.ids, rows.mask, keep=False)
+        everyone, _ = of_all_ranks(likelihood(self.passes.policy(rows.ids, rows.mask), rows.mask.sum(1), anchored), self.adapter)
         return everyone
 
-    def losses(self, micro: Labelled, token_logprobs: TokenLogProbs) -> tuple[Tensor, Statistics]:
-        return self._of(micro, summed(token_logprobs(micro.host.input_ids, micro.host.mask), micro.mask))
+    def losses(self, micro: Labelled) -> tuple[Tensor, Statistics]:
+        return self._of(micro, summed(self.passes.tokens(micro.host.input_ids, micro.host.mask), micro.mask))
 
-    def evaluate(self, policy: PolicyLogProbs) -> tuple[Tensor, Statistics]:
-        return self._of(self.rows, policy(self.rows.input_ids, self.rows.mask))
+    def evaluate(self) -> tuple[Tensor, Statistics]:
+        return self._of(self.rows, self.passes.policy(self.rows.input_ids, self.rows.mask))
 
     def _of(self, rows: Labelled, logprobs: Tensor) -> tuple[Tensor, Statistics]:
         completions = likelihood(logprobs, rows.mask.sum(1), rows.reference, self.prepared(rows.host.place, logprobs))
@@ -131,3 +130,61 @@ class LabelledBatch(ObjectiveBatch[Labelled, LabelledObjective]):
         if {"rewards/chosen", "rewards/rejected"} <= numbers.keys():
             return numbers | {"rewards/margins": numbers["rewards/chosen"] - numbers["rewards/rejected"]}
         return numbers
+
+
+@dataclass(frozen=True, order=True)
+class PlacedRow:
+    """A row in an order that does not depend on how rows are spread over ranks."""
+
+    place: str
+    """Where the row stands: a hash of the prompt's id, since repeated prompts have ids that are alike."""
+    prompt: str
+    """A hash of the prompt's content."""
+    completion: str
+    """Its text."""
+
+
+def mismatched_rows(
+    policy: Policy,
+    prompts: Sequence[Prompt],
+    completions: Sequence[str],
+    gather: Callable[[Any], list[Any]],
+    max_length: int | None,
+) -> EncodedRows:
+    """Each prompt with the completion of another one; without those that have no partner, or would be too long.
+
+    Args:
+        policy: whose tokenizer and chat template are used.
+        prompts: of this rank.
+        completions: one per prompt, its own.
+        gather: gives what every rank passed to it; every rank calls it.
+        max_length: most tokens of a row; None: as many as the policy takes.
+    """
+    mine = [
+        PlacedRow(blake2b(p.id.encode(), digest_size=8).hexdigest(), content_hash(p), text)
+        for p, text in zip(prompts, completions, strict=True)
+    ]
+    others = partners(mine, [row for of_rank in gather(mine) for row in of_rank])
+    bound = longest_row(policy, max_length)
+    found = [
+        (prompt, text)
+        for prompt, text in zip(prompts, others, strict=True)
+        if text is not None and (bound is None or len(policy.encode_completion(prompt, text).ids) <= bound)
+    ]
+    return encode_rows(policy, [prompt for prompt, _ in found], [text for _, text in found], max_length)
+
+
+def partners(mine: Sequence[PlacedRow], everyone: Sequence[PlacedRow]) -> list[str | None]:
+    """For each row the completion of the next row that has another prompt; None if all rows have the same.
+
+    Args:
+        mine: rows of this rank.
+        everyone: rows of all ranks.
+    """
+    ring = sorted(everyone)
+    found: list[str | None] = []
+    for row in mine:
+        start = ring.index(row)
+        following = (ring[(start + step) % len(ring)] for step in range(1, len(ring)))
+        found.append(next((other.completion for other in following if other.prompt != row.prompt), None))
+    return found

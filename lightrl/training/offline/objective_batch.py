@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,42 +14,31 @@ from lightrl.policy.policy import Policy
 from lightrl.rows import onto
 from lightrl.statistic import Statistics
 from lightrl.strategies.adapter import StrategyAdapter
-from lightrl.training.offline.offline_rows import OfflineRows
+from lightrl.training.offline.completion_passes import CompletionPasses
+from lightrl.training.offline.encoded_rows import OfflineRows
 from lightrl.training.offline.preference_columns import PreferenceColumns
-from lightrl.training.offline.sequence_logprobs import TokenLogProbs
 from lightrl.types import Prompt
 
 R = TypeVar("R", bound=OfflineRows)
 O = TypeVar("O", bound=Objective)  # noqa: E741 - stands for objective
 
 
-class PolicyLogProbs(Protocol):
-    """The policy's log-probs of whole completions, without gradient; every rank calls it."""
-
-    def __call__(self, input_ids: Tensor, mask: Tensor) -> Tensor:
-        """`[N]` of `[N, L]` ids and masks."""
-
-
-class ReferenceLogProbs(Protocol):
-    """The reference's log-probs of whole completions; every rank calls it."""
-
-    def __call__(self, input_ids: Tensor, mask: Tensor, keep: bool = True) -> Tensor:
-        """`[N]` of `[N, L]` ids and masks; `keep=False` for rows that will not come again."""
-
-
 class ObjectiveBatch(ABC, Generic[R, O]):
     """Rows of this rank and their objective."""
 
-    def __init__(self, policy: Policy, objective: O, prompts: list[Prompt], columns: PreferenceColumns, max_length: int | None) -> None:
+    def __init__(
+        self, passes: CompletionPasses, objective: O, prompts: list[Prompt], columns: PreferenceColumns, max_length: int | None
+    ) -> None:
         """
         Args:
-            policy: that is trained.
+            passes: under the policy that is trained, and its reference.
             objective: gives the losses.
             prompts: of this rank; may be none.
             columns: which hold the completions.
             max_length: most tokens of a row; None: as many as the policy takes.
         """
-        self.policy, self.objective, self.max_length = policy, objective, max_length
+        self.passes, self.objective, self.max_length = passes, objective, max_length
+        self.policy, self.adapter = passes.learner.policy, passes.adapter
         self.rows = self.encode(prompts, columns)
         self._prepared: dict[str, Tensor] = {}
 
@@ -72,21 +61,15 @@ class ObjectiveBatch(ABC, Generic[R, O]):
         """Tokens of all completions."""
 
     @abstractmethod
-    def prepare(self, policy: PolicyLogProbs, reference: ReferenceLogProbs | None, adapter: StrategyAdapter) -> None:
-        """Compute what has no gradient; every rank calls it.
-
-        Args:
-            policy: log-probs under the policy as it is.
-            reference: log-probs under the reference; None: nothing needs them.
-            adapter: knows the other ranks.
-        """
+    def prepare(self) -> None:
+        """Compute what has no gradient; every rank calls it."""
 
     @abstractmethod
-    def losses(self, micro: R, token_logprobs: TokenLogProbs) -> tuple[Tensor, Statistics]:
+    def losses(self, micro: R) -> tuple[Tensor, Statistics]:
         """`[n]` losses of a micro-batch, with statistics per row."""
 
     @abstractmethod
-    def evaluate(self, policy: PolicyLogProbs) -> tuple[Tensor, Statistics]:
+    def evaluate(self) -> tuple[Tensor, Statistics]:
         """`[N]` losses of all rows without gradient, with statistics per row; every rank calls it."""
 
     @staticmethod
@@ -94,14 +77,14 @@ class ObjectiveBatch(ABC, Generic[R, O]):
         """The reduced numbers, with those added that are differences of means."""
         return numbers
 
-    def keep(self, found: Mapping[str, Tensor], rows: Sequence[int], rank: int) -> None:
+    def keep(self, found: Mapping[str, Tensor], rows: Sequence[int]) -> None:
         """Keep what the objective computed from the rows of all ranks.
 
         Args:
             found: numbers for each row of all ranks, or one for all.
             rows: how many each rank has.
-            rank: of these rows.
         """
+        rank = self.adapter.rank
         first = sum(rows[:rank])
         for name, value in found.items():
             self._prepared[name] = value.expand(sum(rows))[first : first + rows[rank]]

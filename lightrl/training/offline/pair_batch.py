@@ -1,19 +1,83 @@
-"""Pairs of completions and the losses that an objective gives them."""
+"""Pairs of completions: encoded as the policy reads them, and the losses that an objective gives them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
 from torch import Tensor
 
 from lightrl.parts.base import unpack
 from lightrl.parts.objective import Likelihood, PairObjective
 from lightrl.policy.policy import Policy
+from lightrl.rows import Sequences
 from lightrl.statistic import Statistics
-from lightrl.strategies.adapter import StrategyAdapter
-from lightrl.training.offline.objective_batch import ObjectiveBatch, PolicyLogProbs, ReferenceLogProbs, likelihood, of_all_ranks
-from lightrl.training.offline.pairs import Pairs, encode_pairs
+from lightrl.training.offline.completion_passes import summed
+from lightrl.training.offline.encoded_rows import OfflineRows, encode_rows, ends
+from lightrl.training.offline.objective_batch import ObjectiveBatch, likelihood, of_all_ranks
 from lightrl.training.offline.preference_columns import PreferenceColumns, paired_texts
-from lightrl.training.offline.sequence_logprobs import TokenLogProbs, summed
 from lightrl.types import Prompt
+
+
+@dataclass(kw_only=True)
+class Pairs(OfflineRows):
+    """A better and a worse completion of each prompt, L being the longest of all rows."""
+
+    prompts: list[Prompt]
+    """N prompts, one per pair; their columns may say more, such as a margin."""
+    chosen_ids: Tensor
+    """`[N, L]` int64: prompt, better completion and EOS, padded on the right."""
+    chosen_mask: Tensor
+    """`[N, L]` bool: the completion and its EOS."""
+    rejected_ids: Tensor
+    """`[N, L]` int64: prompt, worse completion and EOS, padded on the right."""
+    rejected_mask: Tensor
+    """`[N, L]` bool: the completion and its EOS."""
+    place: Tensor
+    """`[N]` int64: the number of each pair among those that its rank has in the step."""
+    chosen_reference: Tensor | None = None
+    """`[N]` log-probs of the better completions under a reference, where one is needed."""
+    rejected_reference: Tensor | None = None
+    """`[N]` log-probs of the worse completions under it."""
+
+    def sequences(self) -> Sequences:
+        """Two for each row: the better completion and the worse one."""
+        ids, mask = self.stacked()
+        return Sequences(ids, ends(mask), torch.arange(len(self)).repeat(2))
+
+    def stacked(self) -> tuple[Tensor, Tensor]:
+        """Ids and masks `[2 N, L]`, all chosen rows before all rejected ones, so that one forward pass sees both."""
+        return torch.cat([self.chosen_ids, self.rejected_ids]), torch.cat([self.chosen_mask, self.rejected_mask])
+
+
+def encode_pairs(
+    policy: Policy, prompts: Sequence[Prompt], chosen: str = "chosen", rejected: str = "rejected", max_length: int | None = None
+) -> Pairs:
+    """Rows of prompt, completion and EOS for both completions of every prompt.
+
+    Args:
+        policy: whose tokenizer and chat template are used.
+        prompts: whose columns hold the completions.
+        chosen: the column with the better one.
+        rejected: the column with the worse one.
+        max_length: most tokens of a row; None: as many as the policy takes.
+
+    Raises:
+        ValueError: a prompt has no two different completions, or one of its rows is too long; the message names it.
+    """
+    read = [paired_texts(prompt, chosen, rejected) for prompt in prompts]
+    asked, texts = [prompt for prompt, _, _ in read], [text for _, *both in read for text in both]
+    rows = encode_rows(policy, [prompt for prompt in asked for _ in range(2)], texts, max_length)
+    return Pairs(
+        prompts=asked,
+        chosen_ids=rows.ids[::2],
+        chosen_mask=rows.mask[::2],
+        rejected_ids=rows.ids[1::2],
+        rejected_mask=rows.mask[1::2],
+        lengths=rows.lengths.view(-1, 2).amax(1),
+        place=torch.arange(len(asked)),
+    )
 
 
 class PairBatch(ObjectiveBatch[Pairs, PairObjective]):
@@ -34,22 +98,22 @@ class PairBatch(ObjectiveBatch[Pairs, PairObjective]):
     def tokens(self) -> int:
         return int(self.rows.stacked()[1].sum())
 
-    def prepare(self, policy: PolicyLogProbs, reference: ReferenceLogProbs | None, adapter: StrategyAdapter) -> None:
+    def prepare(self) -> None:
         ids, mask = self.rows.stacked()
-        if reference is not None:
-            self.rows.chosen_reference, self.rows.rejected_reference = reference(ids, mask).chunk(2)
+        if (anchored := self.passes.reference(ids, mask)) is not None:
+            self.rows.chosen_reference, self.rows.rejected_reference = anchored.chunk(2)
         if self.objective.needs_step:
-            both = [of_all_ranks(side, adapter) for side in self._sides(self.rows, policy(ids, mask), mask)]
+            both = [of_all_ranks(side, self.adapter) for side in self._sides(self.rows, self.passes.policy(ids, mask), mask)]
             (chosen, counts), (rejected, _) = both
-            self.keep(self.objective.from_step(chosen, rejected), counts, adapter.rank)
+            self.keep(self.objective.from_step(chosen, rejected), counts)
 
-    def losses(self, micro: Pairs, token_logprobs: TokenLogProbs) -> tuple[Tensor, Statistics]:
+    def losses(self, micro: Pairs) -> tuple[Tensor, Statistics]:
         mask = micro.stacked()[1]
-        return self._of(micro, summed(token_logprobs(*micro.host.stacked()), mask), mask)
+        return self._of(micro, summed(self.passes.tokens(*micro.host.stacked()), mask), mask)
 
-    def evaluate(self, policy: PolicyLogProbs) -> tuple[Tensor, Statistics]:
+    def evaluate(self) -> tuple[Tensor, Statistics]:
         ids, mask = self.rows.stacked()
-        return self._of(self.rows, policy(ids, mask), mask)
+        return self._of(self.rows, self.passes.policy(ids, mask), mask)
 
     def _sides(self, rows: Pairs, logprobs: Tensor, mask: Tensor) -> tuple[Likelihood, Likelihood]:
         """The better completions and the worse ones."""

@@ -7,21 +7,20 @@ from typing import Any
 
 import torch
 from lightning.pytorch.cli import OptimizerCallable
-from torch import Tensor
 
 from lightrl.parts.description import own
 from lightrl.parts.objective import LabelledObjective, Objective, PairObjective
 from lightrl.parts.reference import FrozenReference, ModuleReference, Reference
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
+from lightrl.training.offline.completion_passes import CompletionPasses
+from lightrl.training.offline.encoded_rows import OfflineRows
 from lightrl.training.offline.labelled_batch import LabelledBatch
 from lightrl.training.offline.objective_batch import ObjectiveBatch
-from lightrl.training.offline.offline_policy_module import OfflinePolicyModule
-from lightrl.training.offline.offline_rows import OfflineRows
+from lightrl.training.offline.offline_module import OfflinePolicyModule
 from lightrl.training.offline.pair_batch import PairBatch
 from lightrl.training.offline.preference_columns import PreferenceColumns
-from lightrl.training.offline.reference_cache import ReferenceCache, cache_key, cached_or_computed
-from lightrl.training.offline.sequence_logprobs import TokenLogProbs, sequence_logprobs
+from lightrl.training.offline.reference_cache import ReferenceCache, cache_key
 from lightrl.training.reports.statistics import Report, StatisticsLedger
 from lightrl.training.steps.learner import MicroBatchLoss
 from lightrl.types import Prompt
@@ -97,7 +96,7 @@ class PreferenceOptimization(OfflinePolicyModule):
         batch = self._ready(prompts, self.ledger)
 
         def loss_of(micro: OfflineRows) -> MicroBatchLoss:
-            per_row, statistics = batch.losses(micro, self._policy_tokens)
+            per_row, statistics = batch.losses(micro)
             report = Report()
             report.add_all(statistics, micro.lengths)
             return MicroBatchLoss(per_row.sum() / self.batch_size, {"loss": per_row.detach().sum() / self.batch_size}, report.entries)
@@ -110,7 +109,7 @@ class PreferenceOptimization(OfflinePolicyModule):
     def evaluate_rows(self, prompts: list[Prompt]) -> list[Prompt]:
         """Report the objective's loss on held-out rows; the prompts that their completions answer can be completed."""
         batch = self._ready(prompts, self.collector.held_out)
-        per_row, statistics = batch.evaluate(self._policy_logprobs)
+        per_row, statistics = batch.evaluate()
         self.collector.held_out.add("loss", per_row)
         self.collector.held_out.add_all(statistics, batch.rows.lengths)
         return batch.prompts
@@ -152,34 +151,11 @@ class PreferenceOptimization(OfflinePolicyModule):
 
     def _ready(self, prompts: list[Prompt], ledger: StatisticsLedger) -> ObjectiveBatch[Any, Any]:
         """Rows of this rank, with everything their losses need that has no gradient."""
-        batch = self._batches(self.policy, self.objective, prompts, self.columns, self.max_length)
+        passes = CompletionPasses(self.learner, self.reference if self._uses_reference else None, self._cache, ledger)
+        batch = self._batches(passes, self.objective, prompts, self.columns, self.max_length)
         with self.ledger.phase("reference"):
-            reference = partial(self._reference_logprobs, ledger) if self._uses_reference else None
-            batch.prepare(self._policy_logprobs, reference, self.learner.adapter)
+            batch.prepare()
         return batch
-
-    def _policy_tokens(self, input_ids: Tensor, mask: Tensor) -> Tensor:
-        logprobs: Tensor = self.policy(input_ids, mask).logprobs
-        return logprobs
-
-    def _policy_logprobs(self, input_ids: Tensor, mask: Tensor) -> Tensor:
-        return self._summed(self._policy_tokens, input_ids, mask)
-
-    def _reference_logprobs(self, ledger: StatisticsLedger, input_ids: Tensor, mask: Tensor, keep: bool = True) -> Tensor:
-        """`[N]` log-probs of the completions under the reference, from the cache where it has them."""
-        if self._cache is None or not keep:
-            return self._computed_reference(input_ids, mask)
-        found, cached = cached_or_computed(self._cache, input_ids, mask, self._computed_reference, self.learner.adapter)
-        ledger.add("reference/cached", cached)
-        return found
-
-    def _computed_reference(self, input_ids: Tensor, mask: Tensor) -> Tensor:
-        with self.reference.at_hand(self.policy):
-            return self._summed(partial(self.reference.logprobs, self.policy), input_ids, mask)
-
-    def _summed(self, token_logprobs: TokenLogProbs, input_ids: Tensor, mask: Tensor) -> Tensor:
-        """`[N]` log-probs of the completions, without gradient; every rank calls it."""
-        return sequence_logprobs(input_ids, mask, self.learner.fitting.cut, token_logprobs, self.learner.adapter.largest)
 
     def _write_cache(self) -> None:
         if self._cache is not None and self.trainer.is_global_zero:

@@ -1,4 +1,4 @@
-"""The columns of preference data: where the prompt and its completions stand in a row."""
+"""The columns of preference data: the names of those with a prompt and its completions."""
 
 from __future__ import annotations
 

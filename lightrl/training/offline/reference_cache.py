@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.strategies.atomic import partial, publish, recover
-from lightrl.training.offline.sequence_logprobs import ends
+from lightrl.training.offline.encoded_rows import ends
 
 IGNORED = ("transformers_version", "_name_or_path", "use_cache", "_attn_implementation_autoset")
 """Entries of a model's config that have no influence on its log-probs."""
@@ -85,31 +83,6 @@ class ReferenceCache:
             self._known |= dict(rows)
         except (SafetensorError, KeyError, ValueError) as error:
             warnings.warn(f"{file} is no file of reference log-probs ({error}): its log-probs are computed again; delete it", stacklevel=3)
-
-
-def cached_or_computed(
-    cache: ReferenceCache, input_ids: Tensor, mask: Tensor, compute: Callable[[Tensor, Tensor], Tensor], adapter: StrategyAdapter
-) -> tuple[Tensor, Tensor]:
-    """`[N]` float64 log-probs of completions, and `[N]` which of them were in the cache; every rank calls it.
-
-    Args:
-        cache: gets the log-probs of all ranks that it did not know.
-        input_ids: `[N, L]`, see `row_keys`.
-        mask: `[N, L]` bool.
-        compute: gives the log-probs of some of the rows; every rank calls it.
-        adapter: of the strategy.
-    """
-    keys = row_keys(input_ids, mask)
-    known = cache.get(keys)
-    missing = torch.tensor([i for i, value in enumerate(known) if value is None], dtype=torch.long)
-    found = torch.tensor([math.nan if value is None else value for value in known], dtype=torch.float64)
-    # every rank takes part, since some may have rows that are missing
-    if adapter.largest(len(missing)):
-        found[missing] = compute(input_ids[missing], mask[missing])
-        # the next epoch gives a row to another rank
-        for of_rank in adapter.gather([(keys[i], float(found[i])) for i in missing.tolist()]):
-            cache.put(of_rank)
-    return found, torch.tensor([float(value is not None) for value in known])
 
 
 def row_keys(input_ids: Tensor, mask: Tensor) -> list[bytes]:

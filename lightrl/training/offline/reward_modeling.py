@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 
@@ -12,21 +13,19 @@ from torch import Tensor
 
 from lightrl.data.loaders import PromptBatch
 from lightrl.data.prompt_data import PromptData
-from lightrl.ops.comparison import bradley_terry
+from lightrl.ops.comparison import bradley_terry, confidence, confidence_bin, right_order
 from lightrl.parts.environment import SingleTurn
 from lightrl.policy.policy import Policy
 from lightrl.policy.reward_network import RewardNetwork
 from lightrl.policy.source import PolicySource
 from lightrl.ranges import BatchSize, NonNegative, Positive, refuse_outside
 from lightrl.rollout.decode.transformers_engine import TransformersEngine
-from lightrl.training.evaluating.held_out import Evaluation
-from lightrl.training.offline.comparison_report import finished, report_calibration, report_comparisons, report_scores
+from lightrl.training.evaluating.evaluator import Evaluation
 from lightrl.training.offline.offline_module import OfflineModule
-from lightrl.training.offline.ranking_columns import RankingColumns, read_ranking
-from lightrl.training.offline.rankings import Comparisons, RankingMeasure, RankingReader, Rankings
-from lightrl.training.reports.statistics import Report
-from lightrl.training.steps.learner import MicroBatchLoss
-from lightrl.training.steps.token_budget import MicroBatchTokens
+from lightrl.training.offline.rankings import Comparisons, RankingColumns, RankingMeasure, RankingReader, Rankings, read_ranking
+from lightrl.training.reports.statistics import Report, Reporting, StatisticsLedger
+from lightrl.training.steps.fitting_passes import MicroBatchTokens
+from lightrl.training.steps.learner import MicroBatchLoss, StepSettings
 from lightrl.types import JSON, Prompt
 
 
@@ -61,7 +60,7 @@ class RewardModeling(OfflineModule):
         Args:
             policy: whose trunk and tokenizer the reward model gets; its language-modelling head is left out.
             batch_size: prompts per optimizer step over all ranks; a multiple of their number.
-            columns: where completions, ranks and margins stand in the data.
+            columns: names of those with completions, ranks and margins.
             centring: coefficient of the squared sum of two compared scores, which keeps scores around 0; 0 or more (0.01 in the paper).
             micro_batch_tokens: tokens per forward and backward pass, all completions of a prompt in one and the prompt counted once; no
                 influence on the gradient. auto: chosen for model and device; null: all at once.
@@ -72,9 +71,9 @@ class RewardModeling(OfflineModule):
         Raises:
             ValueError: batch_size below 1, or a negative centring.
         """
-        nobody, evaluation = (TransformersEngine(), SingleTurn()), Evaluation(before_training=False)
-        super().__init__(policy, batch_size, {}, *nobody, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation)
-        self.columns, self.centring = columns, centring
+        settings = StepSettings(micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm)
+        super().__init__(policy, {}, TransformersEngine(), SingleTurn(), Evaluation(before_training=False), settings)
+        self.batch_size, self.columns, self.centring = batch_size, columns, centring
         refuse_outside(type(self), vars(self))
 
     @classmethod
@@ -168,3 +167,62 @@ class RewardModeling(OfflineModule):
         better, worse = scores[compared.better], scores[compared.worse]
         losses = bradley_terry(better, worse, compared.margin.to(scores)) + self.centring * (better + worse).square()
         return losses * compared.weight.to(scores)
+
+
+BINS = 10
+"""Equal parts of [1/2, 1] in which confidence is compared with accuracy."""
+
+_SQUARE = "score/square"
+
+
+def report_scores(ledger: Reporting, scores: Tensor) -> None:
+    """The mean of `[R]` scores, and of their squares, of which `finished` makes the standard deviation."""
+    ledger.add("score/mean", scores)
+    ledger.add(_SQUARE, scores.detach().double().square())
+
+
+def report_comparisons(ledger: Reporting, scores: Tensor, compared: Comparisons) -> None:
+    """`accuracy`, the share of comparisons whose better completion has the higher score (a tie is half), and `margin`, its mean lead."""
+    difference = _difference(scores, compared)
+    ledger.add("accuracy", right_order(difference))
+    ledger.add("margin", difference)
+
+
+def report_calibration(ledger: StatisticsLedger, scores: Tensor, compared: Comparisons) -> None:
+    """The share of right comparisons among those of about the same confidence, by bins of the confidence.
+
+    The confidence of a comparison is sigmoid(|r_1 - r_2|), the probability of the completion with the higher score.
+    """
+    difference = _difference(scores, compared)
+    right, sure, part = right_order(difference), confidence(difference), confidence_bin(difference, BINS)
+    for number in range(BINS):
+        inside = part == number
+        ledger.add(f"{_bin(number)}/share", inside.double())
+        ledger.add(f"{_bin(number)}/accuracy", right[inside])
+        ledger.add(f"{_bin(number)}/confidence", sure[inside])
+
+
+def finished(numbers: dict[str, float]) -> dict[str, float]:
+    """Reduced numbers with those that follow from them: `score/std`, and with bins `calibration/error`.
+
+    error = sum over bins of share |accuracy - confidence|, the expected calibration error.
+
+    Source: Naeini et al. 2015 (expected calibration error); Guo et al. 2017, arXiv:1706.04599, eq. 3.
+    """
+    done = dict(numbers)
+    if _SQUARE in done:
+        done["score/std"] = math.sqrt(max(0.0, done.pop(_SQUARE) - done["score/mean"] ** 2))
+    filled = [name for name in map(_bin, range(BINS)) if f"{name}/accuracy" in done]
+    if filled:
+        gaps = (done[f"{name}/share"] * abs(done[f"{name}/accuracy"] - done[f"{name}/confidence"]) for name in filled)
+        done["calibration/error"] = sum(gaps)
+    return done
+
+
+def _difference(scores: Tensor, compared: Comparisons) -> Tensor:
+    found = scores.detach().double()
+    return found[compared.better] - found[compared.worse]
+
+
+def _bin(number: int) -> str:
+    return f"calibration/{0.5 + 0.5 * number / BINS:.2f}-{0.5 + 0.5 * (number + 1) / BINS:.2f}"

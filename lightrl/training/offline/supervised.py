@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -9,10 +11,13 @@ from torch import Tensor
 
 from lightrl.data.loaders import PromptBatch
 from lightrl.data.prompt_data import PromptData
+from lightrl.data.turn_weights import TURN_WEIGHTS
 from lightrl.parts.aggregation import TokenMean
+from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
-from lightrl.training.offline.examples import ExampleReader, Examples, asked
-from lightrl.training.offline.offline_policy_module import OfflinePolicyModule
+from lightrl.text.turns import tokenize_turns
+from lightrl.training.offline.encoded_rows import SingleRows, padded, refuse_too_long
+from lightrl.training.offline.offline_module import OfflinePolicyModule
 from lightrl.training.steps.learner import MicroBatchLoss, local_denominators
 from lightrl.types import JSON, Denominators, Prompt
 
@@ -94,3 +99,122 @@ class SupervisedFineTuning(OfflinePolicyModule):
     def _logprobs(self, micro: Examples) -> Tensor:
         logprobs: Tensor = self.policy(micro.host.input_ids, micro.host.token_weight > 0).logprobs
         return logprobs
+
+
+@dataclass(kw_only=True)
+class Examples(SingleRows):
+    """Texts to be imitated."""
+
+    token_weight: Tensor
+    """`[N, L]` f32: the weight of a token in the loss; 0 on tokens that are not imitated, on padding and on the first token of a row."""
+
+    @classmethod
+    def dummy(cls) -> Examples:
+        """A row that weighs nothing, for a rank that has none of its own."""
+        return cls(input_ids=torch.zeros(1, 1, dtype=torch.long), token_weight=torch.zeros(1, 1), lengths=torch.ones(1, dtype=torch.long))
+
+
+@dataclass(frozen=True)
+class ExampleReader:
+    """Makes a row of tokens and weights from a prompt with an answer, a whole conversation, or a plain text.
+
+    An answer and its EOS weigh 1. In a conversation that ends with the assistant's message, each message of the assistant weighs 1, or
+    as much as its own `train` or `weight` says. All other tokens weigh 0, or 1 where everything is learnt from; then a text without an
+    answer is an example too.
+    """
+
+    policy: Policy
+    """Whose tokenizer and chat template are used."""
+    everything: bool = False
+    """Prompts are learnt from as well."""
+    max_length: int | None = None
+    """Most tokens of a row; None: as many as the policy takes."""
+
+    def shows(self, prompt: Prompt) -> bool:
+        """Whether the prompt has something to imitate.
+
+        Raises:
+            ValueError: two things contradict each other; the message names the prompt.
+        """
+        return is_conversation(prompt) or prompt.answer is not None or (self.everything and prompt.text is not None)
+
+    def refuse_empty(self, prompt: Prompt) -> None:
+        """Refuse a prompt without anything to imitate.
+
+        Raises:
+            ValueError: there is nothing to imitate; the message names the prompt.
+        """
+        if not self.shows(prompt):
+            raise ValueError(
+                f"prompt {prompt.id!r} has no answer to imitate: set the source's answer field, give whole conversations that end with the "
+                "assistant's message, or drop the prompt"
+            )
+
+    def read(self, prompt: Prompt) -> tuple[list[int], list[float]]:
+        """Ids and weights of one row, of any length.
+
+        Raises:
+            ValueError: there is nothing to imitate, or the tokens of a message cannot be found; the message names the prompt.
+        """
+        self.refuse_empty(prompt)
+        if is_conversation(prompt):
+            ids, weights = self._conversation(prompt)
+        else:
+            row = self.policy.encode_completion(prompt, "" if prompt.answer is None else str(prompt.answer))
+            ids, weights = row.ids, [float(self.everything)] * row.response + [1.0] * (len(row.ids) - row.response)
+        if not any(weights[1:]):
+            raise ValueError(f"prompt {prompt.id!r} has no token with a weight, so there is nothing to imitate: drop the row")
+        return ids, [0.0, *weights[1:]]
+
+    def encode(self, prompts: Sequence[Prompt]) -> Examples:
+        """Rows of these prompts.
+
+        Raises:
+            ValueError: as `read`, or a row has more tokens than `max_length` or the policy takes.
+        """
+        rows = [self.read(prompt) for prompt in prompts]
+        for prompt, (ids, _) in zip(prompts, rows, strict=True):
+            refuse_too_long(self.policy, prompt, len(ids), self.max_length)
+        return Examples(
+            input_ids=padded([ids for ids, _ in rows], torch.long),
+            token_weight=padded([weights for _, weights in rows], torch.float32),
+            lengths=torch.tensor([len(ids) for ids, _ in rows], dtype=torch.long),
+        )
+
+    def _conversation(self, prompt: Prompt) -> tuple[list[int], list[float]]:
+        messages = prompt.messages or ()
+        given = prompt.meta.get(TURN_WEIGHTS) or [None] * len(messages)
+        own = {i: 1.0 if given[i] is None else given[i] for i, message in enumerate(messages) if message["role"] == "assistant"}
+        # a message that weighs as much as the tokens around it need not be found
+        wanted = [i for i, weight in own.items() if weight != float(self.everything)]
+        try:
+            turns = tokenize_turns(self.policy.tokenizer, messages, wanted, self.policy.eos_token_ids, self.policy.eos_token_id)
+        except ValueError as error:
+            raise ValueError(f"prompt {prompt.id!r}: {error}") from error
+        weights = [float(self.everything)] * len(turns.ids)
+        for turn, places in turns.written.items():
+            weights[places.start : places.stop] = [own[turn]] * len(places)
+        return turns.ids, weights
+
+
+def is_conversation(prompt: Prompt) -> bool:
+    """Whether the prompt holds its answer, as the assistant's last message.
+
+    Raises:
+        ValueError: it has an answer beside it.
+    """
+    if prompt.messages is None or prompt.messages[-1]["role"] != "assistant":
+        return False
+    if prompt.answer is not None:
+        raise ValueError(
+            f"prompt {prompt.id!r} ends with the assistant's message and has an answer beside it, so nothing says which is to be imitated: "
+            "set the source's answer to null, or the column to `columns`"
+        )
+    return True
+
+
+def asked(prompt: Prompt) -> Prompt:
+    """The prompt to be answered: a conversation without its last message, which is the answer; any other prompt as it is."""
+    if not is_conversation(prompt) or prompt.messages is None:
+        return prompt
+    return replace(prompt, messages=prompt.messages[:-1], answer=prompt.messages[-1]["content"], meta={})

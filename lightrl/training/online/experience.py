@@ -53,13 +53,14 @@ def experience_of(
         report.add_all(statistics, mask, algorithm.shaping)
     token_rewards, of_kl = _with_kl(token_rewards, mask, algorithm, predictions)
     report.entries += of_kl.entries
+    row_weight = 1.0 if scored.row_weight is None else scored.row_weight[:, None]
     found = {f.name: getattr(scored, f.name) for f in fields(ScoredRollout)} | vars(predictions)
     experience = Experience(
         **found | {"extras": scored.extras | predictions.extras},
         token_rewards=token_rewards,
         step_ends=rewards.step_ends,
         rewards=torch.where(mask.any(1) | ~scored.scorable, row_sum(token_rewards, mask), rewards.rows.to(token_rewards.dtype)),
-        token_weight=(mask & scored.scorable[:, None]).to(token_rewards.dtype) * _row_weight(scored),
+        token_weight=(mask & scored.scorable[:, None]).to(token_rewards.dtype) * row_weight,
     )
     if algorithm.token_weight is None:
         return experience, report
@@ -108,10 +109,6 @@ def with_advantages(experience: Experience, algorithm: Algorithm, ranks: Ranks, 
     learnt = {name: values[rows, :length] if values.dim() > 1 else values[rows] for name, values in result.extras.items()}
     found = {f.name: getattr(experience, f.name) for f in fields(Experience)} | {"extras": experience.extras | learnt}
     return TrainingBatch(**found, advantages=result.advantages[rows, :length], returns=returns), report
-
-
-def _row_weight(scored: ScoredRollout) -> Tensor | float:
-    return 1.0 if scored.row_weight is None else scored.row_weight[:, None]
 
 
 def _renumbered(ranks: list[Experience]) -> list[Experience]:

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.ops.agreement import Limits
+from lightrl.ops.agreement import Agreement, Limits
 from lightrl.ops.batching import minibatches, split_to
 from lightrl.ops.logprobs import AtRows, Compute
 from lightrl.ops.random import row_seed
 from lightrl.parts.minibatch import Minibatch
 from lightrl.parts.output import Comparison, TrunkOutput
-from lightrl.policy.packing_probe import longest_packed
+from lightrl.policy.packed_trunk import longest_packed
 from lightrl.policy.trunk_numbers import FromTrunk
+from lightrl.ranks import Ranks
 from lightrl.training.online.loss import StepLoss, terms_of
 from lightrl.training.online.networks import NO_OUTPUTS, ByName, Networks, Outputs, beside, compared_at_hand, dummy_batch
 from lightrl.training.online.preparation import prepared
 from lightrl.training.online.rollout_report import Progress
-from lightrl.training.online.step_checks import EarlyStop, FirstPassCheck
 from lightrl.training.online.terms import ValueTerm
+from lightrl.training.reports.statistics import Report, StatisticsLedger
 from lightrl.training.steps.learner import Learner, MicroBatchLoss, Step
 from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
 
@@ -203,3 +206,53 @@ def minibatches_of(batch: TrainingBatch, passes: range, count: int, seed: tuple[
         generator = torch.Generator().manual_seed(row_seed(*seed, number))
         for rows in minibatches(batch.group, count, generator):
             yield batch.select(rows)
+
+
+@dataclass(frozen=True)
+class EarlyStop:
+    """Vetoes a step whose KL(old || new), mean over tokens of all ranks, exceeds 1.5 times a limit."""
+
+    stop_kl: float | None
+    """The limit in nats; None: never."""
+    ranks: Ranks
+    """That share the step."""
+
+    def __call__(self, step: StatisticsLedger) -> bool:
+        """Whether the policy has moved too far, by the statistics of this rank's micro-batches."""
+        if self.stop_kl is None:
+            return False
+        kl, tokens = self.ranks.total(torch.tensor(step.local("approx_kl"), dtype=torch.float64)).tolist()
+        return bool(kl > 1.5 * self.stop_kl * tokens)
+
+
+class FirstPassCheck:
+    """Compares the log-probs of every first pass over a rollout with the engine's; only the first one of a run can warn."""
+
+    def __init__(self) -> None:
+        self._seen = False
+
+    def check(self, step: StatisticsLedger, limits: Limits) -> Report:
+        """The differences of a first pass; a warning if rounding does not explain those of the run's first one.
+
+        Args:
+            step: the statistics of an optimizer step on rows that were sampled with the present weights. A sampler may hand on rows of an
+                older policy, whose log-probs differ.
+            limits: on what rounding explains.
+        """
+        report = Report()
+        total, tokens = step.local("engine/difference")
+        if not tokens:
+            return report
+        far, largest = step.local("engine/far")[0], step.local("engine/largest")[0]
+        report.add("ratio/first_pass_deviation", largest, reduce="max")
+        report.add("ratio/first_pass_mean", total / tokens)
+        report.add("ratio/first_pass_far", far / tokens)
+        found = Agreement(tokens, total / tokens, far / tokens, largest)
+        if not self._seen and not found.within(limits):
+            warnings.warn(
+                f"the engine's log-probs are not the trainer's: on the first pass, with unchanged weights, {found.against(limits)}. "
+                "Compare the engine's weights, temperature and precision with the trainer's",
+                stacklevel=4,
+            )
+        self._seen = True
+        return report

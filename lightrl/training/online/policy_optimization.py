@@ -17,18 +17,18 @@ from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
 from lightrl.ranges import Ahead, Positive, PromptsPerRollout, Seed, refuse_outside
 from lightrl.rollout.decode.transformers_engine import TransformersEngine
-from lightrl.training.evaluating.held_out import Evaluation
+from lightrl.training.evaluating.evaluator import Evaluation
 from lightrl.training.online.experience import RolloutRewards, experience_of, with_advantages
 from lightrl.training.online.policy_learner import PolicyLearner
 from lightrl.training.online.predictions import predict
 from lightrl.training.online.rollout_collector import RolloutCollector
 from lightrl.training.online.rollout_report import observe_kl, report_experience
 from lightrl.training.online.rollout_sizes import refuse_no_rewards
-from lightrl.training.online.run_state import load_run_state, run_state_of
 from lightrl.training.policy_module import PolicyModule
-from lightrl.training.reports.logged_numbers import log_numbers
+from lightrl.training.reports.run_ledger import log_numbers
 from lightrl.training.setup.given import as_algorithm
-from lightrl.training.steps.token_budget import MicroBatchTokens
+from lightrl.training.steps.fitting_passes import MicroBatchTokens
+from lightrl.training.steps.learner import StepSettings
 from lightrl.types import ScoredRollout, TrainingBatch
 
 
@@ -39,6 +39,7 @@ class PolicyOptimization(PolicyModule):
     optimizer steps.
     """
 
+    makes_rollouts = True
     learner_class = PolicyLearner
     collector_class = RolloutCollector
     learner: PolicyLearner
@@ -66,7 +67,7 @@ class PolicyOptimization(PolicyModule):
             algorithm: the parts that say how the policy learns.
             rewards: the value of a completion, by name; a function or its import path is a `Function`. null: none, or the environment's.
             engine: generates the completions.
-            environment: answers the policy; by default nobody does.
+            environment: answers the policy; by default none does.
             prompts_per_rollout: prompts (groups) per rollout over all ranks; rows are this times the sampler's group size.
             rollouts_ahead: each rollout is made so many rollouts before it is learnt from, while the policy learns; needs `ProcessEngine`
                 or another engine with weights of its own.
@@ -82,8 +83,8 @@ class PolicyOptimization(PolicyModule):
             ValueError: there is no reward, or the sizes do not fit each other.
         """
         wants = refuse_no_rewards(algorithm := as_algorithm(algorithm), rewards, environment)
-        settings = engine, environment, micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm, evaluation
-        super().__init__(policy, rewards or {}, *settings, wants)
+        settings = StepSettings(micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm)
+        super().__init__(policy, rewards or {}, engine, environment, evaluation, settings, wants)
         self.algorithm = algorithm
         self.learner.learn_by(algorithm, seed)
         self.collector.plan(prompts_per_rollout, rollouts_ahead)
@@ -185,3 +186,44 @@ class PolicyOptimization(PolicyModule):
         if self.trainer.state.fn == "fit":
             load_run_state(state, self.learner, self.collector)
         self.collector.rollouts.load_state_dict(state["rollouts"][self.trainer.global_rank % len(state["rollouts"])])
+
+
+def run_state_of(learner: PolicyLearner, collector: RolloutCollector) -> dict[str, Any]:
+    """Everything that must survive a restart beside weights, optimizer and loops; collective.
+
+    Args:
+        learner: the state of its algorithm's parts, that of every rank where a part says that it differs, and its sums over all rollouts.
+        collector: the state of its rewards, each rank's own too; on every rank its random numbers, and rollouts still to be learnt from.
+    """
+    algorithm, rewards, gather = learner.algorithm, collector.rewards, learner.adapter.gather
+    return {
+        "algorithm": algorithm.state_dict(),
+        "algorithm_per_rank": gather(algorithm.state_dict(per_rank=True)),
+        "rewards": rewards.state_dict(),
+        "rewards_per_rank": gather(rewards.state_dict(per_rank=True)),
+        "rollouts": gather(collector.rollouts.state_dict()),
+        "ahead": gather(collector.ahead.state_dict()),
+        "progress": learner.progress.state_dict(),
+    }
+
+
+def load_run_state(state: dict[str, Any], learner: PolicyLearner, collector: RolloutCollector) -> None:
+    """Take back what the parts and rewards need to go on learning.
+
+    Raises:
+        ValueError: something was kept per rank, and there were another number of ranks.
+    """
+    rank, ranks = learner.adapter.rank, learner.adapter.world_size
+    states, of_ranks, made = state["algorithm_per_rank"], state["rewards_per_rank"], state["ahead"]
+    kept = [f"model.algorithm.{slot}" for slot in sorted({slot for one in states for slot in one})]
+    kept += ["model.rollouts_ahead"] if any(made) else []
+    if kept and len(states) != ranks:
+        raise ValueError(
+            f"the checkpoint holds what each of {len(states)} ranks kept for {kept[0]}, and this run has {ranks}: "
+            "resume with as many ranks, or start a new run from the checkpoint's weights"
+        )
+    learner.algorithm.load_state_dict(state["algorithm"] | states[rank % len(states)])
+    # a new rank takes the history of another one
+    collector.rewards.load_state_dict(state["rewards"] | of_ranks[rank % len(of_ranks)])
+    collector.ahead.load_state_dict(made[rank % len(made)])
+    learner.progress.load_state_dict(state["progress"])

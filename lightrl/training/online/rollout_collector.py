@@ -17,11 +17,11 @@ from lightrl.rewards.reward_set import RewardSet
 from lightrl.rewards.scoring import Scoring
 from lightrl.run_end import RunEndedError
 from lightrl.training.evaluating.collector import Collector
+from lightrl.training.evaluating.evaluator import report_episodes
 from lightrl.training.online.policy_learner import PolicyLearner
 from lightrl.training.online.predictions import recomputes, said
 from lightrl.training.online.rollout_sizes import settle_rollouts
 from lightrl.training.online.rollouts_ahead import RolloutsAhead, check_ahead
-from lightrl.training.reports.rollout_figures import report_episodes
 from lightrl.training.reports.run_ledger import RunLedger
 from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
 
@@ -54,8 +54,11 @@ class RolloutCollector(Collector):
         check_ahead(rollouts_ahead, self.engine, algorithm)
         self.prompts_per_rollout = prompts_per_rollout
         self.ahead = RolloutsAhead(rollouts_ahead, self)
-        if rollouts_ahead:
-            self.rollouts.show = lambda progress: None
+
+    def on_progress(self, progress: str) -> None:
+        """Show how far the turns have come, unless the rollout is made while the policy learns."""
+        if not self.ahead.ahead:
+            super().on_progress(progress)
 
     def next_rollout(self) -> ScoredRollout:
         """The rollout that is next to be learnt from; with rollouts ahead a later one is begun, with the present weights."""

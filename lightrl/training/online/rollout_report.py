@@ -16,7 +16,7 @@ from lightrl.parts.minibatch import Minibatch
 from lightrl.parts.output import OLD, Output
 from lightrl.ranks import ALONE, Ranks
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.training.reports.rollout_figures import report_lengths
+from lightrl.training.evaluating.evaluator import report_lengths
 from lightrl.training.reports.statistics import Report
 from lightrl.types import Experience, PolicyOutput, TrainingBatch
 
@@ -137,7 +137,7 @@ def observe_kl(kl: KL, batch: TrainingBatch, logprobs_now: Tensor | None, ranks:
     Args:
         kl: against the reference KL(old || reference) of the policy that sampled, against the old policy KL(old || new).
         batch: rows of this rank.
-        logprobs_now: `[N, L]` log-probs under the present policy; None: it has not moved, or nobody asks for them.
+        logprobs_now: `[N, L]` log-probs under the present policy; None: it has not moved, or it is not asked for.
         ranks: that share the rollout.
     """
     report = Report()

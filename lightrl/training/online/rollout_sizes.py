@@ -42,7 +42,7 @@ def settle_rollouts(prompts: int, algorithm: Algorithm, engine: RolloutEngine, e
 
     Raises:
         ValueError: there are more minibatches than groups, all completions of a group would be the same, or a part reads an extra that
-            nobody leaves.
+            no part leaves.
     """
     refuse_missing_extras(algorithm, environment)
     if prompts < algorithm.minibatches:

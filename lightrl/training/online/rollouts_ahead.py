@@ -18,7 +18,7 @@ from lightrl.parts.carried_rows import from_state, to_state
 from lightrl.parts.engine import RolloutEngine
 from lightrl.ranks import Ranks
 from lightrl.rollout.loop import RolloutLoop
-from lightrl.strategies.side_group import SideGroup
+from lightrl.strategies.adapter import SideGroup
 from lightrl.training.online.policy_learner import PolicyLearner
 from lightrl.training.online.predictions import recomputes
 from lightrl.training.reports.run_ledger import RunLedger
@@ -28,7 +28,7 @@ from lightrl.types import ScoredRollout
 POLL_S = 0.5
 """Seconds between two looks at whether waiting has a point."""
 PATIENCE_S = 2.0
-"""Seconds that a rollout which nobody wants any more has to end."""
+"""Seconds in which a rollout that is not wanted any more has to end."""
 
 
 class RolloutSource(Protocol):
@@ -81,8 +81,8 @@ class RolloutsAhead:
     """Gives the trainer one rollout after the other; each is made with the weights from before the `ahead` rollouts that precede it.
 
     One of them is under way while the trainer learns, in a thread that begins and ends within a training step. So which weights make
-    which rollout depends on nothing but its number, and between two steps nothing moves: whoever evaluates, saves or ends then finds the
-    rollouts complete.
+    which rollout depends on nothing but its number. Between two steps nothing moves: an evaluation, a checkpoint or the end of the run
+    finds the rollouts complete.
     """
 
     def __init__(self, ahead: int, source: RolloutSource) -> None:
@@ -129,7 +129,7 @@ class RolloutsAhead:
         ledger.add("perf/wait_for_trainer_s", max(0.0, came - self._ended), reduce="max")
 
     def close(self) -> None:
-        """Leave a rollout that nobody waits for any more to itself, once whatever it works with was closed."""
+        """Leave a rollout that is not wanted any more to itself, once whatever it works with was closed."""
         self._under_way = None
         if self._thread is not None:
             self._thread.join(PATIENCE_S)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from lightning.pytorch import Trainer
 from lightning.pytorch.utilities import rank_zero_warn
 
 from lightrl.data.prompt_data import PromptData
+from lightrl.parts.engine import SampledPolicy
+from lightrl.parts.environment import Environment, SingleTurn
 from lightrl.policy.policy import Policy
 from lightrl.prompt import Prompt
 from lightrl.text.plain_text import plain_text
@@ -31,6 +35,21 @@ def check_room(policy: Policy, max_new_tokens: int) -> None:
             f"model.engine.max_new_tokens is {max_new_tokens}, but the policy takes rows of {positions} tokens at most, prompt included: "
             f"set it below {positions}"
         )
+
+
+def prompt_tokens(policy: SampledPolicy, environment: Environment) -> Callable[[Prompt], list[int]]:
+    """Gives the tokens of what a prompt itself says; a prompt that says nothing, for an environment to open, counts as one token.
+
+    Args:
+        policy: encodes prompts.
+        environment: of the run.
+    """
+    opens = not isinstance(environment, SingleTurn)
+
+    def tokens(prompt: Prompt) -> list[int]:
+        return [0] if opens and prompt.text == "" else policy.encode(prompt)
+
+    return tokens
 
 
 def choose_threads(policy: torch.nn.Module) -> str | None:
@@ -78,7 +97,8 @@ class ControlTokenWarning:
             prompt: of the run; one that is rendered spells nothing.
         """
         self._total += 1
-        token = "" if prompt.rendered else next((token for text in _texts(prompt) if (token := self._first(text)[1])), "")
+        texts = [prompt.text] if prompt.text is not None else [message["content"] for message in prompt.messages or ()]
+        token = "" if prompt.rendered else next((token for text in texts if (token := self._first(text)[1])), "")
         if token:
             self._spelled += 1
             self._example = (prompt.id, token) if self._spelled == 1 else self._example
@@ -91,7 +111,3 @@ class ControlTokenWarning:
                 f"{self._spelled} of {self._total} training prompts spell control tokens, for example {token!r} in {name!r}, which "
                 "are read as plain text: if a chat template has rendered these texts already, set rendered: true of the prompt source"
             )
-
-
-def _texts(prompt: Prompt) -> list[str]:
-    return [prompt.text] if prompt.text is not None else [message["content"] for message in prompt.messages or ()]

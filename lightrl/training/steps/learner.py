@@ -26,8 +26,7 @@ from lightrl.training.reports.run_ledger import RunLedger
 from lightrl.training.reports.statistics import Reported, StatisticsLedger
 from lightrl.training.setup.optimizer_checks import tried_schedule
 from lightrl.training.setup.precision import compute_dtype
-from lightrl.training.steps.fitting_passes import FittingPasses
-from lightrl.training.steps.token_budget import MicroBatchTokens, TokenBudget
+from lightrl.training.steps.fitting_passes import FittingPasses, MicroBatchTokens, TokenBudget
 
 R = TypeVar("R", bound=Rows)
 Veto = Callable[[StatisticsLedger], bool]
@@ -35,7 +34,7 @@ Veto = Callable[[StatisticsLedger], bool]
 
 
 def never(statistics: StatisticsLedger) -> bool:
-    """The veto of nobody."""
+    """No veto."""
     return False
 
 

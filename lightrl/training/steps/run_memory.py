@@ -9,9 +9,9 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from lightrl.parts.reference import Reference
-from lightrl.strategies.byte_size import in_words
+from lightrl.strategies.disk import in_words
 from lightrl.strategies.rank_memory import ModelSize, RankMemory, TrainerPrecision, rank_memory
-from lightrl.training.steps.token_budget import LEAST
+from lightrl.training.steps.fitting_passes import LEAST
 from lightrl.versions import recomputes_activations
 
 if TYPE_CHECKING:
@@ -92,13 +92,14 @@ def memory_report(module: PolicyModule) -> str:
     return "\n".join(["The memory of this rank did not suffice. By the formulas of lightrl.rank_memory it holds:", *lines])
 
 
-class ExplainMemory(Callback):
-    """Says of a run that ends for lack of memory what takes it."""
+class CloseAfterFailure(Callback):
+    """Closes the module when a run fails or is interrupted, and says of a lack of memory what takes it."""
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Add it to the error, which is raised again afterwards."""
+        """End processes, servers and threads, for which Lightning calls `teardown` only when a run ends well; the error is raised again."""
         from lightrl.training.policy_module import PolicyModule
 
+        pl_module.teardown(trainer.state.fn or "fit")
         if isinstance(exception, torch.OutOfMemoryError) and isinstance(pl_module, PolicyModule) and hasattr(pl_module, "policy"):
             exception.add_note(memory_report(pl_module))
 

@@ -10,7 +10,7 @@ import yaml
 
 from lightrl import JsonLines, TinyPolicy
 from lightrl.cli import main
-from lightrl.training.offline.pairs import encode_pairs
+from lightrl.training.offline.pair_batch import encode_pairs
 
 ROWS = [
     *({"prompt": "1+1=", "level": 1, "answer": "2", "completion": text} for text in ("2", "22", "222", "2", " ")),

@@ -216,7 +216,7 @@ def test_when_too_many_fall_the_run_ends_with_the_reasons_and_only_the_cluster_i
     for number in range(3):
         (tmp_path / f"die {number}").touch()
     with pytest.raises(
-        RuntimeError, match=r"3 Ray actors fell, and 2 may be replaced \(max_replacements\):(\n  worker . of ToldEngine.*){3}"
+        RuntimeError, match=r"3 Ray actors failed, and 2 may be replaced \(max_replacements\):(\n  worker . of ToldEngine.*){3}"
     ):
         rollouts.rollout(PROMPTS, 3)
     rollouts.close()

@@ -11,7 +11,7 @@ from lightrl_runs.records.record_rollouts import RecordRollouts
 from lightrl_workshop import CodePoints, quiet_trainer
 
 from lightrl import DigitSorting, GroupRelative, PolicyOptimization, PromptData, TinyPolicy, TransformersEngine
-from lightrl.strategies.byte_size import size_of
+from lightrl.strategies.disk import size_of
 
 
 def fitted(folder: Path, rollouts: int, *callbacks: RecordRollouts) -> PolicyOptimization:

@@ -32,7 +32,7 @@ def quiet_trainer(*, callbacks: Sequence[Callback] = (), **settings: Any) -> Tra
     from lightning.pytorch import Trainer
     from lightning.pytorch.callbacks import Checkpoint, ProgressBar
 
-    from lightrl.training.default_callbacks import NoDefaultCallbacks
+    from lightrl.training.policy_module import NoDefaultCallbacks
 
     quiet = {
         "accelerator": "cpu",

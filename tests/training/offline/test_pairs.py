@@ -8,7 +8,7 @@ import pytest
 
 from lightrl import Prompt, TinyPolicy
 from lightrl.policy.policy import Policy
-from lightrl.training.offline.pairs import encode_pairs
+from lightrl.training.offline.pair_batch import encode_pairs
 from lightrl.training.offline.preference_columns import labelled_text, paired_texts
 from lightrl.types import JSON
 

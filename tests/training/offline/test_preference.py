@@ -33,8 +33,8 @@ from lightrl import (
 from lightrl.config.build.builder import Builder
 from lightrl.config.merge.resolve import resolve
 from lightrl.config.read.settings import read_words
-from lightrl.training.offline.mismatched import PlacedRow, partners
-from lightrl.training.offline.pairs import encode_pairs
+from lightrl.training.offline.labelled_batch import PlacedRow, partners
+from lightrl.training.offline.pair_batch import encode_pairs
 from lightrl.training.offline.reference_cache import ReferenceCache
 from lightrl.types import JSON
 

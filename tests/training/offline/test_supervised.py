@@ -24,7 +24,7 @@ from lightrl import (
 )
 from lightrl.callbacks.export_policy import ExportPolicy
 from lightrl.data.turn_weights import TURN_WEIGHTS
-from lightrl.training.offline.examples import ExampleReader
+from lightrl.training.offline.supervised import ExampleReader
 
 
 class Right(RowReward):

@@ -26,7 +26,7 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
-from lightrl.training.online.run_state import load_run_state
+from lightrl.training.online.policy_optimization import load_run_state
 
 
 class HalfOfThePrompts(CodePoints):

@@ -18,17 +18,17 @@ from lightrl import own_opening
 from lightrl.cli.data_tools import ResumableRows, ScoringConfig, number
 from lightrl.config import ConfigError, trained_policy
 from lightrl.ops.masked import row_sum
+from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.environment import Environment
 from lightrl.policy.policy import Policy
 from lightrl.policy.weights import TrainerWeights
 from lightrl.rewards.gates import row_values
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.loop import RolloutLoop
-from lightrl.rollout.prompt_tokens import prompt_tokens
 from lightrl.text.token_bound import TokenBound
-from lightrl.training.evaluating.canary import watch
+from lightrl.training.evaluating.canary import PolicyWatch
 from lightrl.training.evaluating.evaluator import conversation
-from lightrl.training.setup.building import ONE_THREAD_BELOW
+from lightrl.training.setup.building import ONE_THREAD_BELOW, prompt_tokens
 from lightrl.types import Prompt, ScoredRollout
 from lightrl_rft.sample.rejection import Candidate, Keep, rejection_counts
 
@@ -57,8 +57,8 @@ class SamplingSession:
         policy = _policy(config, checkpoint).to(_device(options.device)).requires_grad_(False)
         if policy.model.device.type == "cpu" and sum(p.numel() for p in policy.parameters()) < ONE_THREAD_BELOW:
             torch.set_num_threads(1)
-        self.rollouts = RolloutLoop(build(model.value("engine"), "model.engine"), environment)
-        watch(self.rollouts, policy)
+        engine: RolloutEngine = build(model.value("engine"), "model.engine")
+        self.rollouts = RolloutLoop(engine, environment, PolicyWatch(engine, policy))
         self.rollouts.update_weights(TrainerWeights(policy), 0)
         self.data = build(config.resolved.data, "data")
         room = policy.max_positions
@@ -130,7 +130,7 @@ def _policy(config: ScoringConfig, checkpoint: Path | None) -> Policy:
     if checkpoint is None:
         policy: Policy = config.builder.build(config.resolved.model.value("policy"), "model.policy").build()
         return policy
-    from lightrl.strategies.trained_weights import trained_weights
+    from lightrl.strategies.checkpoint_weights import trained_weights
 
     return trained_policy(config.resolved, trained_weights(checkpoint), checkpoint)
 

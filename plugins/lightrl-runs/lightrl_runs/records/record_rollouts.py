@@ -13,10 +13,9 @@ from torch import Tensor
 
 from lightrl.callbacks.run_checkpoints import folder_of as checkpoints_of
 from lightrl.callbacks.run_checkpoints import is_last
-from lightrl.callbacks.run_folder import run_folder
-from lightrl.callbacks.save_resolved_config import SaveResolvedConfig
+from lightrl.callbacks.run_folder import SaveResolvedConfig, run_folder
 from lightrl.strategies.atomic import remove
-from lightrl.strategies.byte_size import in_words, size_of
+from lightrl.strategies.disk import in_words, size_of
 from lightrl.workers.waiting import waiting
 from lightrl_runs.records.record import EngineFacts, parts_of
 from lightrl_runs.records.record_files import CHECKPOINT, CONFIG, begun, data_rows, folder_of, write

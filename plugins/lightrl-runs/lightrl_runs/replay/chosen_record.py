@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lightrl.config import ConfigError, closest
 from lightrl.strategies.checkpoint_files import CheckpointError, check
-from lightrl.strategies.trained_weights import notes_in
+from lightrl.strategies.checkpoint_weights import notes_in
 from lightrl_runs.records.record import Record
 from lightrl_runs.records.record_files import CONFIG, FOLDER, RecordError, is_record, read, recorded
 

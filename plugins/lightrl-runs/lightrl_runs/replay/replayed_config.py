@@ -26,8 +26,8 @@ from lightrl.config import (
     read_words,
     resolve,
 )
-from lightrl.training.default_callbacks import NoDefaultCallbacks
 from lightrl.training.online.policy_optimization import PolicyOptimization
+from lightrl.training.policy_module import NoDefaultCallbacks
 from lightrl_runs.replay.chosen_record import Chosen
 from lightrl_runs.replay.outcome import Outcome
 from lightrl_runs.replay.replaying import RecordedEngine, Replaying

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from lightrl.callbacks.describe_run import flat
-from lightrl.callbacks.save_resolved_config import NAME as CONFIG
+from lightrl.callbacks.run_folder import NAME as CONFIG
 from lightrl.config import ConfigError, closest
 from lightrl_runs.report.logs import EVENTS, TABLE, RunLog, read_events, read_table
 

@@ -1,18 +1,20 @@
-"""The table of sizes at the start of a run: prompts, rows, steps and tokens."""
+"""The start of a run: its sizes (prompts, rows, steps, tokens), and the checks of their contracts that its parts do not keep."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import sys
+from collections.abc import Iterator, Mapping
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 from rich.table import Table
 
+from lightrl.algorithms.algorithm import Algorithm
+from lightrl.parts.base import Part
+from lightrl.training.online.policy_optimization import PolicyOptimization
+from lightrl.training.policy_module import PolicyModule
 from lightrl.training.setup.optimizer_checks import schedule_length
-
-if TYPE_CHECKING:
-    from lightrl.training.online.policy_optimization import PolicyOptimization
 
 
 class SizesTable(Callback):
@@ -22,9 +24,9 @@ class SizesTable(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print the table on the first rank."""
-        if trainer.is_global_zero and hasattr(pl_module, "algorithm"):
-            module: Any = pl_module
-            Console(stderr=True).print(sizes_table(module, trainer.max_epochs, trainer.world_size, schedule_length(module.lr_schedulers())))
+        if trainer.is_global_zero and isinstance(pl_module, PolicyOptimization):
+            schedule = schedule_length(pl_module.lr_schedulers())
+            Console(stderr=True).print(sizes_table(pl_module, trainer.max_epochs, trainer.world_size, schedule))
 
 
 def sizes_table(module: PolicyOptimization, rollouts: int | None, ranks: int = 1, schedule: int | None = None) -> Table:
@@ -51,7 +53,7 @@ def sizes_table(module: PolicyOptimization, rollouts: int | None, ranks: int = 1
     }
     planned = (many or 0) * module.steps_per_batch
     if schedule is not None and planned and schedule > planned:
-        lines["learning-rate schedule"] = f"{schedule:,} steps, of which the run makes {planned:,}: the rate does not fall to its end"
+        lines["learning-rate schedule"] = f"{schedule:,} steps, of which the run makes {planned:,}: the rate does not reach its end"
     if hasattr(module, "policy"):
         lines["trainable parameters"] = trained_of(module.policy)
     for name, value in lines.items():
@@ -64,3 +66,45 @@ def trained_of(policy: torch.nn.Module) -> str:
     sizes = [(getattr(p, "ds_numel", p.numel()), p.requires_grad) for p in policy.parameters()]
     trained, total = sum(size for size, learns in sizes if learns), sum(size for size, _ in sizes)
     return f"{trained:,} of {total:,} ({100 * trained / total:.3g}%)"
+
+
+class StatedExceptions(Callback):
+    """Prints a line for each exception from its contract that a class of the run states."""
+
+    in_every_run = True
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Print them on the first rank."""
+        if trainer.is_global_zero:
+            sys.stderr.writelines(f"{line}\n" for line in exceptions_of(pl_module))
+
+
+def exceptions_of(module: LightningModule) -> list[str]:
+    """A line for each exception from its contract that a class among the parts of a module states.
+
+    Args:
+        module: any of the modules of lightrl.
+    """
+    named: dict[str, object] = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+    if isinstance(module, PolicyModule):
+        collector = module.collector
+        named = {"engine": collector.engine, "environment": collector.environment, "policy": collector.learner.source, **named}
+        named["rewards"] = {} if collector.rewards is None else collector.rewards.rewards
+    classes = dict.fromkeys(type(part) for part in _parts(list(named.values())))
+    return [
+        f"{cls.__name__} does not keep a check of its contract, '{title}': {reason}"
+        for cls in classes
+        if issubclass(cls, Part)
+        for title, reason in cls.exceptions.items()
+    ]
+
+
+def _parts(value: object) -> Iterator[object]:
+    if isinstance(value, (Part, Algorithm)):
+        yield value
+        yield from _parts(list(vars(value).values()))
+    elif isinstance(value, Mapping):
+        yield from _parts(list(value.values()))
+    elif isinstance(value, (list, tuple)):
+        for member in value:
+            yield from _parts(member)
