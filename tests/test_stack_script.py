@@ -46,3 +46,11 @@ def test_a_report_says_what_passed() -> None:
     found = stack.column_of(report)
     assert (found.versions, found.rewards) == ({"torch": "2.6.0"}, [0.5])
     assert found.lines == {"contract: KL": "failed", "resumed": "passed"}
+
+
+def test_all_columns_are_run_where_none_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert stack.parsed([]).columns == ["lowest", "pinned", "newest"]
+    assert stack.parsed(["newest"]).columns == ["newest"]
+    with pytest.raises(SystemExit):
+        stack.parsed(["oldest"])
+    assert "oldest" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -26,6 +26,7 @@ OUT = ROOT / "runs" / "stack"
 PROJECTS = [ROOT / "pyproject.toml", *sorted(ROOT.glob("plugins/*/pyproject.toml"))]
 TESTED_WITH = ("pytest", "hypothesis")
 """Of the extra `dev`, what the suite needs."""
+COLUMNS = ("lowest", "pinned", "newest")
 TOLERANCE = 1e-6
 """Of rewards that are said to be equal."""
 HEAD = """# Versions
@@ -147,12 +148,22 @@ def table(columns: dict[str, Column]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
+def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """The columns to run, all if none is named, and the Python that makes their environments."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    # of no word at all, argparse would look for the whole default among the choices
+    parser.add_argument("columns", nargs="*", metavar="COLUMN", help=f"of {', '.join(COLUMNS)}; all if none is named")
+    parser.add_argument("--python", default=sys.executable, help="makes the environments")
+    given = parser.parse_args(words)
+    if unknown := set(given.columns) - set(COLUMNS):
+        parser.error(f"there is no {sorted(unknown)[0]}, only {', '.join(COLUMNS)}")
+    given.columns = given.columns or list(COLUMNS)
+    return given
+
+
 def main() -> int:
     """Run the columns, and print or write the table; 1 if something failed or rewards differ."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("columns", nargs="*", default=["lowest", "pinned", "newest"], choices=["lowest", "pinned", "newest"])
-    parser.add_argument("--python", default=sys.executable, help="makes the environments")
-    given = parser.parse_args()
+    given = parsed()
     OUT.mkdir(parents=True, exist_ok=True)
     columns = {name: try_out(name, given.python) for name in given.columns}
     difference = largest_difference(columns.values())

@@ -20,6 +20,8 @@ from lightrl import Prompt
 
 SECRET = "secret-" + secrets.token_hex(8)
 SECONDS, DISK_MB = 1.0, 3
+MEMORY_MB = 256 + os.getpid() % 128
+"""Another one in each process that tests, so that programs of another are not taken for those that were left."""
 TESTS = [f"assert f(1) in ('escaped', {SECRET!r})"]
 RETURNS_NONE = "\ndef f(x): return None\n"
 
@@ -192,8 +194,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 def left_running() -> list[str]:
-    """Processes of these tests that still run; the limit on files is the mark they are known by."""
-    mark = f'"RLIMIT_FSIZE": {DISK_MB * 1024 * 1024}'.encode()
+    """Processes of these tests that still run; the limit on memory is the mark they are known by."""
+    mark = f'"RLIMIT_AS": {MEMORY_MB * 1024 * 1024}'.encode()
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -206,7 +208,7 @@ def left_running() -> list[str]:
 
 @pytest.fixture(scope="module")
 def reward() -> UnitTests:
-    return UnitTests(limit_s=SECONDS, limit_memory_mb=256, limit_disk_mb=DISK_MB, limit_output_kb=64)
+    return UnitTests(limit_s=SECONDS, limit_memory_mb=MEMORY_MB, limit_disk_mb=DISK_MB, limit_output_kb=64)
 
 
 @pytest.mark.usefixtures("sandboxed")
