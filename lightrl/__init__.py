@@ -60,8 +60,6 @@ _HOME = {
     "lightrl.parts.moving_reference": ["MovingAverageReference", "PeriodicReference"],
     "lightrl.parts.reference": ["BaseReference", "FrozenReference", "ModuleReference"],
     "lightrl.parts.async_reward": ["AsyncReward"],
-    "lightrl.environments.tool_environment": ["ToolEnvironment"],
-    "lightrl.environments.tool_run": ["ToolUnavailableError"],
     "lightrl.parts.exact_match": ["ExactMatch"],
     "lightrl.parts.function": ["Function"],
     "lightrl.parts.reward": ["BatchReward", "RowReward"],

@@ -11,7 +11,6 @@ from lightrl.data.seeds import EpisodeSeeds
 from lightrl.data.tasks import Addition, DigitSorting, Reversal
 from lightrl.data.unpaired import Unpaired
 from lightrl.environments.by_column import EnvironmentByColumn
-from lightrl.environments.tool_environment import ToolEnvironment
 from lightrl.hookspecs import hookimpl
 from lightrl.parts.advantage import GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut
 from lightrl.parts.advantage_sum import AdvantageSum
@@ -131,7 +130,7 @@ def lightrl_engines() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_environments() -> list[type[Any]]:
-    return [EnvironmentByColumn, SingleTurn, ToolEnvironment]
+    return [EnvironmentByColumn, SingleTurn]
 
 
 @hookimpl

@@ -85,7 +85,6 @@ CASES = contract_cases(
         "ProcessEngine": {"engine": TransformersEngine(max_new_tokens=6, slice_rows=2), "workers": 2},
         "SavedAdapters": saved_adapters,
         "Teacher": {"policy": base()},
-        "ToolEnvironment": {"tools": ["lightrl_workshop.toy.small_digits"]},
         "TransformersEngine": {"max_new_tokens": 6},
     },
 )

@@ -9,8 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from lightrl.environments.tool_calls import ToolCall, between, json_call, read_json, shallow, spelled_call
-from lightrl.prompt import JSON
+from lightrl_code.tools.tool_calls import JSON, ToolCall, between, json_call, read_json, shallow, spelled_call
 
 BEGIN, SEPARATOR, END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"  # noqa: RUF001 - DeepSeek's own signs
 KIMI_BEGIN, KIMI_ARGUMENTS, KIMI_END = "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"

@@ -7,8 +7,9 @@ import os
 from pathlib import Path
 
 import pytest
+from lightrl_code import ToolEnvironment
 
-from lightrl import Prompt, ToolEnvironment
+from lightrl import Prompt
 from lightrl.environments.episode_host import EpisodeHost
 
 CHAT = Prompt("p", messages=({"role": "user", "content": "?"},))

@@ -6,8 +6,10 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from lightrl.prompt import JSON
+JSON = Any
+"""A value that `json.dumps` takes: None, bool, int, float, str, or lists and string-keyed dicts of them."""
 
 TOO_DEEP = "it is nested too deeply"
 

@@ -7,14 +7,16 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from lightrl.environments.call_formats import AUTO, FORMATS, calls_in, format_written
-from lightrl.environments.tool_arguments import WrongArguments, named_arguments, typed_arguments
-from lightrl.environments.tool_calls import ToolCall
-from lightrl.environments.tool_function import ToolFunction, schema_of, tool_functions
-from lightrl.environments.tool_run import ToolResult, error_result, run_tool
-from lightrl.parts.environment import Environment, Reply, Said, own_opening
-from lightrl.parts.function import accepted_names
-from lightrl.prompt import JSON, Message, Prompt
+from lightrl import Environment, Prompt, Reply, own_opening
+from lightrl_code.tools.call_formats import AUTO, FORMATS, calls_in, format_written
+from lightrl_code.tools.tool_arguments import WrongArguments, named_arguments, typed_arguments
+from lightrl_code.tools.tool_calls import JSON, ToolCall
+from lightrl_code.tools.tool_function import ToolFunction, constructor_arguments, schema_of, tool_functions
+from lightrl_code.tools.tool_run import ToolResult, error_result, run_tool
+
+Message = dict[str, str]
+Said = str | Sequence[Message]
+"""A text, or messages of a conversation."""
 
 RESULT = "{result}"
 GIVEN = ("prompt", "seed")
@@ -95,7 +97,7 @@ class ToolEnvironment(Environment):
         """Refuse functions that cannot be described, and classes that ask for what prompts do not have."""
         self._described()
         for owner in {tool.owner for tool in self._functions.values() if tool.owner is not None}:
-            asked = accepted_names(owner) or {}
+            asked = constructor_arguments(owner) or {}
             missing = [name for name, required in asked.items() if required and name not in (*GIVEN, *columns)]
             if missing:
                 raise ValueError(
@@ -107,7 +109,7 @@ class ToolEnvironment(Environment):
         self._chat = prompt.messages is not None
         given = {**prompt.columns, "prompt": prompt, "seed": seed}
         for owner in dict.fromkeys(tool.owner for tool in self._functions.values() if tool.owner is not None):
-            asked = accepted_names(owner)
+            asked = constructor_arguments(owner)
             self._owners[owner] = owner(**{name: value for name, value in given.items() if asked is None or name in asked})
         opening = own_opening(prompt)
         return self._description() + opening if self.describe and isinstance(opening, str) else opening

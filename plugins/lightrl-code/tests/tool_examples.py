@@ -8,7 +8,7 @@ import signal
 import time
 from typing import Any, Literal
 
-from lightrl import ToolUnavailableError
+from lightrl_code import ToolUnavailableError
 
 
 class Unit(enum.Enum):

@@ -9,9 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import get_type_hints
 
-from lightrl.parts.function import WHERE
-from lightrl.prompt import JSON
-from lightrl.workers.calls import describe
+from lightrl_code.tools.tool_calls import JSON
 
 
 @dataclass(frozen=True)
@@ -88,6 +86,14 @@ def schema_of(tool: ToolFunction) -> dict[str, JSON]:
     return schema
 
 
+def constructor_arguments(owner: type) -> dict[str, bool] | None:
+    """The arguments of a stateful class by name, each with whether it must be given; None if it takes any."""
+    parameters = inspect.signature(owner).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return {p.name: p.default is p.empty for p in parameters if p.kind is not p.VAR_POSITIONAL}
+
+
 def choices_of(schema: Mapping[str, JSON], argument: str) -> list[JSON] | None:
     """The values that an argument may have; None if its type is the only limit."""
     found: list[JSON] | None = schema["function"]["parameters"]["properties"][argument].get("enum")
@@ -141,5 +147,7 @@ def _module_of(path: str) -> tuple[object, list[str]]:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise ValueError(f"the tool {path!r} cannot be imported: {error}") from error
         except Exception as error:
-            raise ValueError(f"the tool {path!r} cannot be imported: {describe(error)}") from error
-    raise ValueError(f"the tool {path!r} cannot be imported: there is no module {parts[0]!r}. {WHERE}")
+            raise ValueError(f"the tool {path!r} cannot be imported: {type(error).__name__}: {error}") from error
+    raise ValueError(
+        f"the tool {path!r} cannot be imported: there is no module {parts[0]!r}. Is it in the working folder, or its folder on PYTHONPATH?"
+    )

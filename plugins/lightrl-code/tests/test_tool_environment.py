@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lightrl_code import ToolEnvironment, ToolUnavailableError
 
-from lightrl import Prompt, Reply, ToolEnvironment, ToolUnavailableError
+from lightrl import Prompt, Reply
 
 TEXT = Prompt("p", text="47+85=")
 CHAT = Prompt("p", messages=({"role": "user", "content": "What is 47+85?"},), columns={"stock": {"tea": 3}})

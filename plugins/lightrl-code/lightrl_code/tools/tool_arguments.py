@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin
 
-from lightrl.environments.tool_calls import ToolCall, read_json, shown
-from lightrl.environments.tool_function import ToolFunction, choices_of
-from lightrl.prompt import JSON
+from lightrl_code.tools.tool_calls import JSON, ToolCall, read_json, shown
+from lightrl_code.tools.tool_function import ToolFunction, choices_of
 
 
 class WrongArguments(ValueError):  # noqa: N818 - what it is reads better without a suffix

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from lightrl.environments.call_formats import FORMATS, calls_in
-from lightrl.environments.tool_calls import ToolCall
+from lightrl_code.tools.call_formats import FORMATS, calls_in
+from lightrl_code.tools.tool_calls import ToolCall
 
 SPELLED = {"qwen_coder", "glm"}
 WRITTEN = {

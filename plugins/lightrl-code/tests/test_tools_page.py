@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from lightrl.environments.call_formats import FORMATS
-from lightrl.environments.tool_function import ToolFunction, schema_of
+from lightrl_code.tools.call_formats import FORMATS
+from lightrl_code.tools.tool_function import ToolFunction, schema_of
 
-PAGE = (Path(__file__).parents[2] / "docs" / "tools.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "tools.md").read_text()
 
 
 def test_every_format_is_in_the_table() -> None:

@@ -6,15 +6,17 @@ import random
 import re
 from itertools import islice
 
+from lightrl_code import ToolEnvironment
+from lightrl_code.tools.call_formats import calls_in
+
 from benchmarks.learning import calculator
-from lightrl import Prompt, ToolEnvironment
-from lightrl.environments.call_formats import calls_in
+from lightrl import Prompt
 
 NAMES = ["add", "subtract", "multiply", "divide"]
 
 
 def test_it_calculates() -> None:
-    environment = ToolEnvironment([f"lightrl.environments.arithmetic.{name}" for name in NAMES], call_format="python", response="{result};")
+    environment = ToolEnvironment([f"lightrl_code.arithmetic.{name}" for name in NAMES], call_format="python", response="{result};")
     environment.check(frozenset())
     environment.begin(Prompt("p", text="?"), 0)
     calls = ", ".join(
