@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from lightrl.data.comparisons import SortedPairs
 from lightrl.data.files import DatasetPrompts, JsonLines, Parquet
-from lightrl.data.mixture import Mixture
-from lightrl.data.seeds import EpisodeSeeds
-from lightrl.data.tasks import Addition, DigitSorting, Reversal
-from lightrl.data.unpaired import Unpaired
+from lightrl.data.tasks import Addition, DigitSorting, EpisodeSeeds, Reversal, SortedPairs
 from lightrl.environments.by_column import EnvironmentByColumn
 from lightrl.hookspecs import hookimpl
 from lightrl.parts.advantage import GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut
-from lightrl.parts.advantage_sum import AdvantageSum
 from lightrl.parts.aggregation import ConstantLength, SequenceMean, SequenceSum, SequenceSumTokenMean, TokenMean
 from lightrl.parts.clip import DecoupledClip, NoClip, PolicyGradient, SymmetricClip
-from lightrl.parts.correction import MaskedImportance, TruncatedImportance
+from lightrl.parts.correction import MaskedImportance, TruncatedImportance, UnitMean
 from lightrl.parts.critic import ValueHead
 from lightrl.parts.dynamic_sampler import DynamicSampler
 from lightrl.parts.environment import SingleTurn
-from lightrl.parts.exact_match import ExactMatch
-from lightrl.parts.function import Function
+from lightrl.parts.function import ExactMatch, Function
 from lightrl.parts.kl import AdaptiveKL, KLPenalty
 from lightrl.parts.loss_term import EntropyBonus, PositiveNLL
-from lightrl.parts.mixed_objective import MixedObjective
 from lightrl.parts.moving_reference import MovingAverageReference, PeriodicReference
 from lightrl.parts.objective import ChosenLikelihood
 from lightrl.parts.output import Entropy
@@ -34,7 +27,6 @@ from lightrl.parts.sampler import GroupSampler
 from lightrl.parts.shaping import OutcomeShaping
 from lightrl.parts.token_weight import MaskTruncated
 from lightrl.parts.turn_advantage import TurnGAE, TurnNormalized, TurnReturn
-from lightrl.parts.unit_mean import UnitMean
 from lightrl.parts.value_model import ValueModel
 from lightrl.policy.lora import LoraPolicy, PeftPolicy, SavedAdapters
 from lightrl.policy.source import PretrainedPolicy, TinyPolicy
@@ -55,7 +47,7 @@ def lightrl_rewards() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_advantages() -> list[type[Any]]:
-    return [AdvantageSum, GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut, TurnGAE, TurnNormalized, TurnReturn]
+    return [GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut, TurnGAE, TurnNormalized, TurnReturn]
 
 
 @hookimpl
@@ -120,7 +112,7 @@ def lightrl_corrections() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_objectives() -> list[type[Any]]:
-    return [ChosenLikelihood, MixedObjective]
+    return [ChosenLikelihood]
 
 
 @hookimpl
@@ -135,7 +127,7 @@ def lightrl_environments() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_prompt_sources() -> list[type[Any]]:
-    return [Addition, DatasetPrompts, DigitSorting, EpisodeSeeds, JsonLines, Mixture, Parquet, Reversal, SortedPairs, Unpaired]
+    return [Addition, DatasetPrompts, DigitSorting, EpisodeSeeds, JsonLines, Parquet, Reversal, SortedPairs]
 
 
 @hookimpl

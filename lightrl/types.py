@@ -15,8 +15,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from lightrl.episode import Episode
-from lightrl.prompt import JSON, Message, Prompt
+from lightrl.prompt import JSON, Episode, Message, Prompt
 from lightrl.ranks import ALONE, Ranks
 from lightrl.rows import Rows, Sequences
 from lightrl.statistic import Statistic, Statistics, WithStatistics

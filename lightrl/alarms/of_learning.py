@@ -8,8 +8,7 @@ from statistics import median
 
 import torch
 
-from lightrl.alarms.alarm import WINDOW, Alarm
-from lightrl.alarms.history import BEGINNING, TRAINING, History
+from lightrl.alarms.alarm import BEGINNING, TRAINING, WINDOW, Alarm, History
 from lightrl.ops.agreement import Agreement, Limits
 
 LEAP = 10.0

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lightrl.alarms.alarm import WINDOW, Alarm
-from lightrl.alarms.history import History
+from lightrl.alarms.alarm import WINDOW, Alarm, History
 
 
 class ZeroVariance(Alarm):

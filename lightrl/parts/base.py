@@ -16,6 +16,7 @@ from lightrl.statistic import Statistics, WithStatistics
 if TYPE_CHECKING:
     from lightrl.parts.output import Output, TrunkOutput
 
+
 T = TypeVar("T")
 
 NEEDS = frozenset({"ref_logprobs", "teacher_logprobs", "values", "all_tokens"})
@@ -147,3 +148,10 @@ def unpack(result: T | WithStatistics) -> tuple[T, Statistics]:
     if isinstance(result, WithStatistics):
         return result.value, result.statistics
     return result, {}
+
+
+class FaultyPartError(ValueError):
+    """A part has returned something that cannot be used; the message says which part, what it returned and what was expected.
+
+    The command line prints it without a traceback, also in the middle of a run.
+    """

@@ -13,10 +13,8 @@ import torch
 from annotated_types import Ge, Le
 from torch import Tensor
 
-from lightrl.ops.groups import group_statistics
-from lightrl.parts.carried_rows import from_state, joined, of_groups, to_state
-from lightrl.parts.metric import deciding_reward, metric_of
-from lightrl.parts.sampler import Collection, Sampler
+from lightrl.ops.moments import group_statistics
+from lightrl.parts.sampler import Collection, Sampler, deciding_reward, from_state, joined, metric_of, of_groups, to_state
 from lightrl.ranges import Count, GroupSize, Share
 from lightrl.run_end import RunEndedError
 from lightrl.types import Prompt, ScoredRollout

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from dataclasses import fields
+from typing import Any, Literal, Protocol
 
+import torch
 from torch import Tensor
 
 from lightrl.parts.base import Part
 from lightrl.ranges import Count, GroupSize
 from lightrl.ranks import Ranks
-from lightrl.types import JSON, Prompt, Rollout, ScoredRollout, TrainingBatch
+from lightrl.types import JSON, Episode, Prompt, Rollout, ScoredRollout, TrainingBatch
 
 Reduction = Literal["mean", "sum", "max", "min"]
 """How reported numbers meet."""
@@ -147,3 +149,75 @@ class GroupSampler(Sampler):
 
     def collect(self, collection: Collection) -> ScoredRollout:
         return collection.rollout_and_score(collection.draw(collection.prompts), self.group_size, self.slices)
+
+
+def deciding_reward(rewards: Sequence[str], metric: str | None) -> str:
+    """The name of the raw reward that a sampler goes by.
+
+    Args:
+        rewards: the names that there are.
+        metric: the sampler's argument of this name; None: the only one there is.
+
+    Raises:
+        ValueError: there is no reward of that name, or none is named and there is not exactly one.
+    """
+    names = sorted(rewards)
+    if metric in names:
+        return metric
+    if metric is None and len(names) == 1:
+        return names[0]
+    problem = f"{metric!r}, and no reward is named so" if metric is not None else "null, and there is not exactly one reward"
+    there = f"there are {', '.join(names)}; for example metric: {names[0]}" if names else "there is none"
+    raise ValueError(f"algorithm.sampler.metric is {problem}: name the one that says whether a completion succeeded; {there}")
+
+
+def metric_of(scored: ScoredRollout, metric: str | None) -> Tensor:
+    """`[N]` f32: one raw reward of every row, a row's steps added up; NaN without a score.
+
+    Args:
+        scored: rows with their raw rewards.
+        metric: name of the reward; None: the only one there is.
+
+    Raises:
+        ValueError: as `deciding_reward`.
+    """
+    part = scored.reward_parts[deciding_reward(list(scored.reward_parts), metric)]
+    return part if part.dim() == 1 else torch.where(part.isnan().all(1), torch.nan, part.nansum(1))
+
+
+def to_state(scored: ScoredRollout) -> dict[str, Any]:
+    """Every field by name, prompts as JSON values and tensors on the CPU."""
+    state = {f.name: getattr(scored.to("cpu"), f.name) for f in fields(ScoredRollout)}
+    prompts, episodes = scored.prompts, scored.episodes
+    return state | {"prompts": [prompt.to_json() for prompt in prompts], "episodes": [episode.to_json() for episode in episodes]}
+
+
+def from_state(state: dict[str, Any]) -> ScoredRollout:
+    """The inverse of `to_state`."""
+    prompts, episodes = map(Prompt.from_json, state["prompts"]), map(Episode.from_json, state["episodes"])
+    return ScoredRollout(**state | {"prompts": list(prompts), "episodes": list(episodes)})
+
+
+def trimmed(scored: ScoredRollout) -> ScoredRollout:
+    """The same rows without padding that none of them needs."""
+    return scored.padded(max(int(scored.lengths.max()), 1)) if len(scored) else scored
+
+
+def of_groups(scored: ScoredRollout, groups: list[int]) -> ScoredRollout:
+    """The rows of these groups, in this order of groups, which are renumbered from 0."""
+    rows = [(scored.group == number).nonzero()[:, 0] for number in groups]
+    chosen = scored.select(torch.cat(rows) if rows else [])
+    numbers = [torch.full_like(index, i) for i, index in enumerate(rows)]
+    chosen.group = torch.cat(numbers).to(scored.group) if numbers else chosen.group
+    return trimmed(chosen)
+
+
+def joined(batches: list[ScoredRollout]) -> ScoredRollout:
+    """All rows of several batches whose groups are numbered from 0, numbered on."""
+    first, numbered = 0, []
+    for batch in batches:
+        copy = batch.select(range(len(batch))).to(batches[-1].group.device)
+        copy.group = copy.group + first
+        first += len(torch.unique(batch.group))
+        numbered.append(copy)
+    return ScoredRollout.concat(numbered)

@@ -8,9 +8,8 @@ import torch
 from annotated_types import Ge, Le
 from torch import Tensor
 
-from lightrl.ops.gae import generalised_advantages
 from lightrl.ops.turns import over_turns, turn_numbers, turn_starts, turn_sums
-from lightrl.parts.advantage import GAE, Advantages, DiscountedReturn, GroupNormalized
+from lightrl.parts.advantage import GAE, Advantages, DiscountedReturn, GroupNormalized, generalised_advantages
 from lightrl.ranges import NonNegative, Share
 from lightrl.types import Experience
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from lightrl.ops.dropout import without_dropout
 from lightrl.ops.head_product import head_format
 from lightrl.ops.lazy import CannotStayLazyError, lazy_in
 from lightrl.ops.logprobs import AtRows, Compute, at_rows, head_logits
+from lightrl.ops.pretrained import without_dropout
 from lightrl.ops.shift import Selected, on_host
 from lightrl.policy.experts import with_fitting_experts
 from lightrl.policy.head import PROBED, ScoringHead, head_alone

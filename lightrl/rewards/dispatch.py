@@ -11,7 +11,7 @@ from typing import Any
 from aiolimiter import AsyncLimiter
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exception, wait_random_exponential
 
-from lightrl.parts.async_reward import AsyncReward
+from lightrl.parts.reward import AsyncReward
 from lightrl.rewards.row_call import Call, PlainScore, plain_score
 from lightrl.workers.calls import Answer, failed
 from lightrl.workers.event_loop import CallLoop, in_time

@@ -10,9 +10,8 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
-from lightrl.ops.masked import last_position
-from lightrl.parts.base import unpack
-from lightrl.parts.faulty_part import FaultyPartError
+from lightrl.ops.moments import last_position
+from lightrl.parts.base import FaultyPartError, unpack
 from lightrl.rewards.row_call import PlainScore
 from lightrl.types import Outcome, Rollout, Statistic, Statistics, WithStatistics
 from lightrl.workers.calls import Answer

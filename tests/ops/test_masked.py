@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightrl.ops.masked import last_position, masked_mean, masked_sum, row_mean, row_sum, whiten
+from lightrl.ops.moments import last_position, masked_mean, masked_sum, row_mean, row_sum, whiten
 
 MASK = torch.tensor([[True, False, True], [False, False, False]])
 VALUES = torch.tensor([[1.0, torch.nan, 3.0], [torch.inf, torch.nan, -torch.inf]])

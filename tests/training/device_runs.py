@@ -15,7 +15,7 @@ from lightrl_grpo import GRPO
 from lightrl_gspo import GSPO
 from lightrl_moe import ReplayedTokenRatio, RouterBalance, TinyMixture
 from lightrl_ppo import PPO
-from lightrl_preference import DPO, KTO
+from lightrl_preference import DPO, KTO, Unpaired
 from lightrl_workshop import InPlace
 
 from lightrl import (
@@ -40,7 +40,6 @@ from lightrl import (
     Teacher,
     TinyPolicy,
     TransformersEngine,
-    Unpaired,
     ValueModel,
 )
 

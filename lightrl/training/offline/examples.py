@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from lightrl.data.turn_weights import TURN_WEIGHTS
 from lightrl.policy.policy import Policy
-from lightrl.text.turns import tokenize_turns
+from lightrl.text.turns import TURN_WEIGHTS, tokenize_turns
 from lightrl.training.offline.encoded_rows import padded, refuse_too_long
 from lightrl.training.offline.offline_rows import SingleRows
 from lightrl.types import Prompt

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from lightrl.parts.content import content_hash
+from lightrl.parts.prompts import content_hash
 from lightrl.policy.policy import Policy
 from lightrl.training.offline.encoded_rows import EncodedRows, encode_rows, longest_row
 from lightrl.types import Prompt

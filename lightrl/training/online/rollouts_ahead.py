@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import torch
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.parts.carried_rows import from_state, to_state
 from lightrl.parts.engine import RolloutEngine
+from lightrl.parts.sampler import from_state, to_state
 from lightrl.ranks import Ranks
 from lightrl.rollout.loop import RolloutLoop
 from lightrl.strategies.side_group import SideGroup

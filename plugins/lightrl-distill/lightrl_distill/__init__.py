@@ -3,6 +3,7 @@
 from typing import Any
 
 from lightrl import GroupRelative, GroupSampler, LossTerm, PolicyGradient, Teacher, TokenMean, hookimpl
+from lightrl_distill.advantage_sum import AdvantageSum
 from lightrl_distill.divergences import ForwardKL, JensenShannon, ReverseKL
 from lightrl_distill.mixed_sampler import MixedSampler
 from lightrl_distill.teacher_advantage import TeacherAdvantage
@@ -10,6 +11,7 @@ from lightrl_distill.teacher_loss import NoAdvantage, TeacherLoss
 
 __all__ = [
     "GKD",
+    "AdvantageSum",
     "ForwardKL",
     "JensenShannon",
     "MixedSampler",
@@ -58,7 +60,7 @@ def lightrl_algorithms() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_advantages() -> list[type[Any]]:
-    return [NoAdvantage, TeacherAdvantage]
+    return [AdvantageSum, NoAdvantage, TeacherAdvantage]
 
 
 @hookimpl

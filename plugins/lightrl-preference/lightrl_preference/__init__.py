@@ -16,10 +16,12 @@ from lightrl_preference.hinge import Hinge, ReferenceFreeHinge
 from lightrl_preference.ipo import IPO
 from lightrl_preference.kto import KTO
 from lightrl_preference.length_normalized import LengthNormalizedDPO
+from lightrl_preference.mixed_objective import MixedObjective
 from lightrl_preference.nca import NCA
 from lightrl_preference.orpo import ORPO
 from lightrl_preference.simpo import SimPO
 from lightrl_preference.sppo import SPPO
+from lightrl_preference.unpaired import Unpaired
 
 __all__ = [
     "AOT",
@@ -39,14 +41,22 @@ __all__ = [
     "Hinge",
     "JensenShannonDPO",
     "LengthNormalizedDPO",
+    "MixedObjective",
     "ReferenceFreeDPO",
     "ReferenceFreeHinge",
     "RobustDPO",
     "SimPO",
+    "Unpaired",
 ]
 
 
 @hookimpl
 def lightrl_objectives() -> list[type[Any]]:
     dpo = [DPO, RobustDPO, ReferenceFreeDPO, LengthNormalizedDPO, ForwardKLDPO, JensenShannonDPO]
-    return [*dpo, IPO, KTO, ORPO, SimPO, Hinge, ReferenceFreeHinge, APOZero, APODown, DiscoPOP, EXO, NCA, SPPO, BCO, AOT, AOTUnpaired]
+    others = [IPO, KTO, ORPO, SimPO, Hinge, ReferenceFreeHinge, APOZero, APODown, DiscoPOP, EXO, NCA, SPPO, BCO, AOT, AOTUnpaired]
+    return [*dpo, *others, MixedObjective]
+
+
+@hookimpl
+def lightrl_prompt_sources() -> list[type[Any]]:
+    return [Unpaired]

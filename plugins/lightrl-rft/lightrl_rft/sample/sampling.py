@@ -16,7 +16,7 @@ from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColum
 
 from lightrl.cli.data_tools import ResumableRows, ScoringConfig, number
 from lightrl.config import ConfigError, trained_policy
-from lightrl.ops.masked import row_sum
+from lightrl.ops.moments import row_sum
 from lightrl.parts.environment import Environment
 from lightrl.policy.policy import Policy
 from lightrl.policy.weights import TrainerWeights

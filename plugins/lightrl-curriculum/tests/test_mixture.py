@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lightrl_curriculum import LinearShare, Mixture
 
-from lightrl import Addition, DigitSorting, LinearShare, Mixture, PromptData, Reversal
-from lightrl.data.mixed_stream import MixedStream
-from lightrl.data.seeds import EpisodeSeeds
+from lightrl import Addition, DigitSorting, PromptData, Reversal
+from lightrl.data.stream import MixedStream
+from lightrl.data.tasks import EpisodeSeeds
 
 SOURCES = {"add": lambda n: Addition(2, n), "turn": lambda n: Reversal(3, n), "sort": lambda n: DigitSorting(3, n)}
 WEIGHTS = st.one_of(st.floats(0.1, 5.0), st.builds(LinearShare, st.floats(0.1, 5), st.floats(0.1, 5), st.integers(1, 60)))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Annotated
 
-from lightrl.parts.prompts import PromptSource
-from lightrl.ranges import Count, NonNegative, refuse_outside
-from lightrl.types import Prompt
+from annotated_types import Ge, Lt
+
+from lightrl import Prompt, PromptSource
+
+NonNegative = Annotated[float, Ge(0), Lt(math.inf)]
+"""0 or more."""
 
 
 @dataclass(frozen=True)
@@ -20,11 +25,12 @@ class LinearShare:
     """The weight at the first prompt."""
     end: NonNegative
     """The weight after `prompts` prompts."""
-    prompts: Count
+    prompts: Annotated[int, Ge(1)]
     """Prompts drawn, of all data sets and ranks together, from `start` to `end`; at least 1."""
 
     def __post_init__(self) -> None:
-        refuse_outside(type(self), vars(self))
+        if not (0 <= self.start < math.inf and 0 <= self.end < math.inf and self.prompts >= 1):
+            raise ValueError(f"LinearShare needs start >= 0, end >= 0 and prompts >= 1, got {self}")
 
     def at(self, drawn: int) -> float:
         """The weight after this many prompts."""

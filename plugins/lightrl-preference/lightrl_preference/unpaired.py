@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lightrl.parts.prompts import PromptSource
-from lightrl.types import Prompt
+from lightrl import Prompt, PromptSource
 
 
 class Unpaired(PromptSource):

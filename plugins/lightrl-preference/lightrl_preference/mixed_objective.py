@@ -8,11 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lightrl.parts.base import unpack
-from lightrl.parts.mixture_weights import mixture_weights
-from lightrl.parts.objective import Likelihood, PairObjective
-from lightrl.prompt import JSON
-from lightrl.types import Statistic, WithStatistics
+from lightrl import Likelihood, PairObjective, Statistic, WithStatistics
 
 
 class MixedObjective(PairObjective):
@@ -32,13 +28,19 @@ class MixedObjective(PairObjective):
         Raises:
             ValueError: there is no objective, one does not learn from pairs, or a weight is negative or of an objective that is not there.
         """
-        example = "{dpo: DPO, likelihood: ChosenLikelihood}"
-        self.weights = mixture_weights("MixedObjective", "objectives", objectives, weights, example)
-        self.objectives = dict(objectives)
-        for name, objective in self.objectives.items():
+        if not objectives:
+            raise ValueError("MixedObjective.objectives is empty: name at least one, for example {dpo: DPO, likelihood: ChosenLikelihood}")
+        for name, objective in objectives.items():
             if not isinstance(objective, PairObjective):
                 raise ValueError(f"MixedObjective.objectives.{name} is {type(objective).__name__}, which does not learn from pairs")
-
+        self.objectives = dict(objectives)
+        self.weights = {name: float((weights or {}).get(name, 1.0)) for name in objectives}
+        if unknown := sorted(set(weights or {}) - set(objectives)):
+            raise ValueError(f"MixedObjective.weights names {unknown}, and the objectives are {', '.join(objectives)}")
+        if negative := {name: weight for name, weight in self.weights.items() if not weight >= 0}:
+            raise ValueError(f"MixedObjective.weights must be 0 or more, got {negative}")
+        if not any(self.weights.values()):
+            raise ValueError("MixedObjective.weights are all 0, and nothing would be learnt: give one of the objectives a weight")
         self.needs_step = any(self.objectives[name].needs_step for name in self._learning)
 
     @property
@@ -63,16 +65,18 @@ class MixedObjective(PairObjective):
         parts: dict[str, Tensor] = {}
         statistics: dict[str, Tensor | Statistic] = {}
         for name in self._learning:
-            parts[name], of_part = unpack(self.objectives[name].loss(_prepared_for(name, chosen), _prepared_for(name, rejected)))
-            statistics |= {**of_part, f"loss/{name}": parts[name].detach()}
+            found = self.objectives[name].loss(_prepared_for(name, chosen), _prepared_for(name, rejected))
+            parts[name] = found.value if isinstance(found, WithStatistics) else found
+            statistics |= found.statistics if isinstance(found, WithStatistics) else {}
+            statistics[f"loss/{name}"] = parts[name].detach()
         total = torch.stack([self.weights[name] * part for name, part in parts.items()]).sum(0)
         return WithStatistics(total, statistics)
 
-    def state_dict(self) -> dict[str, JSON]:
+    def state_dict(self) -> dict[str, Any]:
         states: dict[str, Any] = {name: part.state_dict() for name, part in self.objectives.items()}
         return {name: state for name, state in states.items() if state}
 
-    def load_state_dict(self, state: dict[str, JSON]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         for name, part in self.objectives.items():
             part.load_state_dict(state.get(name, {}))
 

@@ -7,12 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from lightrl.parts.advantage import Advantage, Advantages
-from lightrl.parts.mixture_weights import mixture_weights
-from lightrl.parts.output import Output
-from lightrl.prompt import JSON
-from lightrl.ranks import Ranks
-from lightrl.types import Experience, Statistic
+from lightrl import Advantage, Advantages, Experience, Output, Ranks, Statistic
 
 FINEST: tuple[Literal["token", "turn", "completion"], ...] = ("token", "turn", "completion")
 """Levels, the finest first."""
@@ -40,8 +35,17 @@ class AdvantageSum(Advantage):
             ValueError: there is no advantage, two of them fit a critic or leave the same extra, or a weight is negative or of an
                 advantage that is not there.
         """
-        example = "{outcome: GroupNormalized, turns: TurnReturn}"
-        self.weights = mixture_weights("AdvantageSum", "advantages", advantages, weights, example)
+        if not advantages:
+            raise ValueError(
+                "AdvantageSum.advantages is empty: name at least one, for example {outcome: GroupNormalized, turns: TurnReturn}"
+            )
+        self.weights = {name: float((weights or {}).get(name, 1.0)) for name in advantages}
+        if unknown := sorted(set(weights or {}) - set(advantages)):
+            raise ValueError(f"AdvantageSum.weights names {unknown}, and the advantages are {', '.join(advantages)}")
+        if negative := {name: weight for name, weight in self.weights.items() if not weight >= 0}:
+            raise ValueError(f"AdvantageSum.weights must be 0 or more, got {negative}")
+        if not any(self.weights.values()):
+            raise ValueError("AdvantageSum.weights are all 0, and nothing would be learnt: give one of the advantages a weight")
         self.advantages = {name: part for name, part in advantages.items() if self.weights[name]}
         self.scale = scale
         fitting = [name for name, part in self.advantages.items() if "values" in part.needs]
@@ -90,11 +94,11 @@ class AdvantageSum(Advantage):
         for part in self.advantages.values():
             part.commit()
 
-    def state_dict(self) -> dict[str, JSON]:
+    def state_dict(self) -> dict[str, Any]:
         states: dict[str, Any] = {name: part.state_dict() for name, part in self.advantages.items()}
         return {name: state for name, state in states.items() if state}
 
-    def load_state_dict(self, state: dict[str, JSON]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         for name, part in self.advantages.items():
             part.load_state_dict(state.get(name, {}))
 

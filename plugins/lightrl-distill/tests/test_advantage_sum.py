@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from lightrl_distill import AdvantageSum
 from lightrl_workshop.experience import experience
 from lightrl_workshop.ranks import on_ranks
 
-from lightrl import GAE, AdvantageSum, DiscountedReturn, GroupCentered, GroupNormalized, GroupRelative, GroupSampler
-from lightrl.types import Experience
+from lightrl import GAE, DiscountedReturn, Experience, GroupCentered, GroupNormalized, GroupRelative, GroupSampler
 
 REWARDS = [1.0, 0.0, 4.0, 0.0]
 """Of two groups; centred: 1/2, -1/2, 2, -2."""
