@@ -1,4 +1,4 @@
-"""Prompts: the one noun that rewards need, kept free of torch so that their worker processes start fast."""
+"""Prompts, the one noun that rewards need, and records of episodes; free of torch, so that worker processes start fast."""
 
 from __future__ import annotations
 

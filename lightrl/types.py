@@ -6,7 +6,6 @@ Every per-token tensor is `[N, L]` and entry t belongs to token t. Rows start at
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from lightrl.prompt import JSON, Episode, Message, Prompt
 from lightrl.ranks import ALONE, Ranks
-from lightrl.rows import Rows, Sequences
+from lightrl.rows import Rows, Sequences, on_last_token
 from lightrl.statistic import Statistic, Statistics, WithStatistics
 
 __all__ = [
@@ -142,9 +141,7 @@ class ScoredRollout(Rollout):
         rows = {name: part for name, part in self.reward_parts.items() if name in per_token and part.dim() == 1}
         if not rows:
             return self
-        positions = torch.arange(self.response_mask.shape[1], device=self.response_mask.device)
-        last = torch.where(self.response_mask, positions, -1).amax(1, keepdim=True)
-        wide = {name: torch.where((positions == last) & (last >= 0), part[:, None], math.nan) for name, part in rows.items()}
+        wide = {name: on_last_token(part, self.response_mask) for name, part in rows.items()}
         return replace(self, reward_parts=self.reward_parts | wide)
 
 

@@ -1,4 +1,4 @@
-"""Differences between versions of the packages that lightrl runs with, which no other file asks about."""
+"""Differences between versions of the packages that lightrl runs with, and packages that a part cannot do without."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base class of alarms: rules over logged numbers, each with a reason and advice."""
+"""The base class of alarms, rules over logged numbers with a reason and advice, and the history of these numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base of every algorithm: its slots, each with one part or None, and its plain values."""
+"""The base of every algorithm: its slots, each with one part or None, and its plain values; and two families of algorithms."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from lightrl.algorithms.declaration import Declared, slots_of
 from lightrl.algorithms.extras import asked_of
 from lightrl.parts.advantage import GAE, Advantage, GroupNormalized
 from lightrl.parts.aggregation import Aggregation, SequenceMean, TokenMean
-from lightrl.parts.base import Part
+from lightrl.parts.base import Output, Part
 from lightrl.parts.clip import ClipScheme, SymmetricClip
 from lightrl.parts.correction import RolloutCorrection
 from lightrl.parts.critic import Critic, ValueHead
 from lightrl.parts.kl import KL
 from lightrl.parts.loss_term import LossTerm
-from lightrl.parts.output import Output, by_name
+from lightrl.parts.output import by_name
 from lightrl.parts.ratio import ImportanceRatio, TokenRatio
 from lightrl.parts.reference import FrozenReference, Reference
 from lightrl.parts.sampler import GroupSampler, Sampler

@@ -1,4 +1,4 @@
-"""Choosing among the prompts of a source: those that are held out, and those that training must not see."""
+"""Choosing among the prompts of a source: by their identity, those that are held out, and those that training must not see."""
 
 from __future__ import annotations
 

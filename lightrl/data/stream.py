@@ -1,4 +1,4 @@
-"""The order in which prompts are drawn: epochs, shuffling, ranks, and the position that a resume starts from."""
+"""The order in which prompts are drawn: epochs, shuffling, ranks, the shares of a mixture, and the position that a resume starts from."""
 
 from __future__ import annotations
 

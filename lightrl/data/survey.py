@@ -1,4 +1,4 @@
-"""The one way through the prompts of a source before a run begins: their lengths, their columns, and the hash of their order."""
+"""The one way through the prompts of a source before a run begins: lengths, columns, and the hash by which a resume knows their order."""
 
 from __future__ import annotations
 

@@ -50,13 +50,13 @@ class SyntheticTask(PromptSource):
         """The prompt with this number among all possible ones."""
 
 
-class DigitSorting(SyntheticTask):
-    """Sort digits: `493027=` is answered by `023479`."""
+class DigitTask(SyntheticTask):
+    """A task whose prompts are one row of digits and `=`."""
 
     def __init__(self, length: Digits = 6, examples: Examples = 20000, seed: Seed = 0) -> None:
         """
         Args:
-            length: digits to sort, 1 to 18.
+            length: digits of a prompt, 1 to 18.
             examples: how many distinct prompts.
             seed: which ones, and in which order; two seeds share prompts.
 
@@ -65,27 +65,18 @@ class DigitSorting(SyntheticTask):
         """
         self.length = length
         super().__init__(examples, seed, 10**length)
+
+
+class DigitSorting(DigitTask):
+    """Sort digits: `493027=` is answered by `023479`."""
 
     def _example(self, number: int) -> Prompt:
         digits = f"{number:0{self.length}d}"
         return Prompt(id=f"sort{self.length}:{digits}", text=f"{digits}=", answer="".join(sorted(digits)))
 
 
-class Reversal(SyntheticTask):
+class Reversal(DigitTask):
     """Write digits backwards: `493027=` is answered by `720394`."""
-
-    def __init__(self, length: Digits = 6, examples: Examples = 20000, seed: Seed = 0) -> None:
-        """
-        Args:
-            length: digits to reverse, 1 to 18.
-            examples: how many distinct prompts.
-            seed: which ones, and in which order; two seeds share prompts.
-
-        Raises:
-            ValueError: length outside its range, or more examples than 10 ** length.
-        """
-        self.length = length
-        super().__init__(examples, seed, 10**length)
 
     def _example(self, number: int) -> Prompt:
         digits = f"{number:0{self.length}d}"

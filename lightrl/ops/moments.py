@@ -1,4 +1,7 @@
-"""Count, mean, spread and extremes of numbers that several processes hold."""
+"""Sums, means and spreads: of numbers that several processes hold, of what a mask selects, and of each group of rows.
+
+Masked values are selected out, never multiplied: NaN times 0 is NaN.
+"""
 
 from __future__ import annotations
 
@@ -64,11 +67,6 @@ def masked_sum(values: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask, values, torch.zeros_like(values)).sum()
 
 
-def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Mean over the selected positions; a scalar, 0 if nothing is selected."""
-    return masked_sum(values, mask) / mask.sum().clamp(min=1)
-
-
 def row_sum(values: Tensor, mask: Tensor) -> Tensor:
     """`[n]` sums of the selected positions of each row of `[n, L]`."""
     return torch.where(mask, values, torch.zeros_like(values)).sum(1)
@@ -79,10 +77,9 @@ def row_mean(values: Tensor, mask: Tensor) -> Tensor:
     return row_sum(values, mask) / mask.sum(1).clamp(min=1)
 
 
-def last_position(mask: Tensor) -> Tensor:
-    """`[n]` index of each row's last selected position; -1 for a row without any."""
-    positions = torch.arange(mask.shape[1], device=mask.device)
-    return torch.where(mask, positions, -1).amax(1) if mask.shape[1] else mask.new_full((mask.shape[0],), -1, dtype=torch.long)
+def row_values(values: Tensor) -> Tensor:
+    """`[N]` as it is, or the sums of the rows of `[N, L]`; NaN positions are left out, and a row of nothing else is NaN."""
+    return values if values.dim() == 1 else torch.where(values.isnan().all(1), torch.nan, values.nansum(1))
 
 
 def whiten(values: Tensor, mask: Tensor, ddof: int = 1, eps: float = 1e-8, shift_mean: bool = True, ranks: Ranks = ALONE) -> Tensor:

@@ -1,4 +1,4 @@
-"""A model of transformers with every weight from its files."""
+"""Models of transformers as lightrl takes them: with every weight from their files, and without dropout."""
 
 from __future__ import annotations
 

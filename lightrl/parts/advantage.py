@@ -191,7 +191,7 @@ class DiscountedReturn(Advantage):
     def __init__(self, gamma: Share = 1.0) -> None:
         """
         Args:
-            gamma: discount per token, in [0, 1].
+            gamma: discount per token, or per turn where a turn is the action; in [0, 1].
 
         Raises:
             ValueError: gamma outside [0, 1].
@@ -224,7 +224,7 @@ class GAE(Advantage):
     def __init__(self, gamma: Share = 1.0, lam: Share = 0.95, whitened: bool = True, whitened_rewards: bool = False) -> None:
         """
         Args:
-            gamma: discount per token, in [0, 1].
+            gamma: discount per token, or per turn where a turn is the action; in [0, 1].
             lam: lambda in [0, 1]: 0 trusts the critic, 1 the return.
             whitened: give the advantages zero mean and unit variance over all tokens of all ranks.
             whitened_rewards: give the token rewards, KL included, unit variance over all tokens of all ranks, their mean kept.

@@ -1,4 +1,4 @@
-"""A plain function as a reward."""
+"""Rewards that need no package: an exact match, and a plain function, which may have the form of TRL."""
 
 from __future__ import annotations
 

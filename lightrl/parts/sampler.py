@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
+from lightrl.ops.moments import row_values
 from lightrl.parts.base import Part
 from lightrl.ranges import Count, GroupSize
 from lightrl.ranks import Ranks
@@ -181,8 +182,7 @@ def metric_of(scored: ScoredRollout, metric: str | None) -> Tensor:
     Raises:
         ValueError: as `deciding_reward`.
     """
-    part = scored.reward_parts[deciding_reward(list(scored.reward_parts), metric)]
-    return part if part.dim() == 1 else torch.where(part.isnan().all(1), torch.nan, part.nansum(1))
+    return row_values(scored.reward_parts[deciding_reward(list(scored.reward_parts), metric)])
 
 
 def to_state(scored: ScoredRollout) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Parts that are asked while an optimizer step is computed, and may look at all of its rows before."""
+"""Parts that are asked while an optimizer step is computed, and the rows of the step as they see them before."""
 
 from __future__ import annotations
 

@@ -24,16 +24,6 @@ class TurnReturn(DiscountedReturn):
 
     level: Literal["completion", "turn", "token"] = "turn"
 
-    def __init__(self, gamma: Share = 1.0) -> None:
-        """
-        Args:
-            gamma: discount per turn, in [0, 1].
-
-        Raises:
-            ValueError: gamma outside [0, 1].
-        """
-        super().__init__(gamma)
-
     def returns(self, experience: Experience) -> Tensor:
         mask = experience.response_mask & experience.scorable[:, None]
         return over_turns(_at_starts(experience.token_rewards, mask, self.gamma), mask)
@@ -49,19 +39,6 @@ class TurnGAE(GAE):
     """
 
     level: Literal["completion", "turn", "token"] = "turn"
-
-    def __init__(self, gamma: Share = 1.0, lam: Share = 0.95, whitened: bool = True, whitened_rewards: bool = False) -> None:
-        """
-        Args:
-            gamma: discount per turn, in [0, 1].
-            lam: lambda in [0, 1]: 0 trusts the critic, 1 the return.
-            whitened: give the advantages zero mean and unit variance over all tokens of all ranks.
-            whitened_rewards: give the token rewards, KL included, unit variance over all tokens of all ranks, their mean kept.
-
-        Raises:
-            ValueError: gamma or lam outside [0, 1].
-        """
-        super().__init__(gamma, lam, whitened, whitened_rewards)
 
     def estimates(self, rewards: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         raw, targets = super().estimates(turn_sums(rewards, mask), values, turn_starts(mask))

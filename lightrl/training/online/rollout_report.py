@@ -7,10 +7,10 @@ from torch import Tensor
 
 from lightrl.algorithms.extras import GIVEN
 from lightrl.ops.moments import group_statistics, masked_sum
-from lightrl.parts.base import unpack
+from lightrl.parts.base import Output, unpack
 from lightrl.parts.correction import RolloutCorrection
 from lightrl.parts.kl import KL, k3
-from lightrl.parts.output import OLD, Output
+from lightrl.parts.output import OLD
 from lightrl.parts.step_part import Minibatch
 from lightrl.ranks import ALONE, Ranks
 from lightrl.rewards.reward_set import RewardSet

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from lightrl.ops.random import token_uniforms
-from lightrl.parts.base import Part
-from lightrl.parts.output import OLD, Output, TrunkOutput
+from lightrl.parts.base import Output, Part, TrunkOutput
+from lightrl.parts.output import OLD
 from lightrl.parts.step_part import Minibatch, StepPart
 from lightrl.ranks import ALONE, Ranks
 from lightrl.types import PolicyOutput, Prompt, TrainingBatch
