@@ -6,14 +6,12 @@ from typing import Any
 
 from lightrl.data.files import DatasetPrompts, JsonLines, Parquet
 from lightrl.data.tasks import Addition, DigitSorting, EpisodeSeeds, Reversal, SortedPairs
-from lightrl.environments.by_column import EnvironmentByColumn
 from lightrl.hookspecs import hookimpl
 from lightrl.parts.advantage import GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut
 from lightrl.parts.aggregation import ConstantLength, SequenceMean, SequenceSum, SequenceSumTokenMean, TokenMean
 from lightrl.parts.clip import DecoupledClip, NoClip, PolicyGradient, SymmetricClip
-from lightrl.parts.correction import MaskedImportance, TruncatedImportance, UnitMean
+from lightrl.parts.correction import MaskedImportance, TruncatedImportance
 from lightrl.parts.critic import ValueHead
-from lightrl.parts.dynamic_sampler import DynamicSampler
 from lightrl.parts.environment import SingleTurn
 from lightrl.parts.function import ExactMatch, Function
 from lightrl.parts.kl import AdaptiveKL, KLPenalty
@@ -37,7 +35,7 @@ from lightrl.rollout.hosting.process_engine import ProcessEngine
 
 @hookimpl
 def lightrl_samplers() -> list[type[Any]]:
-    return [DynamicSampler, GroupSampler]
+    return [GroupSampler]
 
 
 @hookimpl
@@ -107,7 +105,7 @@ def lightrl_references() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_corrections() -> list[type[Any]]:
-    return [MaskedImportance, TruncatedImportance, UnitMean]
+    return [MaskedImportance, TruncatedImportance]
 
 
 @hookimpl
@@ -122,7 +120,7 @@ def lightrl_engines() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_environments() -> list[type[Any]]:
-    return [EnvironmentByColumn, SingleTurn]
+    return [SingleTurn]
 
 
 @hookimpl

@@ -7,9 +7,9 @@ Every per-token tensor is `[N, L]` and entry t belongs to token t. Rows start at
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -136,6 +136,18 @@ class ScoredRollout(Rollout):
         """As `Rows.concat`; a reward that scored tokens in one batch and rows in another becomes `[N, L]` in both."""
         per_token = {name for batch in batches for name, part in batch.reward_parts.items() if part.dim() == 2}
         return super().concat([batch._widened(per_token) for batch in batches])
+
+    def to_state(self) -> dict[str, Any]:
+        """Every field by name, for a checkpoint: prompts and episodes as JSON values, and tensors on the CPU."""
+        state = {f.name: getattr(self.to("cpu"), f.name) for f in fields(self)}
+        prompts, episodes = [prompt.to_json() for prompt in self.prompts], [episode.to_json() for episode in self.episodes]
+        return state | {"prompts": prompts, "episodes": episodes}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """The inverse of `to_state`."""
+        prompts, episodes = map(Prompt.from_json, state["prompts"]), map(Episode.from_json, state["episodes"])
+        return cls(**{**state, "prompts": list(prompts), "episodes": list(episodes)})
 
     def _widened(self, per_token: set[str]) -> Self:
         rows = {name: part for name, part in self.reward_parts.items() if name in per_token and part.dim() == 1}

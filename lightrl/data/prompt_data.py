@@ -12,8 +12,7 @@ from lightning.pytorch.utilities import rank_zero_warn
 
 from lightrl.data.loaders import PromptBatch, PromptBatches, StepNumbers
 from lightrl.data.progress import shown
-from lightrl.data.prompts_by_id import PromptsById
-from lightrl.data.selection import Identities, Selection, hold_out, without
+from lightrl.data.selection import Identities, PromptsById, Selection, hold_out, without
 from lightrl.data.stream import MixedStream, PromptStream
 from lightrl.data.survey import AtMost, Encode, Survey, measure, must_be_the_same, order_of, refuse_too_long, survey
 from lightrl.parts.prompts import PromptSource

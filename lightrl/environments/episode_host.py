@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lightrl.environments.episodes import Begin, Call, End, Episodes, Turn, log_failed_ends
+from lightrl.environments.episodes import Begin, Call, End, Episodes, Turn, left_alone, log_failed_ends
 from lightrl.environments.history import History
-from lightrl.environments.random_state import left_alone
 from lightrl.parts.environment import AsyncEnvironment, Environment, Reply, Said, SingleTurn, own_opening
 from lightrl.prompt import Prompt
 from lightrl.workers.calls import Answer, Done, Inline, Pending, Place, Shares

@@ -2,8 +2,8 @@ import copy
 import pickle
 
 import pytest
+from lightrl_curriculum import EnvironmentByColumn
 
-from lightrl.environments.by_column import EnvironmentByColumn
 from lightrl.parts.aggregation import ConstantLength, TokenMean
 from lightrl.parts.base import Part, made_with, unpack
 from lightrl.parts.clip import DecoupledClip

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightrl_dapo import DAPO
+from lightrl_dapo import DAPO, DynamicSampler
 from lightrl_dcpo import DCPO
 from lightrl_distill import GKD
 from lightrl_grpo import GRPO
@@ -21,7 +21,6 @@ from lightrl_workshop import InPlace
 from lightrl import (
     Algorithm,
     DigitSorting,
-    DynamicSampler,
     Environment,
     FrozenReference,
     GroupRelative,

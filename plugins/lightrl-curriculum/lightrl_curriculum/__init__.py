@@ -1,13 +1,14 @@
-"""Samplers that choose prompts by what the policy can do, and a source that mixes several data sets."""
+"""Samplers that choose prompts by what the policy can do, a mixture of data sets, and environments side by side."""
 
 from typing import Any
 
 from lightrl import hookimpl
+from lightrl_curriculum.by_column import EnvironmentByColumn
 from lightrl_curriculum.edge import EdgeSampler
 from lightrl_curriculum.mixture import LinearShare, Mixture
 from lightrl_curriculum.replay import ReplaySampler
 
-__all__ = ["EdgeSampler", "LinearShare", "Mixture", "ReplaySampler"]
+__all__ = ["EdgeSampler", "EnvironmentByColumn", "LinearShare", "Mixture", "ReplaySampler"]
 
 
 @hookimpl
@@ -18,3 +19,8 @@ def lightrl_samplers() -> list[type[Any]]:
 @hookimpl
 def lightrl_prompt_sources() -> list[type[Any]]:
     return [Mixture]
+
+
+@hookimpl
+def lightrl_environments() -> list[type[Any]]:
+    return [EnvironmentByColumn]

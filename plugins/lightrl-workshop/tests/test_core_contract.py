@@ -12,7 +12,6 @@ from peft import LoHaConfig
 from lightrl import (
     LoraPolicy,
     ProcessEngine,
-    SingleTurn,
     TinyPolicy,
     TransformersEngine,
 )
@@ -58,7 +57,6 @@ CASES = contract_cases(
     arguments={
         "ConstantLength": {"length": 9},
         "ExportPolicy": lambda folder: {"folder": str(folder / "policy")},
-        "EnvironmentByColumn": {"environments": {"first": SingleTurn(), "second": SingleTurn()}},
         "Function": {"path": "lightrl_workshop.toy.small_digits"},
         "JsonLines": json_lines,
         "LoraPolicy": {"base": base(), "r": 2},

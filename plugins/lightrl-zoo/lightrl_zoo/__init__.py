@@ -17,6 +17,7 @@ from lightrl_zoo.off_policy_mask import MaskedREINFORCE, OffPolicyMask
 from lightrl_zoo.pass_at_k import PassAtK, PassAtKTraining
 from lightrl_zoo.scaled_centred import GroupCenteredScaled
 from lightrl_zoo.soft_gate import SoftGate
+from lightrl_zoo.unit_mean import UnitMean
 from lightrl_zoo.valid_fraction import ValidFractionSampler
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "SoftGate",
     "TopEntropy",
     "TotalVariationMask",
+    "UnitMean",
     "ValidFractionSampler",
 ]
 
@@ -175,4 +177,4 @@ def lightrl_loss_terms() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_corrections() -> list[type[Any]]:
-    return [GeometricRejection]
+    return [GeometricRejection, UnitMean]

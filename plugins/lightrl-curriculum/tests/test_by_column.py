@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from lightrl_curriculum import EnvironmentByColumn
 
-from lightrl import AsyncEnvironment, Environment, EnvironmentByColumn, Prompt, Reply, SingleTurn
-from lightrl.prompt import JSON
+from lightrl import AsyncEnvironment, Environment, Prompt, Reply, SingleTurn
 
 
 class Shout(Environment):
@@ -32,7 +32,7 @@ class Tooled(SingleTurn):
     """Has a tool."""
 
     @property
-    def tools(self) -> Sequence[JSON]:
+    def tools(self) -> Sequence[Any]:
         return [{"name": "add"}]
 
 

@@ -11,8 +11,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from lightrl_dapo import DynamicSampler
 
-from lightrl import DynamicSampler, Prompt, Rollout, ScoredRollout
+from lightrl import Prompt, Rollout, ScoredRollout
 from lightrl.data.stream import PromptStream
 from lightrl.parts.reward import BatchReward, RowReward
 from lightrl.rewards.reward_set import RewardSet

@@ -7,6 +7,7 @@ from typing import Literal
 import pytest
 import torch
 from lightrl_workshop import assert_same_gradient, gradient_of_step, hand_made_experience, random_rollout
+from lightrl_zoo import UnitMean
 from torch import Tensor
 
 from lightrl import (
@@ -18,7 +19,6 @@ from lightrl import (
     RolloutCorrection,
     TinyPolicy,
     TruncatedImportance,
-    UnitMean,
 )
 from lightrl.parts.base import unpack
 

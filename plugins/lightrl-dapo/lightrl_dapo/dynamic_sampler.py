@@ -13,11 +13,7 @@ import torch
 from annotated_types import Ge, Le
 from torch import Tensor
 
-from lightrl.ops.moments import group_statistics
-from lightrl.parts.sampler import Collection, Sampler, deciding_reward, from_state, joined, metric_of, of_groups, to_state
-from lightrl.ranges import Count, GroupSize, Share
-from lightrl.run_end import RunEndedError
-from lightrl.types import Prompt, ScoredRollout
+from lightrl import Collection, Prompt, RunEndedError, Sampler, ScoredRollout, deciding_reward, group_statistics, metric_of
 
 
 class Verdict(Enum):
@@ -69,16 +65,16 @@ class DynamicSampler(Sampler):
 
     def __init__(
         self,
-        group_size: Annotated[GroupSize, Ge(2)] = 8,
+        group_size: Annotated[int, Ge(2), Le(2**16)] = 8,
         metric: str | None = None,
         oversampling: Annotated[float, Ge(1), Le(1000)] = 1.0,
         max_rounds: int = 10,
         zero_variance: Literal["replace", "resample", "down_weight"] = "replace",
         attempts: Annotated[int, Ge(2), Le(1000)] = 3,
-        factor: Share = 0.0,
+        factor: Annotated[float, Ge(0), Le(1)] = 0.0,
         exhausted: Literal["raise", "partial", "skip"] = "raise",
         surplus: Literal["drop", "carry"] = "drop",
-        slices: Count = 1,
+        slices: Annotated[int, Ge(1)] = 1,
     ) -> None:
         """
         Args:
@@ -132,13 +128,13 @@ class DynamicSampler(Sampler):
     def state_dict(self) -> dict[str, Any]:
         state: dict[str, Any] = {}
         if self._carried is not None and len(self._carried):
-            state["carried"] = to_state(self._carried)
+            state["carried"] = self._carried.to_state()
         if self._pending:
             state["pending"] = [[prompt.to_json(), tried] for prompt, tried in self._pending]
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._carried = from_state(state["carried"]) if "carried" in state and self.surplus == "carry" else None
+        self._carried = ScoredRollout.from_state(state["carried"]) if "carried" in state and self.surplus == "carry" else None
         self._pending = [(Prompt.from_json(prompt), tried) for prompt, tried in state.get("pending", [])]
 
     def _round(self, collection: Collection, tally: Counter[str]) -> ScoredRollout:
@@ -224,3 +220,28 @@ def _missing(collection: Collection, tally: Counter[str]) -> int:
 
 def _groups(scored: ScoredRollout) -> int:
     return len(torch.unique(scored.group))
+
+
+def trimmed(scored: ScoredRollout) -> ScoredRollout:
+    """The same rows without padding that none of them needs."""
+    return scored.padded(max(int(scored.lengths.max()), 1)) if len(scored) else scored
+
+
+def of_groups(scored: ScoredRollout, groups: list[int]) -> ScoredRollout:
+    """The rows of these groups, in this order of groups, which are renumbered from 0."""
+    rows = [(scored.group == number).nonzero()[:, 0] for number in groups]
+    chosen = scored.select(torch.cat(rows) if rows else [])
+    numbers = [torch.full_like(index, i) for i, index in enumerate(rows)]
+    chosen.group = torch.cat(numbers).to(scored.group) if numbers else chosen.group
+    return trimmed(chosen)
+
+
+def joined(batches: list[ScoredRollout]) -> ScoredRollout:
+    """All rows of several batches whose groups are numbered from 0, numbered on."""
+    first, numbered = 0, []
+    for batch in batches:
+        copy = batch.select(range(len(batch))).to(batches[-1].group.device)
+        copy.group = copy.group + first
+        first += len(torch.unique(batch.group))
+        numbered.append(copy)
+    return ScoredRollout.concat(numbered)

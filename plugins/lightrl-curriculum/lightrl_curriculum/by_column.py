@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lightrl.parts.environment import Environment, Reply, Said
-from lightrl.prompt import JSON, Prompt
+from lightrl import Environment, Prompt, Reply
+
+Said = str | Sequence[dict[str, str]]
+"""A text, or messages of a conversation."""
 
 
 class EnvironmentByColumn(Environment):
@@ -39,7 +41,7 @@ class EnvironmentByColumn(Environment):
         self._chosen: Environment | None = None
 
     @property
-    def tools(self) -> Sequence[JSON]:
+    def tools(self) -> Sequence[Any]:
         return next(iter(self.environments.values())).tools
 
     def check(self, columns: frozenset[str]) -> None:
