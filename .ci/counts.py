@@ -20,18 +20,18 @@ WALK = ROOT / "lightrl" / "training" / "online" / "policy_optimization.py"
 CHAIN = (WALK, ROOT / "lightrl" / "training" / "policy_module.py")
 """The files of the classes that the module of online training is made of."""
 LIMITS = {
-    "lines of lightrl": 41_000,
-    "lines of lightrl and plugins": 60_800,
-    "files of lightrl": 389,
-    "files of lightrl under 50 lines": 96,
+    "lines of lightrl": 38_700,
+    "lines of lightrl and plugins": 60_300,
+    "files of lightrl": 340,
+    "files of lightrl under 50 lines": 74,
     "files over 300 lines": 3,
-    "files that the walk imports": 209,
+    "files that the walk imports": 186,
     "members of the training module": 35,
     "arguments of a function in training/online": 5,
     "lines of the longest function": 73,
     "asserts": 0,
-    "ignores": 17,
-    "any": 57,
+    "ignores": 16,
+    "any": 49,
     "casts": 0,
 }
 """The most of each that there may be; an entry of a checkout that is better than its limit lowers it."""

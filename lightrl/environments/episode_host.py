@@ -68,7 +68,7 @@ class EpisodeHost:
         """
         self.environment = environment
         self.budget = ErrorBudget(environment, "episodes")
-        """To be told of every episode whether it has failed."""
+        """Counts the episodes, and those that have failed."""
         self._place = place_of(environment)
 
     def start(self) -> None:
@@ -104,7 +104,7 @@ class EpisodeHost:
             episodes: their numbers.
 
         Returns:
-            What was answered, which nobody has to wait for.
+            What was answered, for which no caller has to wait.
         """
         ends = [End(episode) for episode in episodes]
         pending = self._place.submit(ends) if self._place.started else Done([Answer()] * len(ends))

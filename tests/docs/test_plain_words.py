@@ -46,7 +46,6 @@ ALLOWED: dict[str, int] = {
     "lightrl/cli": 4,
     "lightrl/config": 6,
     "lightrl/data": 2,
-    "lightrl/environments": 9,
     "lightrl/ops": 5,
     "lightrl/parts": 13,
     "lightrl/policy": 8,

@@ -26,7 +26,7 @@ GIVEN = ("prompt", "seed")
 class ToolEnvironment(Environment):
     """Lets the policy call Python functions, and tells it their results; a turn without a call ends the episode.
 
-    A turn may have several calls, which are answered in order. The policy is told as a text what went wrong: a call that cannot be read,
+    A turn may have several calls, which are answered in order. The policy gets a text that says what went wrong: a call that cannot be read,
     an unknown tool, wrong arguments, an exception, a time limit. Only functions that the config names are called, with arguments of
     the types they declare; no text of the policy is executed. Counts are `tools/NAME/calls` and `tools/NAME/errors`, and
     `tools/invalid_calls` of those that name no tool. `state` has `calls`: a list of `name`, `arguments`, `result` and `failed`.
@@ -57,8 +57,8 @@ class ToolEnvironment(Environment):
             describe: a prompt of plain text begins with a description of the tools; a chat template describes them itself.
             response: the text around a result where there are no messages of tools; `{result}` stands for it, `{name}` for the tool.
             tool_timeout_s: wall-clock seconds for the calls of one turn together; below `timeout_s`.
-            max_calls: calls that are made in one turn; the policy is told that those beyond were not.
-            max_result_chars: characters of a result at most; the rest is cut, and the policy is told how much.
+            max_calls: calls that are made in one turn; the policy gets a message for each beyond them.
+            max_result_chars: characters of a result at most; the rest is cut, with a note of how much.
             **kwargs: the arguments of `Environment`.
 
         Raises:

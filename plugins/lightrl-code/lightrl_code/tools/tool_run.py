@@ -1,4 +1,4 @@
-"""Running a tool: whatever it does, the policy is told a text."""
+"""Running a tool: whatever it does, the policy gets a text."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 AGAIN_S = 0.05
-"""Seconds until a tool that went on in spite of its time limit is told again."""
+"""Seconds until a tool that went on in spite of its time limit is interrupted again."""
 
 
 class ToolUnavailableError(Exception):
-    """A tool cannot work at all, whatever it is asked: the episode fails, in place of an error that the policy would be told."""
+    """A tool cannot work at all, whatever it is asked: the episode fails, in place of an error that the policy would get."""
 
 
 class ToolResult(NamedTuple):
