@@ -26,7 +26,7 @@ GIVEN = ("prompt", "seed")
 class ToolEnvironment(Environment):
     """Lets the policy call Python functions, and tells it their results; a turn without a call ends the episode.
 
-    A turn may have several calls, which are answered in order. The policy gets a text that says what went wrong: a call that cannot be read,
+    A turn may have several calls, which are answered in order. The policy gets a text that says what failed: a call that cannot be read,
     an unknown tool, wrong arguments, an exception, a time limit. Only functions that the config names are called, with arguments of
     the types they declare; no text of the policy is executed. Counts are `tools/NAME/calls` and `tools/NAME/errors`, and
     `tools/invalid_calls` of those that name no tool. `state` has `calls`: a list of `name`, `arguments`, `result` and `failed`.
