@@ -4,28 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from lightrl.data.comparisons import SortedPairs
 from lightrl.data.files import DatasetPrompts, JsonLines, Parquet
-from lightrl.data.mixture import Mixture
-from lightrl.data.seeds import EpisodeSeeds
-from lightrl.data.tasks import Addition, DigitSorting, Reversal
-from lightrl.data.unpaired import Unpaired
-from lightrl.environments.by_column import EnvironmentByColumn
-from lightrl.environments.tool_environment import ToolEnvironment
+from lightrl.data.tasks import Addition, DigitSorting, EpisodeSeeds, Reversal, SortedPairs
 from lightrl.hookspecs import hookimpl
 from lightrl.parts.advantage import GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut
-from lightrl.parts.advantage_sum import AdvantageSum
 from lightrl.parts.aggregation import ConstantLength, SequenceMean, SequenceSum, SequenceSumTokenMean, TokenMean
 from lightrl.parts.clip import DecoupledClip, NoClip, PolicyGradient, SymmetricClip
 from lightrl.parts.correction import MaskedImportance, TruncatedImportance
 from lightrl.parts.critic import ValueHead
-from lightrl.parts.dynamic_sampler import DynamicSampler
 from lightrl.parts.environment import SingleTurn
-from lightrl.parts.exact_match import ExactMatch
-from lightrl.parts.function import Function
+from lightrl.parts.function import ExactMatch, Function
 from lightrl.parts.kl import AdaptiveKL, KLPenalty
 from lightrl.parts.loss_term import EntropyBonus, PositiveNLL
-from lightrl.parts.mixed_objective import MixedObjective
 from lightrl.parts.moving_reference import MovingAverageReference, PeriodicReference
 from lightrl.parts.objective import ChosenLikelihood
 from lightrl.parts.output import Entropy
@@ -35,7 +25,6 @@ from lightrl.parts.sampler import GroupSampler
 from lightrl.parts.shaping import OutcomeShaping
 from lightrl.parts.token_weight import MaskTruncated
 from lightrl.parts.turn_advantage import TurnGAE, TurnNormalized, TurnReturn
-from lightrl.parts.unit_mean import UnitMean
 from lightrl.parts.value_model import ValueModel
 from lightrl.policy.lora import LoraPolicy, PeftPolicy, SavedAdapters
 from lightrl.policy.source import PretrainedPolicy, TinyPolicy
@@ -46,7 +35,7 @@ from lightrl.rollout.hosting.process_engine import ProcessEngine
 
 @hookimpl
 def lightrl_samplers() -> list[type[Any]]:
-    return [DynamicSampler, GroupSampler]
+    return [GroupSampler]
 
 
 @hookimpl
@@ -56,7 +45,7 @@ def lightrl_rewards() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_advantages() -> list[type[Any]]:
-    return [AdvantageSum, GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut, TurnGAE, TurnNormalized, TurnReturn]
+    return [GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut, TurnGAE, TurnNormalized, TurnReturn]
 
 
 @hookimpl
@@ -116,12 +105,12 @@ def lightrl_references() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_corrections() -> list[type[Any]]:
-    return [MaskedImportance, TruncatedImportance, UnitMean]
+    return [MaskedImportance, TruncatedImportance]
 
 
 @hookimpl
 def lightrl_objectives() -> list[type[Any]]:
-    return [ChosenLikelihood, MixedObjective]
+    return [ChosenLikelihood]
 
 
 @hookimpl
@@ -131,12 +120,12 @@ def lightrl_engines() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_environments() -> list[type[Any]]:
-    return [EnvironmentByColumn, SingleTurn, ToolEnvironment]
+    return [SingleTurn]
 
 
 @hookimpl
 def lightrl_prompt_sources() -> list[type[Any]]:
-    return [Addition, DatasetPrompts, DigitSorting, EpisodeSeeds, JsonLines, Mixture, Parquet, Reversal, SortedPairs, Unpaired]
+    return [Addition, DatasetPrompts, DigitSorting, EpisodeSeeds, JsonLines, Parquet, Reversal, SortedPairs]
 
 
 @hookimpl

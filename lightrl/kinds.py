@@ -99,11 +99,7 @@ KINDS = {
             ("model.algorithm.ratio",),
         ),
         Kind(
-            "clip scheme",
-            "lightrl_clip_schemes",
-            "lightrl.parts.clip:ClipScheme",
-            "How far may one update go?",
-            ("model.algorithm.clip",),
+            "clip scheme", "lightrl_clip_schemes", "lightrl.parts.clip:ClipScheme", "How far may one update go?", ("model.algorithm.clip",)
         ),
         Kind(
             "reward shaping",
@@ -112,13 +108,7 @@ KINDS = {
             "How do scores become rewards of tokens?",
             ("model.algorithm.shaping",),
         ),
-        Kind(
-            "KL",
-            "lightrl_kls",
-            "lightrl.parts.kl:KL",
-            "How is the policy tied to another one?",
-            ("model.algorithm.kl",),
-        ),
+        Kind("KL", "lightrl_kls", "lightrl.parts.kl:KL", "How is the policy tied to another one?", ("model.algorithm.kl",)),
         Kind(
             "KL controller",
             "lightrl_kl_controllers",
@@ -157,7 +147,7 @@ KINDS = {
         Kind(
             "output",
             "lightrl_outputs",
-            "lightrl.parts.output:Output",
+            "lightrl.parts.base:Output",
             "Which number of the policy's distribution may parts see?",
             ("model.algorithm.watched",),
         ),
@@ -184,11 +174,7 @@ KINDS = {
             ("PairObjective", "LabelledObjective"),
         ),
         Kind(
-            "rollout engine",
-            "lightrl_engines",
-            "lightrl.parts.engine:RolloutEngine",
-            "Who generates the completions?",
-            ("model.engine",),
+            "rollout engine", "lightrl_engines", "lightrl.parts.engine:RolloutEngine", "Who generates the completions?", ("model.engine",)
         ),
         Kind(
             "environment",
@@ -205,13 +191,7 @@ KINDS = {
             "Where do prompts come from?",
             ("data.train", "data.validation", "data.test"),
         ),
-        Kind(
-            "policy",
-            "lightrl_policies",
-            "lightrl.policy.source:PolicySource",
-            "Where does the policy come from?",
-            ("model.policy",),
-        ),
+        Kind("policy", "lightrl_policies", "lightrl.policy.source:PolicySource", "Where does the policy come from?", ("model.policy",)),
         Kind(
             "module",
             "lightrl_modules",
@@ -228,14 +208,7 @@ KINDS = {
             ("trainer.callbacks",),
             is_part=False,
         ),
-        Kind(
-            "command",
-            "lightrl_commands",
-            "lightrl.command:Command",
-            "What can be typed after `lightrl`?",
-            (),
-            is_part=False,
-        ),
+        Kind("command", "lightrl_commands", "lightrl.command:Command", "What can be typed after `lightrl`?", (), is_part=False),
     )
 }
 """Every kind by its title."""

@@ -1,4 +1,4 @@
-"""Batches of rows, which are selected, padded, moved and joined alike whatever their fields are."""
+"""Batches of rows, which are selected, padded, moved and joined alike whatever their fields are; and values on their last tokens."""
 
 from __future__ import annotations
 
@@ -151,3 +151,18 @@ def onto(tensor: Tensor, device: torch.device) -> Tensor:
     """A tensor of the CPU on a device, without waiting for it: from pinned memory the copy runs beside what the host does next."""
     pinned = tensor.pin_memory() if device.type == "cuda" else tensor
     return pinned.to(device, non_blocking=True)
+
+
+def last_position(mask: Tensor) -> Tensor:
+    """`[n]` index of each row's last selected position; -1 for a row without any."""
+    positions = torch.arange(mask.shape[1], device=mask.device)
+    return torch.where(mask, positions, -1).amax(1) if mask.shape[1] else mask.new_full((mask.shape[0],), -1, dtype=torch.long)
+
+
+def on_last_token(values: Tensor, mask: Tensor) -> Tensor:
+    """`[N]` scores as `[N, L]`: each on its row's last selected position, NaN elsewhere and where nothing is selected."""
+    out = values.new_full(mask.shape, math.nan)
+    last = last_position(mask)
+    rows = (last >= 0).nonzero()[:, 0]
+    out[rows, last[rows]] = values[rows]
+    return out

@@ -6,19 +6,17 @@ Every per-token tensor is `[N, L]` and entry t belongs to token t. Rows start at
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from lightrl.episode import Episode
-from lightrl.prompt import JSON, Message, Prompt
+from lightrl.prompt import JSON, Episode, Message, Prompt
 from lightrl.ranks import ALONE, Ranks
-from lightrl.rows import Rows, Sequences
+from lightrl.rows import Rows, Sequences, on_last_token
 from lightrl.statistic import Statistic, Statistics, WithStatistics
 
 __all__ = [
@@ -139,13 +137,23 @@ class ScoredRollout(Rollout):
         per_token = {name for batch in batches for name, part in batch.reward_parts.items() if part.dim() == 2}
         return super().concat([batch._widened(per_token) for batch in batches])
 
+    def to_state(self) -> dict[str, Any]:
+        """Every field by name, for a checkpoint: prompts and episodes as JSON values, and tensors on the CPU."""
+        state = {f.name: getattr(self.to("cpu"), f.name) for f in fields(self)}
+        prompts, episodes = [prompt.to_json() for prompt in self.prompts], [episode.to_json() for episode in self.episodes]
+        return state | {"prompts": prompts, "episodes": episodes}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """The inverse of `to_state`."""
+        prompts, episodes = map(Prompt.from_json, state["prompts"]), map(Episode.from_json, state["episodes"])
+        return cls(**{**state, "prompts": list(prompts), "episodes": list(episodes)})
+
     def _widened(self, per_token: set[str]) -> Self:
         rows = {name: part for name, part in self.reward_parts.items() if name in per_token and part.dim() == 1}
         if not rows:
             return self
-        positions = torch.arange(self.response_mask.shape[1], device=self.response_mask.device)
-        last = torch.where(self.response_mask, positions, -1).amax(1, keepdim=True)
-        wide = {name: torch.where((positions == last) & (last >= 0), part[:, None], math.nan) for name, part in rows.items()}
+        wide = {name: on_last_token(part, self.response_mask) for name, part in rows.items()}
         return replace(self, reward_parts=self.reward_parts | wide)
 
 

@@ -1,10 +1,11 @@
-"""Differences between versions of the packages that lightrl runs with, which no other file asks about."""
+"""Differences between versions of the packages that lightrl runs with, and packages that a part cannot do without."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, entry_points, requires, version
+from importlib.util import find_spec
 from typing import Any
 
 from packaging.requirements import Requirement
@@ -105,3 +106,18 @@ def _installed(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def required_package(module: str, install: str, owner: str) -> None:
+    """Refuse a part whose package is not installed, when the part is made.
+
+    Args:
+        module: that the package is imported as, such as `ray`.
+        install: for pip, such as `lightrl-ray[full]`.
+        owner: the class that needs it.
+
+    Raises:
+        ValueError: it is not installed; the message says what to type.
+    """
+    if find_spec(module) is None:
+        raise ValueError(f"{owner} needs the package {module}, which is not installed. Type: pip install '{install}'")

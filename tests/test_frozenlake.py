@@ -55,7 +55,7 @@ def test_the_evaluation_plays_the_game_of_the_config() -> None:
 
 def test_the_moves_of_a_game_are_read_from_what_was_shown_and_said() -> None:
     from lightrl import Prompt
-    from lightrl.episode import Episode
+    from lightrl.prompt import Episode
 
     game = lake.game()
     shown = str(game.begin(Prompt(id="a", text=""), 3))

@@ -11,7 +11,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightrl_runs.report.logs import RunLog
 
 from benchmarks.evidence.claim_list import ROLLOUTS, STEPS
-from lightrl.ops.groups import group_statistics
+from lightrl.ops.moments import group_statistics
 
 LEARNT = 0.6
 """Held-out reward from which a run has learnt."""

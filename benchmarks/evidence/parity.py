@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback, Trainer
+from lightrl_dapo import DynamicSampler
 from lightrl_dcpo import DCPO
 from lightrl_distill import GKD
 from lightrl_moe import PretrainedMixture, ReplayedTokenRatio, RouterBalance, TinyMixture
@@ -32,7 +33,6 @@ from lightrl import (
     Algorithm,
     DecoupledClip,
     DigitSorting,
-    DynamicSampler,
     EntropyBonus,
     Environment,
     GroupRelative,

@@ -23,7 +23,7 @@ from lightrl_gym import Blackjack
 from benchmarks import config_file
 from benchmarks.demo_run import cpu_seconds, write_summary
 from benchmarks.learning.games import episodes, learnt, mean_and_error, played, seed_and_out, warm_start
-from lightrl.episode import Episode
+from lightrl.prompt import Episode
 
 CONFIG = config_file("grpo_blackjack")
 HIT, STAND = "hit", "stand"

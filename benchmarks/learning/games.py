@@ -15,7 +15,7 @@ from lightrl_workshop.rollouts import rollouts_with
 from benchmarks.demo_run import latest, lightrl, logged_to, seeded
 from benchmarks.learning.random_policy import write_policy
 from lightrl import Environment, PretrainedPolicy, Prompt, TransformersEngine
-from lightrl.episode import Episode
+from lightrl.prompt import Episode
 
 WARM_START = Path(__file__).resolve().parent / "game_warm_start.yaml"
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
 import torch
 
-from lightrl.alarms.alarm import WINDOW, Alarm
-from lightrl.alarms.history import BEGINNING, TRAINING, History
+from lightrl.alarms.alarm import BEGINNING, TRAINING, WINDOW, Alarm, History
 from lightrl.ops.agreement import Agreement, Limits
 
 LEAP = 10.0
 """A single rollout this many times above the limit raises the alarm alone, because the run may fail before there are more."""
 
 
+@dataclass(eq=False)
 class KLBlowUp(Alarm):
     """The KL divergence is larger than in a healthy run.
 
@@ -23,6 +24,11 @@ class KLBlowUp(Alarm):
     mean length) against the reference, and of `approx_kl` between the policies before and after the steps of a rollout. Of runs with
     rollouts only.
     """
+
+    limit: float = 1.0
+    """Against the reference, nats per token."""
+    step_limit: float = 0.1
+    """Within one rollout, nats per token."""
 
     name = "kl_blow_up"
     why = (
@@ -33,14 +39,6 @@ class KLBlowUp(Alarm):
         "Lower the learning rate, the epochs or the minibatches per rollout, set algorithm.stop_kl, or raise the coefficient of the KL "
         "penalty."
     )
-
-    def __init__(self, limit: float = 1.0, step_limit: float = 0.1) -> None:
-        """
-        Args:
-            limit: against the reference, nats per token.
-            step_limit: within one rollout, nats per token.
-        """
-        self.limit, self.step_limit = limit, step_limit
 
     def seen(self, history: History) -> str | None:
         if history.unit != "rollout":
@@ -64,6 +62,7 @@ def _beyond(what: str, mean: float | None, latest: float | None, limit: float) -
     return None
 
 
+@dataclass(eq=False)
 class EntropyCollapse(Alarm):
     """The entropy has fallen to a small share of its first values, and the reward has not risen.
 
@@ -72,19 +71,15 @@ class EntropyCollapse(Alarm):
     at the start.
     """
 
+    limit: float = 0.1
+    """Share of the entropy at the start, in [0, 1]."""
+
     name = "entropy_collapse"
     why = "A policy whose completions no longer vary finds no better ones, and groups with zero variance teach it nothing."
     advice = (
         "Lower the learning rate, raise the upper clip bound (DecoupledClip), add an EntropyBonus or a KL penalty, or check whether one "
         "phrase earns the reward."
     )
-
-    def __init__(self, limit: float = 0.1) -> None:
-        """
-        Args:
-            limit: share of the entropy at the start, in [0, 1].
-        """
-        self.limit = limit
 
     def seen(self, history: History) -> str | None:
         name = "entropy" if history.now("entropy") is not None else "entropy_estimate"
@@ -105,11 +100,15 @@ SIGNS = ("rewards/margins", "margin", "score/std")
 """Numbers of runs without rollouts that explain a jump of the gradient, beside the loss and the learning rate, which all of them log."""
 
 
+@dataclass(eq=False)
 class Gradient(Alarm):
     """A gradient is not finite, or its norm jumps: `grad_norm` > limit x its median over the rollouts before, at least ten of them.
 
     In a run without rollouts: over the steps before.
     """
+
+    limit: float = 10.0
+    """Multiple of the median, > 1."""
 
     name = "gradient"
     why = "One such step can ruin a run: clipping limits its length, not its direction, and a value that is not finite spoils all weights."
@@ -119,13 +118,6 @@ class Gradient(Alarm):
         "if weights are no longer finite, go back to an earlier checkpoint."
     )
     BEFORE = 10
-
-    def __init__(self, limit: float = 10.0) -> None:
-        """
-        Args:
-            limit: multiple of the median, > 1.
-        """
-        self.limit = limit
 
     def advice_for(self, history: History) -> str:
         if history.unit == "rollout":
@@ -183,6 +175,7 @@ FALLS = 2
 """Validations in a row that must be worse than the one before: a single bad one is noise."""
 
 
+@dataclass(eq=False)
 class ValidationFalls(Alarm):
     """The training reward has risen since the best validation, and the validations have become worse.
 
@@ -191,19 +184,15 @@ class ValidationFalls(Alarm):
     the mean training reward of the five rollouts before each validation has risen by more than the same limit.
     """
 
+    limit: float = 0.1
+    """Relative change since the best validation, in [0, 1]."""
+
     name = "validation_falls"
     why = (
         "The policy gets better at the training reward and worse on held-out prompts: it exploits a mistake in the reward, or learns the "
         "prompts by heart."
     )
     advice = "Read `completions` to see what earns the reward now, correct the reward, add a KL penalty, or stop at the best validation."
-
-    def __init__(self, limit: float = 0.1) -> None:
-        """
-        Args:
-            limit: relative change since the best validation, in [0, 1].
-        """
-        self.limit = limit
 
     def seen(self, history: History) -> str | None:
         names = history.validations[-1].keys() - {TRAINING} if history.validations else set()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from lightrl.alarms.alarm import WINDOW, Alarm
-from lightrl.alarms.history import History
+from dataclasses import dataclass
+
+from lightrl.alarms.alarm import WINDOW, Alarm, History
 
 
+@dataclass(eq=False)
 class ZeroVariance(Alarm):
     """Nearly every group has zero variance.
 
     Of all groups that were drawn, dropped ones included, the share with equal rewards, mean over the last 5 rollouts, >= limit.
     """
+
+    limit: float = 0.95
+    """Share of groups, in [0, 1]."""
 
     name = "zero_variance"
     why = "If all completions of a prompt have the same reward, group-relative advantages are 0 and there is nothing to learn from."
@@ -19,13 +24,6 @@ class ZeroVariance(Alarm):
         "larger groups. If it never changes, look at `completions` and run `lightrl reward test`: the reward may not tell completions "
         "apart."
     )
-
-    def __init__(self, limit: float = 0.95) -> None:
-        """
-        Args:
-            limit: share of groups, in [0, 1].
-        """
-        self.limit = limit
 
     def seen(self, history: History) -> str | None:
         share = history.mean("frac_reward_zero_std", WINDOW)
@@ -38,6 +36,7 @@ class ZeroVariance(Alarm):
         return f"in {share:.0%} of the groups of the last {WINDOW} rollouts all rewards were equal (limit {self.limit:.0%})."
 
 
+@dataclass(eq=False)
 class Dominance(Alarm):
     """One reward decides almost alone which completions are better, while another one still varies.
 
@@ -45,17 +44,13 @@ class Dominance(Alarm):
     deviation of a quarter of their mean or more could have had an influence. A reward that every completion earns could not.
     """
 
+    limit: float = 0.95
+    """Share of the variance of the reward within groups, in [0, 1]."""
+
     name = "reward_dominance"
     why = "The advantage depends on one reward alone, so the policy may get worse at the other one without noticing."
     advice = "Bring the rewards to one scale: change `weight`, or set `normalize: group` on both; `lightrl reward test` shows their spread."
     VARIES = 0.25
-
-    def __init__(self, limit: float = 0.95) -> None:
-        """
-        Args:
-            limit: share of the variance of the reward within groups, in [0, 1].
-        """
-        self.limit = limit
 
     def seen(self, history: History) -> str | None:
         latest = history.latest[-1] if history.latest else {}
@@ -81,8 +76,12 @@ LASTING = 10
 """Rollouts: a correlation of one rollout is noisy."""
 
 
+@dataclass(eq=False)
 class LengthReward(Alarm):
     """Reward and length correlate within groups: |`completions/length_reward_correlation`|, mean over the last 10 rollouts, > limit."""
+
+    limit: float = 0.8
+    """Of the absolute correlation, in [0, 1]."""
 
     name = "length_reward"
     why = "The policy then learns first how long to be: its completions grow or shrink, whatever they say."
@@ -90,13 +89,6 @@ class LengthReward(Alarm):
         "Look at `completions`, and at `completions/mean_length_right` beside `_wrong`. If you do not mean to reward length, change the "
         "reward, or use an aggregation that is neutral to length (ConstantLength)."
     )
-
-    def __init__(self, limit: float = 0.8) -> None:
-        """
-        Args:
-            limit: of the absolute correlation, in [0, 1].
-        """
-        self.limit = limit
 
     def seen(self, history: History) -> str | None:
         correlation = history.mean("completions/length_reward_correlation", LASTING)
@@ -109,11 +101,15 @@ class LengthReward(Alarm):
         )
 
 
+@dataclass(eq=False)
 class Unscored(Alarm):
     """Too many completions have no score.
 
     The largest of `unscorable_ratio` and each reward's `rewards/{name}/failed`, mean over the last 5 rollouts, > limit.
     """
+
+    limit: float = 0.1
+    """Share of completions, in [0, 1]."""
 
     name = "unscored"
     why = (
@@ -125,13 +121,6 @@ class Unscored(Alarm):
         "failures are time-outs (`rewards/{name}/timeout`)."
     )
 
-    def __init__(self, limit: float = 0.1) -> None:
-        """
-        Args:
-            limit: share of completions, in [0, 1].
-        """
-        self.limit = limit
-
     def seen(self, history: History) -> str | None:
         latest = history.latest[-1] if history.latest else {}
         watched = [key for key in latest if key == "unscorable_ratio" or (key.startswith("rewards/") and key.endswith("/failed"))]
@@ -142,8 +131,12 @@ class Unscored(Alarm):
         return f"`{worst}` was {shares[worst]:.0%} over the last {WINDOW} rollouts (limit {self.limit:.0%})."
 
 
+@dataclass(eq=False)
 class Truncation(Alarm):
     """Too many completions reach the limit on new tokens: `completions/clipped_ratio`, mean over the last 5 rollouts, > limit."""
+
+    limit: float = 0.25
+    """Share of completions, in [0, 1]."""
 
     name = "truncation"
     why = "A completion that is cut off mostly counts as wrong, so the policy learns to be short and not to be right."
@@ -152,13 +145,6 @@ class Truncation(Alarm):
         "MaskTruncated), or check in `completions` whether the policy repeats itself or has no end token in its template."
     )
 
-    def __init__(self, limit: float = 0.25) -> None:
-        """
-        Args:
-            limit: share of completions, in [0, 1].
-        """
-        self.limit = limit
-
     def seen(self, history: History) -> str | None:
         share = history.mean("completions/clipped_ratio", WINDOW)
         if share is None or share <= self.limit:
@@ -166,8 +152,12 @@ class Truncation(Alarm):
         return f"{share:.0%} of the completions of the last {WINDOW} rollouts were cut off (limit {self.limit:.0%})."
 
 
+@dataclass(eq=False)
 class OpenedTurns(Alarm):
     """The policy opens turns of another author: `episodes/opened_turns`, mean over the last 5 rollouts, > limit."""
+
+    limit: float = 0.05
+    """Share of turns, in [0, 1]."""
 
     name = "opened_turns"
     why = "A policy that writes the replies of its environment itself is rewarded for a conversation that never took place."
@@ -175,13 +165,6 @@ class OpenedTurns(Alarm):
         "Look at `completions`. Add the opening of the other author's turn to model.engine.stop, see that the policy's chat template ends "
         "its turns with a token that ends a completion, or lower the score of such turns by a reward."
     )
-
-    def __init__(self, limit: float = 0.05) -> None:
-        """
-        Args:
-            limit: share of turns, in [0, 1].
-        """
-        self.limit = limit
 
     def seen(self, history: History) -> str | None:
         share = history.mean("episodes/opened_turns", WINDOW)

@@ -1,4 +1,4 @@
-"""The base of every algorithm: its slots, each with one part or None, and its plain values."""
+"""The base of every algorithm: its slots, each with one part or None, and its plain values; and two families of algorithms."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any, ClassVar, Literal
 from lightrl.algorithms.checks import refuse_unsuitable, warn_of_doubtful
 from lightrl.algorithms.declaration import Declared, slots_of
 from lightrl.algorithms.extras import asked_of
-from lightrl.parts.advantage import Advantage
-from lightrl.parts.aggregation import Aggregation
-from lightrl.parts.base import Part
-from lightrl.parts.clip import ClipScheme
+from lightrl.parts.advantage import GAE, Advantage, GroupNormalized
+from lightrl.parts.aggregation import Aggregation, SequenceMean, TokenMean
+from lightrl.parts.base import Output, Part
+from lightrl.parts.clip import ClipScheme, SymmetricClip
 from lightrl.parts.correction import RolloutCorrection
-from lightrl.parts.critic import Critic
+from lightrl.parts.critic import Critic, ValueHead
 from lightrl.parts.kl import KL
 from lightrl.parts.loss_term import LossTerm
-from lightrl.parts.output import Output, by_name
+from lightrl.parts.output import by_name
 from lightrl.parts.ratio import ImportanceRatio, TokenRatio
 from lightrl.parts.reference import FrozenReference, Reference
-from lightrl.parts.sampler import Sampler
+from lightrl.parts.sampler import GroupSampler, Sampler
 from lightrl.parts.shaping import RewardShaping
 from lightrl.parts.step_part import StepPart
 from lightrl.parts.token_weight import TokenWeight
@@ -145,3 +145,23 @@ class Algorithm(Declared):
     def _check(self) -> None:
         refuse_unsuitable(self)
         warn_of_doubtful(self)
+
+
+class GroupRelative(Algorithm):
+    """The base of critic-free group algorithms: rewards compared within the completions of one prompt."""
+
+    sampler = GroupSampler(group_size=8)
+    advantage = GroupNormalized()
+    clip = SymmetricClip(epsilon=0.2)
+    aggregation = SequenceMean()
+
+
+class ActorCritic(Algorithm):
+    """The base of algorithms with a critic: rewards compared with the return that was expected before each token."""
+
+    sampler = GroupSampler(group_size=1)
+    advantage = GAE()
+    critic = ValueHead()
+    """Predicts the return; null with an advantage that needs no values."""
+    clip = SymmetricClip(epsilon=0.2)
+    aggregation = TokenMean()

@@ -9,8 +9,7 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 
-from lightrl.alarms.alarm import Alarm
-from lightrl.alarms.history import History
+from lightrl.alarms.alarm import Alarm, History
 from lightrl.alarms.of_learning import EntropyCollapse, FirstPass, Gradient, KLBlowUp, ValidationFalls
 from lightrl.alarms.of_rollouts import Dominance, LengthReward, OpenedTurns, Truncation, Unscored, ZeroVariance
 from lightrl.callbacks.logged_texts import add_text

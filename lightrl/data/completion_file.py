@@ -8,7 +8,7 @@ from typing import Any
 
 from lightrl.data.files import table_rows
 from lightrl.data.records import Record, Records
-from lightrl.parts.content import content_hash
+from lightrl.parts.prompts import content_hash
 from lightrl.types import JSON, Prompt
 
 

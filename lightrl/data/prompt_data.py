@@ -10,15 +10,11 @@ from typing import Any, Literal
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities import rank_zero_warn
 
-from lightrl.data.identity import Identities
 from lightrl.data.loaders import PromptBatch, PromptBatches, StepNumbers
-from lightrl.data.mixed_stream import MixedStream
-from lightrl.data.order import must_be_the_same, order_of
 from lightrl.data.progress import shown
-from lightrl.data.prompts_by_id import PromptsById
-from lightrl.data.selection import Selection, hold_out, without
-from lightrl.data.stream import PromptStream
-from lightrl.data.survey import AtMost, Encode, Survey, measure, refuse_too_long, survey
+from lightrl.data.selection import Identities, PromptsById, Selection, hold_out, without
+from lightrl.data.stream import MixedStream, PromptStream
+from lightrl.data.survey import AtMost, Encode, Survey, measure, must_be_the_same, order_of, refuse_too_long, survey
 from lightrl.parts.prompts import PromptSource
 from lightrl.ranges import BatchSize, Count, Natural, Seed, refuse_outside
 from lightrl.types import JSON, Prompt

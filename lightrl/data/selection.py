@@ -1,15 +1,66 @@
-"""Choosing among the prompts of a source: those that are held out, and those that training must not see."""
+"""Choosing among the prompts of a source: by their identity, those that are held out, and those that training must not see."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from lightrl.data.identity import Identities
+from lightrl.data.progress import shown
 from lightrl.parts.prompts import PromptSource
 from lightrl.types import Prompt
+
+CONTENT = 8
+"""Bytes of a content's hash, and of an answer's."""
+
+
+class Identities:
+    """The identities by which prompts of these sources are told apart.
+
+    The identity is the content. A content that one source has with several answers does not decide what is asked: such prompts differ
+    by their answers as well.
+    """
+
+    def __init__(self, sources: Iterable[PromptSource]) -> None:
+        """
+        Args:
+            sources: of the run; those that are endless have no part in it.
+        """
+        self._known: dict[int, NDArray[np.bytes_]] = {}
+        self._several = np.unique(np.concatenate([_with_several_answers(source, self._contents(source)) for source in sources]))
+
+    def of(self, source: PromptSource) -> NDArray[np.bytes_]:
+        """The identity of each prompt, 16 bytes that are equal for prompts that count as one.
+
+        Args:
+            source: of the run, or some prompts of one.
+        """
+        contents = self._contents(source)
+        found = contents.astype(f"S{2 * CONTENT}")
+        for index in np.flatnonzero(np.isin(contents, self._several)).tolist():
+            found[index] = bytes(contents[index]).ljust(CONTENT, b"\0") + _answer_hash(source.prompt(index))
+        return found
+
+    def _contents(self, source: PromptSource) -> NDArray[np.bytes_]:
+        if id(source) not in self._known:
+            hashes = (bytes.fromhex(source.content(i)) for i in shown(range(source.size or 0), "comparing prompts"))
+            self._known[id(source)] = np.frombuffer(b"".join(hashes), f"S{CONTENT}")
+        return self._known[id(source)]
+
+
+def _with_several_answers(source: PromptSource, contents: NDArray[np.bytes_]) -> NDArray[np.bytes_]:
+    _, group, counts = np.unique(contents, return_inverse=True, return_counts=True)
+    answers: dict[bytes, set[bytes]] = {}
+    for index in np.flatnonzero(counts[group] > 1).tolist():
+        answers.setdefault(bytes(contents[index]), set()).add(_answer_hash(source.prompt(index)))
+    return np.array([content for content, found in answers.items() if len(found) > 1], f"S{CONTENT}")
+
+
+def _answer_hash(prompt: Prompt) -> bytes:
+    return blake2b(json.dumps(prompt.answer, sort_keys=True, default=str).encode(), digest_size=CONTENT).digest()
 
 
 class Selection(PromptSource):
@@ -97,3 +148,52 @@ def without(source: PromptSource, others: Sequence[PromptSource], identities: Id
     if not len(kept):
         raise ValueError(f"all {source.size} training prompts occur in validation or test: there is nothing left to train on")
     return Selection(source, kept)
+
+
+BYTES = 8
+"""Of the hash that is kept of an id, beside its number."""
+
+
+class PromptsById:
+    """The prompts of a sized source by id: 16 bytes for each, after one way through all of them."""
+
+    def __init__(self, source: PromptSource) -> None:
+        """
+        Args:
+            source: sized.
+
+        Raises:
+            ValueError: the source is endless.
+        """
+        if source.size is None:
+            raise ValueError(
+                "an endless training source has no prompts by id: give a source with a size, or a sampler that draws all prompts"
+            )
+        self._source = source
+        hashes = b"".join(_hash(source.prompt(index).id) for index in shown(range(source.size), "numbering prompts"))
+        found = np.frombuffer(hashes, np.uint64)
+        self._order = np.argsort(found, kind="stable")
+        self._hashes = found[self._order]
+
+    def prompt(self, name: str) -> Prompt:
+        """The prompt with this id.
+
+        Args:
+            name: the id.
+
+        Raises:
+            ValueError: there is none.
+        """
+        wanted = np.frombuffer(_hash(name), np.uint64)[0]
+        low, high = (int(np.searchsorted(self._hashes, wanted, side)) for side in ("left", "right"))
+        for index in self._order[low:high].tolist():
+            prompt = self._source.prompt(index)
+            if prompt.id == name:
+                return prompt
+        raise ValueError(
+            f"none of the {self._source.size} training prompts has the id {name!r}; the first one's is {self._source.prompt(0).id!r}"
+        )
+
+
+def _hash(name: str) -> bytes:
+    return blake2b(name.encode(), digest_size=BYTES).digest()

@@ -38,7 +38,7 @@ def checked_reply(reply: object, extras: Set[str] = frozenset()) -> list[JSON]:
 
     Raises:
         WrongAnswerError: a member has the wrong type, or is not finite, or too long; an extra is not declared; or an episode that goes on
-            is told nothing.
+            gets no text.
     """
     if not isinstance(reply, tuple) or len(reply) != len(Reply._fields):
         raise WrongAnswerError(f"reply() returned {_shown(reply)}, expected a Reply({', '.join(Reply._fields)})")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lightrl.environments.episodes import Begin, Call, End, Episodes, Turn, log_failed_ends
+from lightrl.environments.episodes import Begin, Call, End, Episodes, Turn, left_alone, log_failed_ends
 from lightrl.environments.history import History
-from lightrl.environments.random_state import left_alone
 from lightrl.parts.environment import AsyncEnvironment, Environment, Reply, Said, SingleTurn, own_opening
 from lightrl.prompt import Prompt
 from lightrl.workers.calls import Answer, Done, Inline, Pending, Place, Shares
@@ -69,7 +68,7 @@ class EpisodeHost:
         """
         self.environment = environment
         self.budget = ErrorBudget(environment, "episodes")
-        """To be told of every episode whether it has failed."""
+        """Counts the episodes, and those that have failed."""
         self._place = place_of(environment)
 
     def start(self) -> None:
@@ -105,7 +104,7 @@ class EpisodeHost:
             episodes: their numbers.
 
         Returns:
-            What was answered, which nobody has to wait for.
+            What was answered, for which no caller has to wait.
         """
         ends = [End(episode) for episode in episodes]
         pending = self._place.submit(ends) if self._place.started else Done([Answer()] * len(ends))

@@ -91,21 +91,6 @@ def _nucleus(weights: Tensor, top_p: float) -> Tensor:
     return above | (level & (level.cumsum(-1) <= count - above.sum(-1, keepdim=True)))
 
 
-def inverse_cdf(weights: Tensor, uniform: Tensor) -> Tensor:
-    """The first index whose cumulated weight exceeds uniform times the row's total; never one of weight 0.
-
-    Sums are kept in float64 over at most `BLOCK` numbers, so that the far tail of a large vocabulary keeps its probability.
-
-    Args:
-        weights: `[n, V]`, not negative, with at least one positive number in each row.
-        uniform: `[n]` float64 in [0, 1).
-
-    Returns:
-        `[n]` int64. A row of NaN gives some index.
-    """
-    return _drawn(weights, _block_sums(weights), uniform)
-
-
 def _block_sums(weights: Tensor) -> Tensor:
     """`[n, ceil(V / BLOCK)]` sums of neighbours, in float64 where there are several."""
     if weights.shape[-1] <= BLOCK:
@@ -116,6 +101,15 @@ def _block_sums(weights: Tensor) -> Tensor:
 
 
 def _drawn(weights: Tensor, sums: Tensor, uniform: Tensor) -> Tensor:
+    """`[n]` int64: the first index whose cumulated weight exceeds uniform times the row's total; never one of weight 0.
+
+    Sums are kept in float64 over at most `BLOCK` numbers, so that the far tail of a large vocabulary keeps its probability.
+
+    Args:
+        weights: `[n, V]`, not negative, with at least one positive number in each row.
+        sums: of `_block_sums`.
+        uniform: `[n]` float64 in [0, 1).
+    """
     vocabulary = weights.shape[-1]
     if vocabulary <= BLOCK:
         return _search(weights.double(), uniform)[0][:, 0]

@@ -50,28 +50,6 @@ class TokenMean(Aggregation):
         return _divided(token_weight, denominators.tokens)
 
 
-class SequenceMean(Aggregation):
-    """The mean over rows of the mean over each row's tokens.
-
-    w = m / (S L_i).
-
-    Source: Shao et al. 2024 (GRPO), arXiv:2402.03300, eq. 3.
-    """
-
-    divides_by_row_length = True
-    length_bias = "a token of a long completion weighs less (1 / its length)"
-
-    def __init__(self, count_filtered: bool = False) -> None:
-        """
-        Args:
-            count_filtered: S counts all rows, those without a token of non-zero weight included.
-        """
-        self.count_filtered = count_filtered
-
-    def weights(self, token_weight: Tensor, group: Tensor, denominators: Denominators) -> Tensor:
-        return _divided(_per_row(token_weight), denominators.all_rows if self.count_filtered else denominators.rows)
-
-
 class SequenceSum(Aggregation):
     """The mean over rows of the sum over each row's tokens.
 
@@ -91,6 +69,21 @@ class SequenceSum(Aggregation):
 
     def weights(self, token_weight: Tensor, group: Tensor, denominators: Denominators) -> Tensor:
         return _divided(token_weight, denominators.all_rows if self.count_filtered else denominators.rows)
+
+
+class SequenceMean(SequenceSum):
+    """The mean over rows of the mean over each row's tokens.
+
+    w = m / (S L_i).
+
+    Source: Shao et al. 2024 (GRPO), arXiv:2402.03300, eq. 3.
+    """
+
+    divides_by_row_length = True
+    length_bias = "a token of a long completion weighs less (1 / its length)"
+
+    def weights(self, token_weight: Tensor, group: Tensor, denominators: Denominators) -> Tensor:
+        return super().weights(_per_row(token_weight), group, denominators)
 
 
 class ConstantLength(SequenceSum):

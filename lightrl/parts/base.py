@@ -1,11 +1,12 @@
-"""The base of every part: its needs, its state, and the arguments it was made with."""
+"""The base of every part: its needs, its state, the arguments it was made with, and the outputs of the policy that it may read."""
 
 from __future__ import annotations
 
 import copy
 import inspect
-from abc import ABC
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
@@ -14,7 +15,9 @@ from lightrl.ranges import ranges_of, refuse_outside
 from lightrl.statistic import Statistics, WithStatistics
 
 if TYPE_CHECKING:
-    from lightrl.parts.output import Output, TrunkOutput
+    # worker processes import this module, and most of them have no use for torch
+    from torch import Tensor, nn
+
 
 T = TypeVar("T")
 
@@ -101,6 +104,70 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
         return f"{type(self).__name__}({arguments})"
 
 
+class Output(Part):
+    """A number of the policy at each sampled token, made of all logits there.
+
+    A part has it among its `outputs` and reads it with `output.needed(name)`: that of the current policy, with gradient. Among its
+    `old_outputs` it is that of the policy before the first step on a rollout, and stands in `experience.extra("old_" + name)`.
+    """
+
+    name: str
+    """Under which parts read it, and it is logged."""
+
+    @property
+    def old_outputs(self) -> tuple[Output, ...]:
+        # an output in a slot of its own is watched, in the policy that sampled
+        return (self,)
+
+    @abstractmethod
+    def compute(self, logits: Tensor, ids: Tensor) -> Tensor:
+        """`[k]`: a number of each position; a gradient flows through what autograd sees.
+
+        Positions come in chunks, and each chunk is computed again for the gradient, so that the logits of all positions are never there
+        at once. A row of the logits may not look at another.
+
+        Args:
+            logits: `[k, V]` in float32 or wider, divided by the rollout's temperature; stays as it is. -inf: a token that is never
+                sampled.
+            ids: `[k]` int64, the sampled tokens.
+        """
+
+
+class TrunkOutput(Output):
+    """Numbers of the policy at each token that come from inside its trunk, such as the experts that a token was sent to.
+
+    Those of token t are found where token t is predicted, as log-probs are: at the position before it. They are there for every token but
+    the first of a row, prompts included.
+    """
+
+    @abstractmethod
+    def listen(self, trunk: nn.Module) -> AbstractContextManager[Callable[[], Tensor]]:
+        """Within, the trunk runs once. Then the function that was entered gives `[P, ...]`: of each position that ran, in their order.
+
+        Rows may stand behind one another without padding, so P is less than rows times length. Operations with a gradient belong into
+        the function: what happens within the trunk is done again, without listening, where activations are recomputed.
+
+        Args:
+            trunk: of a causal LM of transformers: all but the head.
+        """
+
+    def like(self, uniforms: Tensor) -> Tensor:
+        """Numbers that it might give, for the contract of parts that read it; by default one per token.
+
+        Args:
+            uniforms: `[N, L]` in [0, 1).
+        """
+        return uniforms
+
+    def compute(self, logits: Tensor, ids: Tensor) -> Tensor:
+        """See `Output.compute`.
+
+        Raises:
+            RuntimeError: always, since logits do not say it.
+        """
+        raise RuntimeError(f"{type(self).__name__} comes from inside the trunk: listen to it while it runs")
+
+
 def made_with(part: Part) -> dict[str, object]:
     """The arguments that a part was made with, by name; those left at their default are not in it."""
     args, kwargs = vars(part)["_made_with"]
@@ -147,3 +214,10 @@ def unpack(result: T | WithStatistics) -> tuple[T, Statistics]:
     if isinstance(result, WithStatistics):
         return result.value, result.statistics
     return result, {}
+
+
+class FaultyPartError(ValueError):
+    """A part has returned something that cannot be used; the message says which part, what it returned and what was expected.
+
+    The command line prints it without a traceback, also in the middle of a run.
+    """

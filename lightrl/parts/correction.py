@@ -8,8 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lightrl.ops.kl import LIMIT
-from lightrl.ops.masked import row_sum
+from lightrl.ops.moments import row_sum
+from lightrl.parts.kl import LIMIT
 from lightrl.parts.step_part import StepPart
 from lightrl.ranges import NonNegative, Positive
 from lightrl.types import Statistic, WithStatistics

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
-from lightrl.ops.wide_linear import WideLinear
 from lightrl.parts.aggregation import Aggregation, TokenMean
 from lightrl.parts.base import Part
 from lightrl.ranges import LearningRate, MorePasses, Natural, NonNegative, Positive
@@ -153,3 +153,13 @@ class _SharedTrunk(nn.Module):
     def forward(self, input_ids: Tensor, hidden: Tensor) -> Tensor:
         found: Tensor = self.linear(hidden.detach() if self.detach else hidden)
         return found[..., 0]
+
+
+class WideLinear(nn.Linear):
+    """A head whose outputs are compared or learnt from: in bfloat16 good completions would tie, and values come in steps of 1/256."""
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+        """`[..., out]`, float32 or better, of `[..., in]`; autocast has no say."""
+        wide = torch.promote_types(self.weight.dtype, torch.float32)
+        with torch.autocast(input.device.type, enabled=False):
+            return linear(input.to(wide), self.weight.to(wide), None if self.bias is None else self.bias.to(wide))

@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar
 from annotated_types import Ge, Gt, Le, Lt
 from torch import Tensor, dtype
 
-from lightrl.parts.base import Part
-from lightrl.parts.output import TrunkOutput
+from lightrl.parts.base import Part, TrunkOutput
 from lightrl.ranges import Count, Natural, Temperature, refuse_outside
 from lightrl.types import Prompt
 

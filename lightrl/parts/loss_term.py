@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from lightrl.parts.aggregation import Aggregation, TokenMean
-from lightrl.parts.output import Entropy, Output
+from lightrl.parts.base import Output
+from lightrl.parts.output import Entropy
 from lightrl.parts.step_part import StepPart
 from lightrl.ranges import Weight
 from lightrl.types import Experience, PolicyOutput, TrainingBatch

@@ -1,47 +1,19 @@
-"""Outputs: which number of the policy's distribution may parts see?"""
+"""Outputs of the policy: the entropy, and those that compare it with another policy."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from typing import Any
 
-from torch import Tensor, nn
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
 
-from lightrl.ops.entropy import entropies
-from lightrl.parts.base import Part
+from lightrl.parts.base import Output
 
 OLD, ROLLOUT = "old_", "rollout_"
 """What stands before the name of an output in the extras: of the policy before the first step, and of the engine while it sampled."""
-
-
-class Output(Part):
-    """A number of the policy at each sampled token, made of all logits there.
-
-    A part has it among its `outputs` and reads it with `output.needed(name)`: that of the current policy, with gradient. Among its
-    `old_outputs` it is that of the policy before the first step on a rollout, and stands in `experience.extra("old_" + name)`.
-    """
-
-    name: str
-    """Under which parts read it, and it is logged."""
-
-    @property
-    def old_outputs(self) -> tuple[Output, ...]:
-        # an output in a slot of its own is watched, in the policy that sampled
-        return (self,)
-
-    @abstractmethod
-    def compute(self, logits: Tensor, ids: Tensor) -> Tensor:
-        """`[k]`: a number of each position; a gradient flows through what autograd sees.
-
-        Positions come in chunks, and each chunk is computed again for the gradient, so that the logits of all positions are never there
-        at once. A row of the logits may not look at another.
-
-        Args:
-            logits: `[k, V]` in float32 or wider, divided by the rollout's temperature; stays as it is. -inf: a token that is never
-                sampled.
-            ids: `[k]` int64, the sampled tokens.
-        """
 
 
 class Entropy(Output):
@@ -96,41 +68,6 @@ class Comparison(Output):
         return self.compare(logits, other, ids)
 
 
-class TrunkOutput(Output):
-    """Numbers of the policy at each token that come from inside its trunk, such as the experts that a token was sent to.
-
-    Those of token t are found where token t is predicted, as log-probs are: at the position before it. They are there for every token but
-    the first of a row, prompts included.
-    """
-
-    @abstractmethod
-    def listen(self, trunk: nn.Module) -> AbstractContextManager[Callable[[], Tensor]]:
-        """Within, the trunk runs once. Then the function that was entered gives `[P, ...]`: of each position that ran, in their order.
-
-        Rows may stand behind one another without padding, so P is less than rows times length. Operations with a gradient belong into
-        the function: what happens within the trunk is done again, without listening, where activations are recomputed.
-
-        Args:
-            trunk: of a causal LM of transformers: all but the head.
-        """
-
-    def like(self, uniforms: Tensor) -> Tensor:
-        """Numbers that it might give, for the contract of parts that read it; by default one per token.
-
-        Args:
-            uniforms: `[N, L]` in [0, 1).
-        """
-        return uniforms
-
-    def compute(self, logits: Tensor, ids: Tensor) -> Tensor:
-        """See `Output.compute`.
-
-        Raises:
-            RuntimeError: always, since logits do not say it.
-        """
-        raise RuntimeError(f"{type(self).__name__} comes from inside the trunk: listen to it while it runs")
-
-
 def by_name(outputs: Iterable[Output]) -> dict[str, Output]:
     """Outputs by their names, in a fixed order, each once.
 
@@ -145,3 +82,37 @@ def by_name(outputs: Iterable[Output]) -> dict[str, Output]:
                 "or rename one in a subclass"
             )
     return found
+
+
+def entropies(logits: Tensor) -> Tensor:
+    """The entropy of softmax(logits), in nats.
+
+    H = -sum_v p_v log p_v, dH / dlogits_v = -p_v (log p_v + H).
+
+    Args:
+        logits: `[m, V]`; -inf: a token of probability 0, which adds nothing.
+
+    Returns:
+        `[m]`.
+    """
+    apply: Callable[[Tensor], Tensor] = _Entropies.apply
+    return apply(logits)
+
+
+class _Entropies(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor) -> Tensor:
+        logp = logits.log_softmax(-1)
+        p = logp.exp()
+        # 0 times -inf would be NaN
+        logp.masked_fill_(p == 0, 0.0)
+        found: Tensor = torch.linalg.vecdot(p, logp).neg_()
+        ctx.save_for_backward(p, logp, found)
+        return found
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        p, logp, found = ctx.saved_tensors
+        through: Tensor = (logp + found[:, None]).mul_(p).mul_(-grad[:, None])
+        return through

@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 from torch import Tensor
 
-from lightrl.ops.masked import row_mean
+from lightrl.ops.moments import row_mean
 from lightrl.parts.step_part import StepPart
 
 

@@ -8,9 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lightrl.ops.masked import last_position, row_sum
+from lightrl.ops.moments import row_sum
 from lightrl.parts.base import Part
 from lightrl.ranges import NonNegative, Positive
+from lightrl.rows import last_position
 from lightrl.types import ScoredRollout, WithStatistics
 
 

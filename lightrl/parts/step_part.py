@@ -1,17 +1,113 @@
-"""Parts that are asked while an optimizer step is computed, and may look at all of its rows before."""
+"""Parts that are asked while an optimizer step is computed, and the rows of the step as they see them before."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass
+from typing import Self
 
+import torch
 from torch import Tensor
 
+from lightrl.ops.moments import Moments, moments
+from lightrl.ops.random import token_uniforms
 from lightrl.parts.base import Part
+from lightrl.ranks import ALONE, Ranks
+from lightrl.types import PolicyOutput, TrainingBatch
 
-if TYPE_CHECKING:
-    from lightrl.parts.minibatch import Minibatch
+
+@dataclass(frozen=True)
+class Minibatch:
+    """This rank's rows of an optimizer step, and what all ranks know of theirs; its methods are collective."""
+
+    rows: TrainingBatch
+    """N rows."""
+    output: PolicyOutput
+    """Log-probs and outputs of the current policy, `[N, L]` each, without gradient; 0 outside the response. Those of a `TrunkOutput` are
+    `[N, L, ...]`, prompts included."""
+    step: int = 0
+    """Optimizer steps of the run so far: the random numbers of each step are its own."""
+    ranks: Ranks = ALONE
+    """The ranks that share the step."""
+
+    @property
+    def mask(self) -> Tensor:
+        """`[N, L]` bool: sampled tokens that carry a loss."""
+        return (self.rows.token_weight > 0) & self.rows.response_mask
+
+    def total(self, mask: Tensor) -> int:
+        """How many of the tokens of all ranks are chosen.
+
+        Args:
+            mask: `[N, L]` bool.
+        """
+        return int(self.ranks.total(mask.sum()[None].double())[0])
+
+    def moments(self, values: Tensor) -> Moments:
+        """Mean and spread over the tokens of all ranks that carry a loss.
+
+        Args:
+            values: `[N, L]`; anything outside of `mask`.
+        """
+        return moments(values[self.mask], self.ranks)
+
+    def largest(self, values: Tensor, mask: Tensor, count: int, name: str) -> Tensor:
+        """`[N, L]` bool: the tokens with the `count` largest values of all ranks; a random number decides between equal ones.
+
+        Args:
+            values: `[N, L]`; anything outside of the mask.
+            mask: `[N, L]` bool, tokens that may be chosen.
+            count: of tokens over all ranks, the same on each; all where there are fewer.
+            name: of the random numbers.
+        """
+        return largest(values, mask, count, self.uniforms(name), self.ranks)
+
+    def uniforms(self, name: str) -> Tensor:
+        """`[N, L]` float64 in [0, 1): one for each token, those of this step; see `token_uniforms`."""
+        return token_uniforms(self.rows, f"{name}, step {self.step}")
+
+
+def largest(values: Tensor, mask: Tensor, count: int, uniforms: Tensor, ranks: Ranks = ALONE) -> Tensor:
+    """Which tokens hold the `count` largest values of all ranks; collective.
+
+    Values that differ by rounding alone, as those of the same token in another micro-batch do, are equal: of them the smallest random
+    numbers go first. So the choice depends neither on the order of rows, nor on how they are cut or shared out.
+
+    Args:
+        values: `[n, L]`; anything where the mask is False.
+        mask: `[n, L]` bool, tokens that may be chosen.
+        count: of tokens over all ranks, the same on each; all where there are fewer.
+        uniforms: `[n, L]` random numbers.
+        ranks: that hold the other tokens.
+
+    Returns:
+        `[n, L]` bool.
+    """
+    keys, numbers = _rounded(values[mask]), uniforms[mask]
+    order = _order(keys, numbers)[: max(count, 0)]
+    every = ranks.gather((keys[order].cpu(), numbers[order].cpu()))
+    all_keys, all_numbers = (torch.cat([found[i] for found in every]) for i in range(2))
+    chosen = torch.zeros_like(mask)
+    last = _order(all_keys, all_numbers)[: max(count, 0)][-1:].tolist()
+    if last:
+        key, number = all_keys[last[0]].to(keys), all_numbers[last[0]].to(numbers)
+        chosen[mask] = (keys > key) | ((keys == key) & (numbers <= number))
+    return chosen
+
+
+def _order(keys: Tensor, numbers: Tensor) -> Tensor:
+    """Indices by falling key, and among equal keys by rising number."""
+    by_number = torch.argsort(numbers, stable=True)
+    return by_number[torch.argsort(keys[by_number], descending=True, stable=True)]
+
+
+def _rounded(values: Tensor) -> Tensor:
+    """The values with half of the digits that their type has."""
+    mantissa, exponent = torch.frexp(values)
+    scale = torch.finfo(values.dtype).eps ** -0.5
+    return torch.ldexp((mantissa * scale).round() / scale, exponent)
+
 
 Extras = Mapping[str, Tensor]
 """`[n]`, `[n, L]` or `[n, L, ...]` each, by name."""

@@ -69,14 +69,6 @@ class MaskTruncated(TokenWeight):
     def weights(self, experience: Experience) -> Tensor:
         return torch.ones_like(experience.token_rewards) * self._whole(experience)[:, None]
 
-    def step_weights(self, rows: TrainingBatch) -> Tensor:
-        """`[N, L]` at least 0, by which the weights are multiplied in one optimizer step; asked if `prepares` names anything.
-
-        Args:
-            rows: of this rank in the step, with the extras of `prepare`.
-        """
-        return torch.ones_like(rows.token_weight)
-
     def in_statistics(self, experience: Experience) -> Tensor:
         return self._whole(experience) if self.drop_from_statistics else super().in_statistics(experience)
 

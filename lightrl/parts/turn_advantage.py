@@ -8,9 +8,8 @@ import torch
 from annotated_types import Ge, Le
 from torch import Tensor
 
-from lightrl.ops.gae import generalised_advantages
 from lightrl.ops.turns import over_turns, turn_numbers, turn_starts, turn_sums
-from lightrl.parts.advantage import GAE, Advantages, DiscountedReturn, GroupNormalized
+from lightrl.parts.advantage import GAE, Advantages, DiscountedReturn, GroupNormalized, generalised_advantages
 from lightrl.ranges import NonNegative, Share
 from lightrl.types import Experience
 
@@ -24,16 +23,6 @@ class TurnReturn(DiscountedReturn):
     """
 
     level: Literal["completion", "turn", "token"] = "turn"
-
-    def __init__(self, gamma: Share = 1.0) -> None:
-        """
-        Args:
-            gamma: discount per turn, in [0, 1].
-
-        Raises:
-            ValueError: gamma outside [0, 1].
-        """
-        super().__init__(gamma)
 
     def returns(self, experience: Experience) -> Tensor:
         mask = experience.response_mask & experience.scorable[:, None]
@@ -50,19 +39,6 @@ class TurnGAE(GAE):
     """
 
     level: Literal["completion", "turn", "token"] = "turn"
-
-    def __init__(self, gamma: Share = 1.0, lam: Share = 0.95, whitened: bool = True, whitened_rewards: bool = False) -> None:
-        """
-        Args:
-            gamma: discount per turn, in [0, 1].
-            lam: lambda in [0, 1]: 0 trusts the critic, 1 the return.
-            whitened: give the advantages zero mean and unit variance over all tokens of all ranks.
-            whitened_rewards: give the token rewards, KL included, unit variance over all tokens of all ranks, their mean kept.
-
-        Raises:
-            ValueError: gamma or lam outside [0, 1].
-        """
-        super().__init__(gamma, lam, whitened, whitened_rewards)
 
     def estimates(self, rewards: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         raw, targets = super().estimates(turn_sums(rewards, mask), values, turn_starts(mask))

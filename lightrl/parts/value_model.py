@@ -12,8 +12,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from lightrl.ops.dropout import without_dropout
-from lightrl.ops.pretrained import with_every_weight
+from lightrl.ops.pretrained import with_every_weight, without_dropout
 from lightrl.parts.critic import ClippedCritic, hidden_size, value_head
 from lightrl.ranges import NonNegative
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from lightrl.ops.dropout import without_dropout
 from lightrl.ops.head_product import head_format
 from lightrl.ops.logprobs import AtRows, Compute, at_rows, head_logits
+from lightrl.ops.pretrained import without_dropout
 from lightrl.ops.shift import Selected, on_host
 from lightrl.policy.head import fits_scoring_head
 from lightrl.policy.packed_trunk import NOTHING, laid_out, longest_packed, trunk_states

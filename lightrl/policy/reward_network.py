@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from lightrl.ops.wide_linear import WideLinear
+from lightrl.parts.critic import WideLinear
 from lightrl.policy.adapted import AdaptedPolicy
 from lightrl.policy.packed_trunk import trunk_states
 from lightrl.policy.policy import Policy

@@ -7,10 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from lightrl.ops.groups import group_statistics
+from lightrl.ops.moments import group_statistics, row_values
 from lightrl.parts.reward import Reward
-from lightrl.rewards.gates import row_values
-from lightrl.rewards.reward_scores import on_last_token
+from lightrl.rows import on_last_token
 from lightrl.types import ScoredRollout
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from lightrl.ops.moments import row_values
 from lightrl.parts.reward import Reward
 from lightrl.rewards.reward_scores import RewardScores, failures_of
 from lightrl.types import Outcome, Rollout
@@ -53,10 +54,3 @@ def behind(reward: Reward, gate: RewardScores, rollout: Rollout) -> tuple[Tensor
     part = torch.zeros_like(raw).masked_fill(abstained | failed, torch.nan)
     failures = failures_of(outcome, rollout, [f"its gate {reward.gate!r} failed"] * len(rollout))
     return opens.nonzero()[:, 0], RewardScores(part, outcome, failures)
-
-
-def row_values(part: Tensor) -> Tensor:
-    """`[N]`: a part's score of each row, steps added up; NaN without one."""
-    if part.dim() == 1:
-        return part
-    return torch.where(part.isnan().all(1), torch.nan, part.nansum(1))

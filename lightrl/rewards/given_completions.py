@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from lightrl.rewards.gates import row_values
+from lightrl.ops.moments import row_values
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.types import Prompt, Rollout
 

@@ -10,10 +10,9 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
-from lightrl.ops.masked import last_position
-from lightrl.parts.base import unpack
-from lightrl.parts.faulty_part import FaultyPartError
+from lightrl.parts.base import FaultyPartError, unpack
 from lightrl.rewards.row_call import PlainScore
+from lightrl.rows import on_last_token
 from lightrl.types import Outcome, Rollout, Statistic, Statistics, WithStatistics
 from lightrl.workers.calls import Answer
 
@@ -124,15 +123,6 @@ def filled_in(own: RewardScores, rows: Tensor, rest: RewardScores, mask: Tensor)
         failures[row] = failure
     outcome = rest.outcome.index_copy(0, rows, own.outcome)
     return RewardScores(part.index_copy(0, rows, own.part), outcome, failures, own.statistics)
-
-
-def on_last_token(values: Tensor, mask: Tensor) -> Tensor:
-    """`[N]` scores as `[N, L]`: each on its row's last selected position, NaN elsewhere and where nothing is selected."""
-    out = values.new_full(mask.shape, math.nan)
-    last = last_position(mask)
-    rows = (last >= 0).nonzero()[:, 0]
-    out[rows, last[rows]] = values[rows]
-    return out
 
 
 def _reported(name: str, what: str, number: Tensor | Statistic, rollout: Rollout) -> Statistic:

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lightrl.ops.moments import row_values
 from lightrl.parts.reward import BatchReward, Reward, RowReward
 from lightrl.rewards.components import on_rows, on_tokens, shares
-from lightrl.rewards.gates import row_values, stages
+from lightrl.rewards.gates import stages
 from lightrl.rewards.guarded_reward import GuardedReward
 from lightrl.rewards.row_call import FACTS, RESERVED, named_arguments
 from lightrl.rewards.scoring import Scoring

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-from lightrl.episode import Episode
 from lightrl.parts.engine import Result
 from lightrl.parts.environment import Reply, Said
-from lightrl.prompt import JSON, Message, Prompt
+from lightrl.prompt import JSON, Episode, Message, Prompt
 from lightrl.text.encoding import EncodedTurn
 
 

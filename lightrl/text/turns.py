@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lightrl.text.encoding import first_difference, must_be_fast, render
 from lightrl.text.plain_text import plain_text
 from lightrl.text.tokenizer import Tokenizer
-from lightrl.types import Message
+from lightrl.types import JSON, Message
 
 _MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
 
@@ -114,3 +116,40 @@ def _must_have_template(tokenizer: Tokenizer) -> None:
     if not tokenizer.chat_template:
         raise ValueError("it is a conversation, and the tokenizer has no chat template: give model.policy a chat_template")
     must_be_fast(tokenizer, "save a fast one (tokenizer.json)")
+
+
+TURN_WEIGHTS = "turn_weights"
+"""In `Prompt.meta`: per message the weight that it was given, null where it says nothing."""
+
+
+def turn_weights(place: str, turns: Sequence[Mapping[str, Any]]) -> dict[str, JSON]:
+    """The weights that messages give themselves, by `train: false` or `weight: 0.5`; empty if none does.
+
+    Args:
+        place: where the conversation stands, for messages.
+        turns: the messages as they stand in the data.
+
+    Raises:
+        ValueError: a weight is no finite number of 0 or more, or a message of somebody else than the assistant is to be learnt.
+    """
+    # a table has every key in every row, null where a message does not have it
+    if all(turn.get("train") is None and turn.get("weight") is None for turn in turns):
+        return {}
+    found = [_weight(f"{place}: message {number}", turn) for number, turn in enumerate(turns, 1)]
+    return {TURN_WEIGHTS: found}
+
+
+def _weight(message: str, turn: Mapping[str, Any]) -> float | None:
+    train, weight = turn.get("train"), turn.get("weight")
+    if train is None and weight is None:
+        return None
+    if train is not None and weight is not None:
+        raise ValueError(f"{message} has both train and weight: give one of them")
+    if train is not None and not isinstance(train, bool):
+        raise ValueError(f"{message}: train must be true or false, got {train!r:.40}")
+    if weight is not None and (isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight < math.inf):
+        raise ValueError(f"{message}: weight must be a finite number of 0 or more, got {weight!r:.40}")
+    value = float(bool(train) if weight is None else weight)
+    if value and turn["role"] != "assistant":
+        raise ValueError(f"{message} is the {turn['role']}'s and cannot be learnt on its own: only messages of the assistant have a weight")
+    return value

@@ -61,9 +61,6 @@ class CallLoop(ABC, Generic[C]):
     def method(self, call: C) -> str:
         """The method that a call is made with, in messages."""
 
-    def before_end(self) -> None:
-        """Begin with no further call; called in the loop before everything under way is cancelled."""
-
     def successor(self) -> CallLoop[C] | None:
         """The loop that takes over from one that was abandoned; None: the next call makes one."""
         return None
@@ -122,7 +119,6 @@ class CallLoop(ABC, Generic[C]):
             self.run(self._end())
 
     async def _end(self) -> None:
-        self.before_end()
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from lightrl.alarms.alarm import Alarm
-from lightrl.alarms.history import LATEST, History
+from lightrl.alarms.alarm import LATEST, Alarm, History
 from lightrl.alarms.of_learning import EntropyCollapse, FirstPass, Gradient, KLBlowUp, ValidationFalls
 from lightrl.alarms.of_rollouts import Dominance, LengthReward, OpenedTurns, Truncation, Unscored, ZeroVariance
 from lightrl.ops.agreement import Limits

@@ -16,7 +16,7 @@ def test_every_public_name_is_found() -> None:
 
 def test_it_prints_what_is_to_be_written(lightrl: Callable[..., Any]) -> None:
     said = lightrl("explain", "AsyncReward").out
-    assert "AsyncReward (lightrl.parts.async_reward)" in said
+    assert "AsyncReward (lightrl.parts.reward)" in said
     assert "to be written: " in said
     assert "every_rollouts" in lightrl("explain", "RunCheckpoints").out
 

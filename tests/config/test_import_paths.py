@@ -106,7 +106,7 @@ def test_other_texts_with_dots_are_no_paths(lightrl: Callable[..., Any], write: 
 
 
 def test_a_registered_class_of_another_kind_is_refused_by_its_kind(lightrl: Callable[..., Any]) -> None:
-    for name in ("ExactMatch", "lightrl.parts.exact_match.ExactMatch"):
+    for name in ("ExactMatch", "lightrl.parts.function.ExactMatch"):
         answer = lightrl("check", "--config", "run.yaml", "--model.algorithm.clip", name)
         assert answer.status == 2
         assert "reward" in answer.err

@@ -93,8 +93,8 @@ def test_rewards_are_added_switched_and_removed(resolved: Callable[..., Any], wr
     assert function.at("model.rewards.length.path") == "my_rewards.short"
     weighted = resolved("--model.rewards.length", "{path: my_rewards.short, weight: 0.5}", "--model.rewards.correct.weight", "2")
     assert (weighted.at("model.rewards.length.weight"), weighted.at("model.rewards.correct.weight")) == (0.5, 2.0)
-    by_class = resolved("--model.rewards.correct", "lightrl.parts.exact_match.ExactMatch")
-    assert by_class.at("model.rewards.correct.class_path") == "lightrl.parts.exact_match.ExactMatch"
+    by_class = resolved("--model.rewards.correct", "lightrl.parts.function.ExactMatch")
+    assert by_class.at("model.rewards.correct.class_path") == "lightrl.parts.function.ExactMatch"
     without = resolved("--model.rewards.length", "my_rewards.short", "--model.rewards.correct", "null")
     assert set(without.at("model.rewards")) == {"length"}
 

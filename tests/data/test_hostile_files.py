@@ -14,8 +14,7 @@ import pytest
 from pyarrow import parquet
 
 from lightrl import JsonLines
-from lightrl.data.files import Parquet
-from lightrl.data.json_lines import LONGEST
+from lightrl.data.files import LONGEST, Parquet
 
 ROW = {"prompt": "1+1=", "answer": "2"}
 GOOD = json.dumps(ROW).encode()

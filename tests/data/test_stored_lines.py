@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lightrl.data.files import JsonLines
 from lightrl.data.records import repeats
 from lightrl.data.stored_lines import AT_ONCE, StoredLines
-from lightrl.parts.content import content_hash
+from lightrl.parts.prompts import content_hash
 from lightrl.strategies.disk import DiskError
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lightrl import JsonLines
-from lightrl.data.turn_weights import TURN_WEIGHTS
+from lightrl.text.turns import TURN_WEIGHTS
 
 
 def source(tmp_path: Path, *messages: dict[str, Any], **arguments: Any) -> JsonLines:

@@ -14,7 +14,7 @@ import yaml
 
 from lightrl import JsonLines
 from lightrl.cli import main
-from lightrl.data.turn_weights import TURN_WEIGHTS
+from lightrl.text.turns import TURN_WEIGHTS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "own_answers.md").read_text()

@@ -33,7 +33,6 @@ ALLOWED: dict[str, int] = {
     "lightrl": 1,
     "lightrl/algorithms": 2,
     "lightrl/data": 2,
-    "lightrl/environments": 9,
     "lightrl/ops": 5,
     "lightrl/parts": 13,
     "lightrl/rewards": 1,

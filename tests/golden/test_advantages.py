@@ -4,8 +4,7 @@ import pytest
 import torch
 from lightrl_workshop.experience import experience
 
-from lightrl.ops.groups import group_statistics
-from lightrl.ops.masked import whiten
+from lightrl.ops.moments import group_statistics, whiten
 from lightrl.parts.advantage import Advantage, GroupCentered, GroupNormalized, LeaveOneOut
 
 CAPITAL, DATABASE = [2.0, 10.0, 3.0], [3.8, 5.2, 6.1]

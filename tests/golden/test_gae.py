@@ -4,9 +4,8 @@ import pytest
 import torch
 from lightrl_workshop.experience import PROMPT, experience
 
-from lightrl.ops.gae import generalised_advantages
-from lightrl.ops.masked import whiten
-from lightrl.parts.advantage import GAE
+from lightrl.ops.moments import whiten
+from lightrl.parts.advantage import GAE, generalised_advantages
 from lightrl.parts.kl import KLPenalty
 
 OLD = torch.tensor([[0.5, 0.4, 0.8]]).log()

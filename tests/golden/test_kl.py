@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from lightrl.ops.kl import k3
-from lightrl.parts.kl import AdaptiveKL, KLPenalty
+from lightrl.parts.kl import AdaptiveKL, KLPenalty, k3
 
 THETA = torch.tensor([0.5, 0.0, -0.5], dtype=torch.float64)
 OTHER = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64).log()

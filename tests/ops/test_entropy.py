@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightrl.ops.entropy import entropies
+from lightrl.parts.output import entropies
 
 
 def test_by_hand() -> None:

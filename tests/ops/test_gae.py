@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightrl.ops.gae import generalised_advantages
+from lightrl.parts.advantage import generalised_advantages
 
 
 def by_definition(rewards: list[float], values: list[float], gamma: float, lam: float) -> list[float]:

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightrl.ops.groups import group_statistics
+from lightrl.ops.moments import group_statistics
 
 
 def rows(values: list[float], valid: list[bool] | None = None) -> tuple[torch.Tensor, torch.Tensor]:

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightrl.ops.kl import ESTIMATORS, LIMIT, k1, k2, k3, k3_straight_through, within_limit
+from lightrl.parts.kl import ESTIMATORS, LIMIT, k1, k2, k3, k3_straight_through, within_limit
 
 logs = st.floats(-30, 0)
 

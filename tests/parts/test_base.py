@@ -2,14 +2,14 @@ import copy
 import pickle
 
 import pytest
+from lightrl_curriculum import EnvironmentByColumn
 
 from lightrl.parts.aggregation import ConstantLength, TokenMean
 from lightrl.parts.base import Part, made_with, unpack
 from lightrl.parts.clip import DecoupledClip
 from lightrl.parts.critic import ValueHead
+from lightrl.parts.environment import SingleTurn
 from lightrl.parts.kl import AdaptiveKL, KLPenalty
-from lightrl.parts.mixed_objective import MixedObjective
-from lightrl.parts.objective import ChosenLikelihood
 from lightrl.types import WithStatistics
 
 
@@ -45,9 +45,8 @@ def test_but_makes_the_parts_in_the_arguments_anew() -> None:
     variant = parent.but(loss_coefficient=0.2)
     assert (variant.controller.target, variant.loss_coefficient) == (3.0, 0.2)
     assert variant.controller is not parent.controller
-    mixed = MixedObjective({"likelihood": ChosenLikelihood()}, weights={"likelihood": 2.0})
-    assert mixed.but().objectives["likelihood"] is not mixed.objectives["likelihood"]
-    assert mixed.but().weights is not mixed.weights
+    chosen = EnvironmentByColumn({"first": SingleTurn()})
+    assert chosen.but().environments["first"] is not chosen.environments["first"]
 
 
 def test_but_starts_from_the_arguments_and_not_from_what_became_of_them() -> None:

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from lightrl.ops.kl import LIMIT
 from lightrl.parts.base import unpack
 from lightrl.parts.correction import MaskedImportance, RolloutCorrection, TruncatedImportance
+from lightrl.parts.kl import LIMIT
 
 ALL = [TruncatedImportance(), TruncatedImportance(level="sequence"), MaskedImportance(), MaskedImportance(level="sequence")]
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 import torch
+from lightrl_distill import AdvantageSum
 from lightrl_workshop import CodePoints, ReplayedRollouts, hand_made_experience, quiet_trainer, random_rollout
 from lightrl_workshop.ranks import on_ranks
 from torch import Tensor
 
 from lightrl import (
     Advantages,
-    AdvantageSum,
     DecoupledClip,
     DigitSorting,
     Experience,
@@ -31,7 +31,7 @@ from lightrl import (
     TransformersEngine,
     token_uniforms,
 )
-from lightrl.ops.ranked import largest
+from lightrl.parts.step_part import largest
 from lightrl.ranks import Ranks
 
 pytestmark = pytest.mark.filterwarnings("ignore:the engine.s log-probs")

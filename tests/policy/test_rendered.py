@@ -13,7 +13,7 @@ import pytest
 from lightrl_workshop import rollouts_with
 
 from lightrl import JsonLines, Prompt, SingleTurn, TinyPolicy, TransformersEngine
-from lightrl.parts.content import content_hash
+from lightrl.parts.prompts import content_hash
 from lightrl.policy.reward_network import RewardNetwork
 from lightrl.text.encoding import encode_conversation, encode_prompt, encode_sampled
 from lightrl.text.turn_encoder import TurnEncoder

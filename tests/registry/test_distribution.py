@@ -69,7 +69,7 @@ HEAVY = [
 def test_a_config_that_names_what_is_not_installed(
     module: str, key: str, name: str, words: list[str], install: str, lightrl: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lightrl.workers.required_package.find_spec", lambda wanted: None if wanted == module else object())
+    monkeypatch.setattr("lightrl.versions.find_spec", lambda wanted: None if wanted == module else object())
     answer = lightrl("check", "--config", "run.yaml", key, name, *words)
     assert answer.status == 2
     assert (

@@ -157,7 +157,7 @@ import signal, sys, torch
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, {folder!r})
 from lightrl import Function
-from lightrl.rewards.reward_calls import place_of
+from lightrl.rewards.guarded_reward import place_of
 from lightrl.rewards.row_call import Call
 from lightrl import Prompt
 pool = place_of(Function("bad_rewards.sleeps", timeout_s=600.0))

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from lightrl import BatchReward, Rollout, Statistic, WithStatistics
-from lightrl.parts.faulty_part import FaultyPartError
+from lightrl.parts.base import FaultyPartError
 from lightrl.types import Outcome
 
 

@@ -8,20 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightrl_dapo import DAPO
+from lightrl_dapo import DAPO, DynamicSampler
 from lightrl_dcpo import DCPO
 from lightrl_distill import GKD
 from lightrl_grpo import GRPO
 from lightrl_gspo import GSPO
 from lightrl_moe import ReplayedTokenRatio, RouterBalance, TinyMixture
 from lightrl_ppo import PPO
-from lightrl_preference import DPO, KTO
+from lightrl_preference import DPO, KTO, Unpaired
 from lightrl_workshop import InPlace
 
 from lightrl import (
     Algorithm,
     DigitSorting,
-    DynamicSampler,
     Environment,
     FrozenReference,
     GroupRelative,
@@ -40,7 +39,6 @@ from lightrl import (
     Teacher,
     TinyPolicy,
     TransformersEngine,
-    Unpaired,
     ValueModel,
 )
 

@@ -16,7 +16,7 @@ from lightrl.arguments import Slot
 from lightrl.config.describe.choice import Choice
 from lightrl.config.describe.plain_values import as_object
 from lightrl.config.read.refusals import ConfigError
-from lightrl.parts.faulty_part import FaultyPartError
+from lightrl.parts.base import FaultyPartError
 from lightrl.registry.classes import registry
 
 

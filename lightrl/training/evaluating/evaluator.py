@@ -12,12 +12,12 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.core.optimizer import LightningOptimizer
 from torch import Tensor
 
+from lightrl.ops.moments import row_values
 from lightrl.ops.pass_at_k import majority, pass_at_k
 from lightrl.parts.engine import Sampling
 from lightrl.parts.environment import Environment
 from lightrl.parts.reward import Reward, RowReward
 from lightrl.ranges import Count, GroupSize, Temperature, refuse_outside
-from lightrl.rewards.gates import row_values
 from lightrl.training.reports.statistics import Report, StatisticsLedger
 from lightrl.types import JSON, Rollout, ScoredRollout
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from lightrl.parts.base import unpack
-from lightrl.parts.content import content_hash
 from lightrl.parts.objective import LabelledObjective, Likelihood
+from lightrl.parts.prompts import content_hash
 from lightrl.policy.policy import Policy
 from lightrl.statistic import Statistics
 from lightrl.training.offline.completion_passes import summed

@@ -11,11 +11,10 @@ from torch import Tensor
 
 from lightrl.data.loaders import PromptBatch
 from lightrl.data.prompt_data import PromptData
-from lightrl.data.turn_weights import TURN_WEIGHTS
 from lightrl.parts.aggregation import TokenMean
 from lightrl.policy.policy import Policy
 from lightrl.policy.source import PolicySource
-from lightrl.text.turns import tokenize_turns
+from lightrl.text.turns import TURN_WEIGHTS, tokenize_turns
 from lightrl.training.offline.encoded_rows import SingleRows, padded, refuse_too_long
 from lightrl.training.offline.offline_module import OfflinePolicyModule
 from lightrl.training.steps.learner import MicroBatchLoss, local_denominators

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.ops.masked import row_sum
+from lightrl.ops.moments import row_sum
 from lightrl.parts.base import unpack
 from lightrl.ranks import Ranks
 from lightrl.rewards.reward_set import RewardSet

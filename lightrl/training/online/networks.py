@@ -14,7 +14,8 @@ from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.ops.logprobs import AtRows
-from lightrl.parts.output import Comparison, Output
+from lightrl.parts.base import Output
+from lightrl.parts.output import Comparison
 from lightrl.parts.reference import Reference
 from lightrl.policy.policy import Policy
 from lightrl.types import PolicyOutput, Prompt, Rollout, ScoredRollout

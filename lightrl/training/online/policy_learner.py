@@ -15,8 +15,9 @@ from lightrl.ops.agreement import Agreement, Limits
 from lightrl.ops.batching import minibatches, split_to
 from lightrl.ops.logprobs import AtRows, Compute
 from lightrl.ops.random import row_seed
-from lightrl.parts.minibatch import Minibatch
-from lightrl.parts.output import Comparison, TrunkOutput
+from lightrl.parts.base import TrunkOutput
+from lightrl.parts.output import Comparison
+from lightrl.parts.step_part import Minibatch
 from lightrl.policy.packed_trunk import longest_packed
 from lightrl.policy.trunk_numbers import FromTrunk
 from lightrl.ranks import Ranks

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.parts.minibatch import Minibatch
-from lightrl.parts.step_part import Extras, StepPart
+from lightrl.parts.step_part import Extras, Minibatch, StepPart
 from lightrl.training.online.networks import Networks, Outputs
 from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
 

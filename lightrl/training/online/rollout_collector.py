@@ -10,7 +10,7 @@ import torch
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 
-from lightrl.parts.output import TrunkOutput
+from lightrl.parts.base import TrunkOutput
 from lightrl.parts.sampler import Reduction
 from lightrl.ranks import Ranks
 from lightrl.rewards.reward_set import RewardSet

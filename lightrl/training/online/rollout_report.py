@@ -6,14 +6,12 @@ import torch
 from torch import Tensor
 
 from lightrl.algorithms.extras import GIVEN
-from lightrl.ops.groups import group_statistics
-from lightrl.ops.kl import k3
-from lightrl.ops.masked import masked_sum
-from lightrl.parts.base import unpack
+from lightrl.ops.moments import group_statistics, masked_sum
+from lightrl.parts.base import Output, unpack
 from lightrl.parts.correction import RolloutCorrection
-from lightrl.parts.kl import KL
-from lightrl.parts.minibatch import Minibatch
-from lightrl.parts.output import OLD, Output
+from lightrl.parts.kl import KL, k3
+from lightrl.parts.output import OLD
+from lightrl.parts.step_part import Minibatch
 from lightrl.ranks import ALONE, Ranks
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.training.evaluating.evaluator import report_lengths

@@ -8,9 +8,9 @@ from lightning.pytorch.utilities import rank_zero_warn
 
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.algorithms.extras import refuse_missing_extras
+from lightrl.parts.base import TrunkOutput
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.environment import Environment
-from lightrl.parts.output import TrunkOutput
 from lightrl.parts.reward import Reward
 
 

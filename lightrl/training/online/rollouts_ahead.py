@@ -14,7 +14,6 @@ from typing import Any, Protocol
 import torch
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.parts.carried_rows import from_state, to_state
 from lightrl.parts.engine import RolloutEngine
 from lightrl.ranks import Ranks
 from lightrl.rollout.loop import RolloutLoop
@@ -69,12 +68,12 @@ class MadeRollout:
     def state_dict(self) -> dict[str, Any]:
         """Tensors and JSON values."""
         numbers, seconds = self.ledger.state_dict(), dict(self.ledger.seconds)
-        return {"scored": to_state(self.scored), "numbers": numbers, "seconds": seconds, "begun": self.begun}
+        return {"scored": self.scored.to_state(), "numbers": numbers, "seconds": seconds, "begun": self.begun}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> MadeRollout:
         """The rollout whose `state_dict` this is."""
-        return cls(from_state(state["scored"]), RunLedger.of_rollout(state["numbers"], state["seconds"]), state["begun"])
+        return cls(ScoredRollout.from_state(state["scored"]), RunLedger.of_rollout(state["numbers"], state["seconds"]), state["begun"])
 
 
 class RolloutsAhead:

@@ -10,12 +10,11 @@ from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.ops.agreement import FAR
-from lightrl.ops.kl import LIMIT, k3, within_limit
 from lightrl.parts.aggregation import Aggregation
 from lightrl.parts.base import unpack
 from lightrl.parts.clip import Surrogate
 from lightrl.parts.critic import Critic
-from lightrl.parts.kl import KL
+from lightrl.parts.kl import KL, LIMIT, k3, within_limit
 from lightrl.parts.loss_term import LossTerm
 from lightrl.training.reports.statistics import Report
 from lightrl.types import Denominators, PolicyOutput, Statistic, Statistics, TrainingBatch

@@ -2,9 +2,9 @@
 
 import functools
 
-from lightrl import ToolUnavailableError
 from lightrl_code.examination import run_script
 from lightrl_code.sandbox import Bubblewrap, Limits, Sandbox
+from lightrl_code.tools.tool_run import ToolUnavailableError
 
 # a time limit below the one that the environment has by itself, so that the policy is told what it was
 LIMITS = Limits(seconds=4.0, output_kb=64)

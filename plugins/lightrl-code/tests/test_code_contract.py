@@ -2,4 +2,6 @@
 
 from lightrl_workshop import contract_tests
 
-test_contract = contract_tests("lightrl_code", arguments={"UnitTests": {"unsafe": True}})
+test_contract = contract_tests(
+    "lightrl_code", arguments={"UnitTests": {"unsafe": True}, "ToolEnvironment": {"tools": ["lightrl_code.arithmetic.add"]}}
+)

@@ -4,9 +4,9 @@ import json
 import os
 
 import pytest
-from lightrl_code import python_tool, run_python
+from lightrl_code import ToolEnvironment, ToolUnavailableError, python_tool, run_python
 
-from lightrl import Prompt, ToolEnvironment, ToolUnavailableError
+from lightrl import Prompt
 
 
 @pytest.mark.usefixtures("sandboxed")

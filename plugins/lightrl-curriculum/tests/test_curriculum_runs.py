@@ -13,14 +13,12 @@ import pytest
 import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
-from lightrl_curriculum import EdgeSampler, ReplaySampler
+from lightrl_curriculum import EdgeSampler, LinearShare, Mixture, ReplaySampler
 from lightrl_workshop import CodePoints, quiet_trainer
 
 from lightrl import (
     Addition,
     GroupRelative,
-    LinearShare,
-    Mixture,
     PolicyOptimization,
     PromptData,
     Reversal,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from lightrl_curriculum import EdgeSampler
+from lightrl_curriculum import EdgeSampler, Mixture
 from lightrl_workshop import ScriptedCollection, learnt_from
 
-from lightrl import Mixture, PromptData
+from lightrl import PromptData
 from lightrl.ranks import ALONE
 
 pytest.importorskip("reasoning_gym")

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from lightrl import DecoupledClip, DynamicSampler, GroupRelative, MaskTruncated, TokenMean, hookimpl
+from lightrl import DecoupledClip, GroupRelative, MaskTruncated, TokenMean, hookimpl
+from lightrl_dapo.dynamic_sampler import DynamicSampler
 
-__all__ = ["DAPO"]
+__all__ = ["DAPO", "DynamicSampler"]
 
 
 class DAPO(GroupRelative):
@@ -28,3 +29,8 @@ class DAPO(GroupRelative):
 @hookimpl
 def lightrl_algorithms() -> list[type[Any]]:
     return [DAPO]
+
+
+@hookimpl
+def lightrl_samplers() -> list[type[Any]]:
+    return [DynamicSampler]

@@ -4,10 +4,10 @@ import warnings
 
 import pytest
 import torch
-from lightrl_dapo import DAPO
+from lightrl_dapo import DAPO, DynamicSampler
 from lightrl_workshop.experience import experience
 
-from lightrl import DecoupledClip, DynamicSampler, GroupNormalized, GroupSampler, MaskTruncated, TokenMean, TokenRatio
+from lightrl import DecoupledClip, GroupNormalized, GroupSampler, MaskTruncated, TokenMean, TokenRatio
 from lightrl.registry.classes import registry
 
 

@@ -3,11 +3,13 @@
 from typing import Any
 
 from lightrl import GroupRelative, GroupSampler, LossTerm, PolicyGradient, Teacher, TokenMean, hookimpl
+from lightrl_distill.advantage_sum import AdvantageSum
 from lightrl_distill.mixed_sampler import MixedSampler
 from lightrl_distill.teacher import ForwardKL, JensenShannon, NoAdvantage, ReverseKL, TeacherAdvantage, TeacherLoss
 
 __all__ = [
     "GKD",
+    "AdvantageSum",
     "ForwardKL",
     "JensenShannon",
     "MixedSampler",
@@ -56,7 +58,7 @@ def lightrl_algorithms() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_advantages() -> list[type[Any]]:
-    return [NoAdvantage, TeacherAdvantage]
+    return [AdvantageSum, NoAdvantage, TeacherAdvantage]
 
 
 @hookimpl

@@ -6,12 +6,11 @@ from itertools import product
 
 import pytest
 import torch
-from lightrl_distill import GKD, ForwardKL, JensenShannon, OnPolicyDistillation, ReverseKL, TeacherAdvantage, TeacherLoss
+from lightrl_distill import GKD, AdvantageSum, ForwardKL, JensenShannon, OnPolicyDistillation, ReverseKL, TeacherAdvantage, TeacherLoss
 from lightrl_workshop import assert_same_gradient, gradient_of_step, random_rollout
 from lightrl_workshop import hand_made_experience as experience
 
 from lightrl import (
-    AdvantageSum,
     Algorithm,
     BaseReference,
     Comparison,

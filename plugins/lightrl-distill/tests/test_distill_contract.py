@@ -2,4 +2,7 @@
 
 from lightrl_workshop import contract_tests
 
-test_contract = contract_tests("lightrl_distill")
+from lightrl import GroupCentered, TurnReturn
+
+SUM = {"advantages": {"outcome": GroupCentered(), "turns": TurnReturn()}, "scale": "batch"}
+test_contract = contract_tests("lightrl_distill", arguments={"AdvantageSum": SUM})

@@ -20,6 +20,8 @@ from lightrl_preference.dpo import (
 from lightrl_preference.each_completion import NCA, ORPO, SPPO, APODown, APOZero
 from lightrl_preference.labelled import BCO, KTO
 from lightrl_preference.margins import IPO, Hinge, ReferenceFreeHinge, SimPO
+from lightrl_preference.mixed_objective import MixedObjective
+from lightrl_preference.unpaired import Unpaired
 
 __all__ = [
     "AOT",
@@ -39,14 +41,22 @@ __all__ = [
     "Hinge",
     "JensenShannonDPO",
     "LengthNormalizedDPO",
+    "MixedObjective",
     "ReferenceFreeDPO",
     "ReferenceFreeHinge",
     "RobustDPO",
     "SimPO",
+    "Unpaired",
 ]
 
 
 @hookimpl
 def lightrl_objectives() -> list[type[Any]]:
     dpo = [DPO, RobustDPO, ReferenceFreeDPO, LengthNormalizedDPO, ForwardKLDPO, JensenShannonDPO]
-    return [*dpo, IPO, KTO, ORPO, SimPO, Hinge, ReferenceFreeHinge, APOZero, APODown, DiscoPOP, EXO, NCA, SPPO, BCO, AOT, AOTUnpaired]
+    others = [IPO, KTO, ORPO, SimPO, Hinge, ReferenceFreeHinge, APOZero, APODown, DiscoPOP, EXO, NCA, SPPO, BCO, AOT, AOTUnpaired]
+    return [*dpo, *others, MixedObjective]
+
+
+@hookimpl
+def lightrl_prompt_sources() -> list[type[Any]]:
+    return [Unpaired]

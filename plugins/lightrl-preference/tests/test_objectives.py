@@ -28,6 +28,7 @@ from lightrl_preference import (
     Hinge,
     JensenShannonDPO,
     LengthNormalizedDPO,
+    MixedObjective,
     ReferenceFreeDPO,
     ReferenceFreeHinge,
     RobustDPO,
@@ -36,7 +37,7 @@ from lightrl_preference import (
 from lightrl_preference.each_completion import log_odds
 from torch import Tensor
 
-from lightrl import ChosenLikelihood, Likelihood, MixedObjective, Objective, PairObjective, WithStatistics
+from lightrl import ChosenLikelihood, Likelihood, Objective, PairObjective, WithStatistics
 from lightrl.registry.classes import registry
 
 WITH_REFERENCE = [

@@ -8,11 +8,22 @@ from typing import Any
 
 import pytest
 import torch
-from lightrl_preference import EXO, NCA, SPPO, APODown, APOZero, DiscoPOP, ForwardKLDPO, JensenShannonDPO, LengthNormalizedDPO
+from lightrl_preference import (
+    EXO,
+    NCA,
+    SPPO,
+    APODown,
+    APOZero,
+    DiscoPOP,
+    ForwardKLDPO,
+    JensenShannonDPO,
+    LengthNormalizedDPO,
+    MixedObjective,
+)
 from lightrl_workshop import quiet_trainer
 from torch import Tensor
 
-from lightrl import Likelihood, MixedObjective, PairObjective, PreferenceOptimization, Prompt, PromptData, PromptSource, TinyPolicy
+from lightrl import Likelihood, PairObjective, PreferenceOptimization, Prompt, PromptData, PromptSource, TinyPolicy
 
 NEWER = [APOZero, APODown, EXO, NCA, SPPO, DiscoPOP, ForwardKLDPO, JensenShannonDPO, LengthNormalizedDPO]
 each_newer = pytest.mark.parametrize("make", NEWER, ids=lambda cls: cls.__name__)

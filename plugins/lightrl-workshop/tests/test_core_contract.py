@@ -10,17 +10,10 @@ from lightrl_workshop.contract_tests import Case, contract_cases, marked
 from peft import LoHaConfig
 
 from lightrl import (
-    Addition,
-    ChosenLikelihood,
-    DigitSorting,
-    GroupCentered,
-    JsonLines,
     LoraPolicy,
     ProcessEngine,
-    SingleTurn,
     TinyPolicy,
     TransformersEngine,
-    TurnReturn,
 )
 
 ROWS = [{"prompt": f"{i}=", "answer": str(i)} for i in range(5)]
@@ -30,11 +23,6 @@ def json_lines(folder: Path) -> dict[str, str]:
     path = folder / "prompts.jsonl"
     path.write_text("\n".join(f'{{"prompt": "{row["prompt"]}", "answer": "{row["answer"]}"}}' for row in ROWS))
     return {"path": str(path)}
-
-
-def pairs(folder: Path) -> dict[str, Any]:
-    rows = JsonLines(**json_lines(folder), answer=None, columns=["prompt", "answer"])
-    return {"source": rows, "chosen": "prompt", "rejected": "answer"}
 
 
 def parquet(folder: Path) -> dict[str, str]:
@@ -67,13 +55,8 @@ def pretrained(folder: Path) -> dict[str, str]:
 CASES = contract_cases(
     "lightrl.builtin",
     arguments={
-        "AdvantageSum": {"advantages": {"outcome": GroupCentered(), "turns": TurnReturn()}, "scale": "batch"},
         "ConstantLength": {"length": 9},
         "ExportPolicy": lambda folder: {"folder": str(folder / "policy")},
-        "EnvironmentByColumn": {"environments": {"first": SingleTurn(), "second": SingleTurn()}},
-        "Mixture": {"sources": {"first": DigitSorting(2, 20), "second": Addition(1, 20)}},
-        "MixedObjective": {"objectives": {"first": ChosenLikelihood(), "second": ChosenLikelihood()}},
-        "Unpaired": pairs,
         "Function": {"path": "lightrl_workshop.toy.small_digits"},
         "JsonLines": json_lines,
         "LoraPolicy": {"base": base(), "r": 2},
@@ -85,7 +68,6 @@ CASES = contract_cases(
         "ProcessEngine": {"engine": TransformersEngine(max_new_tokens=6, slice_rows=2), "workers": 2},
         "SavedAdapters": saved_adapters,
         "Teacher": {"policy": base()},
-        "ToolEnvironment": {"tools": ["lightrl_workshop.toy.small_digits"]},
         "TransformersEngine": {"max_new_tokens": 6},
     },
 )

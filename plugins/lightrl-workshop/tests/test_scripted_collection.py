@@ -3,9 +3,10 @@
 import math
 
 import pytest
+from lightrl_dapo import DynamicSampler
 from lightrl_workshop import ScriptedCollection
 
-from lightrl import DynamicSampler, GroupSampler
+from lightrl import GroupSampler
 from lightrl.types import Outcome
 
 

@@ -9,6 +9,7 @@ from lightrl_zoo.gpg import GroupCenteredScaled, ValidFractionSampler
 from lightrl_zoo.high_entropy import ForkingTokens, TopEntropy
 from lightrl_zoo.masks import DPPO, DivergenceMask, GeometricRejection, KLMask, MaskedREINFORCE, OffPolicyMask, TotalVariationMask
 from lightrl_zoo.surrogates import CappedImportance, GeometricMeanClip, SoftGate
+from lightrl_zoo.unit_mean import UnitMean
 
 __all__ = [
     "CISPO",
@@ -41,6 +42,7 @@ __all__ = [
     "SoftGate",
     "TopEntropy",
     "TotalVariationMask",
+    "UnitMean",
     "ValidFractionSampler",
 ]
 
@@ -166,4 +168,4 @@ def lightrl_loss_terms() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_corrections() -> list[type[Any]]:
-    return [GeometricRejection]
+    return [GeometricRejection, UnitMean]

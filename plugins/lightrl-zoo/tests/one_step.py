@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import torch
 from lightrl_workshop import gradient_of_step, random_rollout
-from lightrl_zoo import ClipCov, CovarianceClip, CovarianceKL, ForkingTokens, GeometricRejection, KLCov, TopEntropy
+from lightrl_zoo import ClipCov, CovarianceClip, CovarianceKL, ForkingTokens, GeometricRejection, KLCov, TopEntropy, UnitMean
 
-from lightrl import Algorithm, GroupRelative, GroupSampler, MaskedImportance, Rollout, TinyPolicy, UnitMean
+from lightrl import Algorithm, GroupRelative, GroupSampler, MaskedImportance, Rollout, TinyPolicy
 
 POLICY = TinyPolicy(hidden=16, layers=1, heads=2, dtype="float64")
 

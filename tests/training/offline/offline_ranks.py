@@ -15,12 +15,11 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback, Trainer
-from lightrl_preference import AOT, BCO, DPO, KTO, AOTUnpaired
+from lightrl_preference import AOT, BCO, DPO, KTO, AOTUnpaired, MixedObjective, Unpaired
 from lightrl_workshop import quiet_trainer
 
 from lightrl import (
     DigitSorting,
-    MixedObjective,
     Objective,
     PreferenceOptimization,
     Prompt,
@@ -30,7 +29,6 @@ from lightrl import (
     SortedPairs,
     SupervisedFineTuning,
     TinyPolicy,
-    Unpaired,
 )
 from lightrl.callbacks.export_policy import ExportPolicy
 from lightrl.callbacks.export_reward_model import ExportRewardModel

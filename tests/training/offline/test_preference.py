@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 import torch
 from lightning.pytorch import Callback, Trainer
-from lightrl_preference import AOT, BCO, DPO, IPO, KTO, ORPO, AOTUnpaired, Hinge, SimPO
+from lightrl_preference import AOT, BCO, DPO, IPO, KTO, ORPO, AOTUnpaired, Hinge, MixedObjective, SimPO, Unpaired
 from lightrl_workshop import quiet_trainer
 from torch import Tensor
 
 from lightrl import (
     ChosenLikelihood,
     LabelledObjective,
-    MixedObjective,
     Objective,
     PeriodicReference,
     Policy,
@@ -28,7 +27,6 @@ from lightrl import (
     RowReward,
     TinyPolicy,
     TransformersEngine,
-    Unpaired,
 )
 from lightrl.config.build.builder import Builder
 from lightrl.config.merge.resolve import resolve

@@ -23,7 +23,7 @@ from lightrl import (
     TransformersEngine,
 )
 from lightrl.callbacks.export_policy import ExportPolicy
-from lightrl.data.turn_weights import TURN_WEIGHTS
+from lightrl.text.turns import TURN_WEIGHTS
 from lightrl.training.offline.supervised import ExampleReader
 
 

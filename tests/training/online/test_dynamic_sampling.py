@@ -14,11 +14,11 @@ import pytest
 import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
+from lightrl_dapo import DynamicSampler
 from lightrl_workshop import CodePoints, quiet_trainer
 
 from lightrl import (
     DigitSorting,
-    DynamicSampler,
     GroupRelative,
     PolicyOptimization,
     Prompt,

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import torch
 from lightning.pytorch import Callback
+from lightrl_curriculum import EnvironmentByColumn
 from lightrl_runs.records.packed_rows import pack, unpack
 from lightrl_workshop import CodePoints, assert_same_gradient, contract_tests, quiet_trainer, rollouts_with
 
 from lightrl import (
     DecoupledClip,
     Environment,
-    EnvironmentByColumn,
     GroupRelative,
     PolicyOptimization,
     Prompt,

@@ -13,10 +13,10 @@ import pytest
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
+from lightrl_dapo import DynamicSampler
 from lightrl_workshop import quiet_trainer
 
 from lightrl import (
-    DynamicSampler,
     Function,
     GroupRelative,
     GroupSampler,

@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback, Trainer
+from lightrl_dapo import DynamicSampler
 from lightrl_workshop import CodePoints, quiet_trainer
 
 from lightrl import (
-    DynamicSampler,
     GroupRelative,
     PolicyOptimization,
     Prompt,

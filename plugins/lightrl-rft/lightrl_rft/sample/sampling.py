@@ -17,12 +17,11 @@ from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColum
 from lightrl import own_opening
 from lightrl.cli.data_tools import ResumableRows, ScoringConfig, number
 from lightrl.config import ConfigError, trained_policy
-from lightrl.ops.masked import row_sum
+from lightrl.ops.moments import row_sum, row_values
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.environment import Environment
 from lightrl.policy.policy import Policy
 from lightrl.policy.weights import TrainerWeights
-from lightrl.rewards.gates import row_values
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.loop import RolloutLoop
 from lightrl.text.token_bound import TokenBound

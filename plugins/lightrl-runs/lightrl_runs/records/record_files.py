@@ -104,7 +104,7 @@ def data_rows(batch: ScoredRollout, rewards: Tensor) -> Iterable[dict[str, JSON]
         batch: rows of one rank.
         rewards: `[N]` in total.
     """
-    from lightrl.rewards.gates import row_values
+    from lightrl.ops.moments import row_values
 
     parts = {name: row_values(part).tolist() for name, part in batch.reward_parts.items()}
     totals, tokens = rewards.tolist(), batch.response_lengths.tolist()

@@ -11,7 +11,7 @@ from torch import Tensor
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.algorithms.extras import logprobs_of, unmet
 from lightrl.parts.loss_term import LossTerm
-from lightrl.parts.minibatch import Minibatch
+from lightrl.parts.step_part import Minibatch
 from lightrl.ranks import ALONE
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.training.online.experience import RolloutRewards, experience_of, with_advantages

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from lightrl.ops.random import token_uniforms
-from lightrl.parts.base import Part
-from lightrl.parts.minibatch import Minibatch
-from lightrl.parts.output import OLD, Output, TrunkOutput
-from lightrl.parts.step_part import StepPart
+from lightrl.parts.base import Output, Part, TrunkOutput
+from lightrl.parts.output import OLD
+from lightrl.parts.step_part import Minibatch, StepPart
 from lightrl.ranks import ALONE, Ranks
 from lightrl.types import PolicyOutput, Prompt, TrainingBatch
 from lightrl_workshop.checks.examples import Micro, experiences, micros, read_extras

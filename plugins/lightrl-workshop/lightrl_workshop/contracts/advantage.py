@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lightrl.algorithms.algorithm import Algorithm
-from lightrl.algorithms.families import GroupRelative
+from lightrl.algorithms.algorithm import Algorithm, GroupRelative
 from lightrl.parts.advantage import Advantage
 from lightrl.ranks import Ranks
 from lightrl.training.online.experience import with_advantages

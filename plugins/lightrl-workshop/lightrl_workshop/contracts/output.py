@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from lightrl.parts.output import Comparison, Output, TrunkOutput
+from lightrl.parts.base import Output, TrunkOutput
+from lightrl.parts.output import Comparison
 from lightrl_workshop.checks.check import Make, contract_check, expect, expect_same, expect_shape
 
 KIND = "output"

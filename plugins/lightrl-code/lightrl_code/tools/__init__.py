@@ -1,0 +1,1 @@
+"""Tools: typed Python functions that the policy may call in its turns."""

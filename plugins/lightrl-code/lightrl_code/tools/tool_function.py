@@ -1,0 +1,153 @@
+"""Tools by their import paths: functions, callable objects, and classes whose public methods are tools; and their JSON schemas."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import get_type_hints
+
+from lightrl_code.tools.tool_calls import JSON
+
+
+@dataclass(frozen=True)
+class ToolFunction:
+    """One function that the policy may call."""
+
+    name: str
+    """The policy calls it so."""
+    path: str
+    """It is imported from here."""
+    function: Callable[..., object]
+    """A method of a stateful class is not bound here: each episode has an instance of its own."""
+    owner: type | None = None
+    """The stateful class."""
+
+    @functools.cached_property
+    def parameters(self) -> dict[str, bool]:
+        """Its arguments, each with whether it must be given."""
+        found = inspect.signature(self.function).parameters.values()
+        return {p.name: p.default is p.empty for p in found if p.name != "self"}
+
+    @functools.cached_property
+    def hints(self) -> dict[str, object]:
+        """The types of its arguments."""
+        return get_type_hints(self.function)
+
+
+@functools.cache
+def tool_functions(path: str) -> tuple[ToolFunction, ...]:
+    """The tools that an import path stands for: one, or all public methods of a class.
+
+    Args:
+        path: `package.module.function`; classes, static methods and callable objects are named in the same way.
+
+    Raises:
+        ValueError: nothing can be imported from there, or what is there cannot be called by names of arguments.
+    """
+    found = _imported(path)
+    if isinstance(found, type):
+        tools = [ToolFunction(name, f"{path}.{name}", getattr(found, name), found) for name in _public_methods(found)]
+        if not tools:
+            raise ValueError(f"the class {path!r} has no public method, so it has no tool: write one, with types and a docstring")
+    elif callable(found):
+        function = found if inspect.isroutine(found) else found.__call__
+        tools = [ToolFunction(path.rpartition(".")[2], path, function)]
+    else:
+        raise ValueError(f"{path!r} is {type(found).__name__}, which cannot be called: name a function")
+    for tool in tools:
+        _check_tool(tool)
+    return tuple(tools)
+
+
+def schema_of(tool: ToolFunction) -> dict[str, JSON]:
+    """The description of a tool that a chat template shows to the policy.
+
+    Args:
+        tool: with a type and a line in its docstring for every argument.
+
+    Raises:
+        ValueError: a type or a part of the docstring is missing; the message says which, and the rule.
+    """
+    from transformers.utils import get_json_schema
+    from transformers.utils.chat_template_utils import DocstringParsingException, TypeHintParsingException
+
+    try:
+        schema: dict[str, JSON] = get_json_schema(tool.function)
+    except (TypeHintParsingException, DocstringParsingException, NameError, ValueError) as error:
+        raise ValueError(
+            f"the tool {tool.path!r} cannot be described to the policy: {error}. transformers makes the description: every argument needs "
+            "a type (int, float, str, bool, None, Literal, an Enum, or list, tuple, dict and unions of them), and the docstring a first "
+            "sentence and a section `Args:` with a line `name: what it is` for every argument"
+        ) from error
+    schema["function"]["name"] = tool.name
+    return schema
+
+
+def constructor_arguments(owner: type) -> dict[str, bool] | None:
+    """The arguments of a stateful class by name, each with whether it must be given; None if it takes any."""
+    parameters = inspect.signature(owner).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return {p.name: p.default is p.empty for p in parameters if p.kind is not p.VAR_POSITIONAL}
+
+
+def choices_of(schema: Mapping[str, JSON], argument: str) -> list[JSON] | None:
+    """The values that an argument may have; None if its type is the only limit."""
+    found: list[JSON] | None = schema["function"]["parameters"]["properties"][argument].get("enum")
+    return found
+
+
+def _public_methods(cls: type) -> list[str]:
+    callables = (staticmethod, classmethod)
+    every = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
+    return [
+        name for name, value in every.items() if not name.startswith("_") and (inspect.isfunction(value) or isinstance(value, callables))
+    ]
+
+
+def _check_tool(tool: ToolFunction) -> None:
+    try:
+        parameters = list(inspect.signature(tool.function).parameters.values())
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"the tool {tool.path!r} does not say its arguments ({error}): write a Python function that calls it") from error
+    if inspect.iscoroutinefunction(tool.function):
+        raise ValueError(f"the tool {tool.path!r} is async, and tools are called one after the other: write a plain function")
+    if tool.owner is None and parameters and parameters[0].name == "self":
+        raise ValueError(f"the tool {tool.path!r} needs an instance of its class: name the class, and all its public methods are tools")
+    for p in parameters:
+        if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            raise ValueError(f"the tool {tool.path!r} is called with arguments by name, and {p} has none: declare each argument")
+
+
+def _imported(path: str) -> object:
+    if "." not in path or not all(path.split(".")):
+        raise ValueError(f"a tool is named by its import path, package.module.function; got {path!r}")
+    found, inner = _module_of(path)
+    for number, name in enumerate(inner):
+        if not hasattr(found, name):
+            known = sorted(n for n, v in vars(found).items() if callable(v) and not n.startswith("_")) if hasattr(found, "__dict__") else []
+            place = path.rpartition("." + ".".join(inner[number:]))[0]
+            raise ValueError(f"{place!r} has no {name!r} to be a tool; it has: {', '.join(known) or 'none'}")
+        found = getattr(found, name)
+    return found
+
+
+def _module_of(path: str) -> tuple[object, list[str]]:
+    """The module in which the path ends, and the names within it."""
+    parts = path.split(".")
+    for length in range(len(parts) - 1, 0, -1):
+        name = ".".join(parts[:length])
+        try:
+            return importlib.import_module(name), parts[length:]
+        except ModuleNotFoundError as error:
+            # a module that is there and lacks one of its own is no reason to look further
+            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+                raise ValueError(f"the tool {path!r} cannot be imported: {error}") from error
+        except Exception as error:
+            raise ValueError(f"the tool {path!r} cannot be imported: {type(error).__name__}: {error}") from error
+    raise ValueError(
+        f"the tool {path!r} cannot be imported: there is no module {parts[0]!r}. Is it in the working folder, or its folder on PYTHONPATH?"
+    )

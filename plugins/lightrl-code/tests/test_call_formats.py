@@ -1,0 +1,150 @@
+"""The formats of calls: as the families of models write them, and whatever a policy may write instead."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lightrl_code.tools.call_formats import FORMATS, calls_in
+from lightrl_code.tools.tool_calls import ToolCall
+
+SPELLED = {"qwen_coder", "glm"}
+WRITTEN = {
+    "hermes": '<think>I could <tool_call>{}</tool_call></think>\n<tool_call>\n{"name": "f", "arguments": {"x": 1}}\n</tool_call>\n'
+    '<tool_call>\n{"name": "g", "arguments": {}}\n</tool_call>',
+    "llama": '<|python_tag|>{"name": "f", "parameters": {"x": 1}}; {"type": "function", "name": "g", "parameters": {}}',
+    "mistral": '[TOOL_CALLS][{"name": "f", "arguments": {"x": 1}, "id": "123456789"}, {"name": "g", "arguments": {}}]',
+    "deepseek": 'So: <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{"x": 1}<｜tool▁call▁end｜>'  # noqa: RUF001
+    "<｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",  # noqa: RUF001
+    "kimi": '<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"x": 1}<|tool_call_end|>'
+    "<|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>",
+    "qwen_coder": "<tool_call>\n<function=f>\n<parameter=x>\n1\n</parameter>\n</function>\n</tool_call>\n"
+    "<tool_call>\n<function=g>\n</function>\n</tool_call>",
+    "glm": "<tool_call>f\n<arg_key>x</arg_key>\n<arg_value>1</arg_value>\n</tool_call>\n<tool_call>g\n</tool_call>",
+    "python": "<|python_start|>[f(x=1), g()]<|python_end|>",
+}
+OTHER_WAYS = [
+    ("llama", '{"name": "f", "parameters": {"x": 1}}\n{"name": "g", "parameters": {}}'),
+    ("mistral", '[TOOL_CALLS]f[ARGS]{"x": 1}[TOOL_CALLS]g[CALL_ID]123456789[ARGS]{}'),
+    ("mistral", ' [{"name": "f", "arguments": {"x": 1}}, {"name": "g", "arguments": {}}]'),
+    ("hermes", '<tool_call>{"name": "f", "arguments": "{\\"x\\": 1}"}<tool_call>{"name": "g"}'),
+    (
+        "deepseek",
+        '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{"x": 1}\n```<｜tool▁call▁end｜>\n'  # noqa: RUF001
+        "<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{}\n```<｜tool▁call▁end｜>",  # noqa: RUF001
+    ),
+]
+names = st.from_regex(r"[a-z_][a-z0-9_]{0,9}", fullmatch=True).filter(
+    lambda name: name.isidentifier() and name not in ("not", "is", "in", "if")
+)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def expected(name: str) -> list[ToolCall]:
+    x: Any = "1" if name in SPELLED else 1
+    return [ToolCall("f", {"x": x}, spelled=name in SPELLED), ToolCall("g", spelled=name in SPELLED)]
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_each_family_is_read_by_name_and_told_by_its_text(name: str) -> None:
+    assert calls_in(WRITTEN[name], name) == expected(name)
+    assert calls_in(WRITTEN[name], "auto") == expected(name)
+
+
+@pytest.mark.parametrize(("name", "text"), OTHER_WAYS)
+def test_further_ways_of_a_family(name: str, text: str) -> None:
+    assert calls_in(text, name) == expected(name)
+    assert calls_in(text, "auto") == expected(name)
+
+
+def test_every_format_is_among_the_examples() -> None:
+    assert set(WRITTEN) == set(FORMATS)
+
+
+def test_arguments_of_python_may_stand_in_order() -> None:
+    assert calls_in("[add(47, b=(1, 'x')), g(-1.5, None)]", "python") == [
+        ToolCall("add", {"b": [1, "x"]}, (47,)),
+        ToolCall("g", {}, (-1.5, None)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["", "It is 132.", "[1, 2]", "[f(x)]", '{"name": "Ada", "age": 36}', '[{"name": "Ada"}]', "<think><tool_call>{}</tool_call></think>4"],
+)
+def test_an_answer_is_no_call(answer: str) -> None:
+    assert calls_in(answer, "auto") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("hermes", "<tool_call>{'name': 'f'}</tool_call>", "the call is no JSON: Expecting property name"),
+        ("hermes", '<tool_call>{"name": "f", "arguments": {"x": NaN}}</tool_call>', "the call is no JSON: NaN is no JSON"),
+        ("hermes", "<tool_call>[1]</tool_call>", 'expected an object with "name" and "arguments", got [1]'),
+        ("hermes", '<tool_call>{"name": "f", "arguments": [1]}</tool_call>', "expected the arguments of 'f' as an object, got [1]"),
+        ("hermes", '<tool_call>{"name": "f"} and more</tool_call>', "expected nothing behind the call, got 'and more'"),
+        ("hermes", "<tool_call>" + "[" * 100_000, "the call is no JSON: it is nested too deeply"),
+        (
+            "hermes",
+            '<tool_call>{"name": "f", "arguments": {"x": ' + "[" * 60 + "]" * 60 + "}}</tool_call>",
+            "the call is no JSON: it is nested",
+        ),
+        ("hermes", '<tool_call>{"name": "f", "arguments": {"x": 1e999}}</tool_call>', "the call is no JSON: 1e999 is too large"),
+        ("python", "[f(1e999)]", "expected the arguments of 'f' to be numbers, texts"),
+        ("python", "[f(" + "[" * 60 + "]" * 60 + ")]", "expected the arguments of 'f' to be numbers, texts"),
+        ("llama", "<|python_tag|>", "expected a call behind <|python_tag|>"),
+        ("llama", "<|python_tag|>f(x)", "the call is no JSON"),
+        ("mistral", "[TOOL_CALLS][]", "expected a list with at least one call"),
+        ("mistral", "[TOOL_CALLS]f[ARGS]{x}", "the arguments of 'f' are no JSON"),
+        ("kimi", "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{", "the arguments of 'f' are no JSON"),
+        ("qwen_coder", "<function=f", "expected `>` behind the name of the function"),
+        ("qwen_coder", "<function=f><parameter=x", "expected `>` behind the name of a parameter"),
+        ("glm", "<tool_call>f<arg_key>x</arg_key></tool_call>", "expected an <arg_value> for each <arg_key>, got 0 for 1"),
+        ("python", "[f(x=1]", "the list of calls is no Python"),
+        ("python", "[f(x=y)]", "expected the arguments of 'f' to be numbers, texts"),
+        ("python", "[f(x={1})]", "expected the arguments of 'f' to be numbers, texts"),
+        ("python", "[f(**{'x': 1})]", "expected the arguments of 'f' one by one"),
+        ("python", "[f(1), 2]", "expected each member of the list to be a call"),
+        ("python", "[f(1), (lambda: 0)()]", "expected each member of the list to be a call"),
+        ("python", "[f(" + "(" * 10_000, "the list of calls is no Python"),
+    ],
+)
+def test_a_call_that_cannot_be_read_says_what_was_expected(name: str, text: str, expected: str) -> None:
+    error = calls_in(text, name)[-1].error
+    assert error.startswith(expected)
+    assert ". A call is written " in error
+
+
+@settings(max_examples=40)
+@given(st.sampled_from(sorted(FORMATS)), names, st.dictionaries(names, values, max_size=3))
+def test_a_written_call_is_read_back(name: str, tool: str, arguments: dict[str, Any]) -> None:
+    text = FORMATS[name].text(tool, arguments)
+    if name in SPELLED:
+        arguments = {key: value if isinstance(value, str) else json.dumps(value) for key, value in arguments.items()}
+        clash = any("<" in value or value != value.strip("\n") for value in arguments.values())
+    else:
+        clash = "</" in json.dumps(arguments) or "[ARGS]" in text
+    if not clash:
+        assert calls_in(text, name) == [ToolCall(tool, arguments, spelled=name in SPELLED)]
+
+
+@given(st.sampled_from([*sorted(FORMATS), "auto"]), st.text(), st.data())
+def test_whatever_is_written_nothing_raises(name: str, text: str, data: st.DataObject) -> None:
+    parts = sorted(
+        set("".join(WRITTEN.values())) | {"<tool_call>", "</tool_call>", "<function=", "[TOOL_CALLS]", "<|python_tag|>", "[f(", "[ARGS]"}
+    )
+    mixed = "".join(data.draw(st.lists(st.sampled_from(parts) | st.text(max_size=3), max_size=20)))
+    written = data.draw(st.sampled_from(sorted(WRITTEN.values())))
+    cut = data.draw(st.integers(0, len(written)))
+    for turn in (text, mixed, written[:cut], written[:cut] + text + written[cut:]):
+        for call in calls_in(turn, name):
+            assert call.name or call.error
+            json.dumps([dict(call.arguments), call.positional], allow_nan=False)
