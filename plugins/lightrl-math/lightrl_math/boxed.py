@@ -5,6 +5,7 @@ from typing import Any
 
 from lightrl import Prompt
 from lightrl_math.boxes import last_box
+from lightrl_math.thoughts import spoken
 from lightrl_math.verdict import Verdict
 
 SAME = {
@@ -53,8 +54,8 @@ def _expected(prompt: Prompt, answer: Any) -> str:
 
 
 def boxed_answer(completion: str) -> str | None:
-    """The content of the last closed box of a completion, without what does not count; None if that is nothing."""
-    return plain(last_box(completion) or "") or None
+    """The content of the last closed box outside of thoughts, without what does not count; None if that is nothing."""
+    return plain(last_box(spoken(completion)) or "") or None
 
 
 def plain(answer: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from lightrl import Prompt
 from lightrl_math.boxed import boxed_answer
 from lightrl_math.number import final_number
+from lightrl_math.thoughts import spoken
 from lightrl_math.verdict import Verdict
 
 DELIMITED = re.compile(r"(?<!\\)\$|\\boxed|\\\(|\\\[")
@@ -22,8 +23,8 @@ class MathAnswer(Verdict):
 
     Fractions, roots, intervals, tuples, sets, matrices, equations and units are read from LaTeX and plain text and compared
     symbolically: `\frac{1}{2}` is `0.5` and `50\%`, `336^\circ` is `336`, `x = 5` is `5`, `(x-1)(x+1)` is `x^2 - 1`. Every `\boxed{}` of a
-    completion counts, so of several different ones none is the answer. It runs in worker processes, which are killed when a
-    comparison takes too long: the library's own time-outs do not work outside a main thread and are switched off.
+    completion outside of its thoughts counts, so of several different ones none is the answer. It runs in worker processes, which are
+    killed when a comparison takes too long: the library's own time-outs do not work outside a main thread and are switched off.
 
     Source: https://github.com/huggingface/Math-Verify.
     """
@@ -49,7 +50,7 @@ class MathAnswer(Verdict):
         expected = parsed_reference(str(answer)) if answer is not None and not isinstance(answer, bool) else ()
         if not expected:
             raise ValueError(f"the answer of prompt {prompt.id!r} cannot be read as mathematics: {answer!r}")
-        found = parsed(completion)
+        found = parsed(spoken(completion))
         return self.verdict(same(expected, found) if found else None)
 
     def answer_in(self, completion: str) -> str | None:
@@ -57,7 +58,7 @@ class MathAnswer(Verdict):
         boxed = boxed_answer(completion)
         if boxed is not None:
             return boxed
-        found = final_number(completion)
+        found = final_number(spoken(completion))
         return None if found is None else str(found)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from lightrl import Prompt
 from lightrl_math.boxes import last_box
 from lightrl_math.numerals import numerals, plain, without
+from lightrl_math.thoughts import spoken
 from lightrl_math.verdict import Verdict
 
 ANSWER_IS = re.compile(r"\banswer\b\s*(?:is|:|=)\s*:?", re.IGNORECASE)
@@ -29,8 +30,8 @@ class FinalNumber(Verdict):
     "answer is" or "answer:", up to the end of the sentence; else the last number of the text. Of an equation it is what
     follows the last equals sign. Numbers are compared exactly: `1,234.50` is `1234.5`, `$18` and `18%` are `18`, `3/4` is `0.75`.
 
-    Two numbers in one of these places are no answer (`5 or 6`, `\boxed{5, 6}`), nor is a number that is a part of something else
-    (`5x`, `3\sqrt{2}`, `x > 5`), nor a box that is not closed.
+    Thoughts are left out. Two numbers in one of these places are no answer (`5 or 6`, `\boxed{5, 6}`), nor is a number that is a part of
+    something else (`5x`, `3\sqrt{2}`, `x > 5`), nor a box that is not closed.
 
     Source: Cobbe et al. 2021 (GSM8K), arXiv:2110.14168, whose answers end in `#### 72`.
     """
@@ -57,12 +58,12 @@ class FinalNumber(Verdict):
             ValueError: the answer is not one number.
         """
         expected = _reference(prompt, answer)
-        found = final_number(completion)
+        found = final_number(spoken(completion))
         return self.verdict(None if found is None else found == expected)
 
     def answer_in(self, completion: str) -> str | None:
         """The final number, as a fraction in lowest terms; None without one."""
-        found = final_number(completion)
+        found = final_number(spoken(completion))
         return None if found is None else str(found)
 
 
