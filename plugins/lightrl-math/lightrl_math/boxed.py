@@ -7,6 +7,7 @@ from lightrl import Prompt
 from lightrl_math.boxes import last_box
 from lightrl_math.thoughts import spoken
 from lightrl_math.verdict import Verdict
+from lightrl_math.written import bare
 
 SAME = {
     r"\dfrac": r"\frac", r"\tfrac": r"\frac", r"\left": "", r"\right": "", r"\!": "", r"\,": "", r"\;": "", r"\ ": "",
@@ -63,4 +64,4 @@ def plain(answer: str) -> str:
     for written, same in SAME.items():
         answer = answer.replace(written, same)
     answer = WORDS.sub(r"\1", answer)
-    return "".join(answer.split()).rstrip(".")
+    return bare("".join(answer.split()))
