@@ -166,11 +166,12 @@ def _hand_over(ours: socket.socket, sources: Sequence[str]) -> None:
 
 def _exchange(process: subprocess.Popen[bytes], text: bytes, most: int, deadline: float) -> bytes | None:
     """Write everything and read what comes, at the same time; None: more than `most` bytes came, or the time is over."""
-    assert process.stdin is not None
-    left, said = memoryview(text), bytearray()
+    left, said, entry = memoryview(text), bytearray(), process.stdin
+    if entry is None:
+        raise RuntimeError("the process has no standard input")
     with selectors.DefaultSelector() as ready:
-        os.set_blocking(process.stdin.fileno(), False)
-        ready.register(process.stdin, selectors.EVENT_WRITE)
+        os.set_blocking(entry.fileno(), False)
+        ready.register(entry, selectors.EVENT_WRITE)
         if process.stdout is not None:
             ready.register(process.stdout, selectors.EVENT_READ)
         while ready.get_map():
@@ -178,11 +179,11 @@ def _exchange(process: subprocess.Popen[bytes], text: bytes, most: int, deadline
             if not events:
                 return None
             for key, _ in events:
-                if key.fileobj is process.stdin:
-                    left = _written(process.stdin.fileno(), left)
+                if key.fileobj is entry:
+                    left = _written(entry.fileno(), left)
                     if not left:
-                        ready.unregister(process.stdin)
-                        process.stdin.close()
+                        ready.unregister(entry)
+                        entry.close()
                     continue
                 part = os.read(key.fd, 1 << 16)
                 said += part
@@ -225,7 +226,7 @@ def _ends(process: subprocess.Popen[bytes], deadline: float) -> bool:
 
 
 def _lines(text: str) -> list[str]:
-    return [line.rstrip() for line in text.rstrip().splitlines()]
+    return [line.rstrip() for line in text.rstrip().split("\n")]
 
 
 @contextmanager

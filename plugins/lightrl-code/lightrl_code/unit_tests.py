@@ -4,11 +4,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lightrl import Prompt, RowReward
+from lightrl import Prompt, RowReward, without_thoughts
 from lightrl_code.examination import Pair, Task, passed_asserts, passed_pairs
 from lightrl_code.sandbox import Bubblewrap, Limits, Sandbox, Unsafe
 
-THOUGHTS_END = "</think>"
 FENCE = re.compile(r"^[ \t]*```([^\n`]*)\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
 PYTHON = frozenset({"python", "py", "python3"})
 GRACE_S = 30.0
@@ -18,10 +17,10 @@ GRACE_S = 30.0
 def code_of(completion: str) -> tuple[str, bool]:
     """The program in a completion, and whether it stood in a fence.
 
-    What comes before the end of thinking does not count. Of several fenced blocks the last one marked as Python is taken, else
+    Thoughts do not count, also those that are not closed. Of several fenced blocks the last one marked as Python is taken, else
     the last one that is not marked; an open fence reaches to the end. Without a fence the whole text is the program.
     """
-    text = completion.rpartition(THOUGHTS_END)[2]
+    text = without_thoughts(completion)
     blocks = [(match[1].strip().lower(), match[2]) for match in FENCE.finditer(text)]
     for marks in (PYTHON, frozenset({""})):
         found = [code for mark, code in blocks if mark in marks]

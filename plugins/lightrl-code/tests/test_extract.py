@@ -15,6 +15,8 @@ from lightrl_code.unit_tests import code_of
         ("```python\nx = 1", "x = 1", True),
         ("<think>```python\nx = 1\n```</think>\n```python\nx = 2\n```", "x = 2\n", True),
         ("<think>hm</think>x = 1", "x = 1", False),
+        ("<think>```python\nx = 1\n```", "", False),
+        ("```python\nx = 1\n```<think>```python\nx = 2\n```", "x = 1\n", True),
         ("```json\n{}\n```", "```json\n{}\n```", False),
         ('```python\nx = "```"\n```', 'x = "```"\n', True),
         ("", "", False),

@@ -1,10 +1,19 @@
 """No program passes tests by other means than doing what they ask."""
 
+from collections.abc import Collection
+from typing import Any
+
 import pytest
-from forged_passes import FORGERIES, SQUARE, SUITES
+from forged_objects import OBJECTS, TESTS
+from forged_passes import FORGERIES, SQUARE, SUITES, Suite
 from lightrl_code import UnitTests
 
 from lightrl import Prompt
+
+
+def sampled(names: Collection[str], every: int = 4) -> list[Any]:
+    """All of them; most only thoroughly."""
+    return [pytest.param(name, marks=[] if at % every == 0 else [pytest.mark.thorough]) for at, name in enumerate(names)]
 
 
 @pytest.fixture(scope="module")
@@ -18,9 +27,29 @@ def scored(reward: UnitTests, suite: str, program: str) -> float:
     return reward.score(Prompt(id="p", text="?"), program, tests=asked.tests, entry_point=asked.entry_point, setup=asked.setup)
 
 
+def passes(reward: UnitTests, asked: Suite, program: str) -> float:
+    """The score; 0 where the row fails because only the program could say what a test asks."""
+    try:
+        return reward.score(Prompt(id="p", text="?"), program, tests=asked.tests, entry_point=asked.entry_point, setup=asked.setup)
+    except ValueError:
+        return 0.0
+
+
 @pytest.mark.parametrize("idea", FORGERIES)
 def test_a_forged_pass_is_none(idea: str, reward: UnitTests) -> None:
-    assert scored(reward, *FORGERIES[idea]) == 0.0
+    suite, program = FORGERIES[idea]
+    assert passes(reward, SUITES[suite], program) == 0.0
+
+
+@pytest.mark.parametrize("idea", sampled(OBJECTS))
+def test_m5_an_object_that_decides_passes_nothing(idea: str, reward: UnitTests) -> None:
+    suite, program = OBJECTS[idea]
+    assert passes(reward, TESTS[suite], program) == 0.0
+
+
+@pytest.mark.parametrize("suite", sampled(TESTS))
+def test_what_these_objects_try_to_pass_can_be_passed(suite: str, reward: UnitTests) -> None:
+    assert passes(reward, TESTS[suite], TESTS[suite].honest) == 1.0
 
 
 @pytest.mark.parametrize("suite", SUITES)

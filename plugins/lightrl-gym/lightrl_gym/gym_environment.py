@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lightrl import Environment, Prompt, Reply
+from lightrl import Environment, Prompt, Reply, without_thoughts
 
 if TYPE_CHECKING:
     import gymnasium
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 Opening = str | list[dict[str, str]]
 """A text, or the messages of a conversation."""
-THOUGHTS_END = "</think>"
 
 
 def first_text(prompt: Prompt, rules: str, shown: str, chat: bool) -> Opening:
@@ -52,7 +51,7 @@ def action_in(completion: str, actions: Mapping[str, int]) -> int | None:
         completion: the text; what comes before the end of thinking does not count.
         actions: the number of each word, in lower case.
     """
-    text = completion.rpartition(THOUGHTS_END)[2].lower()
+    text = without_thoughts(completion).lower()
     words = {**actions, **{str(number): number for number in actions.values()}}
     # a longer word first: `drop off` is not `drop`
     names = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))

@@ -3,9 +3,10 @@
 import re
 from typing import Any
 
-from lightrl import Prompt, RowReward
+from lightrl import Prompt, RowReward, without_thoughts
+from lightrl_math.boxes import last_box
+from lightrl_math.written import bare
 
-BOX = r"\boxed{"
 SAME = {
     r"\dfrac": r"\frac", r"\tfrac": r"\frac", r"\left": "", r"\right": "", r"\!": "", r"\,": "", r"\;": "", r"\ ": "",
     r"^{\circ}": "", r"^\circ": "", r"\$": "", "$": "", r"\%": "", "%": "",
@@ -33,19 +34,6 @@ class Verdict(RowReward):
         if right is None:
             return self.unparsable
         return self.correct if right else self.wrong
-
-
-def last_box(text: str) -> str | None:
-    r"""The content of the last `\boxed{}`, nothing if it is not closed; None if there is none."""
-    start = text.rfind(BOX)
-    if start < 0:
-        return None
-    inside, depth = start + len(BOX), 1
-    for end in range(inside, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[end], 0)
-        if depth == 0:
-            return text[inside:end]
-    return ""
 
 
 class Boxed(Verdict):
@@ -86,8 +74,8 @@ def _expected(prompt: Prompt, answer: Any) -> str:
 
 
 def boxed_answer(completion: str) -> str | None:
-    """The content of the last closed box of a completion, without what does not count; None if that is nothing."""
-    return plain(last_box(completion) or "") or None
+    """The content of the last closed box outside of thoughts, without what does not count; None if that is nothing."""
+    return plain(last_box(without_thoughts(completion)) or "") or None
 
 
 def plain(answer: str) -> str:
@@ -95,4 +83,4 @@ def plain(answer: str) -> str:
     for written, same in SAME.items():
         answer = answer.replace(written, same)
     answer = WORDS.sub(r"\1", answer)
-    return "".join(answer.split()).rstrip(".")
+    return bare("".join(answer.split()))

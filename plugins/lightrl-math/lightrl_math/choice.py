@@ -4,10 +4,10 @@ import itertools
 import re
 from typing import Any
 
-from lightrl import Prompt
-from lightrl_math.boxed import Verdict, last_box
+from lightrl import Prompt, without_thoughts
+from lightrl_math.boxed import Verdict
+from lightrl_math.boxes import last_box
 
-THOUGHTS_END = "</think>"
 WORD = re.compile(r"[^\W_]+")
 MARKS = re.compile(r"[\s*_\"'$]*")
 NAMED = re.compile(r"(?:option|choice)\s+", re.IGNORECASE)
@@ -18,7 +18,7 @@ class MultipleChoice(Verdict):
 
     The choice is the letter in the last `\boxed{}`; else the one after the last "answer is" or "answer:"; else the letter that stands
     alone on the last line, with or without parentheses, a period or the text of the option after it. Naming two letters there ("A or
-    B") is no choice. What stands before `</think>` is left out.
+    B") is no choice. Thoughts are left out.
     """
 
     runs = "inline"
@@ -62,12 +62,12 @@ class MultipleChoice(Verdict):
             ValueError: the answer is none of the options.
         """
         expected = self._expected(prompt, answer)
-        found = chosen(completion.rpartition(THOUGHTS_END)[2], self.options)
+        found = chosen(without_thoughts(completion), self.options)
         return self.verdict(None if found is None else found == expected)
 
     def answer_in(self, completion: str) -> str | None:
         """The letter it chooses; None without one."""
-        return chosen(completion.rpartition(THOUGHTS_END)[2], self.options)
+        return chosen(without_thoughts(completion), self.options)
 
     def _expected(self, prompt: Prompt, answer: Any) -> str:
         if isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < len(self.options):

@@ -5,12 +5,18 @@ import logging
 import re
 from typing import Any
 
-from lightrl import Prompt
+from lightrl import Prompt, without_thoughts
 from lightrl_math.boxed import Verdict, boxed_answer
-from lightrl_math.number import final_number
+from lightrl_math.boxes import last_box
+from lightrl_math.number import ANSWER_IS, SENTENCE_END, final_number, reference_number
+from lightrl_math.numerals import plain
+from lightrl_math.written import bare, contradicts, rewritten, typed
 
 DELIMITED = re.compile(r"(?<!\\)\$|\\boxed|\\\(|\\\[")
 """Marks of LaTeX in a text; an escaped dollar is money."""
+BOXES = re.compile(r"\\boxed\s*\{[^{}]*\}?")
+MATHEMATICS = re.compile(r"[\^*/+{}\[\]\\=,;<>\u221a]|sqrt|\bpi\b|\d-|%")
+"""Signs of an expression that is more than a number."""
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 SHORT = 200
 """Characters of a completion that may be an expression and nothing else."""
@@ -21,8 +27,8 @@ class MathAnswer(Verdict):
 
     Fractions, roots, intervals, tuples, sets, matrices, equations and units are read from LaTeX and plain text and compared
     symbolically: `\frac{1}{2}` is `0.5` and `50\%`, `336^\circ` is `336`, `x = 5` is `5`, `(x-1)(x+1)` is `x^2 - 1`. Every `\boxed{}` of a
-    completion counts, so of several different ones none is the answer. It runs in worker processes, which are killed when a
-    comparison takes too long: the library's own time-outs do not work outside a main thread and are switched off.
+    completion outside of its thoughts counts, so of several different ones none is the answer. It runs in worker processes, which are
+    killed when a comparison takes too long: the library's own time-outs do not work outside a main thread and are switched off.
 
     Source: https://github.com/huggingface/Math-Verify.
     """
@@ -48,16 +54,48 @@ class MathAnswer(Verdict):
         expected = parsed_reference(str(answer)) if answer is not None and not isinstance(answer, bool) else ()
         if not expected:
             raise ValueError(f"the answer of prompt {prompt.id!r} cannot be read as mathematics: {answer!r}")
-        found = parsed(completion)
-        return self.verdict(same(expected, found) if found else None)
+        said = typed(without_thoughts(completion))
+        number = _number(said, answer)
+        if number is not None:
+            return self.verdict(number)
+        found = parsed(rewritten(said))
+        if not found or _hedged(said):
+            return self.verdict(None)
+        return self.verdict(same(expected, found) and not contradicts(claim(said), claim(str(answer))))
 
     def answer_in(self, completion: str) -> str | None:
         """The content of the last box, else the final number; compared as text, since reading mathematics may never end."""
         boxed = boxed_answer(completion)
         if boxed is not None:
             return boxed
-        found = final_number(completion)
+        found = final_number(without_thoughts(completion))
         return None if found is None else str(found)
+
+
+def claim(text: str) -> str:
+    """The part of a text that is its answer: its last box, or what follows `####` or "answer is", or its last line."""
+    boxed = last_box(text)
+    if boxed is not None:
+        return bare(boxed)
+    text = text.rpartition("####")[2].strip()
+    said = list(ANSWER_IS.finditer(text))
+    text = SENTENCE_END.split(text[said[-1].end() :].lstrip(), maxsplit=1)[0] if said else text.rpartition("\n")[2]
+    return text.strip().strip("$").strip()
+
+
+def _number(said: str, answer: Any) -> bool | None:
+    """Whether the final number is the reference, where both are plain numbers; None: one of them is not."""
+    expected = None if "%" in f"{answer}{claim(said)}" else reference_number(answer)
+    if expected is None or len(set(BOXES.findall(said))) > 1:
+        return None
+    found = final_number(said)
+    return None if found is None or MATHEMATICS.search(plain(claim(said))) else found == expected
+
+
+def _hedged(said: str) -> bool:
+    """Whether a text without mathematics has numbers, and none of them is its answer."""
+    numbers = any(sign.isdigit() for sign in claim(said))
+    return not DELIMITED.search(said) and not MATHEMATICS.search(plain(claim(said))) and numbers and final_number(said) is None
 
 
 def same(expected: tuple[Any, ...], found: tuple[Any, ...]) -> bool:
@@ -67,6 +105,9 @@ def same(expected: tuple[Any, ...], found: tuple[Any, ...]) -> bool:
 
 def parsed(text: str) -> tuple[Any, ...]:
     """The expressions that math-verify finds in a text; a text that is nothing but an expression needs no delimiters."""
+    last = claim(text)
+    if "^" in last and not DELIMITED.search(text) and not WORD.search(last):
+        return _parse(f"${last}$")
     found = _parse(text)
     return found if found or not _is_bare(text.strip()) else _parse(f"${text.strip()}$")
 
@@ -82,7 +123,7 @@ def _is_bare(text: str) -> bool:
 @functools.lru_cache(maxsize=4096)
 def parsed_reference(answer: str) -> tuple[Any, ...]:
     """The reference answer as math-verify reads it; bare expressions, tuples above all, are read as LaTeX."""
-    answer = answer.rpartition("####")[2].strip()
+    answer = rewritten(typed(answer.rpartition("####")[2].strip()))
     return _parse(answer if DELIMITED.search(answer) else f"${answer}$") or _parse(answer)
 
 

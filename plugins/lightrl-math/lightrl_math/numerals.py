@@ -3,10 +3,18 @@ r"""Numbers as they stand in a text, and digits that are part of something else:
 import re
 from fractions import Fraction
 
+from lightrl_math.written import typed
+
 _SIGN = r"(?:(?<![\w.)])[-+\u2212])?"
-_DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
-NUMBER = re.compile(rf"(?P<before>{_SIGN})[$€£]?(?P<after>{_SIGN})(?P<digits>{_DIGITS})(?:\s?/\s?(?P<below>\d+(?:\.\d+)?))?")
-"""A sign, a currency sign, digits with or without thousands separators and decimals, and a denominator."""
+_DIGITS = r"(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,3}(?!\w))?"
+SCALES = {"dozen": 12, "hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+NUMBER = re.compile(
+    rf"(?P<before>{_SIGN})[$€£]?(?P<after>{_SIGN})(?P<digits>{_DIGITS})(?:\s?/\s?(?P<below>\d+(?:\.\d+)?))?"
+    rf"(?:[\s-](?P<scale>{'|'.join(SCALES)})\b)?"
+)
+"""A sign, a currency sign, digits with or without thousands separators and decimals, a denominator, and a word such as million."""
+SPACES = re.compile(r"[ \t]+")
+NEGATIVE = re.compile(r"\b(?:negative|minus)\s+(?=[$€£]?\.?\d)", re.IGNORECASE)
 LONGEST = 300
 """Digits of a number that is still read; a degenerate completion may repeat digits without end."""
 FRACTION = re.compile(r"\\[dt]?frac(?:\{([-+\u2212\d.,]+)\}\{([-+\u2212\d.,]+)\}|(\d)(\d))")
@@ -28,11 +36,15 @@ WRITTEN = {
 """Ways of writing, and what they become."""
 IN_WORD = re.compile(r"[^\W\d]$")
 """What stands before a digit that is a part of a word."""
-BOUND_BEFORE = re.compile(r"(?:[\^{]|(?:[<>\u2260\u2264\u2265]|\\(?:leq?|geq?|neq?|lt|gt))\s?|(?:sqrt|\u221a)\s?\(?)$")
-"""What stands before a number that is bounded by a relation, or an argument, an exponent or an index."""
-BOUND_AFTER = re.compile(r"[\^_{]|\\[A-Za-z]|\s?(?:\\?sqrt|\\?pi\b|\u221a)|[^\W\d_](?![^\W\d_])")
-"""What stands after a number that is a factor, or has an exponent."""
-WINDOW = 8
+BOUND_BEFORE = re.compile(
+    r"(?:[\^{]|(?:[<>\u2260\u2264\u2265]|\\(?:leq?|geq?|neq?|lt|gt|pm|mp))\s?|(?:sqrt|\u221a|(?<![A-Za-z])(?:log|ln|sin|cos|tan|exp))\s?[({]?\s?"
+    r"|(?<![A-Za-z])[A-Za-z]\(|(?<![A-Za-z])(?:at least|at most|than|not|twice|half|double|triple|up to)\s)$",
+    re.IGNORECASE,
+)
+"""Before a number that is bounded by a relation or a word, or is an argument, an exponent or an index."""
+BOUND_AFTER = re.compile(r"[\^_{!]|\+(?=\s*(?:[^\s\d\\$(.]|$))|\\[A-Za-z]|\s?(?:\\?sqrt|\\?pi\b|\u221a)|[^\W\d_](?![^\W\d_])")
+"""After a number that is a factor, or has an exponent, a factorial or an open end."""
+WINDOW = 16
 """Characters before a number that are looked at."""
 
 
@@ -60,15 +72,16 @@ class Numeral:
             return None
         number = Fraction(self._match["digits"].replace(",", ""))
         negative = any(sign in self._match["before"] + self._match["after"] for sign in "-\u2212")
-        return (-number if negative else number) / below
+        return (-number if negative else number) / below * SCALES.get(self._match["scale"], 1)
 
 
 def plain(text: str) -> str:
     """A text without what does not count in numbers; fractions as `3/4`."""
+    text = typed(text)
     for written, same in WRITTEN.items():
         text = text.replace(written, same)
-    text = WORDS.sub(r" \1 ", LEFT_OUT.sub("", text))
-    return FRACTION.sub(_slashed, text)
+    text = SPACES.sub(" ", WORDS.sub(r" \1 ", LEFT_OUT.sub("", text)))
+    return FRACTION.sub(_slashed, NEGATIVE.sub("-", text))
 
 
 def numerals(text: str) -> list[Numeral]:

@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from lightrl import Prompt, RowReward
+from lightrl import Prompt, RowReward, without_thoughts
 
-THOUGHTS_END = "</think>"
 FENCE = re.compile(r"^[ \t]*```(?:json)?[ \t]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE | re.IGNORECASE)
 
 
@@ -69,7 +68,7 @@ class JsonSchema(RowReward):
 
 def json_of(completion: str) -> str:
     """The part of a completion that should be JSON, by the rules of `JsonSchema`."""
-    text = completion.rpartition(THOUGHTS_END)[2]
+    text = without_thoughts(completion)
     blocks = FENCE.findall(text)
     return str(blocks[-1]) if blocks else text
 

@@ -4,12 +4,14 @@ python candidate.py serve FD LIMITS     answers calls over the socket FD
 python candidate.py script FD LIMITS    takes the program from FD and becomes it, with its standard input and output
 """
 
+import builtins
 import functools
 import json
+import operator
 import socket
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, KeysView
 from typing import Any
 
 import sandbox_wire as wire
@@ -24,14 +26,29 @@ class Objects:
 
     def refer(self, value: Any) -> dict[str, Any]:
         """The form of an object on the wire."""
+        if isinstance(value, type) and getattr(builtins, value.__name__, None) is value:
+            return {"kind": "type", "value": value.__name__}
+        if isinstance(value, type) and issubclass(value, Exception):
+            return {"kind": "error", "value": self.error(value)}
+        kind = "coroutine" if isinstance(value, types.CoroutineType) else "object"
         if id(value) not in self._numbers:
             self._numbers[id(value)] = len(self._kept)
             self._kept.append(value)
-        return {"kind": "object", "value": self._numbers[id(value)]}
+        return {"kind": kind, "value": self._numbers[id(value)]}
 
-    def resolve(self, number: int) -> Any:
-        """The object of a number."""
-        return self._kept[number]
+    def error(self, kind: type[BaseException]) -> Any:
+        """A class of exceptions: its name, or number, name and bases of one that the program defines."""
+        if getattr(builtins, kind.__name__, None) is kind:
+            return kind.__name__
+        if id(kind) not in self._numbers:
+            self._numbers[id(kind)] = len(self._kept)
+            self._kept.append(kind)
+        bases = [self.error(base) for base in kind.__bases__ if issubclass(base, BaseException)]
+        return [self._numbers[id(kind)], kind.__name__, bases]
+
+    def resolve(self, kind: str, value: Any) -> Any:
+        """The object of a number, or of a name in the standard library."""
+        return wire.find(*value) if kind == "named" else self._kept[value]
 
 
 def main() -> None:
@@ -64,14 +81,16 @@ def serve(task: dict[str, Any], channel: wire.Channel) -> None:
     module, objects = fresh_module("program"), Objects()
     channel.send(answer(lambda: exec(compiled(task), vars(module)), objects))
     while True:
-        request = channel.receive()
+        with wire.deep():
+            request = channel.receive()
         try:
             reply = answer(functools.partial(perform, request, module, objects), objects)
-            if request.get("in_place") and "raised" not in reply:
-                reply["changed"] = wire.encode(request["given"], objects.refer)
-            channel.send(reply)
+            with wire.deep():
+                if request["in_place"] and "raised" not in reply:
+                    reply["changed"] = wire.encode(request["given"], objects.refer)
+                channel.send(reply)
         except (wire.UnsendableError, RecursionError) as error:
-            channel.send({"raised": "ValueError", "arguments": [str(error)]})
+            channel.send(raised(ValueError(str(error)), objects))
 
 
 def fresh_module(name: str) -> types.ModuleType:
@@ -95,22 +114,77 @@ def compiled(task: dict[str, Any]) -> types.CodeType:
 def answer(work: Callable[[], Any], objects: Objects) -> dict[str, Any]:
     """The result of a piece of work, or its exception, as a message."""
     try:
-        return {"value": wire.encode(work(), objects.refer)}
+        value = work()
     except Exception as error:
-        return {"raised": type(error).__name__, "arguments": [str(argument)[:200] for argument in error.args]}
+        return raised(error, objects)
+    try:
+        with wire.deep():
+            return {"value": wire.encode(value, objects.refer)}
+    except Exception as error:
+        return raised(error, objects)
+
+
+def raised(error: Exception, objects: Objects) -> dict[str, Any]:
+    """An exception as a message."""
+    kind = objects.error(type(error))
+    try:
+        has = {name: value for name, value in vars(error).items() if not name.startswith("__")}
+        return {"raised": kind, "arguments": wire.encode(list(error.args), objects.refer), "has": wire.encode(has, objects.refer)}
+    except Exception:
+        return {"raised": kind, "arguments": [str(argument)[:200] for argument in error.args], "has": wire.encode({}, objects.refer)}
 
 
 def perform(request: dict[str, Any], module: types.ModuleType, objects: Objects) -> Any:
     """Do what one request asks."""
     what = request["do"]
+    with wire.deep():
+        args, kwargs = request["given"] = wire.decode(request["with"], objects.resolve)
     if what == "name":
-        return eval(request["name"], vars(module))
-    target = objects.resolve(request["on"])
-    if what == "get":
-        return getattr(target, request["name"])
-    args, kwargs = request["given"] = wire.decode(request["with"], objects.resolve)
-    called = getattr(target, request["name"]) if what == "method" else target
-    return called(*args, **kwargs)
+        return eval(*args, vars(module))
+    return (ACTIONS.get(what) or getattr(builtins, what, None) or getattr(operator, what))(*args, **kwargs)
 
+
+def plain(value: Any) -> Any:
+    """The built-in value that an object is a kind of, or the object."""
+    if isinstance(value, KeysView):
+        return set(value)
+    base = next((base for base in wire.PLAIN if isinstance(value, base)), None)
+    return value if base is None else {str: str.__str__, int: int.__index__, float: float.__float__}.get(base, base)(value)
+
+
+def is_of(value: Any, module: str, name: str) -> bool:
+    """Whether an object is of a class of the standard library."""
+    try:
+        return module.split(".")[0] in sys.stdlib_module_names and isinstance(value, wire.find(module, name))
+    except AttributeError:
+        # the types of generators and the like say that they are built in
+        return any((base.__module__, base.__qualname__) == (module, name) for base in type(value).__mro__)
+
+
+def wait(coroutine: Any) -> Any:
+    """The result of a coroutine."""
+    import asyncio
+
+    return asyncio.run(coroutine)
+
+
+def leave(manager: Any, told: Any) -> Any:
+    """Leave a context, with the exception that a test raised there."""
+    if told is None:
+        return manager.__exit__(None, None, None)
+    error = getattr(builtins, told[0], RuntimeError)(*told[1])
+    return manager.__exit__(type(error), error, None)
+
+
+ACTIONS: dict[str, Callable[..., Any]] = {
+    "call": lambda called, *args, **kwargs: called(*args, **kwargs),
+    "plain": plain,
+    "has_own": lambda value, *names: any(hasattr(type(value), name) and not hasattr(object, name) for name in names),
+    "is_kind_of_value": lambda kind: issubclass(kind, wire.PLAIN),
+    "is_of": is_of,
+    "wait": wait,
+    "enter": lambda manager: type(manager).__enter__(manager),
+    "leave": leave,
+}
 
 main()

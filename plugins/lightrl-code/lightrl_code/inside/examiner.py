@@ -17,12 +17,16 @@ from typing import Any
 
 import sandbox_wire as wire
 from sandbox_names import Names
-from sandbox_remote import Broken, Session
+from sandbox_remote import Remote, number_of
+from sandbox_session import Broken, Session
+from sandbox_tests import modules_named, parsed, steps
 
 
 def given_code(text: str) -> CodeType:
-    """The code that stands before the program, as it stands or as the head of a function whose body is missing."""
-    for source in (text, text + "\n    pass\n"):
+    """The code before the program, as it is or as the head of a function whose body is missing."""
+    last = text.rstrip().rpartition("\n")[2]
+    lead = last[: len(last) - len(last.lstrip())]
+    for source in (text, f"{text}\n{lead}pass\n", f"{text}\n{lead}    pass\n", f"{text}\n{lead}\tpass\n"):
         try:
             return compile(source, "setup.py", "exec")
         except SyntaxError as error:
@@ -30,40 +34,9 @@ def given_code(text: str) -> CodeType:
     raise Broken(f"the code before the program is no Python: {reason}")
 
 
-def parsed(task: dict[str, Any]) -> list[ast.Module]:
-    """The tests as trees: one each if they are a list."""
-    try:
-        return [ast.parse(test) for test in (task["tests"] if isinstance(task["tests"], list) else [task["tests"]])]
-    except (SyntaxError, ValueError, RecursionError) as error:
-        raise Broken(f"the tests are no Python: {error}") from error
-
-
-def steps(task: dict[str, Any], trees: list[ast.Module]) -> list[tuple[CodeType, bool]]:
-    """The tests as `(code, counts)` in order: those that count are tests, the others prepare them."""
-    if isinstance(task["tests"], list):
-        return [(compile(tree, "test.py", "exec"), True) for tree in trees]
-    (tree,) = trees
-    if any(isinstance(node, ast.FunctionDef) and node.name == "check" for node in tree.body):
-        if not task["entry_point"]:
-            raise Broken("the tests define check(candidate), but there is no entry_point that says what the candidate is")
-        return [(compile(tree, "test.py", "exec"), False), (compile("check(candidate)", "test.py", "exec"), True)]
-    return [(compile(ast.Module([node], []), "test.py", "exec"), _asserts(node)) for node in tree.body]
-
-
-def _asserts(node: ast.stmt) -> bool:
-    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return not isinstance(node, definitions) and any(isinstance(inner, ast.Assert) for inner in ast.walk(node))
-
-
 def imports(trees: list[ast.Module]) -> ast.Module:
     """The imports of the tests: one that fails must not leave its name to the program."""
     return ast.Module([node for tree in trees for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))], [])
-
-
-def modules_named(trees: list[ast.Module]) -> set[str]:
-    """Modules of the standard library that the tests use as such, `math` of `math.isclose`."""
-    bases = (node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute))
-    return {base.id for base in bases if isinstance(base, ast.Name)} & sys.stdlib_module_names
 
 
 def names_in(expression: str) -> set[str]:
@@ -73,27 +46,25 @@ def names_in(expression: str) -> set[str]:
 
 def examine(task: dict[str, Any], channel: wire.Channel, tell: Callable[[dict[str, Any]], None]) -> None:
     """Run every test, telling of each as it ends."""
-    trees = parsed(task)
-    todo, names, entry = steps(task, trees), Names(modules_named(trees)), task["entry_point"]
-    total = sum(counts for _, counts in todo)
-    if total == 0:
-        raise Broken("the tests have no assert")
+    trees, entry = parsed(task["tests"]), task["entry_point"]
+    names, imported = Names(modules_named(trees)), compile(imports(trees), "test.py", "exec")
+    todo = steps(task["tests"], trees, entry)
     prepare(given_code(task["setup"]), names, "the code before the program")
-    prepare(compile(imports(trees), "test.py", "exec"), names, "what the tests import")
-    tell({"total": total})
-    session = Session(channel, task["in_place"])
+    prepare(imported, names, "what the tests import")
+    tell({"total": sum(step.counts for step in todo)})
+    session = Session(channel, task["in_place"], Remote, number_of)
     session.start(task["sources"])
     tell({"started": True})
     session.loaded()
     names.open(session, names_in(entry) if entry else None)
     if entry:
-        names["candidate"] = session.name(entry)
+        names["candidate"] = session.read("name", entry)
         if entry.isidentifier():
             names[entry] = names["candidate"]
-    for code, counts in todo:
-        passed = names.run(code)
+    for step in todo:
+        passed = names.run(step)
         session.go_on()
-        if counts:
+        if step.counts:
             tell({"passed": passed})
         elif not passed:
             # the tests that follow would meet half of what they need, such as an empty list to loop over
@@ -113,6 +84,7 @@ def main() -> None:
     candidate, verdicts, limits = sys.argv[1:]
     wire.limit(json.loads(limits))
     wire.let_go("stdout", "stderr")
+    sys.setrecursionlimit(wire.DEEPEST)
 
     def tell(message: dict[str, Any]) -> None:
         os.write(int(verdicts), json.dumps(message).encode() + b"\n")

@@ -1,61 +1,73 @@
 """The names that tests may use: their own, modules of the standard library, and those of the program."""
 
 import builtins
-import dis
 import importlib
-from types import CodeType
 from typing import Any
 
-from sandbox_remote import Session
+from sandbox_remote import is_callable, is_instance, type_of
+from sandbox_session import Broken, Session
+from sandbox_tests import FAILED, PASSED, TYPE_OF, Step, assigned
+
+INDIRECT = frozenset({"globals", "locals", "vars", "exec", "eval", "setattr", "__import__"})
+"""Ways to make a name that the code of a test does not show."""
 
 
 class Names(dict[str, Any]):
     """The namespace of the tests. A name that the tests assign is theirs: the program cannot put a value of its own in its place."""
 
-    def __init__(self, modules: set[str]) -> None:
-        super().__init__(__name__="tests", __builtins__=builtins)
+    def __init__(self, modules: dict[str, set[str]]) -> None:
+        super().__init__(__name__="__main__", __builtins__=builtins, isinstance=is_instance, callable=is_callable)
+        self[PASSED], self[TYPE_OF] = self._note, type_of
         self._modules = modules
+        self._passed: set[int] = set()
         self._session: Session | None = None
         self._allowed: set[str] | None = set()
         self._own: set[str] = set()
+        self._indirect = False
+
+    def _note(self, number: int) -> None:
+        self._passed.add(number)
 
     def open(self, session: Session, allowed: set[str] | None) -> None:
         """From now on these names of the program are known; None: all."""
         self._session, self._allowed = session, allowed
 
-    def run(self, code: CodeType) -> bool:
-        """Run a test, or what prepares some: whether it went through. What a failed one has assigned is gone."""
-        assigned, read_first = _assigned(code)
-        self._own |= assigned - read_first
+    def run(self, step: Step) -> bool:
+        """Run a test, or what prepares some: whether it went through. What a failed one has assigned is gone.
+
+        Raises:
+            Broken: a test went through without passing its asserts.
+        """
+        mine, read_first = assigned(step.code)
+        self._own |= mine - read_first
+        self._indirect = self._indirect or not INDIRECT.isdisjoint(step.names())
+        self._passed.clear()
         try:
-            exec(code, self)
+            exec(step.code, self)
         except BaseException:
-            self._own |= assigned
-            for name in assigned & self.keys():
+            self._own |= mine
+            for name in mine & self.keys():
                 del self[name]
             return False
+        if FAILED in self._passed:
+            return False
+        if step.counts and not (self._passed and self._passed >= step.needed):
+            raise Broken("a test came to its end and did not reach its asserts, so it says nothing about the program")
         return True
 
     def __missing__(self, name: str) -> Any:
         if name in self._own:
             raise KeyError(name)
         # a module comes from here even if the program has one of that name: it decides what passes
-        if name in self._modules:
+        if name in self._modules and all(hasattr(importlib.import_module(name), used) for used in self._modules[name]):
             self[name] = importlib.import_module(name)
         elif self._session is not None and not hasattr(builtins, name) and (self._allowed is None or name in self._allowed):
-            self[name] = self._session.name(name)
+            value = self._session.read("name", name)
+            if callable(value):
+                self[name] = value
+            elif self._indirect:
+                raise Broken(f"the tests make names that their code does not show, and {name} may be one, or a value of the program")
+            return value
         else:
             raise KeyError(name)
         return self[name]
-
-
-def _assigned(code: CodeType) -> tuple[set[str], set[str]]:
-    """The names that a module's code assigns, and those of them that it reads before."""
-    assigned: set[str] = set()
-    read_first: set[str] = set()
-    for step in dis.get_instructions(code):
-        if step.opname == "STORE_NAME":
-            assigned.add(step.argval)
-        elif step.opname == "LOAD_NAME" and step.argval not in assigned:
-            read_first.add(step.argval)
-    return assigned, read_first & assigned

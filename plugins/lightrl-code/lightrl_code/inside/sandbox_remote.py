@@ -1,158 +1,160 @@
-"""The program as the tests see it: objects whose calls happen elsewhere."""
+"""The program as the tests see it: objects whose calls, attributes and operators happen elsewhere."""
 
-import builtins
-import threading
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import sandbox_wire as wire
+from sandbox_session import Broken, Session
 
-
-class Broken(BaseException):
-    """The tests are at fault, whatever the program does; no `except Exception` of a test takes this for an answer."""
+BINARY = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"]
+ORDER = ["lt", "le", "gt", "ge"]
+ASKED = ("getitem bool str repr hash int float complex index neg pos abs invert round format bytes").split()  # noqa: SIM905 - short
+"""Operations on one object; the answer holds until the test changes something."""
+CHANGING = ["setitem", "delitem", "reversed"]
+ELSEWHERE = ["aiter", "anext", "aenter", "aexit", "await", "copy", "deepcopy"]
 
 
 class Remote:
-    """An object of the program: what is asked of it happens over there."""
+    """An object of the program: what is asked of it happens over there.
 
-    def __init__(self, session: "Session", number: int) -> None:
-        self.__dict__.update(_session=session, _number=number)
+    An operator or a comparison between two objects of the program is the program's. One between such an object and a value of the
+    test is not: the program would get the value, and could agree with it. There an object counts as the list, number or text that it
+    is a kind of; any other equals no value, and a test that computes with both is broken.
+    """
+
+    __slots__ = ("_number", "_session")
+
+    def __init__(self, session: Session, number: int) -> None:
+        object.__setattr__(self, "_session", session)
+        object.__setattr__(self, "_number", number)
+
+    def __getattribute__(self, name: str) -> Any:
+        return Remote if name == "__class__" else session_of(self).read("getattr", self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        session_of(self).ask("setattr", self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        session_of(self).ask("delattr", self, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._session.ask("call", self._number, args, kwargs)
+        return session_of(self).ask("call", self, *args, **kwargs)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self._session.request({"do": "get", "on": self._number, "name": name})
+    def __iter__(self) -> Iterator[Any]:
+        return session_of(self).loop(self)
+
+    def __next__(self) -> Any:
+        return session_of(self).next(self)
+
+    def __len__(self) -> int:
+        return session_of(self).length(self)
+
+    def __contains__(self, item: Any) -> bool:
+        session, value = session_of(self), plain(self)
+        if not isinstance(value, Remote):
+            return item in value
+        if isinstance(item, Remote):
+            return bool(session.read("contains", self, item))
+        if session.read("has_own", self, "__contains__"):
+            raise Broken("a test asks whether a value is in an object of the program, which only the program could say")
+        return item in list(self)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, Remote):
+            return session_of(self).read("eq", self, other) is True
+        value = plain(self)
+        return NotImplemented if isinstance(value, Remote) else value == other
+
+    def __instancecheck__(self, value: Any) -> bool:
+        if isinstance(value, Remote):
+            return session_of(self).read("isinstance", value, self) is True
+        if session_of(self).read("is_kind_of_value", self):
+            raise Broken("a test asks whether a value of a built-in type is of a class of the program")
+        return False
+
+    def __subclasscheck__(self, value: Any) -> bool:
+        return session_of(self).read("issubclass", value, self) is True
+
+    def __enter__(self) -> Any:
+        return session_of(self).ask("enter", self)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if error is not None and (not isinstance(error, Exception) or isinstance(error, AssertionError)):
+            return False
+        told = None if error is None else [type(error).__name__, [str(argument) for argument in error.args]]
+        return session_of(self).ask("leave", self, told) is True
 
 
-def _forwarded(name: str) -> Callable[..., Any]:
+session_of: Callable[[Remote], Session] = Remote.__dict__["_session"].__get__
+number_of: Callable[[Remote], int] = Remote.__dict__["_number"].__get__
+
+
+def plain(value: Any) -> Any:
+    """The value of a built-in type that an object is a kind of; the object itself if it is of none."""
+    return session_of(value).read("plain", value) if isinstance(value, Remote) else value
+
+
+def is_instance(value: Any, kinds: Any) -> bool:
+    """`isinstance`, of the program's objects and classes too."""
+    if isinstance(kinds, tuple):
+        return any(is_instance(value, kind) for kind in kinds)
+    if isinstance(value, Remote) and type(kinds) is not Remote and isinstance(kinds, type):
+        return session_of(value).read("is_of", value, kinds.__module__, kinds.__qualname__) is True
+    return isinstance(value, kinds)
+
+
+def type_of(value: Any) -> Any:
+    """`type`, of the program's objects too."""
+    return session_of(value).read("type", value) if isinstance(value, Remote) else type(value)
+
+
+def is_callable(value: Any) -> bool:
+    """`callable`, of the program's objects too."""
+    return session_of(value).read("callable", value) is True if isinstance(value, Remote) else callable(value)
+
+
+def _operate(name: str, one: Any, other: Any) -> Any:
+    asked = next(side for side in (one, other) if isinstance(side, Remote))
+    if isinstance(one, Remote) and isinstance(other, Remote):
+        return (session_of(asked).read if name in ORDER else session_of(asked).ask)(name, one, other)
+    mine, theirs = plain(one), plain(other)
+    if not isinstance(mine, Remote) and not isinstance(theirs, Remote):
+        return getattr(operator, name)(mine, theirs)
+    if session_of(asked).read("has_own", asked, f"__{name.strip('_')}__", f"__r{name.strip('_')}__"):
+        raise Broken(f"a test computes `{name.strip('_')}` of an object of the program and a value, which only the program could say")
+    return NotImplemented
+
+
+def _binary(name: str, swapped: bool = False) -> Callable[[Any, Any], Any]:
+    return (lambda self, other: _operate(name, other, self)) if swapped else (lambda self, other: _operate(name, self, other))
+
+
+def _asked(name: str, kept: bool) -> Callable[..., Any]:
     def method(self: Remote, *args: Any) -> Any:
         try:
-            return self._session.ask("method", self._number, args, {}, name)
+            return (session_of(self).read if kept else session_of(self).ask)(name, self, *args)
         except AttributeError as error:
             raise TypeError(f"the object has no {name}") from error
 
     return method
 
 
-# what tells objects apart (equality, hashing, truth, membership) stays here: the program must not be able to say that it equals everything
-for _name in ("len", "iter", "next", "getitem", "setitem", "str", "repr"):
-    setattr(Remote, f"__{_name}__", _forwarded(f"__{_name}__"))
+def _elsewhere(name: str) -> Callable[..., Any]:
+    def method(*_: Any) -> Any:
+        raise Broken(f"a test uses `__{name}__` of an object of the program, which is in another process")
+
+    return method
 
 
-class Session:
-    """Requests to the program, one at a time. Of a reply, only what its request asked for is read."""
-
-    def __init__(self, channel: wire.Channel, in_place: bool) -> None:
-        self._channel, self._in_place = channel, in_place
-        self._remotes: dict[int, Remote] = {}
-        self._one_at_a_time = threading.Lock()
-        self._over: BaseException | None = None
-
-    def start(self, sources: list[str]) -> None:
-        """Hand the program over once its sandbox is up."""
-        if self._channel.receive().get("ready") is not True:
-            raise wire.Closed("it did not start")
-        self._channel.send({"sources": sources})
-
-    def loaded(self) -> None:
-        """Wait until the program is loaded; raises what it raised."""
-        self._value(self._channel.receive())
-
-    def name(self, expression: str) -> Any:
-        """The value of an expression over there."""
-        return self.request({"do": "name", "name": expression})
-
-    def ask(self, what: str, number: int, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None = None) -> Any:
-        """Call an object, or one of its methods."""
-        given = self._noted(lambda: wire.encode([list(args), kwargs], self._refer))
-        reply = self._exchange({"do": what, "on": number, "name": name, "with": given, "in_place": self._in_place})
-        changed = reply.pop("changed", None) if self._in_place else None
-        value = self._value(reply, ends_loops=name == "__next__")
-        if changed is not None:
-            _update([list(args), kwargs], self._decoded(changed))
-        return value
-
-    def request(self, request: dict[str, Any]) -> Any:
-        """Send a request and wait for its value; raises what the program raised."""
-        return self._value(self._exchange(request))
-
-    def go_on(self) -> None:
-        """Raise what has ended the session, whether or not a test has caught it."""
-        if self._over is not None:
-            raise self._over
-
-    def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
-        def talk() -> dict[str, Any]:
-            self._channel.send(request)
-            return self._channel.receive()
-
-        with self._one_at_a_time:
-            self.go_on()
-            return self._noted(talk)
-
-    def _value(self, reply: dict[str, Any], ends_loops: bool = False) -> Any:
-        if reply.keys() == {"raised", "arguments"}:
-            raise _exception(reply["raised"], reply["arguments"], ends_loops)
-        if reply.keys() != {"value"}:
-            self._noted(lambda: _refuse(reply))
-        return self._decoded(reply["value"])
-
-    def _decoded(self, form: Any) -> Any:
-        return self._noted(lambda: wire.decode(form, self._resolve))
-
-    def _noted(self, work: Callable[[], Any]) -> Any:
-        try:
-            return work()
-        except (Broken, wire.Closed) as error:
-            self._over = error
-            raise
-
-    def _resolve(self, number: Any) -> Remote:
-        return self._remotes.setdefault(int(number), Remote(self, int(number)))
-
-    def _refer(self, value: Any) -> dict[str, Any]:
-        if isinstance(value, Remote):
-            return {"kind": "object", "value": value._number}
-        raise Broken(f"a test gives the program a {type(value).__name__}, and only values of built-in types can be given")
-
-
-def _refuse(reply: dict[str, Any]) -> None:
-    raise wire.Closed(f"a reply that was not asked for: {', '.join(reply)}"[:200])
-
-
-def _exception(name: Any, arguments: Any, ends_loops: bool) -> Exception:
-    kind = getattr(builtins, str(name), None)
-    told = RuntimeError(f"{name}: {arguments}")
-    if not (isinstance(kind, type) and issubclass(kind, Exception)):
-        return told
-    # where a value is expected, as in `all(map(f, cases))`, it would end the test's own loop in silence; PEP 479 is of the same mind
-    if issubclass(kind, (StopIteration, StopAsyncIteration)) and not ends_loops:
-        return told
-    try:
-        return kind(*arguments)
-    except Exception:
-        # a kind that wants other arguments than texts
-        return told
-
-
-def _update(old: Any, new: Any) -> None:
-    """Carry what a call changed in place back into the arguments, list by list."""
-    if isinstance(old, list) and isinstance(new, list):
-        for mine, theirs in zip(old, new, strict=False):
-            _update(mine, theirs)
-        if old != new:
-            old[:] = new
-    elif isinstance(old, dict) and isinstance(new, dict):
-        for key in old.keys() & new.keys():
-            _update(old[key], new[key])
-        if old != new:
-            old.clear()
-            old.update(new)
-    elif isinstance(old, set) and isinstance(new, set):
-        old.clear()
-        old.update(new)
-    elif isinstance(old, bytearray) and isinstance(new, bytearray):
-        old[:] = new
+for _name in BINARY + ORDER:
+    _function = f"{_name}_" if _name in ("and", "or") else _name
+    setattr(Remote, f"__{_name}__", _binary(_function))
+    if _name in BINARY:
+        setattr(Remote, f"__r{_name}__", _binary(_function, swapped=True))
+        setattr(Remote, f"__i{_name}__", _binary(f"i{_name}"))
+for _name in ASKED + CHANGING:
+    setattr(Remote, f"__{_name}__", _asked(_name, kept=_name in ASKED))
+for _name in ELSEWHERE:
+    setattr(Remote, f"__{_name}__", _elsewhere(_name))

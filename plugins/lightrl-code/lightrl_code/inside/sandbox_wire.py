@@ -3,23 +3,49 @@
 What arrives is data: nothing that the candidate sends can run code in the examiner, and what compares equal is a plain value.
 """
 
+import builtins
+import importlib
 import io
 import json
 import os
 import resource
 import sys
-from collections.abc import Callable
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache, reduce
 from socket import socket
 from typing import Any
 
 LONGEST = 16 * 1024 * 1024
 """Bytes of one message."""
+DEEPEST = 20_000
+"""Recursion limit while a value is sent or received."""
 SAFE_INTEGER = 2**53
 """Larger integers travel as hexadecimal text, which has no limit of digits."""
 
 
+PLAIN = (bool, int, float, complex, str, bytes, bytearray, list, tuple, set, frozenset, dict)
+"""Types whose subclasses arrive as the type itself, unless they add something of their own."""
 SEQUENCES: dict[str, Callable[[Any], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
-BOUNDS: dict[str, Callable[..., Any]] = {"range": range, "slice": slice}
+WRITTEN: dict[str, tuple[type[Any], Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "range": (range, lambda value: [value.start, value.stop, value.step], lambda parts: range(*parts)),
+    "slice": (slice, lambda value: [value.start, value.stop, value.step], lambda parts: slice(*parts)),
+    "Decimal": (Decimal, str, Decimal),
+    "Fraction": (Fraction, str, Fraction),
+    "datetime": (datetime, datetime.isoformat, datetime.fromisoformat),
+    "date": (date, date.isoformat, date.fromisoformat),
+    "time": (time, time.isoformat, time.fromisoformat),
+    "timedelta": (timedelta, lambda value: [value.days, value.seconds, value.microseconds], lambda parts: timedelta(*parts)),
+    "deque": (deque, lambda value: [list(value), value.maxlen], lambda parts: deque(*parts)),
+    "Counter": (Counter, lambda value: dict(value), Counter),
+    "OrderedDict": (OrderedDict, lambda value: list(value.items()), OrderedDict),
+    "defaultdict": (defaultdict, lambda value: [value.default_factory, dict(value)], lambda parts: defaultdict(*parts)),
+}
+"""Types of the standard library that are values: each with what is sent of it, and how it is made again."""
 
 
 class Closed(BaseException):
@@ -73,9 +99,14 @@ class Channel:
 
 
 def encode(value: Any, refer: Callable[[Any], Any]) -> Any:
-    """A value as JSON; `refer(value)` gives the form of one that is no built-in, or raises `UnsendableError`."""
-    if value is None or isinstance(value, bool):
+    """A value as JSON; `refer(value)` gives the form of one that is no value by itself, or raises `UnsendableError`."""
+    kind = type(value)
+    if value is None or kind is bool:
         return value
+    if kind.__name__ in WRITTEN and WRITTEN[kind.__name__][0] is kind:
+        return {"kind": kind.__name__, "value": encode(WRITTEN[kind.__name__][1](value), refer)}
+    if kind not in PLAIN and has_more(kind):
+        return refer(value)
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -88,42 +119,88 @@ def encode(value: Any, refer: Callable[[Any], Any]) -> Any:
         return {"kind": "bytes" if isinstance(value, bytes) else "bytearray", "value": value.hex()}
     if isinstance(value, list):
         return [encode(item, refer) for item in value]
-    for kind in (tuple, set, frozenset):
-        if isinstance(value, kind):
-            return {"kind": kind.__name__, "value": [encode(item, refer) for item in value]}
+    if isinstance(value, tuple) and kind is not tuple and hasattr(kind, "_fields"):
+        return {"kind": "namedtuple", "value": [kind.__name__, list(kind._fields), [encode(item, refer) for item in value]]}
+    for base in (tuple, set, frozenset):
+        if isinstance(value, base):
+            return {"kind": base.__name__, "value": [encode(item, refer) for item in value]}
     if isinstance(value, dict):
         return {"kind": "dict", "value": [[encode(key, refer), encode(item, refer)] for key, item in value.items()]}
-    for kind in (range, slice):
-        if isinstance(value, kind):
-            return {"kind": kind.__name__, "value": [encode(part, refer) for part in (value.start, value.stop, value.step)]}
     return refer(value)
 
 
-def decode(form: Any, resolve: Callable[[Any], Any]) -> Any:
-    """The value of a form; `resolve(number)` gives what a reference stands for."""
+@contextmanager
+def deep() -> Iterator[None]:
+    """Values may be nested deeper here than calls may be in a program."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, DEEPEST))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def has_more(kind: type[Any]) -> bool:
+    """Whether a subclass of a type of values has methods or attributes that a value of that type has not."""
+    base = next((base for base in kind.__mro__ if base in PLAIN), object)
+    known = {"_fields", "_make", "_replace", "_asdict", "_field_defaults", *getattr(kind, "_fields", ())}
+    return any(not name.startswith("__") and not hasattr(base, name) and name not in known for name in dir(kind))
+
+
+def named(value: Any) -> list[str] | None:
+    """Where the standard library has a function or a class; None: it has not."""
+    if not callable(value):
+        return None
+    path = [str(getattr(value, "__module__", None) or "builtins"), str(getattr(value, "__qualname__", ""))]
+    if path[0].split(".")[0] not in sys.stdlib_module_names:
+        return None
+    try:
+        return path if find(*path) is value else None
+    except (AttributeError, ImportError):
+        return None
+
+
+def find(module: str, name: str) -> Any:
+    """The object of a name in a module."""
+    return reduce(getattr, name.split("."), importlib.import_module(module))
+
+
+def decode(form: Any, resolve: Callable[[str, Any], Any]) -> Any:
+    """The value of a form; `resolve(kind, value)` gives that of a kind which is no value by itself."""
     if isinstance(form, list):
         return [decode(item, resolve) for item in form]
     if not isinstance(form, dict):
         return form
     try:
         return _decode_kind(form["kind"], form["value"], resolve)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise Closed(f"no value: {error!r}") from error
 
 
-def _decode_kind(kind: str, value: Any, resolve: Callable[[Any], Any]) -> Any:
-    if kind == "object":
-        return resolve(value)
+def _decode_kind(kind: str, value: Any, resolve: Callable[[str, Any], Any]) -> Any:
+    if kind in ("object", "error", "coroutine", "named"):
+        return resolve(kind, value)
     if kind == "int":
         return int(value, 16)
+    if kind == "type":
+        found = getattr(builtins, value)
+        return found if isinstance(found, type) else resolve(kind, value)
     if kind == "complex":
         return complex(*value)
     if kind in ("bytes", "bytearray"):
         return bytes.fromhex(value) if kind == "bytes" else bytearray.fromhex(value)
     if kind == "dict":
         return {decode(key, resolve): decode(item, resolve) for key, item in value}
-    items = [decode(item, resolve) for item in value]
-    return BOUNDS[kind](*items) if kind in BOUNDS else SEQUENCES[kind](items)
+    if kind == "namedtuple":
+        return _named_tuple(value[0], tuple(value[1]))(*(decode(item, resolve) for item in value[2]))
+    if kind in WRITTEN:
+        return WRITTEN[kind][2](decode(value, resolve))
+    return SEQUENCES[kind]([decode(item, resolve) for item in value])
+
+
+@cache
+def _named_tuple(name: str, fields: tuple[str, ...]) -> Any:
+    return namedtuple(name, fields)
 
 
 def limit(limits: dict[str, int]) -> None:

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from lightrl import without_thoughts
 from lightrl_code.tools.tool_calls import JSON, ToolCall, between, json_call, read_json, shallow, spelled_call
 
 BEGIN, SEPARATOR, END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"  # noqa: RUF001 - DeepSeek's own signs
@@ -204,7 +205,6 @@ def _literal(node: ast.expr) -> JSON:
 
 
 AUTO = "auto"
-THOUGHTS_END = "</think>"
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ def calls_in(completion: str, name: str) -> list[ToolCall]:
         completion: the turn.
         name: of a format, or `auto`: the text tells.
     """
-    text = completion.rpartition(THOUGHTS_END)[2]
+    text = without_thoughts(completion)
     for known in FORMATS.values() if name == AUTO else (FORMATS[name],):
         if re.search(known.told_by if name == AUTO and known.told_by else known.sign, text):
             return [_with_example(call, known) for call in known.calls(text)]
