@@ -21,7 +21,7 @@ CHAIN = (WALK, ROOT / "lightrl" / "training" / "policy_module.py")
 """The files of the classes that the module of online training is made of."""
 LIMITS = {
     "lines of lightrl": 41_000,
-    "lines of lightrl and plugins": 59_900,
+    "lines of lightrl and plugins": 59_850,
     "files of lightrl": 389,
     "files of lightrl under 50 lines": 96,
     "files over 300 lines": 3,
