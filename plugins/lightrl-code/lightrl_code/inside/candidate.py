@@ -26,8 +26,9 @@ class Objects:
 
     def refer(self, value: Any) -> dict[str, Any]:
         """The form of an object on the wire."""
-        if isinstance(value, type) and getattr(builtins, value.__name__, None) is value:
-            return {"kind": "type", "value": value.__name__}
+        name = value.__name__ if isinstance(value, type) else ""
+        if name and getattr(builtins, name, None) is value:
+            return {"kind": "type", "value": name}
         if isinstance(value, type) and issubclass(value, Exception):
             return {"kind": "error", "value": self.error(value)}
         kind = "coroutine" if isinstance(value, types.CoroutineType) else "object"
@@ -140,7 +141,7 @@ def perform(request: dict[str, Any], module: types.ModuleType, objects: Objects)
     with wire.deep():
         args, kwargs = request["given"] = wire.decode(request["with"], objects.resolve)
     if what == "name":
-        return eval(*args, vars(module))
+        return eval(args[0], vars(module))
     return (ACTIONS.get(what) or getattr(builtins, what, None) or getattr(operator, what))(*args, **kwargs)
 
 

@@ -100,8 +100,8 @@ class Session:
         """The iterator of a loop over an object."""
         loop = self._seen.get(("loop", self._number(remote)))
         if loop is None:
-            iterator = self._request("iter", (remote,), {})
-            if iterator is remote:
+            iterator: Iterator[Any] = self._request("iter", (remote,), {})
+            if self._number(iterator) == self._number(remote):
                 return iterator
             loop = self._seen["loop", self._number(remote)] = Loop(lambda: self._request("next", (iterator,), {}))
         return self._counted(loop, remote)
@@ -148,7 +148,8 @@ class Session:
 
         with self._one_at_a_time:
             self.go_on()
-            return self._noted(talk)
+            reply: dict[str, Any] = self._noted(talk)
+            return reply
 
     def _value(self, reply: dict[str, Any], ends_loops: bool = False) -> Any:
         if reply.keys() == {"raised", "arguments", "has"}:

@@ -22,7 +22,7 @@ from typing import Any
 
 LONGEST = 16 * 1024 * 1024
 """Bytes of one message."""
-DEEPEST = 20_000
+DEEPEST = 10_000
 """Recursion limit while a value is sent or received."""
 SAFE_INTEGER = 2**53
 """Larger integers travel as hexadecimal text, which has no limit of digits."""
