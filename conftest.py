@@ -26,6 +26,7 @@ import yaml
 from hypothesis import settings
 
 from lightrl.cli import main
+from lightrl.environments.episode_host import EpisodeHost
 from lightrl.hookspecs import GROUP
 from lightrl.registry.classes import registry
 from lightrl.registry.loader import load_plugin
@@ -264,6 +265,7 @@ class Site:
 IN_TURN = """
 import contextlib, io, json, sys
 from lightrl.cli import main
+from lightrl.environments.episode_host import EpisodeHost
 answers = []
 for words in json.loads(sys.argv[1]):
     out, err = io.StringIO(), io.StringIO()
@@ -323,3 +325,17 @@ def episodes(write: Callable[..., Path], config: dict[str, Any]) -> dict[str, An
     config["model"]["engine"] = {"max_new_tokens": 30, "stop": list("0123456789")}
     config["data"] = {"train": {"class_path": "EpisodeSeeds", "init_args": {"size": 20}}, "validation_size": 4}
     return config
+
+
+@pytest.fixture
+def hosted() -> Iterator[Callable[..., EpisodeHost]]:
+    """Hosts whose processes end with the test."""
+    made: list[EpisodeHost] = []
+
+    def make(environment: Any) -> EpisodeHost:
+        made.append(EpisodeHost(environment))
+        return made[-1]
+
+    yield make
+    for host in made:
+        host.close()

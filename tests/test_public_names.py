@@ -82,7 +82,7 @@ def test_the_abstract_methods_of_a_kind_give_shapes(title: str) -> None:
         function = getattr(base, method, None)
         if not inspect.isfunction(function):
             continue
-        hints = get_type_hints(function, localns={"SampledPolicy": Any})
+        hints = get_type_hints(function, localns={"SampledPolicy": Any, "Tensor": Tensor})
         text = f"{inspect.getdoc(base)}\n{function.__doc__}"
         assert Tensor not in hints.values() or "`[" in text, f"{base.__name__}.{method}: give the shapes of its tensors"
 

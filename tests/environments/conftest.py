@@ -1,10 +1,9 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from lightrl.environments.episode_host import EpisodeAnswer, EpisodeHost
-from lightrl.parts.environment import Environment
 from lightrl.prompt import Prompt
 
 Play = Callable[[EpisodeHost, list[str], int], list[list[EpisodeAnswer]]]
@@ -13,20 +12,6 @@ Play = Callable[[EpisodeHost, list[str], int], list[list[EpisodeAnswer]]]
 @pytest.fixture(autouse=True)
 def _bad_environments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-
-
-@pytest.fixture
-def hosted() -> Iterator[Callable[[Environment], EpisodeHost]]:
-    """Hosts whose processes end with the test."""
-    made: list[EpisodeHost] = []
-
-    def make(environment: Environment) -> EpisodeHost:
-        made.append(EpisodeHost(environment))
-        return made[-1]
-
-    yield make
-    for host in made:
-        host.close()
 
 
 @pytest.fixture

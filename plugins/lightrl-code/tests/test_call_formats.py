@@ -68,7 +68,7 @@ def test_every_format_is_among_the_examples() -> None:
     assert set(WRITTEN) == set(FORMATS)
 
 
-def test_arguments_of_python_may_stand_in_order() -> None:
+def test_arguments_of_python_may_be_given_in_order() -> None:
     assert calls_in("[add(47, b=(1, 'x')), g(-1.5, None)]", "python") == [
         ToolCall("add", {"b": [1, "x"]}, (47,)),
         ToolCall("g", {}, (-1.5, None)),

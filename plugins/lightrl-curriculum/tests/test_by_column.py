@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,7 +83,8 @@ def test_what_cannot_work_is_refused() -> None:
     EnvironmentByColumn({"a": SingleTurn()}, column="game").check(frozenset({"game"}))
 
 
-def test_a_worker_loads_all_of_them(hosted: Any) -> None:
+def test_a_worker_loads_all_of_them(hosted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "tests" / "environments"))
     import bad_environments
 
     host = hosted(EnvironmentByColumn({"a": bad_environments.Counting(), "b": SingleTurn()}, column="game", workers=1))

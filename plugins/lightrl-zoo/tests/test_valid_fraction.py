@@ -35,5 +35,5 @@ def test_the_metric_must_be_a_reward() -> None:
 
 @pytest.mark.parametrize("wrong", [{"group_size": 1}, {"least": 0.0}, {"least": 1.5}, {"max_rounds": 0}])
 def test_impossible_settings_are_refused(wrong: dict) -> None:
-    with pytest.raises(ValueError, match="group_size"):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
         ValidFractionSampler(**wrong)

@@ -65,7 +65,7 @@ def test_vapo_whitens_over_tokens() -> None:
 
 
 def test_what_is_wrong_is_said() -> None:
-    with pytest.raises(ValueError, match=r"alpha .*gamma"):
+    with pytest.raises(ValueError, match="alpha"):
         LengthAdaptiveGAE(alpha=0)
     with pytest.raises(ValueError, match="critic"):
         LengthAdaptiveGAE().compute(experience([1.0, 0.0]))
