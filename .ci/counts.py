@@ -20,12 +20,12 @@ WALK = ROOT / "lightrl" / "training" / "online" / "policy_optimization.py"
 CHAIN = (WALK, ROOT / "lightrl" / "training" / "policy_module.py")
 """The files of the classes that the module of online training is made of."""
 LIMITS = {
-    "lines of lightrl": 41_000,
-    "lines of lightrl and plugins": 60_800,
-    "files of lightrl": 389,
+    "lines of lightrl": 41_160,
+    "lines of lightrl and plugins": 60_940,
+    "files of lightrl": 390,
     "files of lightrl under 50 lines": 96,
     "files over 300 lines": 3,
-    "files that the walk imports": 209,
+    "files that the walk imports": 210,
     "members of the training module": 35,
     "arguments of a function in training/online": 5,
     "lines of the longest function": 73,
