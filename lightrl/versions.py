@@ -35,6 +35,14 @@ def layers_without_keys() -> tuple[type, ...]:
     return () if found is None else (found,)
 
 
+def dequantized() -> dict[str, Any]:
+    """The options that have `from_pretrained` read a GGUF file into plain weights; before transformers 5.23 it did nothing else."""
+    import transformers
+
+    made = getattr(transformers, "GgufConfig", None)
+    return {} if made is None else {"quantization_config": made(dequantize=True)}
+
+
 def recompute_activations(model: Any) -> None:
     """Have a model compute its activations again in the backward pass; since transformers 5.23 the method has another name.
 

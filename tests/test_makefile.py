@@ -44,3 +44,11 @@ def test_a_file_that_is_not_there_is_refused_with_those_that_are() -> None:
     assert done.returncode != 0
     assert "no CASE=nope; there are:" in done.stdout
     assert " claims " in done.stdout
+
+
+def test_a_model_of_the_demo_that_is_not_there_is_refused() -> None:
+    words = ["make", "--old-file", ".venv/.installed-for-demo", "VENV=.venv", "demo", "MODEL=nope"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode != 0
+    assert "no MODEL=nope; there is: smollm2" in done.stdout
+    assert "python" not in done.stdout

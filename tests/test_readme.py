@@ -95,7 +95,7 @@ def test_generate_and_plugins_are_verbs(user: Path, capfd: pytest.CaptureFixture
 def test_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     targets = [words[1] for words in commands() if words[0] == "make"]
-    assert targets[:2] == ["demo", "test"]
+    assert list(dict.fromkeys(targets))[:2] == ["demo", "test"]
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
 
 

@@ -38,7 +38,9 @@ class SavedTensor:
             return found
 
 
-def lazy_model(path: str, dtype: torch.dtype, trust_remote_code: bool = False, revision: str = "main", **options: str) -> PreTrainedModel:
+def lazy_model(
+    path: str, dtype: torch.dtype, trust_remote_code: bool = False, revision: str = "main", gguf_file: str | None = None, **options: Any
+) -> PreTrainedModel:
     """The model with parameters that have not been read, and with everything else as `from_pretrained` makes it.
 
     Args:
@@ -46,6 +48,7 @@ def lazy_model(path: str, dtype: torch.dtype, trust_remote_code: bool = False, r
         dtype: of the weights in memory.
         trust_remote_code: as for `PretrainedPolicy`.
         revision: of a hub id.
+        gguf_file: the name of such a file in the folder, whose weights are quantized.
         **options: for `from_config`, such as `attn_implementation`.
 
     Raises:
@@ -56,6 +59,8 @@ def lazy_model(path: str, dtype: torch.dtype, trust_remote_code: bool = False, r
     from accelerate import init_empty_weights
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
+    if gguf_file is not None:
+        raise CannotStayLazyError("a GGUF file is dequantized as a whole")
     config: Any = AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code, revision=revision)
     saved = _saved(path, revision)
     if getattr(config, "quantization_config", None) is not None:

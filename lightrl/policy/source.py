@@ -17,11 +17,13 @@ from safetensors import SafetensorError
 from lightrl.ops.lazy import CannotStayLazyError
 from lightrl.ops.pretrained import with_every_weight
 from lightrl.parts.base import Part
+from lightrl.policy.gguf_file import NAME as GGUF_NAME
+from lightrl.policy.gguf_file import check_gguf, gguf_alone, plain_model
 from lightrl.policy.policy import Policy
 from lightrl.ranges import Seed
 from lightrl.text.characters import ALPHABET, character_tokenizer
 from lightrl.text.tokenizer import Tokenizer
-from lightrl.versions import recompute_activations
+from lightrl.versions import dequantized, recompute_activations
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -80,7 +82,7 @@ class PolicySource(Part):
 
 
 class PretrainedPolicy(PolicySource):
-    """A causal LM from a Hugging Face folder or hub id."""
+    """A causal LM from a Hugging Face folder or hub id, or from a GGUF file, whose weights are dequantized."""
 
     def __init__(
         self,
@@ -94,7 +96,8 @@ class PretrainedPolicy(PolicySource):
     ) -> None:
         """
         Args:
-            path: a folder written by `save_pretrained`, or a hub id such as `Qwen/Qwen2.5-0.5B-Instruct`.
+            path: a folder written by `save_pretrained`, a hub id such as `Qwen/Qwen2.5-0.5B-Instruct`, or a GGUF file, which needs
+                `lightrl-core[gguf]`.
             dtype: of the weights in memory.
             gradient_checkpointing: recompute activations in the backward pass: less memory, about a third more time.
             chat_template: a Jinja template, or the path of a file with one, in place of the tokenizer's own.
@@ -123,9 +126,13 @@ class PretrainedPolicy(PolicySource):
 
     def _built(self, make: Callable[..., PreTrainedModel]) -> Policy:
         tokenizer = self.tokenizer()
-        options = self._found | ({"attn_implementation": self.attention} if self.attention else {})
-        with self._loading("policy"):
-            model = make(self.path, dtype=getattr(torch, self.dtype), trust_remote_code=self.trust_remote_code, **options)
+        options = {"attn_implementation": self.attention} if self.attention else {}
+        with self._loading("policy") as (path, found):
+            if self._is_file:
+                options |= dequantized()
+            model = make(path, dtype=getattr(torch, self.dtype), **found, **options)
+            if self._is_file:
+                model = plain_model(model, self.path)
         if self.gradient_checkpointing:
             recompute_activations(model)
         return Policy(model.train(), tokenizer)
@@ -133,8 +140,8 @@ class PretrainedPolicy(PolicySource):
     def tokenizer(self) -> Tokenizer:
         from transformers import AutoTokenizer
 
-        with self._loading("tokenizer of the policy"):
-            tokenizer: Tokenizer = AutoTokenizer.from_pretrained(self.path, trust_remote_code=self.trust_remote_code, **self._found)
+        with self._loading("tokenizer of the policy") as (path, found):
+            tokenizer: Tokenizer = AutoTokenizer.from_pretrained(path, **found)
         if self.chat_template is not None:
             tokenizer.chat_template = _text_or_file(self.chat_template)
         return tokenizer
@@ -142,21 +149,25 @@ class PretrainedPolicy(PolicySource):
     def outline(self) -> Any:
         from transformers import AutoConfig, AutoModelForCausalLM
 
-        with self._loading("policy"), torch.device("meta"):
-            config = AutoConfig.from_pretrained(self.path, trust_remote_code=self.trust_remote_code, **self._found)
+        with self._loading("policy") as (path, found), torch.device("meta"):
+            config = AutoConfig.from_pretrained(path, **found)
             return AutoModelForCausalLM.from_config(config, trust_remote_code=self.trust_remote_code)
 
     @property
-    def _found(self) -> dict[str, str]:
-        return {} if self.revision is None else {"revision": self.revision}
+    def _is_file(self) -> bool:
+        return Path(self.path).expanduser().is_file()
 
     @contextmanager
-    def _loading(self, what: str) -> Iterator[None]:
+    def _loading(self, what: str) -> Iterator[tuple[str, dict[str, Any]]]:
         self._must_exist()
+        if self._is_file:
+            with gguf_alone(self.path, what) as folder:
+                yield folder, {"gguf_file": GGUF_NAME, "trust_remote_code": False}
+            return
         if self.trust_remote_code:
             announce_code(self.path)
         try:
-            yield
+            yield self.path, {"trust_remote_code": self.trust_remote_code} | ({"revision": self.revision} if self.revision else {})
         except (OSError, ValueError, RuntimeError, SafetensorError) as error:
             raise ValueError(f"the {what} {self.path!r} cannot be loaded: {_reason(error)}") from error
 
@@ -167,8 +178,13 @@ class PretrainedPolicy(PolicySource):
             if not (folder / "config.json").is_file():
                 adapters = "; its adapters are taken by SavedAdapters, on their base" if (folder / "adapter_config.json").is_file() else ""
                 raise ValueError(f"the folder {self.path!r} holds no policy: there is no config.json in it{adapters}")
-        elif looks_local:
-            raise ValueError(f"there is no folder {self.path!r}; give a folder written by save_pretrained, or a hub id owner/name")
+        elif folder.is_file():
+            check_gguf(self.path)
+        elif looks_local or folder.suffix == ".gguf":
+            kind = "file" if folder.suffix == ".gguf" else "folder"
+            raise ValueError(
+                f"there is no {kind} {self.path!r}; give a folder written by save_pretrained, a hub id owner/name or a GGUF file"
+            )
 
 
 class TinyPolicy(PolicySource):

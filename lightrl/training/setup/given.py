@@ -16,7 +16,7 @@ from lightrl.registry.classes import registry
 
 
 def as_policy(given: PolicySource | str) -> PolicySource:
-    """A policy source; a text is the folder or hub id of a `PretrainedPolicy`.
+    """A policy source; a text is the path of a `PretrainedPolicy`.
 
     Raises:
         TypeError: it is neither.
