@@ -20,18 +20,18 @@ WALK = ROOT / "lightrl" / "training" / "online" / "policy_optimization.py"
 CHAIN = (WALK, ROOT / "lightrl" / "training" / "policy_module.py")
 """The files of the classes that the module of online training is made of."""
 LIMITS = {
-    "lines of lightrl": 37_960,
-    "lines of lightrl and plugins": 58_650,
+    "lines of lightrl": 38_100,
+    "lines of lightrl and plugins": 59_520,
     "files of lightrl": 300,
     "files of lightrl under 50 lines": 47,
     "files over 300 lines": 0,
-    "files that the walk imports": 161,
+    "files that the walk imports": 162,
     "members of the training module": 35,
     "arguments of a function in training/online": 5,
     "lines of the longest function": 73,
     "asserts": 0,
     "ignores": 16,
-    "any": 47,
+    "any": 48,
     "casts": 0,
 }
 """The most of each that there may be; an entry of a checkout that is better than its limit lowers it."""
