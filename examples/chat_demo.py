@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer, seed_everything
-from lightrl.training.default_callbacks import NoDefaultCallbacks
-from lightrl.training.evaluating.held_out import Evaluation
 from lightrl_grpo import GRPO
 
 from lightrl import LoadedPolicy, PolicyOptimization, PretrainedPolicy, Prompt, PromptData, PromptSource, TransformersEngine
 from lightrl.callbacks.export_policy import ExportPolicy
+from lightrl.training.evaluating.evaluator import Evaluation
+from lightrl.training.policy_module import NoDefaultCallbacks
 
 ROLLOUTS, EVALUATE_EVERY, SHOWN = 30, 5, 6
 
