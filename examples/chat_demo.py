@@ -27,7 +27,7 @@ from lightrl.callbacks.export_policy import ExportPolicy
 from lightrl.training.evaluating.evaluator import Evaluation
 from lightrl.training.policy_module import NoDefaultCallbacks
 
-ROLLOUTS, EVALUATE_EVERY, SHOWN = 30, 5, 6
+ROLLOUTS, EVALUATE_EVERY, SHOWN = 20, 5, 6
 
 
 def main() -> None:
