@@ -152,9 +152,9 @@ def report(notes: Notes, seed: int, out: Path, seconds: float) -> None:
         json.dumps(summary | {"accuracy": notes.accuracy, "in_four": notes.in_four, "rewards": notes.rewards}, indent=2) + "\n"
     )
     draw(notes, out / "curve.png")
-    print(f"\n{'held-out sum':<14}{'before':<52}after")
+    print()
     for (asked, first), (_, last) in zip(notes.said[0], notes.said[-1], strict=True):
-        print(f"{asked:<14}{first.strip()!r:<52}{last.strip()!r}")
+        print(f"{asked}   before: {first.strip()!r}\n{' ' * len(asked)}   after:  {last.strip()!r}")
     print(f"\n{'seed':>4}  {'accuracy before':>15}  {'accuracy after':>14}  {'rollouts':>8}  {'seconds':>7}")
     print(f"{seed:>4}  {before:>15.3f}  {after:>14.3f}  {rollouts:>8}  {seconds:>7.1f}")
     print(f"(4 completions of each of {Sums(pairs()[1]).size} held-out sums, sampled at temperature 1)")
