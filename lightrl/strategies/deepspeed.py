@@ -103,7 +103,7 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
             (DDPStrategy if cpu else DeepSpeedStrategy).setup_environment(self)
 
     def init_deepspeed(self) -> None:
-        """Start the engine with the module's own bound on the gradient norm."""
+        """Start the engine with the module's own bound on the gradient norm, and under stages 2 and 3 with sums of gradients in float32."""
         # ZeRO-3 says at every run that it sees no tensors in a dataclass; the modules that give one own no parameters
         logging.getLogger("DeepSpeed").addFilter(lambda record: "unknown inputs or outputs" not in record.getMessage())
         config = self.settings
@@ -118,6 +118,9 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
             )
         if asked := sorted({"writer", "load_universal", "checkpoint_serialization"} & set(config.get("checkpoint", {}))):
             raise ValueError(f"the DeepSpeed config sets checkpoint.{asked[0]}, and there is one way to write and load: leave it out")
+        if self.engine_dtype == torch.bfloat16 and self._stage >= 2:
+            # stage 1 would change its optimizer for this, and its checkpoints with it
+            config.setdefault("data_types", {}).setdefault("grad_accum_dtype", "fp32")
         config.setdefault("zero_force_ds_cpu_optimizer", False)  # else it offloads no optimizer but its own, which computes the same
         with waiting(STARTING), naming_a_missing_compiler():
             super().init_deepspeed()

@@ -85,7 +85,7 @@ class RankMemory:
     """Gathered weights beside the shares, while the engine in this process generates; DeepSpeed gathers them into one more copy.
     A critic's are gathered with them. Where nothing is cut, the rounded copies of `bf16-mixed` that it decodes with."""
     gradients: float
-    """Of everything that learns, in float32 but for DeepSpeed's; `ddp` has them twice, once in buckets in the format of the weights."""
+    """Of everything that learns, in float32 but for DeepSpeed's stage 1; `ddp` has them again in buckets, in the format of the weights."""
     optimizer: float
     """AdamW's two moments."""
     master: float
@@ -141,11 +141,11 @@ def rank_memory(
     """The memory of one rank, without what the libraries and the device's allocator take for themselves.
 
     With P parameters of which T learn, N ranks, w bytes of a weight and c of a number that the layers compute: weights wP, gradients 4T
-    (under `ddp` and wT, under DeepSpeed wT alone), optimizer 8T and for weights of 2 bytes 4T more, each divided by N where it is cut;
-    reference wP, keys and values 2c x layers x key width x rows x positions, activations c x tokens x layers x (s hidden +
+    (under `ddp` and wT, under DeepSpeed's stage 1 wT alone), optimizer 8T and for weights of 2 bytes 4T more, each divided by N where it
+    is cut; reference wP, keys and values 2c x layers x key width x rows x positions, activations c x tokens x layers x (s hidden +
     4 intermediate), or with checkpointing c x tokens x ((layers + 2) x hidden + one layer), where s is 15 in float32, 17 under
-    `bf16-true` and 23 under `bf16-mixed`. Autocast (`bf16-mixed` where weights are
-    not cut, without DeepSpeed) keeps 2P more with them, and the engine in this process while it decodes.
+    `bf16-true` and 23 under `bf16-mixed`. Autocast (`bf16-mixed` where weights are not cut, without DeepSpeed) keeps 2P more with them,
+    and the engine in this process while it decodes.
 
     Source: Rajbhandari et al. 2020 (ZeRO), arXiv:1910.02054, section 3 (weights, gradients, optimizer); Korthikanti et al. 2022,
     arXiv:2205.05198, section 4 (activations; counted here for blocks with a gated MLP and attention that keeps no scores).
@@ -181,7 +181,8 @@ def rank_memory(
     copied = 0.0 if offload else 4 * share["optimizer"] * (moved if deepspeed else rounding if weight == 2 else 0.0)
     kept_gradients = deepspeed and "weights" in cut
     buckets = weight * rounding + 4 * adapters if strategy == "ddp" else 0.0
-    gradients = 0.0 if offload else (weight if deepspeed else 4) * moved * share["gradients"] + buckets
+    added_up = weight if strategy == "deepspeed_stage_1" else 4
+    gradients = 0.0 if offload else added_up * moved * share["gradients"] + buckets
     buffers = weight * (min(moved, BUCKET) + (min(model.parameters, LIVE) if "weights" in cut else 0.0)) if deepspeed else 0.0
     return RankMemory(
         weights=weight * model.parameters * share["weights"],

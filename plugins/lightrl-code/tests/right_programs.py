@@ -36,7 +36,7 @@ RIGHT = {
     "names of modules": (["queue.push(3)\nassert queue.pop() == 3", "assert calendar.book(1) is True"], "class Q:\n    def __init__(self): self.x = []\n    def push(self, v): self.x.append(v)\n    def pop(self): return self.x.pop()\n    def book(self, day): return True\nqueue = Q()\ncalendar = Q()"),
     "contexts": (["with T() as t:\n    t.log.append('lost')\nassert t.log == ['in', None]", "t = T()\nwith t:\n    raise ValueError('kept')\nassert t.log == ['in', 'ValueError']"], CONTEXT),
     "coroutines": (["import asyncio\nassert asyncio.run(f(2)) == 4", "async def both():\n    return await asyncio.gather(f(1), f(3))\nassert asyncio.run(both()) == [1, 9]"], "import asyncio\nasync def f(n):\n    await asyncio.sleep(0)\n    return n * n"),
-    "deep lists": (["x, depth = f(2000), 0\nwhile x:\n    x, depth = x[0], depth + 1\nassert depth == 2000"], "def f(n):\n    x = []\n    for _ in range(n): x = [x]\n    return x"),
+    "deep lists": (["x, depth = f(1200), 0\nwhile x:\n    x, depth = x[0], depth + 1\nassert depth == 1200"], "def f(n):\n    x = []\n    for _ in range(n): x = [x]\n    return x"),
     "a subclass of list": (["s = Stack()\ns.push(1)\ns.push(2)\nassert s.top() == 2 and s == [1, 2] and len(s) == 2 and 2 in s and s + [3] == [1, 2, 3]"], STACK),
     "enumerations": (["assert Color.RED.value == 1 and Color(1) is Color.RED and Color.RED != Color.BLUE and Color.RED.name == 'RED'", "assert [c.name for c in Color] == ['RED', 'BLUE']"], "from enum import Enum\nclass Color(Enum):\n    RED = 1\n    BLUE = 2"),
     "keys of dictionaries": (["assert f({'a': 1}) == {'a'} and 'a' in f({'a': 1}) and sorted(f({'b': 0, 'a': 1})) == ['a', 'b']"], "def f(d): return d.keys()"),

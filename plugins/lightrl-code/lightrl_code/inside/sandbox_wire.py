@@ -23,7 +23,7 @@ from typing import Any
 LONGEST = 16 * 1024 * 1024
 """Bytes of one message."""
 DEEPEST = 10_000
-"""Recursion limit while a value is sent or received."""
+"""Recursion limit while a value is sent or received; Python 3.12.1 itself reads and writes JSON of at most 1,500 levels."""
 SAFE_INTEGER = 2**53
 """Larger integers travel as hexadecimal text, which has no limit of digits."""
 
