@@ -5,6 +5,7 @@ The text between one of these marks and `<!-- end -->` is replaced as well:
 
     <!-- $ COMMAND -->             the output of a `lightrl` command
     <!-- contract of KIND -->      the checks in the contract of a kind
+    <!-- hooks -->                 a table of the hooks
 
 The folder `kinds` has a page for each kind, which is written as a whole from its row in `lightrl/kinds.py`, from its contract and from its
 base class. `nouns.md` is written from the classes that it names.
@@ -32,7 +33,7 @@ from lightrl.registry.known_packages import CORE
 
 HERE = Path(__file__).parent
 _BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:(?P<gap>\n*)```text\n(?P<printed>.*?)```\n)?", re.DOTALL)
-_MARKED = re.compile(r"<!-- (?P<mark>\$ lightrl [^>]*?|contract of [^>]*?) -->\n.*?<!-- end -->", re.DOTALL)
+_MARKED = re.compile(r"<!-- (?P<mark>\$ lightrl [^>]*?|contract of [^>]*?|hooks) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def refreshed(text: str) -> str:
@@ -59,7 +60,13 @@ def computed(mark: str) -> str:
         from lightrl.cli import main
 
         return output_of(lambda: main(shlex.split(mark.removeprefix("$ lightrl "))))
-    return contract(mark.removeprefix("contract of "))
+    return hooks() if mark == "hooks" else contract(mark.removeprefix("contract of "))
+
+
+def hooks() -> str:
+    """Every hook with the kind of its classes, in the order of the kinds."""
+    rows = [f"| `{kind.hook}` | [{kind.title}](kinds/{kind.slug}.md) | {kind.description} |" for kind in KINDS.values()]
+    return "\n".join(["| hook | kind | the classes that it returns |", "|---|---|---|", *rows])
 
 
 def contract(kind: str) -> str:
@@ -76,7 +83,7 @@ def kind_page(kind: Kind) -> str:
 
 {kind.question}
 
-{named}The hook is [`{kind.hook}`](../hooks.md#lightrl.hookspecs.{kind.hook}).
+{named}The hook is [`{kind.hook}`](../hooks.md).
 `lightrl plugins new NAME --kind {kind.slug}` writes a package with one. {others}:
 
 {contract(kind.title)}

@@ -35,8 +35,7 @@ def test_hooks_stand_on_their_page_in_the_order_of_the_table() -> None:
 @EVERY_KIND
 def test_the_hook_says_what_the_table_says(kind: Kind) -> None:
     hook = getattr(hookspecs, kind.hook)
-    assert inspect.getdoc(hook) == kind.description, f"write this docstring for {kind.hook} in lightrl/hookspecs.py"
-    assert inspect.signature(hook).return_annotation == "list[type[Any]]"
+    assert inspect.getdoc(hook) == kind.description
     assert hook() == []
 
 

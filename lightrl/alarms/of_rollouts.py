@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from lightrl.alarms.alarm import WINDOW, Alarm, History
 
@@ -131,43 +132,47 @@ class Unscored(Alarm):
         return f"`{worst}` was {shares[worst]:.0%} over the last {WINDOW} rollouts (limit {self.limit:.0%})."
 
 
+class TooLarge(Alarm):
+    """A share is too large: its mean over the last 5 rollouts is > limit."""
+
+    limit: float
+    number: ClassVar[str]
+    """The name under which the share is logged."""
+    shown: ClassVar[str]
+    """What the share is, with `{}` for it."""
+
+    def seen(self, history: History) -> str | None:
+        share = history.mean(self.number, WINDOW)
+        if share is None or share <= self.limit:
+            return None
+        return f"in the last {WINDOW} rollouts {self.shown.format(f'{share:.0%}')} (limit {self.limit:.0%})."
+
+
 @dataclass(eq=False)
-class Truncation(Alarm):
+class Truncation(TooLarge):
     """Too many completions reach the limit on new tokens: `completions/clipped_ratio`, mean over the last 5 rollouts, > limit."""
 
     limit: float = 0.25
     """Share of completions, in [0, 1]."""
 
-    name = "truncation"
+    name, number, shown = "truncation", "completions/clipped_ratio", "{} of the completions were cut off"
     why = "A completion that is cut off mostly counts as wrong, so the policy learns to be short and not to be right."
     advice = (
         "Raise model.engine.max_new_tokens (of episodes, also the token limits of model.environment), mask truncated rows (token_weight: "
         "MaskTruncated), or check in `completions` whether the policy repeats itself or has no end token in its template."
     )
 
-    def seen(self, history: History) -> str | None:
-        share = history.mean("completions/clipped_ratio", WINDOW)
-        if share is None or share <= self.limit:
-            return None
-        return f"{share:.0%} of the completions of the last {WINDOW} rollouts were cut off (limit {self.limit:.0%})."
-
 
 @dataclass(eq=False)
-class OpenedTurns(Alarm):
+class OpenedTurns(TooLarge):
     """The policy opens turns of another author: `episodes/opened_turns`, mean over the last 5 rollouts, > limit."""
 
     limit: float = 0.05
     """Share of turns, in [0, 1]."""
 
-    name = "opened_turns"
+    name, number, shown = "opened_turns", "episodes/opened_turns", "{} of the policy's turns opened a turn of somebody else"
     why = "A policy that writes the replies of its environment itself is rewarded for a conversation that never took place."
     advice = (
         "Look at `completions`. Add the opening of the other author's turn to model.engine.stop, see that the policy's chat template ends "
         "its turns with a token that ends a completion, or lower the score of such turns by a reward."
     )
-
-    def seen(self, history: History) -> str | None:
-        share = history.mean("episodes/opened_turns", WINDOW)
-        if share is None or share <= self.limit:
-            return None
-        return f"{share:.0%} of the policy's turns in the last {WINDOW} rollouts opened a turn of somebody else (limit {self.limit:.0%})."

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -36,7 +37,9 @@ from lightrl.strategies.checkpoint_weights import refuse_shapes
 from lightrl.strategies.disk import onto_disk
 from lightrl.workers.waiting import waiting
 
-STARTING = "starting DeepSpeed, which compiles operators the first time, for some minutes"
+log = logging.getLogger(__name__)
+ABANDONED_S = 600
+"""Seconds after which a lock of a build that no process on this machine has open is nobody's."""
 
 
 class DeepSpeedNeedsError(ValueError):
@@ -60,14 +63,18 @@ def refuse_without_deepspeed(what: str) -> None:
 
 
 @contextmanager
-def naming_a_missing_compiler() -> Iterator[None]:
+def building_operators() -> Iterator[None]:
     """Within, DeepSpeed may build operators; if it fails for want of a compiler, the error says so in place of torch's log of the build.
 
     Raises:
         DeepSpeedNeedsError: it failed, and there is no compiler.
     """
+    from torch.utils.cpp_extension import get_default_build_root  # as DeepSpeed does; it imports setuptools
+
+    remove_abandoned_locks(Path(os.environ.get("TORCH_EXTENSIONS_DIR") or get_default_build_root()))
     try:
-        yield
+        with waiting("starting DeepSpeed, which compiles operators the first time, for some minutes"):
+            yield
     except RuntimeError as error:
         # the name by which torch calls it
         compiler = os.environ.get("CXX", "c++")
@@ -77,6 +84,24 @@ def naming_a_missing_compiler() -> Iterator[None]:
             f"trainer.strategy: on CPUs DeepSpeed builds an operator with a C++ compiler, and there is no {compiler!r} on the path.\n"
             "Type: apt-get install g++ (or CXX=/path/to/compiler before the command); or --trainer.strategy ddp or fsdp2, which need none"
         ) from error
+
+
+def remove_abandoned_locks(root: Path) -> None:
+    """Remove the locks of builds that were killed, for which torch would wait for ever. A build that goes on has its lock open.
+
+    Args:
+        root: of torch's folders of extensions, which several machines may share.
+    """
+    import psutil  # as DeepSpeed does
+
+    if locks := [lock for depth in ("*", "*/*") for lock in root.glob(f"{depth}/lock")]:
+        processes = psutil.process_iter(["open_files"])
+        opened = {os.path.realpath(file.path) for process in processes for file in process.info["open_files"] or ()}
+        for lock in (lock for lock in locks if os.path.realpath(lock) not in opened):
+            if time.time() - lock.stat().st_mtime > ABANDONED_S:
+                lock.unlink(missing_ok=True)
+            else:
+                log.warning("%s is the lock of a build on another machine, or of one that was killed: if it was, remove this file", lock)
 
 
 class ManualDeepSpeedStrategy(DeepSpeedStrategy):
@@ -99,7 +124,7 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
         if cpu:
             # an index stands for the local rank; tensors say `cpu` all the same
             self.parallel_devices = [torch.device("cpu", i) for i in range(len(self.parallel_devices or []))]
-        with waiting(STARTING), naming_a_missing_compiler():
+        with building_operators():
             (DDPStrategy if cpu else DeepSpeedStrategy).setup_environment(self)
 
     def init_deepspeed(self) -> None:
@@ -122,7 +147,7 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
             # stage 1 would change its optimizer for this, and its checkpoints with it
             config.setdefault("data_types", {}).setdefault("grad_accum_dtype", "fp32")
         config.setdefault("zero_force_ds_cpu_optimizer", False)  # else it offloads no optimizer but its own, which computes the same
-        with waiting(STARTING), naming_a_missing_compiler():
+        with building_operators():
             super().init_deepspeed()
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | os.PathLike[str], storage_options: object = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from lightrl import TinyPolicy
-from lightrl.strategies.deepspeed import DeepSpeedNeedsError, ManualDeepSpeedStrategy, naming_a_missing_compiler
+from lightrl.strategies.deepspeed import ABANDONED_S, DeepSpeedNeedsError, ManualDeepSpeedStrategy, building_operators
 
 OWN_SETTINGS = ["ManualDeepSpeedStrategy", "--trainer.strategy.stage", "3"]
 
@@ -54,7 +55,7 @@ def test_a_failed_build_names_the_compiler_only_if_there_is_none(
     monkeypatch: pytest.MonkeyPatch, compiler: str, error: type[Exception]
 ) -> None:
     monkeypatch.setenv("CXX", compiler)
-    with pytest.raises(error) as raised, naming_a_missing_compiler():
+    with pytest.raises(error) as raised, building_operators():
         raise RuntimeError("Error building extension")
     assert type(raised.value) is error
 
@@ -70,3 +71,19 @@ def test_a_run_without_a_compiler_says_so(write: Callable[..., Path], tmp_path: 
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "no 'no-such-compiler' on the path" in done.stderr
+
+
+def test_a_killed_build_does_not_make_later_runs_wait_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
+    killed, recent, goes_on = (tmp_path / folder / "lock" for folder in ("cpu_adam", "py311_cpu/recent", "py311_cpu/goes_on"))
+    for lock in (killed, recent, goes_on):
+        lock.parent.mkdir(parents=True)
+        lock.touch()
+    for lock in (killed, goes_on):
+        os.utime(lock, times=(0, time.time() - ABANDONED_S - 60))
+    with goes_on.open(), building_operators():
+        assert [lock.exists() for lock in (killed, recent, goes_on)] == [False, True, True]
+    assert str(recent) in caplog.text
+    assert str(goes_on) not in caplog.text

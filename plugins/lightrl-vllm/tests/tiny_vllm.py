@@ -39,13 +39,16 @@ class Decoder:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options, self.lock, self.paused, self.running = options, threading.Condition(), False, 0
         self.tokenizer = AutoTokenizer.from_pretrained(options.folder)
-        self.model: Any = AutoModelForCausalLM.from_pretrained(options.folder, dtype=torch.float32).eval()
+        self.model = self.load(options.folder)
         self.cache = cache_argument(self.model.forward) or ""
         self.adapted: dict[str, Any] = {}
         self.version, self.dead = "default", False
         self.faults: set[str] = set()
         self.counts: Counter[str] = Counter()
         self.seen: set[tuple[int, ...]] = set()
+
+    def load(self, folder: str) -> Any:
+        return AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, self.options.dtype)).eval()
 
     def generate(self, body: dict[str, Any]) -> dict[str, Any]:
         with self.lock:
@@ -159,7 +162,7 @@ class Decoder:
             self.dead = "reload fails" in self.faults
             raise ApiError(500, f"no method {body['method']} or no weights in {folder}")
         if "stale" not in self.faults:
-            self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+            self.model = self.load(folder)
         return {"results": [None]}
 
     def set_version(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -175,8 +178,7 @@ class Decoder:
         if name in self.adapted and not body.get("load_inplace"):
             raise ApiError(400, f"The lora adapter '{name}' has already been loaded.")
         if "stale" not in self.faults or name not in self.adapted:
-            base = AutoModelForCausalLM.from_pretrained(self.options.folder, dtype=torch.float32)
-            self.adapted[name] = PeftModel.from_pretrained(base, folder).eval()
+            self.adapted[name] = PeftModel.from_pretrained(self.load(self.options.folder), folder).eval()
         return f"Success: LoRA adapter '{name}' added successfully."
 
     def models(self) -> dict[str, Any]:
@@ -265,6 +267,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--logprobs-mode", default="raw_logprobs")
     parser.add_argument("--max-model-len", type=int, default=512)
+    parser.add_argument("--dtype", default="float32")
     options, others = parser.parse_known_args()
     print("serving", options.folder, *others, flush=True)  # noqa: T201 - the log of the server
     torch.set_num_threads(1)
