@@ -137,7 +137,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 def versions() -> dict[str, str]:
     """Of what the numbers depend on."""
     found = {"python": platform.python_version(), "cuda": str(torch.version.cuda)}
-    for package in ("torch", "triton", "transformers", "lightning", "deepspeed", "vllm", "lightrl"):
+    for package in ("torch", "triton", "transformers", "lightning", "deepspeed", "vllm", "lightrl-core"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
