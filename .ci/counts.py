@@ -20,10 +20,10 @@ WALK = ROOT / "lightrl" / "training" / "online" / "policy_optimization.py"
 CHAIN = (WALK, ROOT / "lightrl" / "training" / "policy_module.py")
 """The files of the classes that the module of online training is made of."""
 LIMITS = {
-    "lines of lightrl": 38_003,
-    "lines of lightrl and plugins": 59_417,
+    "lines of lightrl": 38_074,
+    "lines of lightrl and plugins": 59_488,
     "files of lightrl": 300,
-    "files of lightrl under 50 lines": 47,
+    "files of lightrl under 50 lines": 46,
     "files over 300 lines": 0,
     "files that the walk imports": 162,
     "members of the training module": 35,

@@ -27,8 +27,9 @@ from lightrl.parts.token_weight import MaskTruncated
 from lightrl.parts.turn_advantage import TurnGAE, TurnNormalized, TurnReturn
 from lightrl.parts.value_model import ValueModel
 from lightrl.policy.lora import LoraPolicy, PeftPolicy, SavedAdapters
-from lightrl.policy.source import PretrainedPolicy, TinyPolicy
+from lightrl.policy.source import PretrainedPolicy
 from lightrl.policy.teacher import Teacher
+from lightrl.policy.tiny import TinyPolicy
 from lightrl.rollout.decode.transformers_engine import TransformersEngine
 from lightrl.rollout.hosting.process_engine import ProcessEngine
 

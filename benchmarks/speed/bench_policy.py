@@ -29,7 +29,7 @@ def write_policy(folder: Path, size: str, mean_length: float | None, vocabulary:
     """
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from lightrl.text.characters import ALPHABET, character_tokenizer
+    from lightrl.policy.tiny import ALPHABET, character_tokenizer
 
     width, layers = SIZES[size]
     further = "" if vocabulary is None else "".join(map(chr, range(0x20000, 0x20000 + vocabulary - len(ALPHABET) - 2)))

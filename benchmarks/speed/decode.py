@@ -15,7 +15,7 @@ import torch
 from lightrl_workshop import rollouts_with
 
 from lightrl import Policy, Prompt, TransformersEngine
-from lightrl.text.characters import ALPHABET, character_tokenizer
+from lightrl.policy.tiny import ALPHABET, character_tokenizer
 
 SIZES = {"1M": (128, 4), "15M": (384, 8)}
 """Width and layers."""

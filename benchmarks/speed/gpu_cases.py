@@ -56,7 +56,7 @@ def write_shape(folder: Path, shape: Shape) -> int:
     """
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
-    from lightrl.text.characters import ALPHABET, character_tokenizer
+    from lightrl.policy.tiny import ALPHABET, character_tokenizer
 
     positions = 2 * (shape.prompt_tokens + shape.cap)
     further = "".join(map(chr, range(0x20000, 0x20000 + shape.vocabulary - len(ALPHABET) - 2)))

@@ -21,7 +21,7 @@ import transformers  # noqa: F401
 
 from lightrl.data.files import JsonLines
 from lightrl.data.prompt_data import PromptData
-from lightrl.text.characters import ALPHABET, character_tokenizer
+from lightrl.policy.tiny import ALPHABET, character_tokenizer
 from lightrl.text.encoding import encode_prompt
 from lightrl.text.token_bound import TokenBound
 

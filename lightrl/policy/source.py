@@ -8,10 +8,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
-from annotated_types import Ge, Le
 from safetensors import SafetensorError
 
 from lightrl.ops.lazy import CannotStayLazyError
@@ -20,8 +19,7 @@ from lightrl.parts.base import Part
 from lightrl.policy.gguf_file import NAME as GGUF_NAME
 from lightrl.policy.gguf_file import check_gguf, gguf_alone, plain_model
 from lightrl.policy.policy import Policy
-from lightrl.ranges import Seed
-from lightrl.text.characters import ALPHABET, character_tokenizer
+from lightrl.text.chat_template import template_of, with_arguments
 from lightrl.text.tokenizer import Tokenizer
 from lightrl.versions import dequantized, recompute_activations
 
@@ -90,6 +88,7 @@ class PretrainedPolicy(PolicySource):
         dtype: Precision = "float32",
         gradient_checkpointing: bool = False,
         chat_template: str | None = None,
+        chat_template_kwargs: dict[str, Any] | None = None,
         attention: str | None = None,
         trust_remote_code: bool = False,
         revision: str | None = None,
@@ -101,6 +100,8 @@ class PretrainedPolicy(PolicySource):
             dtype: of the weights in memory.
             gradient_checkpointing: recompute activations in the backward pass: less memory, about a third more time.
             chat_template: a Jinja template, or the path of a file with one, in place of the tokenizer's own.
+            chat_template_kwargs: arguments of the chat template, such as `{enable_thinking: false}`. They become part of the template that
+                is saved with the policy, so that it is served as it was trained; who renders it may still give others.
             attention: `sdpa`, `eager`, `flash_attention_2`, ...; None takes the model's default.
             trust_remote_code: execute the Python files of the folder, for architectures that transformers does not have. A person
                 who can write into the folder can then do all that you can.
@@ -108,7 +109,8 @@ class PretrainedPolicy(PolicySource):
                 has none.
         """
         self.path, self.dtype, self.attention, self.revision = path, dtype, attention, revision
-        self.gradient_checkpointing, self.chat_template, self.trust_remote_code = gradient_checkpointing, chat_template, trust_remote_code
+        self.gradient_checkpointing, self.trust_remote_code = gradient_checkpointing, trust_remote_code
+        self.chat_template, self.chat_template_kwargs = chat_template, dict(chat_template_kwargs or {})
 
     def build(self) -> Policy:
         from transformers import AutoModelForCausalLM
@@ -143,7 +145,8 @@ class PretrainedPolicy(PolicySource):
         with self._loading("tokenizer of the policy") as (path, found):
             tokenizer: Tokenizer = AutoTokenizer.from_pretrained(path, **found)
         if self.chat_template is not None:
-            tokenizer.chat_template = _text_or_file(self.chat_template)
+            tokenizer.chat_template = template_of(self.chat_template)
+        tokenizer.chat_template = with_arguments(tokenizer.chat_template, self.chat_template_kwargs)
         return tokenizer
 
     def outline(self) -> Any:
@@ -187,76 +190,6 @@ class PretrainedPolicy(PolicySource):
             )
 
 
-class TinyPolicy(PolicySource):
-    """Llama blocks over characters, with random weights: learns synthetic tasks in seconds and needs no download."""
-
-    def __init__(
-        self,
-        hidden: Annotated[int, Ge(1), Le(2**13)] = 64,
-        layers: Annotated[int, Ge(1), Le(128)] = 2,
-        heads: Annotated[int, Ge(1), Le(2**10)] = 4,
-        alphabet: str = ALPHABET,
-        max_positions: Annotated[int, Ge(2), Le(2**20)] = 512,
-        seed: Seed = 0,
-        dtype: Precision = "float32",
-    ) -> None:
-        """
-        Args:
-            hidden: width; divisible by heads. The MLP is four times as wide; embeddings are tied.
-            layers: number of blocks.
-            heads: attention heads.
-            alphabet: the characters it knows, each a token; with padding and EOS they are the vocabulary.
-            max_positions: longest row in tokens.
-            seed: of the weights.
-            dtype: of the weights in memory.
-
-        Raises:
-            ValueError: hidden is not divisible by heads.
-        """
-        if hidden % heads:
-            raise ValueError(f"TinyPolicy needs hidden divisible by heads, got hidden={hidden}, heads={heads}")
-        self.hidden, self.layers, self.heads, self.alphabet = hidden, layers, heads, alphabet
-        self.max_positions, self.seed, self.dtype = max_positions, seed, dtype
-
-    def build(self) -> Policy:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.seed)
-            model = self._random_model().to(getattr(torch, self.dtype))
-        return Policy(model.train(), self.tokenizer())
-
-    def tokenizer(self) -> Tokenizer:
-        return character_tokenizer(self.alphabet, self.max_positions)
-
-    def outline(self) -> Any:
-        with torch.device("meta"):
-            return self._random_model()
-
-    def config(self) -> Any:
-        """The configuration of its model, as transformers has them; a subclass may give one of another family."""
-        from transformers import LlamaConfig
-
-        return LlamaConfig(intermediate_size=4 * self.hidden, **self.sizes())
-
-    def sizes(self) -> dict[str, Any]:
-        """The arguments that the configurations of most families share."""
-        return {
-            "vocab_size": len(self.alphabet) + 2,
-            "hidden_size": self.hidden,
-            "num_hidden_layers": self.layers,
-            "num_attention_heads": self.heads,
-            "max_position_embeddings": self.max_positions,
-            "tie_word_embeddings": True,
-            "pad_token_id": 0,
-            "bos_token_id": None,
-            "eos_token_id": 1,
-        }
-
-    def _random_model(self) -> Any:
-        from transformers import AutoModelForCausalLM
-
-        return AutoModelForCausalLM.from_config(self.config())
-
-
 @functools.cache
 def announce_code(path: str) -> None:
     """Say once that the code in a model's folder is executed.
@@ -280,15 +213,6 @@ def _reason(error: Exception) -> str:
 
 def _count(parameters: Iterable[torch.nn.Parameter]) -> int:
     return sum({p: p.numel() for p in parameters}.values())
-
-
-def _text_or_file(value: str) -> str:
-    if "{" in value:
-        return value
-    path = Path(value).expanduser()
-    if not path.is_file():
-        raise ValueError(f"chat_template: there is no file {value!r}, and it is no Jinja template either")
-    return path.read_text()
 
 
 def _first_sentence(error: Exception) -> str:

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightrl.data.tasks import Addition, DigitSorting, Reversal
-from lightrl.text.characters import ALPHABET
+from lightrl.policy.tiny import ALPHABET
 
 TASKS = [DigitSorting(examples=500), Reversal(examples=500), Addition(examples=500)]
 

@@ -8,7 +8,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, LlamaForSequenceClassifi
 
 from lightrl.parts.value_model import ValueModel
 from lightrl.policy.policy import Policy
-from lightrl.policy.source import TinyPolicy
+from lightrl.policy.tiny import TinyPolicy
 
 IDS = torch.arange(2, 12).view(2, 5)
 MASK = torch.arange(5).expand(2, 5) > 0

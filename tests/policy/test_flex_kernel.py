@@ -16,7 +16,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralFo
 
 from lightrl import Policy, ValueModel
 from lightrl.policy import packed_trunk
-from lightrl.text.characters import ALPHABET, character_tokenizer
+from lightrl.policy.tiny import ALPHABET, character_tokenizer
 
 FLEX = sys.modules["torch.nn.attention.flex_attention"]
 

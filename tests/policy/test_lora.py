@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from lightrl import BaseReference, FrozenReference, LoraPolicy, PeftPolicy, Policy, PretrainedPolicy, SavedAdapters, TinyPolicy, ValueModel
 from lightrl.callbacks.export_policy import write_policy
-from lightrl.text.characters import ALPHABET, character_tokenizer
+from lightrl.policy.tiny import ALPHABET, character_tokenizer
 
 BASE = TinyPolicy(hidden=16, layers=2, heads=2)
 IDS = torch.randint(2, 24, (3, 9), generator=torch.Generator().manual_seed(1))

@@ -36,7 +36,7 @@ from lightrl import Entropy, Policy, PolicyOutput, TinyPolicy
 from lightrl.policy import packed_trunk
 from lightrl.policy.adapted import AdaptedPolicy
 from lightrl.policy.reward_network import RewardNetwork
-from lightrl.text.characters import ALPHABET, character_tokenizer
+from lightrl.policy.tiny import ALPHABET, character_tokenizer
 
 NAMES: dict[str, Any] = {"vocab_size": 24, "eos_token_id": 1, "bos_token_id": None, "pad_token_id": 0}
 BLOCKS: dict[str, Any] = {

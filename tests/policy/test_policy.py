@@ -22,7 +22,7 @@ from transformers import (
 )
 
 from lightrl import Entropy, Policy, PretrainedPolicy, Prompt, TinyPolicy
-from lightrl.text.characters import ALPHABET, character_tokenizer
+from lightrl.policy.tiny import ALPHABET, character_tokenizer
 
 SMALL: dict[str, Any] = {
     "vocab_size": 24, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lightrl.data.prompt_data import PromptData
 from lightrl.data.tasks import DigitSorting
-from lightrl.text.characters import character_tokenizer
+from lightrl.policy.tiny import character_tokenizer
 from lightrl.text.encoding import encode_prompt
 from lightrl.text.token_bound import TokenBound
 from lightrl.text.tokenizer import Tokenizer

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lightrl.text.characters import character_tokenizer
+from lightrl.policy.tiny import character_tokenizer
 from lightrl.text.turns import tokenize_turns
 
 PLAIN = "{% for m in messages %}{{ m.role[0] }}({{ m.content }}<eos> {% endfor %}{% if add_generation_prompt %}a({% endif %}"

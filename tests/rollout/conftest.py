@@ -8,8 +8,8 @@ import torch
 from lightrl_workshop import rollouts_with
 
 from lightrl import Policy, Prompt, TransformersEngine
+from lightrl.policy.tiny import ALPHABET, character_tokenizer
 from lightrl.rollout.loop import RolloutLoop
-from lightrl.text.characters import ALPHABET, character_tokenizer
 
 SHARED = {"vocab_size": len(ALPHABET) + 2, "pad_token_id": 0, "bos_token_id": None, "eos_token_id": 1}
 BLOCKS = SHARED | {

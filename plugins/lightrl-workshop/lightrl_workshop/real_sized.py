@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from lightrl.policy.policy import Policy
-from lightrl.policy.source import TinyPolicy
+from lightrl.policy.tiny import TinyPolicy
 
 LARGEST = 30.0
 """Largest logit: bfloat16 rounds it to 0.125. Those of a new TinyPolicy are near 1, and rounded to 0.008."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from lightrl.algorithms.algorithm import Algorithm
     from lightrl.parts.environment import Environment
-    from lightrl.policy.source import TinyPolicy
+    from lightrl.policy.tiny import TinyPolicy
 
 
 def quiet_trainer(*, callbacks: Sequence[Callback] = (), **settings: Any) -> Trainer:

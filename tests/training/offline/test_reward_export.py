@@ -26,7 +26,7 @@ from transformers import (
 
 from lightrl import LoraPolicy, Policy, PolicySource, PretrainedPolicy, Prompt, PromptData, PromptSource, RewardModeling, ValueModel
 from lightrl.callbacks.export_reward_model import ExportRewardModel
-from lightrl.text.characters import ALPHABET, character_tokenizer
+from lightrl.policy.tiny import ALPHABET, character_tokenizer
 from lightrl.types import JSON
 
 SHAPE: dict[str, Any] = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}

@@ -28,7 +28,7 @@ from lightrl import (
     TinyPolicy,
 )
 from lightrl.policy.reward_network import RewardNetwork
-from lightrl.text.characters import ALPHABET, character_tokenizer
+from lightrl.policy.tiny import ALPHABET, character_tokenizer
 from lightrl.training.offline.rankings import RankingReader, Rankings
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lightrl.parts.engine import Request, Result, RolloutEngine, Sampling
 from lightrl.policy.policy import Policy
-from lightrl.policy.source import TinyPolicy
+from lightrl.policy.tiny import TinyPolicy
 from lightrl.policy.weights import TrainerWeights
 from lightrl_workshop.checks.check import BrokenContract, Make, expect, expect_same
 

@@ -16,8 +16,8 @@ from lightrl.data.tasks import DigitSorting
 from lightrl.parts.environment import Reply, SingleTurn, declared_extras
 from lightrl.parts.function import Function
 from lightrl.policy.policy import Policy
-from lightrl.policy.source import TinyPolicy
 from lightrl.policy.teacher import Teacher
+from lightrl.policy.tiny import TinyPolicy
 from lightrl.rollout.decode.transformers_engine import TransformersEngine
 from lightrl.training.online.policy_optimization import PolicyOptimization
 from lightrl.types import TrainingBatch

@@ -8,7 +8,7 @@ from torch import nn
 from lightrl.parts.aggregation import Aggregation
 from lightrl.parts.base import unpack
 from lightrl.parts.critic import Critic
-from lightrl.policy.source import TinyPolicy
+from lightrl.policy.tiny import TinyPolicy
 from lightrl.types import Experience
 from lightrl_workshop.checks.check import Make, contract_check, contract_check_on, expect, expect_shape
 from lightrl_workshop.checks.examples import Micro, micros

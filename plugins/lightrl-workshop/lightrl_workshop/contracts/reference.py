@@ -8,7 +8,7 @@ from torch import Tensor
 from lightrl.parts.reference import ModuleReference, Reference
 from lightrl.policy.lora import LoraPolicy
 from lightrl.policy.policy import Policy
-from lightrl.policy.source import TinyPolicy
+from lightrl.policy.tiny import TinyPolicy
 from lightrl_workshop.checks.check import Make, contract_check, expect, expect_same, expect_shape, round_trip
 
 KIND = "reference"

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightrl.ops.comparison import bradley_terry, confidence, confidence_bin, right_order
+from lightrl.training.offline.reward_modeling import bradley_terry, confidence, confidence_bin, right_order
 
 
 @pytest.mark.parametrize(
