@@ -39,7 +39,7 @@ from lightrl.workers.waiting import waiting
 
 log = logging.getLogger(__name__)
 ABANDONED_S = 600
-"""Seconds after which a lock of a build that no process on this machine has open is nobody's."""
+"""Seconds after which the lock of a build is removed, if no process of this machine has it open."""
 
 
 class DeepSpeedNeedsError(ValueError):

@@ -33,7 +33,7 @@ ALLOWED: dict[str, int] = {
     "lightrl": 1,
     "lightrl/algorithms": 2,
     "lightrl/data": 2,
-    "lightrl/ops": 5,
+    "lightrl/ops": 4,
     "lightrl/parts": 13,
     "lightrl/rewards": 1,
     "lightrl/text": 3,

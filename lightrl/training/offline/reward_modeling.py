@@ -243,7 +243,7 @@ def confidence(difference: Tensor) -> Tensor:
 
 
 def confidence_bin(difference: Tensor, bins: int) -> Tensor:
-    """`[P]` int64: which of `bins` equal parts of [1/2, 1] the confidence lies in."""
+    """`[P]` int64: which of `bins` equal parts of [1/2, 1] the confidence is in."""
     return ((confidence(difference) - 0.5) * 2 * bins).long().clamp(max=bins - 1)
 
 
