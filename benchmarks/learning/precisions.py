@@ -31,7 +31,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "32-true": {"precision": "32-true", "dtype": "float32"},
     "bf16-mixed": {"precision": "bf16-mixed", "dtype": "float32"},
     "bf16-true": BFLOAT16,
-    "bf16-true recompute": BFLOAT16 | {"old_logprobs": "recompute"},
+    "bf16-true rollout": BFLOAT16 | {"old_logprobs": "rollout"},
     "lora 32-true": {"precision": "32-true", "dtype": "float32", "lora": True},
     "lora bf16-true": BFLOAT16 | {"lora": True},
 }
