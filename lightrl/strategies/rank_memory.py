@@ -181,8 +181,7 @@ def rank_memory(
     copied = 0.0 if offload else 4 * share["optimizer"] * (moved if deepspeed else rounding if weight == 2 else 0.0)
     kept_gradients = deepspeed and "weights" in cut
     buckets = weight * rounding + 4 * adapters if strategy == "ddp" else 0.0
-    added_up = weight if strategy == "deepspeed_stage_1" else 4
-    gradients = 0.0 if offload else added_up * moved * share["gradients"] + buckets
+    gradients = 0.0 if offload else (weight if strategy == "deepspeed_stage_1" else 4) * moved * share["gradients"] + buckets
     buffers = weight * (min(moved, BUCKET) + (min(model.parameters, LIVE) if "weights" in cut else 0.0)) if deepspeed else 0.0
     return RankMemory(
         weights=weight * model.parameters * share["weights"],
