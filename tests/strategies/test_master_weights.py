@@ -104,7 +104,7 @@ def test_a_tied_weight_has_one_copy_under_both_names() -> None:
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [("32-true", "bfloat16"), ("bf16-true", "bfloat16"), ("bf16-mixed", "float32")])
-def test_weights_move_at_a_small_rate_under_every_precision(precision: str, dtype: str) -> None:
+def test_w2_weights_move_at_a_small_rate_under_every_precision(precision: str, dtype: str) -> None:
     first = {name: p.float() for name, p in TinyPolicy(hidden=32, dtype=dtype).build().named_parameters()}  # type: ignore[arg-type]
     found = weights(fit(module_of(dtype), 10, precision))
     moved = torch.cat([(found[name] != first[name]).flatten() for name in found])

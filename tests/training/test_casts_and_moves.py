@@ -77,7 +77,7 @@ def endless(source: Any) -> Policy:
 
 @pytest.mark.parametrize("lean", [True, False], ids=["lean step", "its own forward"])
 @pytest.mark.parametrize("adapted", [False, True], ids=["all weights", "adapters"])
-def test_no_weight_is_cast_per_decoded_token_under_bf16_mixed(lean: bool, adapted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s2_no_weight_is_cast_per_decoded_token_under_bf16_mixed(lean: bool, adapted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not lean:
         monkeypatch.setattr(lean_step, "TYPES", frozenset())
     source = TinyPolicy(hidden=32, layers=2)
@@ -112,7 +112,7 @@ def test_keys_and_values_have_the_format_that_the_layers_compute_in(lean: bool) 
 
 
 @pytest.mark.parametrize("precision", ["float32", "mixed", "bfloat16"])
-def test_attention_is_asked_in_the_format_that_its_kernel_takes(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s1_attention_is_asked_in_the_format_that_its_kernel_takes(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: set[tuple[torch.dtype, ...]] = set()
     known = packed_trunk.tree_attention
 
@@ -145,7 +145,7 @@ def test_a_head_is_cast_at_most_once_forward_and_once_backward(setting: str, mon
 
 
 @pytest.mark.parametrize("setting", ["mixed", "bfloat16"])
-def test_the_log_probs_of_a_head_lose_nothing_to_the_format_of_its_logits(setting: str) -> None:
+def test_w5_the_log_probs_of_a_head_lose_nothing_to_the_format_of_its_logits(setting: str) -> None:
     made = torch.Generator().manual_seed(0)
     exact = [(torch.randn(shape, generator=made) * size).to(HALF) for shape, size in (((64, 96), 1.0), ((200, 96), 1.5))]
     targets = torch.randint(200, (64,), generator=made)
@@ -184,7 +184,7 @@ def test_a_chunk_has_the_rows_that_its_device_wants() -> None:
     assert head_product.rows_at_once(256_000, "xpu", 0) == 128
 
 
-def test_a_head_is_read_once_per_chunk_of_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s3_a_head_is_read_once_per_chunk_of_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[int] = []
     known = head_product.linear
 
@@ -199,7 +199,7 @@ def test_a_head_is_read_once_per_chunk_of_its_device(monkeypatch: pytest.MonkeyP
     assert reads == [2048] * 8, "four chunks, forward and backward"
 
 
-def test_an_offloaded_reference_is_moved_once_per_pass_and_never_back() -> None:
+def test_s5_an_offloaded_reference_is_moved_once_per_pass_and_never_back() -> None:
     policy = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
     policy[1].weight = nn.Parameter(policy[0].weight.detach().T.contiguous())
     reference = FrozenReference(offload="cpu")
@@ -273,7 +273,7 @@ def test_a_reference_comes_once_for_all_micro_batches_of_a_pass() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_an_optimizer_is_fused_by_the_device_of_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_m1_an_optimizer_is_fused_by_the_device_of_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     made = module(FrozenReference())
     trainer = quiet_trainer(max_epochs=1)
     trainer.strategy.connect(made)
@@ -299,7 +299,7 @@ def _alone() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_alone")
 @pytest.mark.filterwarnings("ignore")
-def test_fsdp2_gathers_bfloat16_under_bf16_mixed_and_steps_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_m4_fsdp2_gathers_bfloat16_under_bf16_mixed_and_steps_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     gathered: set[torch.dtype] = set()
     known: Callable[..., Any] = TransformersEngine._decode
 

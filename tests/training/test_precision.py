@@ -81,7 +81,7 @@ SETTINGS = [("32-true", "float32"), ("32-true", "bfloat16"), ("bf16-true", "bflo
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("precision", "dtype"), SETTINGS)
-def test_what_is_learnt_from_is_float32_and_the_first_ratio_is_one(precision: str, dtype: str) -> None:
+def test_w1_what_is_learnt_from_is_float32_and_the_first_ratio_is_one(precision: str, dtype: str) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="the engine's log-probs are not the trainer's")
         module = fit(precision, dtype)
@@ -159,7 +159,7 @@ def test_log_probs_may_differ_by_what_tf32_rounds() -> None:
 
 
 @pytest.mark.usefixtures("_matmul")
-def test_an_engine_in_a_worker_multiplies_as_the_trainer_does() -> None:
+def test_s4_an_engine_in_a_worker_multiplies_as_the_trainer_does() -> None:
     torch.set_float32_matmul_precision("high")
     assert PolicyOutline.of(TinyPolicy(hidden=8, layers=1).build()).matmul == "high"
 
