@@ -11,7 +11,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -98,9 +98,10 @@ def remove_abandoned_locks(root: Path) -> None:
         processes = psutil.process_iter(["open_files"])
         opened = {os.path.realpath(file.path) for process in processes for file in process.info["open_files"] or ()}
         for lock in (lock for lock in locks if os.path.realpath(lock) not in opened):
-            if time.time() - lock.stat().st_mtime > ABANDONED_S:
-                lock.unlink(missing_ok=True)
-            else:
+            with suppress(FileNotFoundError):  # a build elsewhere may be over by now
+                if time.time() - lock.stat().st_mtime > ABANDONED_S:
+                    lock.unlink()
+                    continue
                 log.warning("%s is the lock of a build on another machine, or of one that was killed: if it was, remove this file", lock)
 
 
