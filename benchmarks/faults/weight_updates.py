@@ -196,19 +196,17 @@ def engine_of(name: str, fault: str, policy: PretrainedPolicy | LoraPolicy, fold
     base = policy.base if isinstance(policy, LoraPolicy) else policy
     if not (served := folder / "served").exists():
         base.build().save(served)
-    with server(served, base.dtype) as ask:
+    with server(served, base.dtype) as (address, ask):
         watch.plant = lambda: ask("/faults", {"names": [fault.removesuffix(" adapters")]})
         how = "adapters" if isinstance(policy, LoraPolicy) else "folder"
         # raw log-probs differ from processed ones at a temperature other than 1
         temperature = 0.8 if fault == "raw log-probs" else 1.0
-        yield VLLMEngine(
-            max_new_tokens=8, temperature=temperature, addresses=[ask("address", None)], weights=how, folder=str(folder / "vllm")
-        )
+        yield VLLMEngine(max_new_tokens=8, temperature=temperature, addresses=[address], weights=how, folder=str(folder / "vllm"))
 
 
 @contextlib.contextmanager
-def server(folder: Path, dtype: str) -> Iterator[Callable[[str, Any], Any]]:
-    """A running server of a folder; what it gives asks it."""
+def server(folder: Path, dtype: str) -> Iterator[tuple[str, Callable[[str, Any], Any]]]:
+    """The address of a running server of a folder, and a function that sends it a JSON value."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -216,19 +214,20 @@ def server(folder: Path, dtype: str) -> Iterator[Callable[[str, Any], Any]]:
     process = subprocess.Popen([sys.executable, str(SERVER), *words], stdout=subprocess.DEVNULL)
 
     def ask(path: str, body: Any) -> Any:
-        if path == "address":
-            return address
         data = None if body is None else json.dumps(body).encode()
         with urllib.request.urlopen(urllib.request.Request(address + path, data), timeout=60) as reply:
             return json.loads(reply.read() or b"null")
 
     try:
-        while process.poll() is None:
-            with contextlib.suppress(OSError):
+        while True:
+            try:
                 ask("/health", None)
                 break
+            except OSError as error:
+                if process.poll() is not None:
+                    raise RuntimeError(f"the server has ended with status {process.returncode} before it answered") from error
             time.sleep(0.2)
-        yield ask
+        yield address, ask
     finally:
         process.kill()
         process.wait()
