@@ -131,7 +131,7 @@ def capitals(row: dict[str, Any], seed: int, arguments: argparse.Namespace) -> t
                 "alone": {"path": "benchmarks.learning.capitals.alone", "weight": 0.5},
             },
             "engine": {"class_path": "TransformersEngine", "init_args": {"max_new_tokens": 12}},
-            "evaluation": {"samples": 4},
+            "evaluation": {"samples": 16},
             "prompts_per_rollout": 6,
             "micro_batch_tokens": 1024,
             "optimizer": {
