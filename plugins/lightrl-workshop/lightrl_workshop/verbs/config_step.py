@@ -16,6 +16,8 @@ from lightrl.registry import registry
 TRAINER = {
     "accelerator": "cpu",
     "devices": 1,
+    "strategy": "auto",
+    "precision": "32-true",
     "enable_progress_bar": False,
     "enable_model_summary": False,
     "enable_checkpointing": False,
