@@ -36,7 +36,7 @@ def without_dropout(model: M) -> M:
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-        for name in ("attention_dropout", "dropout", "activation_dropout"):
-            if isinstance(getattr(module, name, None), float):
-                setattr(module, name, 0.0)
+        # attention_dropout, residual_dropout, layerdrop, attn_pdrop, ...
+        for name in [name for name, value in vars(module).items() if "drop" in name and isinstance(value, float)]:
+            setattr(module, name, 0.0)
     return model

@@ -1,0 +1,59 @@
+"""Checks of a chat template: conversations must reach the policy as they are, and its turns must stay as it said them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lightrl import Policy, Prompt
+from lightrl.text.turn_encoder import TurnEncoder
+from lightrl_check_model.check import Check, fault
+
+QUESTION = "What is 2 + 2?"
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "look_up_weather",
+        "description": "Tell the weather.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
+}
+
+
+def template_checks(policy: Policy) -> Iterator[Check]:
+    """What the chat template of a policy does.
+
+    Args:
+        policy: whose tokenizer may have a chat template.
+    """
+    tokenizer = policy.tokenizer
+    if not tokenizer.chat_template:
+        yield Check("chat template", says="there is none: prompts are plain text")
+        return
+    asked: list[dict[str, str]] = [{"role": "user", "content": QUESTION}]
+    answered = [*asked, {"role": "assistant", "content": "four"}]
+    try:
+        sentences = TurnEncoder(tokenizer, policy.eos_token_ids).check()
+    except ValueError as error:
+        yield fault("append-only template", str(error))
+    else:
+        yield Check("append-only template", ours=0.0, says=" ".join(sentences) or "earlier turns stay as they are")
+    closing = tokenizer.apply_chat_template(answered, tokenize=False).rpartition("four")[2]
+    ids = tokenizer.encode(closing, add_special_tokens=False)
+    if policy.eos_token_ids.intersection(ids):
+        yield Check("end of a turn", ours=0.0, says=repr(closing))
+    else:
+        known = tokenizer.convert_ids_to_tokens(sorted(policy.eos_token_ids))
+        yield fault("end of a turn", f"the template ends an answer with {closing!r}, and generation ends at {known}: no answer would end")
+    plain, spelled = (policy.encode(_prompt(f"{QUESTION}{more}")) for more in ("", tokenizer.eos_token))
+    ends = sorted(policy.eos_token_ids)
+    more = sum(spelled.count(end) - plain.count(end) for end in ends)
+    yield Check("control tokens in content", ours=float(more), says=f"{tokenizer.eos_token} in a question stays text", limit=0.0)
+    shown = tokenizer.apply_chat_template(asked, tools=[TOOL], tokenize=False)
+    if "look_up_weather" in shown:
+        yield Check("tools in the template", ours=0.0, says="shown")
+    else:
+        yield Check("tools in the template", says="not shown: the environment must describe them (describe: true)")
+
+
+def _prompt(text: str) -> Prompt:
+    return Prompt(id="0", messages=({"role": "user", "content": text},))
