@@ -36,7 +36,8 @@ def without_dropout(model: M) -> M:
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-        # attention_dropout, residual_dropout, layerdrop, attn_pdrop, ...
-        for name in [name for name, value in vars(module).items() if "drop" in name and isinstance(value, float)]:
-            setattr(module, name, 0.0)
+        # attention_dropout, residual_dropout, layerdrop, attn_pdrop, ...; some layers read the config in each forward pass
+        for holder in (module, getattr(module, "config", None)):
+            for name in [name for name, value in vars(holder or module).items() if "drop" in name and isinstance(value, float)]:
+                setattr(holder or module, name, 0.0)
     return model

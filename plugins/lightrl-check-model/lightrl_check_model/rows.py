@@ -133,9 +133,7 @@ def dropout_check(policy: Policy, rows: Rows) -> Check:
     with torch.no_grad():
         ours = apart(in_lightrl(policy, rows), in_lightrl(policy, rows))
     policy.eval()
-    config = policy.model.config.get_text_config().to_dict()
-    asked = [name for name, value in config.items() if "drop" in name and isinstance(value, float) and value > 0]
-    return Check("dropout", ours=ours, says=f"{' and '.join(asked) or 'none'} in its config, and off in training", limit=0.0)
+    return Check("dropout", ours=ours, says="two passes in training mode", limit=0.0)
 
 
 def gradient_check(policy: Policy, rows: Rows) -> Check:

@@ -119,10 +119,11 @@ def test_an_encoder_that_sees_the_future() -> None:
     assert "causal" in wrong(Policy(model, tiny.tokenizer()))
 
 
-def test_seed_oss_has_no_dropout_left() -> None:
-    made = TinyFamily("seed_oss").build()
-    assert made.model.config.residual_dropout > 0
-    found = {check.name: check for check in checks(made)}
+@pytest.mark.parametrize(("family", "name"), [("seed_oss", "residual_dropout"), ("falcon", "hidden_dropout"), ("opt", "layerdrop")])
+def test_no_dropout_is_left(family: str, name: str) -> None:
+    source = TinyFamily(family)
+    assert getattr(source.config(), name) > 0
+    found = {check.name: check for check in checks(source.build())}
     assert found["dropout"].verdict == found["first-pass ratio"].verdict == "exact"
 
 
