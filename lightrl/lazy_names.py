@@ -8,12 +8,7 @@ from typing import Any
 
 
 def lazy_names(package: str, module_of: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package.
-
-    Args:
-        package: its name.
-        module_of: by each name, the path of the module that defines it.
-    """
+    """The `__getattr__` of a package, by each name the path of the module that defines it."""
 
     def found(name: str) -> Any:
         if name not in module_of:

@@ -83,13 +83,7 @@ class Measured:
 
     @classmethod
     def of(cls, rollout: Rollout, row: int, brought: Mapping[str, Tensor] | None) -> Measured:
-        """Those of a row.
-
-        Args:
-            rollout: N rows; without scores where it was not scored, and without an advantage where it was not learnt from.
-            row: which of them.
-            brought: per reward `[N]`, what it brings into the row's reward; None: it is not asked for.
-        """
+        """Those of a row; `brought` is per reward `[N]`, what it brings into the row's reward, or None where that is not asked for."""
         if not isinstance(rollout, ScoredRollout):
             return cls({}, {}, {}, None, None)
         outcomes = {name: Outcome(int(rollout.outcomes[name][row])) for name in rollout.reward_parts}
@@ -122,10 +116,7 @@ def completions_table(rollout: Rollout, rows: int, brought: Mapping[str, Tensor]
     """A Markdown table of the first rows: prompt and completion, or the whole conversation, finish reason, tokens, rewards, advantage.
 
     Args:
-        rollout: N rows.
-        rows: how many to show.
         brought: per reward `[N]`, what it brings into the row's reward.
-        author: the name of the environment.
     """
     names = list(rollout.reward_parts) if isinstance(rollout, ScoredRollout) else []
     learnt, talks = isinstance(rollout, TrainingBatch), has_turns(rollout)

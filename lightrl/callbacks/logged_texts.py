@@ -30,10 +30,6 @@ class TensorBoardTexts(LoggedTexts):
     """The tab `Text`, in which a table is Markdown."""
 
     def __init__(self, writer: Any) -> None:
-        """
-        Args:
-            writer: a `SummaryWriter`, or whatever has its `add_text`.
-        """
         self.writer = writer
 
     def text(self, tag: str, text: str, step: int) -> None:

@@ -43,11 +43,7 @@ class ResumeReport(Callback):
         self._then = checkpoint.get(KEY)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Print what differs, and let TensorBoard forget the points that will be drawn again.
-
-        Raises:
-            ValueError: the optimizer is not that of the checkpoint.
-        """
+        """Print what differs, and let TensorBoard forget the points that will be drawn again; another optimizer is refused."""
         if self._then is None:
             return
         refuse_other_optimizer(trainer)
@@ -69,11 +65,7 @@ class ResumeReport(Callback):
 
 
 def refuse_other_optimizer(trainer: Trainer) -> None:
-    """Refuse an optimizer that has been given the state of another one, by the settings that it lacks since.
-
-    Raises:
-        ValueError: the optimizer is not that of the checkpoint.
-    """
+    """Refuse an optimizer that has been given the state of another one, by the settings that it lacks since."""
     for optimizer in trainer.optimizers:
         needed = getattr(optimizer, "defaults", {}).keys()
         lacking = sorted({name for group in optimizer.param_groups for name in needed - group.keys()})
@@ -102,13 +94,7 @@ ABSENT = "-"
 
 
 def provenance_of(config: Mapping[str, Any] | None, ranks: int, order: Mapping[str, JSON] | None) -> dict[str, JSON]:
-    """One flat mapping of JSON values.
-
-    Args:
-        config: resolved; None where no command line made one.
-        ranks: processes that train.
-        order: of the training prompts, from `PromptData.state_dict`.
-    """
+    """One flat mapping of JSON values."""
     found: dict[str, JSON] = {"ranks": ranks}
     found |= {f"version of {name}": _version(name) for name in PACKAGES}
     found |= {f"plugin {r.distribution}": r.version for r in registry().records if not r.error and r.distribution != CORE}

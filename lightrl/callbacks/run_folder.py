@@ -41,10 +41,6 @@ class SaveResolvedConfig(Callback):
     """
 
     def __init__(self, text: str) -> None:
-        """
-        Args:
-            text: the YAML to write.
-        """
         self.text = text
         self._saved = False
 

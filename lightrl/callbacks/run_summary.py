@@ -56,12 +56,7 @@ class RunSummary(Callback):
             Console(stderr=True, soft_wrap=True).print(self.table(trainer, pl_module))
 
     def table(self, trainer: Trainer, module: LightningModule) -> Table:
-        """The table that is printed.
-
-        Args:
-            trainer: at the end of its run.
-            module: that it has trained.
-        """
+        """The table that is printed."""
         done, seconds = f"{trainer.global_step:,} optimizer steps", f"{time.monotonic() - self._started:.0f} s"
         unit = "step"
         if isinstance(module, PolicyOptimization):

@@ -58,11 +58,6 @@ def turns_of(rollout: Rollout, row: int, author: str) -> list[tuple[str, str]]:
 
     Messages before the first turn of the policy have the names of their roles, later ones that of the environment, with the role where it
     is not the user's.
-
-    Args:
-        rollout: N rows.
-        row: which of them.
-        author: the name of the environment.
     """
     found, answered = [], False
     for message in rollout.episode(row).messages:
@@ -83,27 +78,13 @@ def has_turns(rollout: Rollout) -> bool:
 
 
 def markdown(rollout: Rollout, row: int, author: str, limit: int = 2000) -> str:
-    """The conversation for a cell of a Markdown table, a message in each line, the policy's name in bold.
-
-    Args:
-        rollout: N rows.
-        row: which of them.
-        author: the name of the environment.
-        limit: characters of a message that are shown.
-    """
+    """The conversation for a cell of a Markdown table, a message in each line, the policy's name in bold."""
     told = [(f"**{name}**" if name == POLICY else name_cell(name), text) for name, text in turns_of(rollout, row, author)]
     return "<br>".join(f"{name} {code(text, limit)}" for name, text in told)
 
 
 def lines(rollout: Rollout, row: int, author: str, limit: int = 200) -> str:
-    """The conversation for a terminal, a message in each line.
-
-    Args:
-        rollout: N rows.
-        row: which of them.
-        author: the name of the environment.
-        limit: characters of a message that are shown.
-    """
+    """The conversation for a terminal, a message in each line."""
     turns = [(visible(name), text) for name, text in turns_of(rollout, row, author)]
     width = max(len(name) for name, _ in turns)
     return "\n".join(f"  {'>' if name == POLICY else ' '} {name:<{width}}  {quoted(text, limit)}" for name, text in turns)

@@ -32,9 +32,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     0; 1 if a run ends before its time or without an update, the disk refuses something, or the command's answer is that something is wrong;
     2 if the request was wrong; 130 after Ctrl-C. Refusals are at most three lines on stderr.
-
-    Args:
-        argv: the words after `lightrl`; None takes those of the process.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -102,10 +99,6 @@ class _Teller(MetaPathFinder):
     """Finds nothing, and is asked before everything that does."""
 
     def __init__(self, stream: TextIO) -> None:
-        """
-        Args:
-            stream: told what is loaded; a listing keeps what is written to any other one.
-        """
         self._stream = stream
         self._untold = {name for name in SLOW if name not in sys.modules}
 

@@ -164,19 +164,4 @@ class PluginsShow(Command):
 
 @hookimpl
 def lightrl_commands() -> list[type[Any]]:
-    return [
-        Fit,
-        Check,
-        Validate,
-        Test,
-        Predict,
-        Generate,
-        Export,
-        RewardTest,
-        Algorithms,
-        Explain,
-        Diff,
-        Configs,
-        PluginsList,
-        PluginsShow,
-    ]
+    return [Fit, Check, Validate, Test, Predict, Generate, Export, RewardTest, Algorithms, Explain, Diff, Configs, PluginsList, PluginsShow]

@@ -24,12 +24,7 @@ COLUMN, WIDTH = 74, 150
 
 
 def print_overview(commands: Commands, below: str | None) -> None:
-    """Print the verbs.
-
-    Args:
-        commands: that are installed.
-        below: the first word of those that are printed; None: all of them, with the keys of a config.
-    """
+    """Print the verbs that begin with a word; None: all of them, with the keys of a config."""
     lines = [] if below else [ABOUT, ""]
     origin = CORE
     for distribution, command in commands.every if below is None else commands.below(below):

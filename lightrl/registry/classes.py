@@ -22,10 +22,7 @@ class Registry:
     """The classes of all loaded plugins by kind and name."""
 
     def __init__(self, records: list[PluginRecord]) -> None:
-        """
-        Args:
-            records: of every plugin, failed ones included; a plugin that takes a name of the core is turned into a failed one.
-        """
+        """A plugin that takes a name of the core is turned into a failed one."""
         self.records = records
         for record in records:
             self._protect_core(record)
@@ -39,12 +36,7 @@ class Registry:
         return [(r.distribution, cls) for r in self.records for cls in r.of_kind(kind)]
 
     def resolve(self, kind: str, name: str, key: str = "") -> type[Any]:
-        """The class that a config means.
-
-        Args:
-            kind: title of the kind, a key of `KINDS`.
-            name: `Name`, `distribution:Name`, or a full import path `package.module.Name`.
-            key: where in the config it stands, for the message.
+        """The class that `Name`, `distribution:Name` or an import path means; `key` is where in the config it stands, for messages.
 
         Raises:
             UnknownName: nothing or more than one thing has this name, or it is not of this kind.

@@ -55,11 +55,7 @@ def packaged_configs() -> list[InstalledConfig]:
 
 
 def config_named(registry: Registry, name: str) -> InstalledConfig:
-    """The config that `NAME` or `distribution:NAME` means.
-
-    Raises:
-        UnknownName: no config, or more than one, has this name.
-    """
+    """The config that `NAME` or `distribution:NAME` means; an UnknownName if no config, or more than one, has this name."""
     distribution, colon, short = name.rpartition(":")
     installed = installed_configs(registry)
     matches = [r for r in installed if r.name == short and (not colon or r.distribution == distribution)]

@@ -32,13 +32,7 @@ def known_packages() -> dict[str, dict[Things, list[str]]]:
 
 
 def where_to_find(name: str, things: Things, loaded: Iterable[str]) -> str:
-    """A sentence about the package that brings a name, if it is one of ours and is not loaded; empty else.
-
-    Args:
-        name: of a command, a class or a config, or the import path of a class.
-        things: which of them it is.
-        loaded: packages that were loaded, or have failed to.
-    """
+    """A sentence about the package that brings a name, or the class at an import path, if it is one of ours and not loaded; empty else."""
     module = name.partition(".")[0].replace("_", "-")
     package = next((package for package, of in known_packages().items() if name in of[things] or module == package), None)
     if package is None or package in loaded:

@@ -76,11 +76,7 @@ class PluginRecord:
         return {} if self.error else every
 
     def of_kind(self, kind: str) -> list[type[Any]]:
-        """The classes of a kind, imported when they are first asked for; if one cannot be, the record is one with an error.
-
-        Args:
-            kind: title of the kind, a key of `KINDS`.
-        """
+        """The classes of a kind, imported when they are first asked for; if one cannot be, the record is one with an error."""
         if kind not in self.loaded and not self.error:
             try:
                 with nullcontext() if self.distribution == CORE else time_limit(LOADING_S):
@@ -136,11 +132,7 @@ def chosen_entries() -> list[EntryPoint]:
 
 
 def configs_of(entry: EntryPoint) -> list[Path]:
-    """The YAML files in the folder `configs` of a plugin's package; nothing of the package is imported.
-
-    Args:
-        entry: of the plugin.
-    """
+    """The YAML files in the folder `configs` of a plugin's package; nothing of the package is imported."""
     top, *inner = entry.module.split(".")
     spec = find_spec(top)
     folders = [Path(folder) for folder in (spec.submodule_search_locations if spec else None) or []]
@@ -151,11 +143,7 @@ def configs_of(entry: EntryPoint) -> list[Path]:
 
 
 def load_plugin(*entries: EntryPoint) -> PluginRecord:
-    """Import the entry points of one plugin and ask each of their hooks; a failure is kept in the record.
-
-    Args:
-        entries: with one name, of one package.
-    """
+    """Import the entry points of one plugin, all of one name, and ask each of their hooks; a failure is kept in the record."""
     first = entries[0]
     distribution, version = distribution_of_entry(first)
     record = PluginRecord(first.name, distribution, version, first.group.removesuffix(".commands"), first.module)
@@ -195,11 +183,7 @@ def registered_classes(plugin: object) -> dict[str, list[type[Any]]]:
 
 
 def answers(plugin: object) -> dict[str, list[Any]]:
-    """The returns of the hooks of a plugin, by kind: classes, or the import paths of classes.
-
-    Raises:
-        TypeError: a hook returns something else.
-    """
+    """The returns of the hooks of a plugin, by kind: classes, or the import paths of classes."""
     manager = pluggy.PluginManager("lightrl")
     manager.add_hookspecs(hookspecs)
     manager.register(plugin)

@@ -243,9 +243,6 @@ def default_callbacks(given: Sequence[Callback]) -> list[Callback]:
     """One of each of the core's callbacks with `in_every_run = True`, but for those whose class is there already.
 
     A callback of another package is never added: only naming it changes a run.
-
-    Args:
-        given: of the Trainer.
     """
     if any(isinstance(callback, NoDefaultCallbacks) for callback in given):
         return []

@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def algorithms(words: list[str]) -> int:
-    """Carry out `lightrl algorithms`.
-
-    Raises:
-        ConfigError: a name that no algorithm has.
-    """
+    """Carry out `lightrl algorithms`."""
     options = _read(words)
     from lightrl.config.describe.algorithms import algorithm_named, registered
 

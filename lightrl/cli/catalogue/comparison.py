@@ -57,11 +57,7 @@ class Facts:
 
 
 def facts_of(cls: type[Algorithm]) -> Facts:
-    """The facts of an algorithm with its own defaults.
-
-    Raises:
-        ConfigError: its defaults do not make an algorithm.
-    """
+    """The facts of an algorithm with its own defaults."""
     stated = stated_by(cls)
     with warnings.catch_warnings():
         # warnings of an algorithm concern those who run it

@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def configs(words: list[str]) -> int:
-    """Carry out `lightrl configs`.
-
-    Raises:
-        ConfigError: a name that no config has, or a file that is already there.
-    """
+    """Carry out `lightrl configs`."""
     parser = argparse.ArgumentParser(prog="lightrl configs", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print the list as JSON")
     verbs = parser.add_subparsers(dest="verb", metavar="copy")

@@ -16,11 +16,7 @@ ABSENT = "-"
 
 
 def diff(words: list[str]) -> int:
-    """Carry out `lightrl diff`: two files are compared key by key; of a name and a file, the algorithms are compared.
-
-    Raises:
-        ConfigError: no algorithm has this name, or the file is not a config.
-    """
+    """Carry out `lightrl diff`: two files are compared key by key; of a name and a file, the algorithms are compared."""
     parser = argparse.ArgumentParser(prog="lightrl diff", description=__doc__)
     for side in ("a", "b"):
         parser.add_argument(side, metavar=side.upper(), help="the name of an algorithm, or a config file")

@@ -95,11 +95,7 @@ def signature_text(member: object) -> str:
 
 
 def explain(words: list[str]) -> int:
-    """Carry out `lightrl explain`.
-
-    Raises:
-        ConfigError: no algorithm, no part and no kind of part has this name.
-    """
+    """Carry out `lightrl explain`."""
     parser = argparse.ArgumentParser(prog="lightrl explain", description=__doc__)
     parser.add_argument("name", metavar="NAME", help="an algorithm or a part by its name in configs, or a kind of part")
     options = parser.parse_args(words)
@@ -203,12 +199,7 @@ def public_named(name: str) -> object | None:
 
 
 def print_public(console: Console, thing: object) -> None:
-    """Print signature and documentation, and what a class has to offer, a line each.
-
-    Args:
-        console: to print on.
-        thing: a class, a function or a value.
-    """
+    """Print signature and documentation, and what a class has to offer, a line each."""
     name, module = getattr(thing, "__name__", repr(thing)), getattr(thing, "__module__", "lightrl")
     console.print(f"{name} ({module})\n\n{inspect.getdoc(thing) or ''}")
     if not inspect.isclass(thing):

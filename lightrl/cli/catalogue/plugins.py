@@ -27,11 +27,7 @@ def list_plugins(words: list[str]) -> int:
 
 
 def show(words: list[str]) -> int:
-    """Print one plugin: each class with its formula, source and arguments; of a broken one the traceback.
-
-    Raises:
-        UnknownName: no plugin has this name.
-    """
+    """Print one plugin: each class with its formula, source and arguments; of a broken one the traceback."""
     parser = argparse.ArgumentParser(prog="lightrl plugins show", description="One plugin in full.")
     parser.add_argument("name", metavar="NAME", help="of the plugin or of its distribution, as listed")
     options = parser.parse_args(words)

@@ -18,11 +18,7 @@ COMPLETION = ("completion", "response")
 
 
 def completion_file(options: argparse.Namespace, data: Choice) -> CompletionFile:
-    """The completions of `--data`.
-
-    Args:
-        options: of the command line.
-        data: the config's data module, whose training source says how a row becomes a prompt.
+    """The completions of `--data`, whose rows become prompts as the training source of the config's data module says.
 
     Raises:
         ConfigError: the file cannot be read, or has no such column.

@@ -79,11 +79,7 @@ class ResumableRows:
         return 0
 
     def say(self, what: str) -> None:
-        """Print how far an earlier command has come.
-
-        Args:
-            what: the steps of the work.
-        """
+        """Print how far an earlier command has come, in steps of this name."""
         if self.done:
             sys.stderr.write(f"{self.done:,} {what} are done: going on with the next one.\n")
         if self.changed:

@@ -35,14 +35,7 @@ class Report:
         expected: tuple[str | None, str, list[float | None]] | None,
         top: int,
     ) -> None:
-        """
-        Args:
-            rewards: that scored.
-            file: that was scored.
-            findings: of its rows.
-            expected: the reward that labels are for (None: the total), their column, and the label of each row of the file.
-            top: how many outliers to show.
-        """
+        """`expected`: the reward that labels are for (None: the total), their column, and the label of each row of the file."""
         self._rewards, self._file, self._findings = rewards, file, findings
         self._total = findings.total
         self.labels = None if expected is None else _labels(findings, self._total, expected)
@@ -208,12 +201,7 @@ def _spread(values: Tensor) -> dict[str, float | None]:
     known = values[~values.isnan()].double()
     if not len(known):
         return dict.fromkeys(("mean", "std", "min", "max"))
-    return {
-        "mean": number(known.mean()),
-        "std": number(known.std(correction=0)),
-        "min": number(known.min()),
-        "max": number(known.max()),
-    }
+    return {"mean": number(known.mean()), "std": number(known.std(correction=0)), "min": number(known.min()), "max": number(known.max())}
 
 
 def _short(value: float | None) -> str:

@@ -33,11 +33,7 @@ Exit status: 0; 1 if --expect is given and a label has another score or none; 2 
 
 
 def reward_test(words: list[str]) -> int:
-    """Carry out `lightrl reward test`; 1 if a label is contradicted.
-
-    Raises:
-        ConfigError: the config, the file or a column is not as it must be, or a reward is broken.
-    """
+    """Carry out `lightrl reward test`; 1 if a label is contradicted."""
     parser = _parser()
     options, rest = parser.parse_known_args(words)
     from lightrl.cli.data_tools.completion_columns import completion_file

@@ -22,19 +22,11 @@ class ScoringConfig:
     """A config, and the builder of its parts."""
 
     def __init__(self, resolved: Resolved) -> None:
-        """
-        Args:
-            resolved: every setting laid over the earlier ones.
-        """
         self.resolved, self.builder = resolved, Builder()
 
     @contextmanager
     def refusals(self) -> Iterator[None]:
-        """Within, a refusal of a part becomes a short error with its key.
-
-        Raises:
-            ConfigError: a part has refused something.
-        """
+        """Within, a refusal of a part becomes a ConfigError with its key."""
         # failures of rows stand in the table
         logger = logging.getLogger("lightrl.rewards.scoring")
         level = logger.level
@@ -48,11 +40,7 @@ class ScoringConfig:
             logger.setLevel(level)
 
     def rewards(self, rollout: int = 0, environment: Environment | None = None) -> RewardSet:
-        """Build the rewards.
-
-        Args:
-            rollout: weights on a schedule are those after so many rollouts.
-            environment: that answers the policy, and whose rewards are among them; None: no environment.
+        """The rewards, those of the environment included; weights on a schedule are those after `rollout` rollouts.
 
         Raises:
             ConfigError: the config names none, or leaves out a required argument.

@@ -30,11 +30,7 @@ Any key of the config can be given after it, as for fit: where the base has move
 
 
 def export(words: list[str]) -> int:
-    """Carry out `lightrl export`.
-
-    Raises:
-        ConfigError: no such checkpoint, a damaged one, another model's, or the folder is taken; nothing has been written.
-    """
+    """Carry out `lightrl export`; nothing has been written when it refuses something."""
     options, rest = _parser().parse_known_args(words)
     out = _free(options.out)
     path, resolved = _checkpoint_and_config(options.ckpt_path, options.config, rest)

@@ -24,14 +24,7 @@ PACKAGES = ("torch", "transformers", "peft", "lightning")
 
 
 def model_card(resolved: Resolved, notes: dict[str, Any], name: str, adapters: bool) -> str:
-    """The text of a model card.
-
-    Args:
-        resolved: the config of the run.
-        notes: what its checkpoint says beside the weights.
-        name: of the model.
-        adapters: the folder holds adapters alone.
-    """
+    """The text of a model card."""
     model = resolved.model
     base = _base(model.value("policy"))
     product: str = model.cls.product

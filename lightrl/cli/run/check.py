@@ -33,14 +33,7 @@ NO_IMPORT = "--no-import"
 
 
 def check(words: list[str]) -> int:
-    """Resolve a config as `fit` would, build its parts, and print them.
-
-    Args:
-        words: as for `lightrl fit`; with `--no-import` the import paths that they name are listed, and nothing else is done.
-
-    Raises:
-        ConfigError: as `fit` would, before training.
-    """
+    """Resolve a config as `fit` would, build its parts, and print them; with `--no-import` only list the import paths in it."""
     if NO_IMPORT in words:
         return list_import_paths(read_words([word for word in words if word != NO_IMPORT]))
     from lightrl.callbacks.run_start import exceptions_of
@@ -69,11 +62,7 @@ def check(words: list[str]) -> int:
 
 
 def list_import_paths(request: Request) -> int:
-    """Print the code that a command names beside the registered classes, without importing it.
-
-    Args:
-        request: the settings of the command.
-    """
+    """Print the code that a command names beside the registered classes, without importing it."""
     found = import_paths(request)
     for one in found:
         sys.stdout.write(f"{one}\n")
@@ -189,13 +178,7 @@ class Held:
 def estimate(parameters: int, trainable: int, dtype: str, optimizer: str, momentum: float, reference: bool) -> list[Held]:
     """Weights, gradients, optimizer states and reference, each of so many numbers of `dtype`.
 
-    Args:
-        parameters: of the policy.
-        trainable: of them, which have gradients and optimizer states.
-        dtype: of its weights; torch's optimizers keep their states in it.
-        optimizer: class name; unknown ones count two states per parameter, as AdamW.
-        momentum: of SGD; more than 0 keeps one state.
-        reference: a frozen copy of the policy is held.
+    SGD with momentum keeps one state per parameter, and an optimizer that is not known is counted as AdamW.
     """
     states = 1 if optimizer == "SGD" and momentum else _STATES.get(optimizer, 2)
     width = BYTES.get(dtype, BYTES["float32"])

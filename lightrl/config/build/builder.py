@@ -28,13 +28,9 @@ class Builder:
         """By id: the key of each object, and the object, so that its id stays its own."""
 
     def build(self, choice: Choice, key: str) -> Any:
-        """The object that a choice describes.
+        """The object that a choice with all required arguments describes; its errors name the key.
 
         Of a factory (an optimizer) it is the class with these arguments, which is called with the ones that come later.
-
-        Args:
-            choice: with all required arguments.
-            key: its place in the config, for errors.
 
         Raises:
             ConfigError: its class, or that of a part in its arguments, refuses them.
@@ -63,14 +59,7 @@ class Builder:
 
     @contextmanager
     def refusals(self, key: str = "") -> Iterator[None]:
-        """Within, a refusal before the first step becomes a short error with the key of the part that was at work.
-
-        Args:
-            key: named where no part of the config was at work.
-
-        Raises:
-            ConfigError: something was refused.
-        """
+        """Within, a refusal before the first step becomes a ConfigError with the key of the part that was at work, or else with this one."""
         try:
             yield
         except Exception as error:

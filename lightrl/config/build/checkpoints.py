@@ -17,11 +17,7 @@ from lightrl.strategies.atomic import tidy
 
 
 def with_checkpoint(request: Request, resolved: Resolved) -> Resolved:
-    """The config with `ckpt_path` as the path of a checkpoint that is whole.
-
-    Raises:
-        ConfigError: there is none, or it is damaged.
-    """
+    """The config with `ckpt_path` as the path of a checkpoint that is whole; a ConfigError if there is none, or it is damaged."""
     wanted = request.last("ckpt_path")
     if request.last("weights_only") in (False, "false", "False"):
         problem = "false would let the checkpoint execute what is in it."
@@ -41,11 +37,7 @@ def tidy_runs(request: Request, resolved: Resolved) -> None:
 
 
 def newest_of(request: Request, resolved: Resolved) -> Path:
-    """The checkpoint that was written last, of all runs with this config's name.
-
-    Raises:
-        ConfigError: there is none; those of the config's own algorithm are named.
-    """
+    """The checkpoint that was written last, of all runs with this config's name; without any, those of its own algorithm are named."""
     folder, of_config = _run_folder(request, resolved.name), _run_folder(request, request.name)
     if of_config != folder and not _below(folder) and (others := _below(of_config)):
         problem = f"there is no checkpoint below {str(folder)!r}, so there is no last one of this algorithm."
@@ -54,11 +46,7 @@ def newest_of(request: Request, resolved: Resolved) -> Path:
 
 
 def newest(folder: Path) -> Path:
-    """The checkpoint below a folder that was written last.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """The checkpoint below a folder that was written last."""
     tidy(folder, below=True)
     if not (found := _below(folder)):
         raise ConfigError(
@@ -125,11 +113,6 @@ def checkpoint_of(resolved: Resolved) -> Path | None:
 
 def trained_policy(resolved: Resolved, weights: dict[str, Any], path: Path) -> Policy:
     """The policy that the config describes, with the checkpoint's weights.
-
-    Args:
-        resolved: the config of the run.
-        weights: of the checkpoint, by name.
-        path: of the checkpoint, for messages.
 
     Raises:
         ConfigError: the config names no policy, or another one.

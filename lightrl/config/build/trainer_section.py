@@ -32,14 +32,7 @@ class TrainerSection:
     """The arguments of the Trainer and of the verb that it carries out, all of them in force."""
 
     def __init__(self, verb: str, resolved: Resolved) -> None:
-        """
-        Args:
-            verb: fit, validate, test or predict.
-            resolved: the config.
-
-        Raises:
-            ConfigError: an argument is refused.
-        """
+        """Read them; a ConfigError if an argument is refused."""
         self._name = resolved.name
         self.verb, self._parser = verb, trainer_parser(verb, resolved.folder, resolved.name)
         try:
@@ -64,10 +57,7 @@ class TrainerSection:
         return {key: value for key, value in tree.items() if key != "config"}
 
     def build(self, more_callbacks: Callable[[dict[str, Any]], list[Callback]]) -> Trainer:
-        """The Trainer.
-
-        Args:
-            more_callbacks: to be added to those of the config, given the Trainer's arguments.
+        """The Trainer, with the callbacks of the config and those that are given its arguments.
 
         Raises:
             ConfigError: the Trainer refuses an argument.
@@ -117,11 +107,7 @@ class TrainerSection:
 
 
 def _check_hardware(strategy: object, accelerator: object) -> None:
-    """Refuse what Lightning would refuse in words that do not say what to type.
-
-    Raises:
-        ConfigError: no strategy has this name, or torch finds no GPU.
-    """
+    """Refuse what Lightning would refuse in words that do not say what to type."""
     names = ["auto", *strategy_names()]
     if isinstance(strategy, str) and strategy not in names:
         problem = f"there is no strategy {strategy!r}.{closest(strategy, names)} Names: {', '.join(names)}."
@@ -138,13 +124,7 @@ def _check_hardware(strategy: object, accelerator: object) -> None:
 
 
 def trainer_parser(verb: str, folder: str, name: str) -> ArgumentParser:
-    """A parser of everything in a config but `model` and `data`, with the defaults that suit reinforcement learning.
-
-    Args:
-        verb: fit, validate, test or predict.
-        folder: below which runs are logged.
-        name: of the run; each gets a new version below it.
-    """
+    """A parser of everything in a config but `model` and `data`, with the defaults that suit reinforcement learning."""
     parser = LightningArgumentParser(prog=f"lightrl {verb}", description=f"Carry out `Trainer.{verb}`.", exit_on_error=False)
     parser.add_argument("-c", "--config", action="config", help="A YAML file, or the name of a config that a package brings.")
     seed = "Seed of Python, NumPy and torch, set before anything is built; true draws one, false leaves them alone."
@@ -190,11 +170,7 @@ def cause_of(message: str) -> str:
 
 
 def reduced(message: str) -> ConfigError:
-    """The short form of a message of jsonargparse: its key path, and the line that states the cause.
-
-    Args:
-        message: as raised, possibly a report over all members of a Union.
-    """
+    """The short form of a message of jsonargparse: its key path, and the line that states the cause."""
     key = ".".join(dict.fromkeys(_KEY.findall(message)))
     lines = [_KEY.sub("", line).strip(" -:\t") for line in message.splitlines()]
     found = [line for cause in _CAUSES for line in lines if re.search(cause, line, re.I)]

@@ -29,11 +29,7 @@ def stated_by(cls: type[Algorithm]) -> Choice:
 
 
 def algorithm_named(name: str) -> Choice:
-    """The algorithm that a name means, as in a config: `Name`, `distribution:Name` or an import path.
-
-    Raises:
-        ConfigError: no algorithm, or more than one, has this name.
-    """
+    """The algorithm that a name means, as in a config: `Name`, `distribution:Name` or an import path."""
     try:
         return stated_by(registry().resolve(KIND, name))
     except UnknownName as error:

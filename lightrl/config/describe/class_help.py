@@ -18,16 +18,7 @@ from lightrl.registry.classes import closest
 
 
 def print_class_help(verb: str, asked: Iterable[tuple[tuple[str, ...], str | None]], sections: dict[str, Choice]) -> None:
-    """Print help for every key that was asked about.
-
-    Args:
-        verb: named in a refusal.
-        asked: keys, each with the name of a class, or None for the names that there are.
-        sections: model and data of the config, possibly incomplete.
-
-    Raises:
-        ConfigError: a key holds no class, or a name means none.
-    """
+    """Print help for every key that was asked about: the class of this name or, with None, the names that there are."""
     for path, name in asked:
         key = ".".join(path)
         slot = _slot_at(sections, path)

@@ -21,11 +21,7 @@ DATA = {"PromptData": "lightrl.data.prompt_data.PromptData"}
 
 
 def class_named(slot: Slot, name: str, key: str) -> type[Any]:
-    """The class that a name means in a slot.
-
-    Raises:
-        ConfigError: nothing or more than one thing has this name, or it does not fit the slot.
-    """
+    """The class that a name means in a slot; a ConfigError if none has it, more than one has it, or it does not fit the slot."""
     if slot.kind is not None:
         try:
             cls = registry().resolve(slot.kind, name, key)
@@ -44,12 +40,7 @@ def class_named(slot: Slot, name: str, key: str) -> type[Any]:
 
 
 def top_level_class(section: str, name: str | None) -> type[Any]:
-    """The class of the model or of the data.
-
-    Args:
-        section: model or data.
-        name: short name or import path; None: the default.
-    """
+    """The class of the model or of the data, by its short name or import path; None: the default."""
     if section == "model":
         return class_named(Slot("part", None, None, kind="module"), name or DEFAULT_MODULE, section)
     path = DATA.get(name or next(iter(DATA)), name or "")

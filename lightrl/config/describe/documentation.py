@@ -58,13 +58,7 @@ if TYPE_CHECKING:
 
 
 def print_class(console: Console, kind: str, cls: type[Any]) -> None:
-    """One class with its kind, formula, source and arguments.
-
-    Args:
-        console: to print on.
-        kind: title of a kind.
-        cls: of that kind.
-    """
+    """One class with its kind, formula, source and arguments."""
     about = documentation(cls)
     console.print(f"{kind} {cls.__name__}: {about.summary}", style="bold")
     for text in (about.body, f"Source: {about.source}" if about.source else ""):

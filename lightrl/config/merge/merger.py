@@ -28,12 +28,6 @@ class Merger:
     def arguments(self, choice: Choice, given: object, key: str, source: str) -> None:
         """Set arguments of a class that has been chosen; those that are unknown, or whose values are, are among the problems.
 
-        Args:
-            choice: to be changed in place.
-            given: values by argument name.
-            key: where the choice stands.
-            source: where the values were given.
-
         Raises:
             ConfigError: what is given is no mapping.
         """
@@ -166,14 +160,7 @@ def _untyped(value: object, key: str) -> Any:
 
 
 def reward_in_full(slot: Slot, old: Choice | None, new: object, key: str) -> object:
-    """The value with `Function` written out where the shorthand was used; anything else as it is.
-
-    Args:
-        slot: of the reward.
-        old: the reward chosen under this name before.
-        new: a class name, an import path, or a mapping.
-        key: where it stands.
-    """
+    """The value with `Function` written out where the shorthand was used; anything else as it is."""
     if isinstance(new, str) and "." in new and ":" not in new and not _is_class(new):
         return _function({"path": new})
     if isinstance(new, dict) and "class_path" not in new and "path" in new and not (old is not None and "path" in old.takes):

@@ -53,12 +53,7 @@ class Resolved:
 
 
 def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
-    """Lay all settings over each other in order.
-
-    Args:
-        verb: of Lightning's Trainer, for the keys that it takes.
-        request: the settings of the command.
-        complete: refuse a config that leaves out a required argument.
+    """Lay all settings over each other in order; a `complete` config leaves out no required argument.
 
     Raises:
         ConfigError: something cannot be carried out; it names every key that is wrong.
@@ -143,12 +138,7 @@ def _lay(merger: Merger, choice: Choice, section: str, typed: object, setting: S
 
 
 def unusual(value: object, key: str) -> Iterator[str]:
-    """One line for each number that was given and is outside the range that its argument calls usual.
-
-    Args:
-        value: a choice, or several by name.
-        key: where it stands.
-    """
+    """One line for each number that was given and is outside the range that its argument calls usual."""
     if isinstance(value, dict):
         for name, part in value.items():
             yield from unusual(part, f"{key}.{name}")
@@ -161,16 +151,7 @@ def unusual(value: object, key: str) -> Iterator[str]:
 
 
 def check_complete(model: Choice, data: Choice, rollouts: Rollouts | None) -> None:
-    """Refuse a config that leaves out a required argument.
-
-    Args:
-        model: with its parts.
-        data: with its parts.
-        rollouts: the length of the run, if the verb needs one.
-
-    Raises:
-        ConfigError: names every missing key and, for the first, the classes that exist and an example to type.
-    """
+    """Refuse a config without a required argument: all are named and, for the first, the classes that exist and an example to type."""
     missing = [*_missing(model, "model"), *_missing(data, "data")]
     rollouts_needed = rollouts is not None and not rollouts.ends and "algorithm" in model.takes
     if not missing and rollouts_needed:
@@ -179,15 +160,7 @@ def check_complete(model: Choice, data: Choice, rollouts: Rollouts | None) -> No
 
 
 def check_complete_below(value: object, key: str) -> None:
-    """Refuse a part of a config that leaves out a required argument.
-
-    Args:
-        value: a choice, or several by name.
-        key: where it stands.
-
-    Raises:
-        ConfigError: as `check_complete`.
-    """
+    """Refuse a part of a config that leaves out a required argument, as `check_complete`."""
     _check_none(list(_missing(value, key)), [])
 
 

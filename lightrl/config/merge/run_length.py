@@ -23,11 +23,7 @@ class Rollouts:
     """Of the trainer's `LIMITS`, those that were given."""
 
     def read(self, content: dict[str, Any], setting: Setting) -> None:
-        """Take note of one setting.
-
-        Raises:
-            ConfigError: rollouts is no whole number of at least 1, or it contradicts trainer.max_epochs.
-        """
+        """Take note of one setting."""
         if "rollouts" in content:
             self.number = checked(int, content["rollouts"], "rollouts", setting.source)
             if self.number is not None and self.number < 1:
@@ -46,14 +42,7 @@ class Rollouts:
             )  # fmt: skip
 
     def check_module(self, module: str) -> None:
-        """Refuse a number of rollouts where there are none.
-
-        Args:
-            module: class name of a module that learns from given rows.
-
-        Raises:
-            ConfigError: a number was given.
-        """
+        """Refuse a number of rollouts for a module that learns from given rows."""
         if self.number is not None:
             raise ConfigError(
                 "rollouts", f"{module} learns from given rows and makes none.",

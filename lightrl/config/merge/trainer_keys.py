@@ -74,11 +74,7 @@ def verb_keys(verb: str) -> tuple[str, ...]:
 
 
 def check_trainer(content: dict[str, Any], setting: Setting, verb: str) -> None:
-    """Check what a setting says of the trainer.
-
-    Raises:
-        ConfigError: an unknown argument, or a plain value of the wrong type.
-    """
+    """Refuse an unknown argument of the Trainer, or a plain value of the wrong type."""
     for name, annotation in OF_THE_VERB.items():
         if name in content:
             checked(annotation, content[name], name, setting.source)
@@ -112,17 +108,7 @@ def _arguments() -> dict[str, Argument]:
 
 
 def check_class_name(annotation: object, value: object, key: str, source: str) -> None:
-    """Refuse a short name that no class of the argument's types has; import paths and other values are left alone.
-
-    Args:
-        annotation: the argument's type.
-        value: of a file, or as typed.
-        key: where it stands.
-        source: where it was given.
-
-    Raises:
-        ConfigError: there is no such class.
-    """
+    """Refuse a short name that no class of the argument's types has; import paths and other values are left alone."""
     if str in members_of(annotation):
         return
     bases = classes_in(annotation)

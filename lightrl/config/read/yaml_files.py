@@ -74,9 +74,6 @@ def find_config(name: str) -> Path:
     """The file that `--config` means: a path, or the name of a config that an installed package brought.
 
     A file in the working directory comes first; a name has neither a folder nor an ending.
-
-    Raises:
-        ConfigError: there is neither.
     """
     file = Path(name).expanduser()
     if file.is_file() or len(file.parts) > 1 or file.suffix in (".yaml", ".yml") or file.is_dir():

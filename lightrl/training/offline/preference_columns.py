@@ -30,18 +30,10 @@ def shortened(value: JSON) -> str:
 
 
 def paired_texts(prompt: Prompt, chosen: str = "chosen", rejected: str = "rejected") -> tuple[Prompt, str, str]:
-    """The prompt, the better and the worse completion.
+    """The prompt, the better and the worse completion; a ValueError names a prompt whose columns hold no two different ones.
 
-    A completion is a text, a list with the assistant's message, or a whole conversation that begins with the prompt. Where the
-    prompt is itself one of the two conversations, the messages that both begin with are the prompt.
-
-    Args:
-        prompt: whose columns hold the completions.
-        chosen: the column with the better one.
-        rejected: the column with the worse one.
-
-    Raises:
-        ValueError: a column is missing, empty or no completion, or both say the same; the message names the prompt.
+    A completion is a text, a list with the assistant's message, or a whole conversation that begins with the prompt. Where the prompt is
+    itself one of the two conversations, the messages that both begin with are the prompt.
     """
     values = [_column(prompt, name) for name in (chosen, rejected)]
     asked = _implied(prompt, values)
@@ -54,16 +46,7 @@ def paired_texts(prompt: Prompt, chosen: str = "chosen", rejected: str = "reject
 
 
 def labelled_text(prompt: Prompt, completion: str = "completion", label: str = "label") -> tuple[str, bool]:
-    """The completion, and whether it is a good one.
-
-    Args:
-        prompt: whose columns hold them.
-        completion: the column with a text, a list with the assistant's message, or a whole conversation that begins with the prompt.
-        label: the column that says whether it is good.
-
-    Raises:
-        ValueError: a column is missing, the completion empty, or the label neither true nor false; the message names the prompt.
-    """
+    """The completion, and whether it is a good one; a ValueError names a prompt whose columns do not say it."""
     text, good = _completion(prompt, completion, _column(prompt, completion)), _column(prompt, label)
     if not isinstance(good, bool):
         raise ValueError(f"prompt {prompt.id!r}: column {label!r} must hold true or false, got {type(good).__name__} {shortened(good)}")

@@ -84,11 +84,7 @@ class RankingReader:
     """Where the completions stand."""
 
     def encode(self, prompts: Sequence[Prompt]) -> Rankings:
-        """A batch of prompts.
-
-        Raises:
-            ValueError: the columns of one cannot be read.
-        """
+        """A batch of prompts."""
         read = [read_ranking(prompt, self.columns) for prompt in prompts]
         conversations = [[self.network.encode(one.prompt, text) for text in one.completions] for one in read]
         return Rankings(
@@ -103,20 +99,12 @@ class RankingMeasure:
     """Gives the longest conversation of each prompt, and counts the prompts whose completions all rank alike."""
 
     def __init__(self, reader: RankingReader) -> None:
-        """
-        Args:
-            reader: encodes the prompts.
-        """
         self._reader = reader
         self.prompts = self.zero_variance = 0
         """Prompts that were measured, and how many of them have nothing to compare."""
 
     def longest_sequence(self, prompt: Prompt) -> list[int]:
-        """The longest conversation of a prompt, by which it is measured.
-
-        Raises:
-            ValueError: its columns cannot be read.
-        """
+        """The longest conversation of a prompt, by which it is measured."""
         rankings = self._reader.encode([prompt])
         self.prompts, self.zero_variance = self.prompts + 1, self.zero_variance + rankings.zero_variance
         return max(rankings.conversations[0], key=len)
@@ -155,11 +143,7 @@ class Ranking:
 
 
 def read_ranking(prompt: Prompt, columns: RankingColumns) -> Ranking:
-    """Read the columns of a prompt.
-
-    Raises:
-        ValueError: columns are missing or contradict each other, or their values are of the wrong kind; the message names the prompt.
-    """
+    """Read the columns of a prompt; a ValueError names it if they are missing, contradict each other, or are of the wrong kind."""
     margin = _margin(prompt, columns)
     if columns.completions in prompt.columns:
         texts = _texts(prompt, columns.completions)

@@ -29,11 +29,7 @@ class ReferenceCache:
     """
 
     def __init__(self, folder: str | Path, key: str) -> None:
-        """
-        Args:
-            folder: of all references; made if it is not there.
-            key: of the reference, from `cache_key`.
-        """
+        """The folder is that of all references, made if it is not there; the key, from `cache_key`, is of one."""
         self.folder = Path(folder).expanduser() / key
         self._known: dict[bytes, float] = {}
         self._new: dict[bytes, float] = {}
@@ -86,12 +82,7 @@ class ReferenceCache:
 
 
 def row_keys(input_ids: Tensor, mask: Tensor) -> list[bytes]:
-    """A key per row of `[N, L]`: of its tokens and where its completion begins.
-
-    Args:
-        input_ids: `[N, L]`; a row ends with the last token of its completion.
-        mask: `[N, L]` bool, the tokens of the completion.
-    """
+    """A key per row of `[N, L]`, which ends with the last token of its completion: of its tokens and where its completion begins."""
     rows = zip(input_ids.tolist(), mask.tolist(), ends(mask).tolist(), strict=True)
     read = [json.dumps([ids[:end], chosen[:end].index(True)]) for ids, chosen, end in rows]
     return [hashlib.blake2b(row.encode(), digest_size=16).digest() for row in read]
@@ -99,12 +90,7 @@ def row_keys(input_ids: Tensor, mask: Tensor) -> list[bytes]:
 
 @torch.no_grad()
 def cache_key(policy: nn.Module, precision: str) -> str:
-    """32 hexadecimal digits that depend on the weights, their type, the architecture and the precision of forward passes.
-
-    Args:
-        policy: whose weights are whole on this rank.
-        precision: of the trainer.
-    """
+    """32 hexadecimal digits that depend on the whole weights, their type, the architecture and the precision of forward passes."""
     digest = hashlib.blake2b(precision.encode(), digest_size=16)
     config: Any = getattr(getattr(policy, "model", None), "config", None)
     if config is not None:

@@ -220,12 +220,7 @@ def finished(numbers: dict[str, float]) -> dict[str, float]:
 
 
 def bradley_terry(better: Tensor, worse: Tensor, margin: Tensor | float = 0.0) -> Tensor:
-    """`[P]` negative log-likelihoods of comparisons, -log sigmoid(better - worse - margin).
-
-    Args:
-        better: `[P]` scores of what was preferred.
-        worse: `[P]` scores of what it was preferred to.
-        margin: `[P]`, by how much the better one should lead.
+    """`[P]` negative log-likelihoods of comparisons, -log sigmoid(better - worse - margin), of `[P]` scores.
 
     Source: Bradley and Terry 1952; with a margin Touvron et al. 2023 (Llama 2), arXiv:2307.09288, eq. 2.
     """

@@ -40,15 +40,7 @@ class RolloutCollector(Collector):
     """The rollouts that are made while the policy learns."""
 
     def plan(self, prompts_per_rollout: int, rollouts_ahead: int) -> None:
-        """Settle the sizes of rollouts.
-
-        Args:
-            prompts_per_rollout: prompts (groups) per rollout over all ranks.
-            rollouts_ahead: each rollout is made so many rollouts before it is learnt from.
-
-        Raises:
-            ValueError: nothing could be learnt from such rollouts, or the engine cannot make them.
-        """
+        """Settle the sizes; a ValueError if nothing could be learnt from such rollouts, or the engine cannot make them."""
         algorithm = self.learner.algorithm
         settle_rollouts(prompts_per_rollout, algorithm, self.engine, self.environment)
         check_ahead(rollouts_ahead, self.engine, algorithm)
@@ -69,12 +61,7 @@ class RolloutCollector(Collector):
         return made.scored
 
     def collect(self, ranks: Ranks, ledger: RunLedger) -> ScoredRollout:
-        """Have the sampler make a rollout with the weights that the engine has.
-
-        Args:
-            ranks: that make it together.
-            ledger: receives its numbers.
-        """
+        """Have the sampler make a rollout with the weights that the engine has."""
         return self.learner.algorithm.sampler.collect(RunCollection(self, ranks, ledger))
 
     @property
@@ -88,12 +75,7 @@ class RolloutCollector(Collector):
         return said(self.learner.algorithm, self.engine, self.ahead.ahead, self.learner.compute_dtype)
 
     def check(self) -> None:
-        """Refuse a rollout that could not be made, scored or learnt from, before the first one is made.
-
-        Raises:
-            ValueError: the ranks cannot share the prompts, a reward or the environment wants a column that the data do not have, or a
-                part another reward or policy.
-        """
+        """Refuse a rollout that could not be made, scored or learnt from, before the first one is made."""
         trainer, prompts = self.learner.module.trainer, self.prompts_per_rollout
         algorithm, policy = self.learner.algorithm, self.learner.policy
         if prompts % trainer.world_size:
@@ -126,12 +108,6 @@ class RunCollection:
     """The `Collection` of one rollout: group numbers are unique within it, whatever the number of generate calls."""
 
     def __init__(self, collector: RolloutCollector, ranks: Ranks, ledger: RunLedger) -> None:
-        """
-        Args:
-            collector: draws, completes and scores, with the weights to sample from.
-            ranks: for sums over ranks.
-            ledger: receives the numbers of the sampler, and times its phases.
-        """
         self._data = data = collector.data
         self.prompts, self.size, self.rank = collector.prompts_per_rollout // collector.learner.adapter.world_size, data.size, data.rank
         self._rollouts, self._rewards, self._ranks, self._ledger = collector.rollouts, collector.rewards, ranks, ledger
@@ -190,11 +166,7 @@ class RunCollection:
             return self._rewards.submit(rollout)
 
     def _all_finished(self, scorings: list[Scoring]) -> ScoredRollout:
-        """Wait for the scores of all slices; a reward that fails alike on every row, on all ranks, stops them.
-
-        Raises:
-            RunEndedError: a reward's error budget is spent, or it has never worked.
-        """
+        """Wait for the scores of all slices; a reward that fails alike on every row, on all ranks, stops them."""
         scored = ScoredRollout.concat([self._finished(scoring) for scoring in scorings])
         if self.total(bool(broken := self._rewards.broken())):
             first, *others = self._ranks.gather(broken)
@@ -206,11 +178,7 @@ class RunCollection:
         return scored
 
     def _finished(self, scoring: Scoring) -> ScoredRollout:
-        """Wait for the scores; failures beyond what a reward may have stop all ranks.
-
-        Raises:
-            RunEndedError: a reward's error budget is spent.
-        """
+        """Wait for the scores; failures beyond what a reward may have stop all ranks."""
         with self._ledger.phase("reward"):
             scored = scoring.result()
         self._ledger.add_all(scoring.statistics(), scored.response_mask)

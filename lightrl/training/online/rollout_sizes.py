@@ -15,16 +15,7 @@ from lightrl.parts.reward import Reward
 
 
 def refuse_no_rewards(algorithm: Algorithm, rewards: Mapping[str, Reward] | None, environment: Environment) -> bool:
-    """Whether the policy learns from rewards.
-
-    Args:
-        algorithm: its advantage says so.
-        rewards: of the run, by name.
-        environment: may give some too.
-
-    Raises:
-        ValueError: it does, and there are none.
-    """
+    """Whether the policy learns from rewards; a ValueError if it does, and there are none."""
     wants = algorithm.advantage.needs_rewards
     if wants and not rewards and not environment.gives_rewards:
         raise ValueError("model.rewards is empty: name at least one reward, for example rewards: {correct: ExactMatch}")
@@ -32,18 +23,7 @@ def refuse_no_rewards(algorithm: Algorithm, rewards: Mapping[str, Reward] | None
 
 
 def settle_rollouts(prompts: int, algorithm: Algorithm, engine: RolloutEngine, environment: Environment) -> None:
-    """Refuse rollouts from which nothing could be learnt, and tell the engine what parts read of its passes.
-
-    Args:
-        prompts: groups of a rollout over all ranks.
-        algorithm: cuts them into minibatches.
-        engine: samples their completions.
-        environment: answers the policy.
-
-    Raises:
-        ValueError: there are more minibatches than groups, all completions of a group would be the same, or a part reads an extra that
-            no part leaves.
-    """
+    """Refuse rollouts from which nothing could be learnt, and tell the engine what parts read of its passes."""
     refuse_missing_extras(algorithm, environment)
     if prompts < algorithm.minibatches:
         raise ValueError(
@@ -56,12 +36,7 @@ def settle_rollouts(prompts: int, algorithm: Algorithm, engine: RolloutEngine, e
 
 
 def tell_engine(algorithm: Algorithm, engine: RolloutEngine) -> None:
-    """Say what the engine is to record while it samples; nothing where it records nothing, or where it has not sampled all rows.
-
-    Args:
-        algorithm: whose parts read it.
-        engine: before its first request.
-    """
+    """Say what an engine is to record while it samples, before its first request; nothing if it records nothing or has not sampled all."""
     wanted = tuple(output for output in algorithm.rollout_outputs.values() if isinstance(output, TrunkOutput))
     records = engine.records and algorithm.sampler.samples_all
     engine.recorded = wanted if records else ()

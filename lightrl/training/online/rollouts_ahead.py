@@ -54,12 +54,7 @@ class MadeRollout:
     """The number of the rollout that was learnt from first with the same weights."""
 
     def age(self, number: int, steps: int) -> Report:
-        """How old it is.
-
-        Args:
-            number: of this rollout in the run, from 0.
-            steps: optimizer steps behind the present weights.
-        """
+        """How old it is, as a rollout of this number, from 0, when so many optimizer steps are behind the present weights."""
         report = Report()
         report.add("sampling/staleness", (steps - self.scored.policy_version).double())
         report.add("sampling/staleness_rollouts", number - self.begun, reduce="max")
@@ -85,11 +80,7 @@ class RolloutsAhead:
     """
 
     def __init__(self, ahead: int, source: RolloutSource) -> None:
-        """
-        Args:
-            ahead: rollouts; 0 makes each when it is asked for.
-            source: makes one with the engine's present weights.
-        """
+        """With 0 ahead each is made when it is asked for."""
         self.ahead, self._source = ahead, source
         self._ready = deque[MadeRollout]()
         self._under_way: Future[MadeRollout] | None = None
@@ -111,11 +102,7 @@ class RolloutsAhead:
         return now
 
     def wait_for_background(self) -> None:
-        """Wait for the rollout under way, if there is one, and report who waited for whom.
-
-        Raises:
-            Exception: whatever ended the rollout, or an observer that ends the wait.
-        """
+        """Wait for the rollout under way, if there is one, and report who waited for whom; whatever ended it is raised."""
         if self._under_way is None:
             return
         ledger, came = self._source.learner.ledger, time.perf_counter()
@@ -166,11 +153,7 @@ class RolloutsAhead:
 
 
 def check_ahead(ahead: int, engine: RolloutEngine, algorithm: Algorithm) -> None:
-    """Refuse what cannot be made ahead, and advise a correction where older weights would go unnoticed.
-
-    Raises:
-        ValueError: the number is below 0, or the engine decodes with the weights that the trainer moves.
-    """
+    """Refuse what cannot be made ahead, and advise a correction where older weights would go unnoticed."""
     name = type(engine).__name__
     if ahead < 0:
         raise ValueError(f"model.rollouts_ahead must be 0 or more, got {ahead}")

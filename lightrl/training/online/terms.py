@@ -44,19 +44,10 @@ class Term(ABC):
 
     @abstractmethod
     def values(self, batch: TrainingBatch, output: PolicyOutput) -> tuple[Tensor, Report]:
-        """`[n, L]` to be minimised, anything outside of `tokens`; and statistics.
-
-        Args:
-            batch: n rows.
-            output: of the networks, at least at `tokens`.
-        """
+        """`[n, L]` to be minimised, anything outside of `tokens`, at which the networks gave outputs; and statistics."""
 
     def left_out(self, batch: TrainingBatch) -> Report:
-        """Statistics of rows of the step that no forward pass sees, since no term has a gradient there.
-
-        Args:
-            batch: these rows; maybe none.
-        """
+        """Statistics of rows of the step that no forward pass sees, since no term has a gradient there."""
         return Report()
 
     def tokens(self, batch: TrainingBatch) -> Tensor:
@@ -64,13 +55,7 @@ class Term(ABC):
         return (self.token_weight(batch) > 0) & batch.response_mask
 
     def share(self, batch: TrainingBatch, output: PolicyOutput, denominators: Denominators) -> tuple[Tensor, Report]:
-        """The share of a micro-batch in the term, a scalar with gradient; and statistics.
-
-        Args:
-            batch: n rows of the step.
-            output: of the networks, at least at `tokens`.
-            denominators: of the whole optimizer step over all ranks.
-        """
+        """The share of a micro-batch in the term, a scalar with gradient; and statistics."""
         weights = self.aggregation.weights(self.token_weight(batch), batch.group, denominators)
         values, report = self.values(batch, output)
         chosen = torch.where(self.tokens(batch), values, torch.zeros_like(values))
@@ -84,10 +69,6 @@ class PolicyTerm(Term):
     coefficient = 1.0
 
     def __init__(self, algorithm: Algorithm) -> None:
-        """
-        Args:
-            algorithm: whose ratio, clip scheme, correction and aggregation make the term.
-        """
         self.ratio, self.clip, self.correction = algorithm.ratio, algorithm.clip, algorithm.correction
         self.aggregation = algorithm.aggregation
         self.silent_without_advantage = algorithm.clip.silent_without_advantage
@@ -169,11 +150,6 @@ class ExtraTerm(Term):
     """The loss of a `LossTerm`, with its own weights, aggregation and coefficient."""
 
     def __init__(self, slot: str, part: LossTerm) -> None:
-        """
-        Args:
-            slot: of the algorithm; the term is logged as `{slot}_loss`.
-            part: that fills it.
-        """
         self.name, self.part, self.aggregation = f"{slot}_loss", part, part.aggregation
 
     @property
@@ -196,10 +172,6 @@ class ValueTerm(Term):
     name = "value_loss"
 
     def __init__(self, critic: Critic) -> None:
-        """
-        Args:
-            critic: whose loss, weights, aggregation and coefficient these are.
-        """
         self.critic, self.aggregation = critic, critic.aggregation
 
     @property
@@ -222,11 +194,6 @@ class KLTerm(Term):
     name = "kl_loss"
 
     def __init__(self, kl: KL, aggregation: Aggregation) -> None:
-        """
-        Args:
-            kl: that gives the penalty and its coefficient, which a controller may move.
-            aggregation: of the policy's term.
-        """
         self.kl, self.aggregation = kl, aggregation
 
     @property

@@ -27,12 +27,7 @@ def formula_precision(module: PolicyModule) -> TrainerPrecision:
 
 
 def run_memory(module: PolicyModule, tokens: int = 0) -> RankMemory:
-    """The memory of this rank, keys and values left out.
-
-    Args:
-        module: whose networks have been built.
-        tokens: of a micro-batch.
-    """
+    """The memory of this rank, keys and values left out."""
     model: Any = module.policy.model
     critic = getattr(module, "critic", None)
     size = ModelSize.of(model)
@@ -66,11 +61,7 @@ HINTS = {
 
 
 def memory_report(module: PolicyModule) -> str:
-    """Consumers of the memory of a rank, the most first, each with what to type for less of it.
-
-    Args:
-        module: whose networks have been built.
-    """
+    """Consumers of the memory of a rank, the most first, each with what to type for less of it."""
     tokens = module.learner.budget.tokens or LEAST
     memory = run_memory(module, tokens)
     sizes = {part: getattr(memory, part) for part in HINTS}
