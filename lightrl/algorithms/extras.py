@@ -32,7 +32,7 @@ def givers_of(algorithm: Algorithm, environment: Environment | None = None) -> d
 
 
 def unmet(algorithm: Algorithm, there: Set[str]) -> dict[Part, list[str]]:
-    """The extras that each part reads and nobody leaves before it, nor the rows of a rollout have; parts with all of theirs are not in it."""
+    """The extras that each part reads and nobody leaves before it, nor the rows of a rollout have; parts with all of theirs left out."""
     early = there | {f"{OLD}{name}" for name in algorithm.old_outputs}
     late = early | givers_of(algorithm).keys() - algorithm.sampler.gives_extras
     found = {}

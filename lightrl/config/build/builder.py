@@ -59,7 +59,7 @@ class Builder:
 
     @contextmanager
     def refusals(self, key: str = "") -> Iterator[None]:
-        """Within, a refusal before the first step becomes a ConfigError with the key of the part that was at work, or else with this one."""
+        """Within, a refusal before the first step becomes a ConfigError with the key of the part at work, or else with this one."""
         try:
             yield
         except Exception as error:

@@ -26,7 +26,7 @@ class EncodedRows:
 
 
 def encode_rows(policy: Policy, prompts: Sequence[Prompt], completions: Sequence[str], max_length: int | None) -> EncodedRows:
-    """Rows of tokens, as the policy would have sampled them; a ValueError names a prompt that cannot be encoded, or whose row is too long."""
+    """Rows of tokens, as the policy would have sampled them; a ValueError names a prompt that cannot be encoded or is too long."""
     rows = [policy.encode_completion(prompt, text) for prompt, text in zip(prompts, completions, strict=True)]
     for prompt, row in zip(prompts, rows, strict=True):
         refuse_too_long(policy, prompt, len(row.ids), max_length)

@@ -70,7 +70,7 @@ class ObjectiveBatch(ABC, Generic[R, O]):
         return numbers
 
     def keep(self, found: Mapping[str, Tensor], rows: Sequence[int]) -> None:
-        """Keep what the objective computed from the rows of all ranks, of which each has so many: numbers for each of them, or one for all."""
+        """Keep numbers that the objective computed, one for each row of all ranks (of which each has so many), or one for all."""
         rank = self.adapter.rank
         first = sum(rows[:rank])
         for name, value in found.items():

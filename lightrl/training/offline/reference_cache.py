@@ -90,7 +90,7 @@ def row_keys(input_ids: Tensor, mask: Tensor) -> list[bytes]:
 
 @torch.no_grad()
 def cache_key(policy: nn.Module, precision: str) -> str:
-    """32 hexadecimal digits that depend on the whole weights, their type, the architecture and the precision of forward passes."""
+    """32 hexadecimal digits that depend on the gathered weights, their type, the architecture and the precision of forward passes."""
     digest = hashlib.blake2b(precision.encode(), digest_size=16)
     config: Any = getattr(getattr(policy, "model", None), "config", None)
     if config is not None:

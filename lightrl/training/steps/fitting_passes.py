@@ -120,7 +120,7 @@ class TokenBudget:
         """Tokens of a pass, None: all at once; where it is chosen, once the policy is there."""
 
     def choose(self, model: Any, precision: TrainerPrecision, device: torch.device, adapter: StrategyAdapter, standing: float) -> None:
-        """Choose it, unless the config states it: the least that any rank would choose for itself, beside `standing` bytes on its device."""
+        """Choose it, unless the config states it: the least that any rank would choose, beside `standing` bytes on its device."""
         if self.stated == "auto":
             memory = total_memory() / adapter.world_size if device.type == "cpu" else free_memory(device)
             self.tokens = -adapter.largest(-fitting_tokens(model, precision, device.type, memory - standing))
