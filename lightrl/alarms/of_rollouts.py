@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -55,9 +56,7 @@ class Dominance(Alarm):
 
     def seen(self, history: History) -> str | None:
         latest = history.latest[-1] if history.latest else {}
-        weighted = [
-            key.split("/")[1] for key, weight in latest.items() if key.startswith("rewards/") and key.endswith("/weight") and weight
-        ]
+        weighted = [found[1] for key, weight in latest.items() if weight and (found := re.fullmatch("rewards/([^/]*)/weight", key))]
         shares = {name: history.mean(f"rewards/{name}/share", WINDOW) for name in weighted}
         for name, share in shares.items():
             drowned = [other for other in weighted if other != name and self._varies(history, other)]

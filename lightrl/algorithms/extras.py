@@ -81,6 +81,5 @@ def comparisons_of(part: Part) -> list[Comparison]:
 
 def asked_of(part: Part) -> Container[str]:
     """The slots of the references that a part asks, for log-probs of sampled tokens or for all logits at them."""
-    return {output.against for output in comparisons_of(part)} | {
-        "reference" if word == "ref_logprobs" else word.removesuffix("_logprobs") for word in part.needs
-    }
+    by_logprobs = {"reference" if word == "ref_logprobs" else word.removesuffix("_logprobs") for word in part.needs}
+    return by_logprobs | {output.against for output in comparisons_of(part)}

@@ -134,9 +134,8 @@ class Alarms(Callback):
         self._log(trainer, alarm, 1.0)
         if trainer.is_global_zero:
             when, advice = f"{self.history.unit} {self.history.count}", alarm.advice_for(self.history)
-            Console(stderr=True, highlight=False).print(
-                f"Alarm {alarm.name}, {when}: {seen} {alarm.why} {advice}", style="yellow", markup=False
-            )
+            said = f"Alarm {alarm.name}, {when}: {seen} {alarm.why} {advice}"
+            Console(stderr=True, highlight=False).print(said, style="yellow", markup=False)
             text = f"**{when.capitalize()}:** {seen}\n\n{alarm.why}\n\n*To try:* {advice}"
             add_text(trainer, f"alarms/{alarm.name}", text, _step(trainer))
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from torch import Tensor
 
 from lightrl.callbacks.logged_texts import Row, add_table
-from lightrl.callbacks.shown_text import code, has_turns, lines, markdown, prompt_text, quoted, turns_of
+from lightrl.callbacks.shown_text import code, cut, has_turns, lines, markdown, prompt_text, quoted, turns_of
 from lightrl.parts.environment import Environment
 from lightrl.training.online.policy_optimization import PolicyOptimization
 from lightrl.training.policy_module import PolicyModule
@@ -173,5 +173,4 @@ def completion_rows(
 
 
 def _cut(text: str) -> str:
-    whole = text.encode("utf-8", "backslashreplace").decode()  # half of a surrogate pair cannot be written
-    return whole if len(whole) <= LIMIT else f"{whole[:LIMIT]}... ({len(text)} characters)"
+    return cut(text.encode("utf-8", "backslashreplace").decode(), LIMIT)  # half of a surrogate pair cannot be written

@@ -53,10 +53,10 @@ def table_of(chosen: Choice) -> str:
     return "\n".join([*lines, *map(" | ".join, cells)])
 
 
-def flat(tree: object, key: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value of nested mappings under its dotted key."""
+def flat(tree: object, key: str = "", passed_over: str | None = None) -> Iterator[tuple[str, Any]]:
+    """Every value of nested mappings under its dotted key, without levels of a name that is passed over."""
     if not isinstance(tree, Mapping) or not tree:
         yield key, tree
         return
     for name, value in tree.items():
-        yield from flat(value, f"{key}.{name}" if key else str(name))
+        yield from flat(value, key if key and name == passed_over else f"{key}.{name}" if key else str(name), passed_over)

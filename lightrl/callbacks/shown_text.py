@@ -29,14 +29,17 @@ def in_quotes(text: str) -> str:
 
 def quoted(text: str, limit: int = 200) -> str:
     """A text in quotation marks in one line, cut to so many characters."""
-    whole = in_quotes(text)
-    return whole if len(whole) <= limit else f"{whole[:limit]}... ({len(text)} characters)"
+    return cut(in_quotes(text), limit, len(text))
+
+
+def cut(text: str, limit: int, length: int | None = None) -> str:
+    """A text of at most so many characters, which otherwise says how many there were."""
+    return text if len(text) <= limit else f"{text[:limit]}... ({len(text) if length is None else length} characters)"
 
 
 def code(text: str, limit: int = 1000) -> str:
     """A text as code in a cell of a Markdown table, cut to so many characters."""
-    cut = text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
-    return "`" + visible(cut).replace("`", "'").replace("|", "\\|") + "`"
+    return "`" + visible(cut(text, limit)).replace("`", "'").replace("|", "\\|") + "`"
 
 
 def prompt_text(prompt: Prompt) -> str:

@@ -10,10 +10,10 @@ import traceback
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import pluggy
@@ -80,7 +80,7 @@ class PluginRecord:
         if kind not in self.loaded and not self.error:
             try:
                 with nullcontext() if self.distribution == CORE else time_limit(LOADING_S):
-                    self.loaded[kind] = _checked(KINDS[kind], [_imported(path) for path in self.paths.get(kind, [])])
+                    self.loaded[kind] = _checked(KINDS[kind], list(map(resolve_name, self.paths.get(kind, []))))
             except (Exception, SystemExit) as error:
                 self.fail(error)
         return [] if self.error else self.loaded[kind]
@@ -178,7 +178,7 @@ def _check_asked(plugin: object, groups: list[str]) -> None:
 
 def registered_classes(plugin: object) -> dict[str, list[type[Any]]]:
     """The classes that the hooks of a plugin return, by kind, each of them imported and checked."""
-    found = {kind: [_imported(one) if isinstance(one, str) else one for one in answer] for kind, answer in answers(plugin).items()}
+    found = {kind: [resolve_name(one) if isinstance(one, str) else one for one in answer] for kind, answer in answers(plugin).items()}
     return {kind: _checked(KINDS[kind], classes) for kind, classes in found.items()}
 
 
@@ -214,14 +214,6 @@ def _listed(kind: Kind, answer: object) -> list[Any]:
 def path_of(cls: type[Any]) -> str:
     """The import path of a class, `package.module:Class`."""
     return f"{cls.__module__}:{cls.__qualname__}"
-
-
-def _imported(path: str) -> Any:
-    module, _, name = path.partition(":")
-    found: Any = import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found
 
 
 def _checked(kind: Kind, classes: list[Any]) -> list[type[Any]]:

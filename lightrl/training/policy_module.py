@@ -211,7 +211,7 @@ class PolicyModule(LightningModule):
 
     def test_step(self, batch: PromptBatch, batch_idx: int) -> None:
         """Evaluate one batch of test prompts."""
-        self.collector.evaluate(batch.prompts)
+        self.validation_step(batch, batch_idx)
 
     def predict_step(self, batch: PromptBatch, batch_idx: int) -> list[dict[str, JSON]]:
         """Complete one batch of prompts; one JSON value per completion."""

@@ -34,8 +34,8 @@ def _list(as_json: bool) -> int:
     if as_json:
         rows = [{"name": r.name, "distribution": r.distribution, "summary": r.summary, "path": str(r.path)} for r in found]
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
-        return 0
-    _print(found)
+    else:
+        _print(found)
     return 0
 
 
@@ -68,9 +68,8 @@ def _copy(name: str, out: str | None) -> int:
         with target.open("x", encoding="utf-8") as file:
             file.write(_at(str(target), config))
     except FileExistsError as error:
-        raise ConfigError(
-            f"lightrl configs copy {name}", f"{str(target)!r} is already there and stays as it is.", "Type another place: --out FILE"
-        ) from error
+        problem = f"{str(target)!r} is already there and stays as it is."
+        raise ConfigError(f"lightrl configs copy {name}", problem, "Type another place: --out FILE") from error
     sys.stdout.write(f"{target} ({config.name} of {config.distribution}). Run it: lightrl fit --config {target}\n")
     return 0
 

@@ -31,9 +31,8 @@ def encode_with(rewards: RewardSet, config: ScoringConfig, wanted: bool) -> Enco
     why = "--tokens" if wanted else f"the reward {whole[0]!r} is given whole rollouts, tokens included"
     model = config.resolved.model
     if "policy" not in model.arguments:
-        raise ConfigError(
-            "model.policy", f"not given, and its tokenizer is needed: {why}.", "Type for example: --model.policy PretrainedPolicy"
-        )
+        example = "Type for example: --model.policy PretrainedPolicy"
+        raise ConfigError("model.policy", f"not given, and its tokenizer is needed: {why}.", example)
     return encoder_of(config.builder.build(model.value("policy"), "model.policy").tokenizer())
 
 

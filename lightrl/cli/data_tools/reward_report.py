@@ -40,9 +40,8 @@ class Report:
         self._total = findings.total
         self.labels = None if expected is None else _labels(findings, self._total, expected)
         self._label_of = "" if expected is None else f"{expected[1]!r} for {'the total' if expected[0] is None else repr(expected[0])}"
-        deviation = from_others(self._total, findings.group) if self.labels is None else from_labels(self.labels)
-        self._deviation = deviation
-        self._top = largest_outliers(deviation, findings.contributions, top)
+        self._deviation = from_others(self._total, findings.group) if self.labels is None else from_labels(self.labels)
+        self._top = largest_outliers(self._deviation, findings.contributions, top)
 
     @property
     def contradicted(self) -> bool:
@@ -87,6 +86,7 @@ class Report:
     def _of_reward(self, name: str) -> dict[str, Any]:
         found = self._findings
         share = shares(found.contributions, found.group, found.scorable)[name]
+        failures = (f"row {row + 1}: {why}" for row, why in zip(found.rows, found.failures[name], strict=True) if why)
         outcomes = {what: int((found.outcomes[name] == int(kind)).sum()) for what, kind in MISSING.items()}
         return {
             "class": type(self._rewards.rewards[name]).__name__,
@@ -98,9 +98,7 @@ class Report:
             "cached": found.cached[name],
             "seconds": round(found.seconds[name], 3),
             "ms_per_row": round(1000 * found.seconds[name] / len(found.rows), 3),
-            "first_failure": next(
-                (f"row {row + 1}: {why}" for row, why in zip(found.rows, found.failures[name], strict=True) if why), None
-            ),
+            "first_failure": next(failures, None),
             "counts": found.counts[name],
         }
 

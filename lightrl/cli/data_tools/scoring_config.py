@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from lightrl.config.build.builder import Builder
 from lightrl.config.describe.class_help import print_class_help
-from lightrl.config.merge.resolve import Resolved, check_complete_below, print_notes, resolve
+from lightrl.config.merge.resolve import Resolved, check_complete, print_notes, resolve
 from lightrl.config.read.refusals import ConfigError
 from lightrl.config.read.settings import Request, read_words
 from lightrl.parts.environment import Environment
@@ -49,7 +49,7 @@ class ScoringConfig:
         chosen = model.value("rewards") if "rewards" in model.takes else None
         if not chosen and (environment is None or not environment.gives_rewards):
             raise ConfigError("model.rewards", "the config names no reward.", "Type for example: --model.rewards.correct ExactMatch")
-        check_complete_below(chosen or {}, "model.rewards")
+        check_complete({"model.rewards": chosen})
         built = {name: self.builder.build(choice, f"model.rewards.{name}") for name, choice in (chosen or {}).items()}
         rewards = RewardSet(built if environment is None else with_environment(built, environment))
         rewards.rollouts = rollout

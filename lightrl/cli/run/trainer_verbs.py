@@ -56,11 +56,8 @@ def _help(verb: str, request: Request) -> int:
     return 0
 
 
-SETTING = "expandable_segments:True"
-"""Batches of changing lengths otherwise leave holes in the memory that no later one fits."""
-
-
 def let_segments_expand(environment: MutableMapping[str, str], torch_version: str) -> None:
     """Let segments of memory grow, unless the user has said anything about CUDA's memory."""
     if not any(name in environment for name in CUDA_MEMORY_VARIABLES):
-        environment[cuda_memory_variable(torch_version)] = SETTING
+        # batches of changing lengths otherwise leave holes in the memory that no later one fits
+        environment[cuda_memory_variable(torch_version)] = "expandable_segments:True"

@@ -114,9 +114,8 @@ class Run:
         names = EVALUATED[self.verb]
         sizes = self.data.sizes() if hasattr(self.data, "sizes") else {}
         if sizes and not any(sizes[name] for name in names):
-            example = f"--data.{names[0]} JsonLines --data.{names[0]}.path FILE.jsonl"
-            problem = f"there are no {' or '.join(names)} prompts to {self.verb}."
-            raise ConfigError(f"data.{names[0]}", problem, f"Type for example: {example}")
+            example = f"Type for example: --data.{names[0]} JsonLines --data.{names[0]}.path FILE.jsonl"
+            raise ConfigError(f"data.{names[0]}", f"there are no {' or '.join(names)} prompts to {self.verb}.", example)
 
 
 def defaults_beside(given: list[Callback], bar: bool, checkpoints: bool) -> list[Callback]:

@@ -24,9 +24,6 @@ from lightrl.registry.classes import closest
 from lightrl.strategies.adapter_choice import strategy_names
 from lightrl.strategies.deepspeed import DeepSpeedNeedsError, refuse_without_deepspeed
 
-LIGHTNINGS_EXPERIMENT = "lightning_logs"
-"""What its logger calls an experiment of MLflow without a name."""
-
 
 class TrainerSection:
     """The arguments of the Trainer and of the verb that it carries out, all of them in force."""
@@ -93,7 +90,8 @@ class TrainerSection:
             if arguments is not None and "tracking_uri" in arguments:
                 folder = Path(arguments["save_dir"] or FOLDER).resolve()
                 arguments["run_name"] = arguments["run_name"] or self._name
-                if arguments["experiment_name"] == LIGHTNINGS_EXPERIMENT:
+                # what Lightning calls an experiment without a name
+                if arguments["experiment_name"] == "lightning_logs":
                     arguments["experiment_name"] = "lightrl"
                 if arguments["tracking_uri"] is None and "MLFLOW_TRACKING_URI" not in os.environ:
                     folder.mkdir(parents=True, exist_ok=True)
@@ -114,12 +112,8 @@ def _check_hardware(strategy: object, accelerator: object) -> None:
         raise ConfigError("trainer.strategy", problem, "What each one shards: docs/scale.md")
     found = torch.cuda.is_available() or (accelerator == "gpu" and torch.backends.mps.is_available())
     if accelerator in ("gpu", "cuda") and not found:
-        build = (
-            "is built for CPUs alone"
-            if torch.version.cuda is None
-            else f"is built for CUDA {torch.version.cuda}: does nvidia-smi list one?"
-        )
-        problem = f"{accelerator!r} needs a GPU, and torch finds none: torch {torch.__version__} {build}"
+        build = "CPUs alone" if torch.version.cuda is None else f"CUDA {torch.version.cuda}: does nvidia-smi list one?"
+        problem = f"{accelerator!r} needs a GPU, and torch finds none: torch {torch.__version__} is built for {build}"
         raise ConfigError("trainer.accelerator", problem, "Type for example: --trainer.accelerator auto, which takes what there is")
 
 

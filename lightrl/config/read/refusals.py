@@ -77,15 +77,14 @@ def report(error: ConfigError) -> int:
 
 
 LISTED = 30
-"""The most arguments that an error lists."""
+"""The most arguments that an error lists; the Trainer has some sixty."""
 
 
 def check_key(key: str, value: object, known: Collection[str], source: str) -> None:
     """Refuse a key at the top of a config that nothing reads."""
     if key not in known:
-        raise ConfigError(
-            key, f"there is no such key.{key_here(key, value) or closest(key, known)} Keys: {', '.join(known)}.", f"Given in: {source}"
-        )
+        problem = f"there is no such key.{key_here(key, value) or closest(key, known)} Keys: {', '.join(known)}."
+        raise ConfigError(key, problem, f"Given in: {source}")
 
 
 def check_argument(owner: str, name: str, takes: Collection[str], key: str, source: str) -> None:
@@ -93,20 +92,14 @@ def check_argument(owner: str, name: str, takes: Collection[str], key: str, sour
     if name in takes:
         return
     what = f"{owner} has no argument {name!r}.{key_here(f'{key}.{name}') or closest(name, takes)}"
-    # the Trainer has some sixty
     listed = f" It takes: {', '.join(takes) or 'none'}." if len(takes) <= LISTED else ""
     raise ConfigError(f"{key}.{name}", f"{what}{listed}", f"Given in: {source}")
-
-
-DOTTED = "verl"
-"""The library whose options are keys with dots."""
 
 
 @functools.cache
 def libraries() -> dict[str, dict[str, str]]:
     """By library: its options, and the keys that do the same here."""
-    text = (files("lightrl.config.read") / "other_libraries.yaml").read_text(encoding="utf-8")
-    found: dict[str, dict[str, str]] = yaml.safe_load(text)
+    found: dict[str, dict[str, str]] = yaml.safe_load((files("lightrl.config.read") / "other_libraries.yaml").read_text(encoding="utf-8"))
     return found
 
 
@@ -117,7 +110,8 @@ def key_here(key: str, value: object = None) -> str:
     """
     for path in _leaves(key, value):
         for library, options in libraries().items():
-            option = path if library == DOTTED or path in options else path.rpartition(".")[2]
+            # the options of verl are keys with dots
+            option = path if library == "verl" or path in options else path.rpartition(".")[2]
             if option in options and options[option] != path:
                 return f" {library}'s {option!r}: here set {options[option]}."
     return ""

@@ -100,11 +100,8 @@ def _names_in(folder: Path) -> list[str]:
 
 
 def _listed(folder: Path, names: list[str]) -> str:
-    return (
-        f" In {str(folder)!r}: {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}."
-        if names
-        else f" {str(folder)!r} has no YAML file."
-    )
+    listed = f"{', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
+    return f" In {str(folder)!r}: {listed}." if names else f" {str(folder)!r} has no YAML file."
 
 
 def _installed(file: Path) -> list[str]:

@@ -190,9 +190,8 @@ def report_episodes(rollout: Rollout, environment: Environment) -> Report:
     report.add("episodes/max_turns", turns, reduce="max")
     report.add("episodes/tokens", rollout.response_lengths.double().cpu())
     report.add("episodes/tokens_of_others", torch.tensor([float(episode.others) for episode in episodes]))
-    report.add(
-        "episodes/read", torch.tensor([float(episode.read) for episode in episodes]).sum() / rollout.lengths.sum().clamp(min=1).cpu()
-    )
+    read = torch.tensor([float(episode.read) for episode in episodes]).sum()
+    report.add("episodes/read", read / rollout.lengths.sum().clamp(min=1).cpu())
     for end in ENDS:
         report.add(f"episodes/ended_{end}", torch.tensor([float(reason == end) for reason in rollout.finish_reason]))
     report.add("environment/failed", torch.tensor([float(episode.failure is not None) for episode in episodes]))

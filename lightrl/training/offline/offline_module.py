@@ -89,19 +89,10 @@ class OfflineModule(PolicyModule):
 
     def validation_step(self, batch: PromptBatch, batch_idx: int) -> None:
         """Evaluate one batch of held-out rows, and sampled completions of their prompts if rewards score them."""
-        asked = self._evaluated(batch.prompts)
+        self.ledger.show("evaluating")
+        asked = self.evaluate_rows(batch.prompts)
         if self.collector.rewards is not None:
             super().validation_step(PromptBatch(asked), batch_idx)
-
-    def test_step(self, batch: PromptBatch, batch_idx: int) -> None:
-        """Evaluate one batch of test rows, and sampled completions of their prompts if rewards score them."""
-        asked = self._evaluated(batch.prompts)
-        if self.collector.rewards is not None:
-            super().test_step(PromptBatch(asked), batch_idx)
-
-    def _evaluated(self, prompts: list[Prompt]) -> list[Prompt]:
-        self.ledger.show("evaluating")
-        return self.evaluate_rows(prompts)
 
     def on_validation_epoch_end(self) -> None:
         """Log what the evaluation found, with what follows from it, as `val/...`, or `test/...` in a test."""

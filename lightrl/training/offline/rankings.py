@@ -12,7 +12,7 @@ from torch import Tensor
 from lightrl.policy.reward_network import RewardNetwork
 from lightrl.rows import Sequences, onto
 from lightrl.training.offline.encoded_rows import OfflineRows
-from lightrl.training.offline.preference_columns import paired_texts, shortened
+from lightrl.training.offline.preference_columns import paired_texts
 from lightrl.types import JSON, Prompt
 
 
@@ -161,7 +161,7 @@ def read_ranking(prompt: Prompt, columns: RankingColumns) -> Ranking:
 def _texts(prompt: Prompt, name: str) -> list[str]:
     value: JSON = prompt.columns[name]
     if not isinstance(value, list) or len(value) < 2 or not all(isinstance(text, str) and text.strip() for text in value):
-        raise ValueError(f"prompt {prompt.id!r}: column {name!r} must hold a list of two or more texts, none empty; got {shortened(value)}")
+        raise ValueError(f"prompt {prompt.id!r}: column {name!r} must hold a list of two or more texts, none empty; got {value!r:.60}")
     return list(value)
 
 
@@ -176,8 +176,7 @@ def _order(prompt: Prompt, columns: RankingColumns, count: int) -> list[float]:
     values = prompt.columns[given[0]]
     if not isinstance(values, list) or len(values) != count or not all(map(_is_number, values)):
         raise ValueError(
-            f"prompt {prompt.id!r}: column {given[0]!r} must hold one finite number for each of the {count} completions, got "
-            f"{shortened(values)}"
+            f"prompt {prompt.id!r}: column {given[0]!r} must hold one finite number for each of the {count} completions, got {values!r:.60}"
         )
     return [-float(v) for v in values] if given[0] == columns.ranks else [float(v) for v in values]
 
@@ -192,7 +191,7 @@ def _margin(prompt: Prompt, columns: RankingColumns) -> float:
         return 0.0
     value: JSON = prompt.columns.get(columns.margin)
     if not _is_number(value) or float(value) < 0:
-        got = shortened(value) if columns.margin in prompt.columns else f"no such column; it has: {', '.join(prompt.columns)}"
+        got = f"{value!r:.60}" if columns.margin in prompt.columns else f"no such column; it has: {', '.join(prompt.columns)}"
         raise ValueError(f"prompt {prompt.id!r}: column {columns.margin!r} must hold a margin, a finite number of 0 or more; got {got}")
     return float(value)
 

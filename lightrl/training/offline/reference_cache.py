@@ -36,9 +36,8 @@ class ReferenceCache:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ValueError(
-                f"model.cache: {self.folder} cannot be made ({error}); name a folder that can be written to, or null"
-            ) from error
+            hint = "name a folder that can be written to, or null"
+            raise ValueError(f"model.cache: {self.folder} cannot be made ({error}); {hint}") from error
         recover(self.folder)
         for file in sorted(self.folder.glob("*.safetensors")):
             self._read(file)

@@ -21,9 +21,8 @@ from lightrl.training.evaluating.evaluator import Evaluation
 from lightrl.training.online.experience import RolloutRewards, experience_of, with_advantages
 from lightrl.training.online.policy_learner import PolicyLearner
 from lightrl.training.online.predictions import predict
-from lightrl.training.online.rollout_collector import RolloutCollector
+from lightrl.training.online.rollout_collector import RolloutCollector, refuse_no_rewards
 from lightrl.training.online.rollout_report import observe_kl, report_experience
-from lightrl.training.online.rollout_sizes import refuse_no_rewards
 from lightrl.training.policy_module import PolicyModule
 from lightrl.training.reports.run_ledger import log_numbers
 from lightrl.training.setup.given import as_algorithm

@@ -9,37 +9,26 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.parts.engine import RolloutEngine
 from lightrl.ranks import Ranks
-from lightrl.rollout.loop import RolloutLoop
 from lightrl.strategies.adapter import SideGroup
-from lightrl.training.online.policy_learner import PolicyLearner
 from lightrl.training.online.predictions import recomputes
 from lightrl.training.reports.run_ledger import RunLedger
 from lightrl.training.reports.statistics import Report
 from lightrl.types import ScoredRollout
 
+if TYPE_CHECKING:
+    from lightrl.training.online.rollout_collector import RolloutCollector
+
 POLL_S = 0.5
 """Seconds between two looks at whether waiting has a point."""
 PATIENCE_S = 2.0
 """Seconds in which a rollout that is not wanted any more has to end."""
-
-
-class RolloutSource(Protocol):
-    """A maker of rollouts."""
-
-    learner: PolicyLearner
-    """Whose policy samples them."""
-    rollouts: RolloutLoop
-    """With the engine, which has the weights to sample from."""
-
-    def collect(self, ranks: Ranks, ledger: RunLedger) -> ScoredRollout:
-        """Make a rollout, and report its numbers to the ledger."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +68,7 @@ class RolloutsAhead:
     finds the rollouts complete.
     """
 
-    def __init__(self, ahead: int, source: RolloutSource) -> None:
+    def __init__(self, ahead: int, source: RolloutCollector) -> None:
         """With 0 ahead each is made when it is asked for."""
         self.ahead, self._source = ahead, source
         self._ready = deque[MadeRollout]()

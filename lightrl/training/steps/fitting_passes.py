@@ -25,10 +25,6 @@ from lightrl.versions import recomputes_activations
 T = TypeVar("T")
 
 
-def nothing() -> None:
-    """A pass has left nothing behind."""
-
-
 class FittingPasses:
     """Runs passes over rows in micro-batches, and all of them again in smaller ones if one of them lacks memory.
 
@@ -43,7 +39,7 @@ class FittingPasses:
         """The rows of each micro-batch within the budget."""
         return cut_rows(sequences.to("cpu"), self._budget.tokens, self._longest_packed)
 
-    def run(self, sequences: Sequences, act: Callable[[list[Tensor]], T], undo: Callable[[], None] = nothing) -> T:
+    def run(self, sequences: Sequences, act: Callable[[list[Tensor]], T], undo: Callable[[], None] = lambda: None) -> T:
         """The outcome of `act`, which makes the passes over the rows of micro-batches; `undo` removes what failed ones have left behind."""
         before: str | None = None
         while True:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -31,11 +31,6 @@ from lightrl.training.steps.fitting_passes import FittingPasses, MicroBatchToken
 R = TypeVar("R", bound=Rows)
 Veto = Callable[[StatisticsLedger], bool]
 """Whether a step is not to be made, given its statistics; the same answer on all ranks."""
-
-
-def never(statistics: StatisticsLedger) -> bool:
-    """No veto."""
-    return False
 
 
 class MicroBatchLoss(NamedTuple):
@@ -163,17 +158,15 @@ class Learner:
         """Passes over rows, in micro-batches that fit the memory."""
         return FittingPasses(self.budget, self.policy.longest_packed, self.adapter.restarts)
 
-    def step_on(self, batch: R, loss_of: LossOf[R], veto: Veto = never) -> Step:
+    def step_on(self, batch: R, loss_of: LossOf[R], veto: Veto | None = None) -> Step:
         """One optimizer step on a batch, whose gradient does not depend on how it is cut into micro-batches.
 
         `veto` is asked after the last backward, with the same answer on all ranks; True drops the gradients. The ledger gets all numbers.
         """
-        sequences = batch.sequences().to("cpu")
-        longest, optimizer = sequences.longest(), self.optimizer
-        shares, statistics = self.fitting.run(
-            sequences, lambda cuts: self._passes(batch, longest, loss_of, cuts), lambda: self.adapter.discard(optimizer)
-        )
-        made = not veto(statistics)
+        sequences, optimizer = batch.sequences().to("cpu"), self.optimizer
+        act = partial(self._passes, batch, sequences.longest(), loss_of)
+        shares, statistics = self.fitting.run(sequences, act, lambda: self.adapter.discard(optimizer))
+        made = veto is None or not veto(statistics)
         if made:
             self._take(optimizer)
         else:
