@@ -65,19 +65,15 @@ def turns_of(rollout: Rollout, row: int, author: str) -> list[tuple[str, str]]:
     found, answered = [], False
     for message in rollout.episode(row).messages:
         role = message["role"]
-        if role == "assistant":
-            answered = True
-            found.append((POLICY, message["content"]))
-        elif answered:
-            found.append((author if role == "user" else f"{author}, {role}", message["content"]))
-        else:
-            found.append((role, message["content"]))
+        answered = answered or role == "assistant"
+        other = role if not answered else author if role == "user" else f"{author}, {role}"
+        found.append((POLICY if role == "assistant" else other, message["content"]))
     return found
 
 
 def has_turns(rollout: Rollout) -> bool:
     """Somebody has answered the policy in one of the rows."""
-    return any(episode.turns > 1 or episode.messages[-1:] != _last_word(episode.messages) for episode in rollout.episodes)
+    return any(e.turns > 1 or any(last["role"] != "assistant" for last in e.messages[-1:]) for e in rollout.episodes)
 
 
 def markdown(rollout: Rollout, row: int, author: str, limit: int = 2000) -> str:
@@ -91,7 +87,3 @@ def lines(rollout: Rollout, row: int, author: str, limit: int = 200) -> str:
     turns = [(visible(name), text) for name, text in turns_of(rollout, row, author)]
     width = max(len(name) for name, _ in turns)
     return "\n".join(f"  {'>' if name == POLICY else ' '} {name:<{width}}  {quoted(text, limit)}" for name, text in turns)
-
-
-def _last_word(messages: tuple[dict[str, str], ...]) -> tuple[dict[str, str], ...]:
-    return tuple(message for message in messages[-1:] if message["role"] == "assistant")

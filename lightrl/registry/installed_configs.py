@@ -23,9 +23,7 @@ class InstalledConfig:
     name: str
     """The name of its file without the ending."""
     distribution: str
-    """The installed package that brought it."""
     path: Path
-    """The path of its file."""
 
     @property
     def summary(self) -> str:

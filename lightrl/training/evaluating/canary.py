@@ -79,11 +79,7 @@ def _rows(rollout: Rollout) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """`ROWS` rows of ids, mask and log-probs, `[1, L]` each; two tokens without a response where there are fewer."""
     sampled = (rollout.response_lengths > 0).nonzero()[:ROWS, 0].tolist()
     for row in sampled:
-        end = int(rollout.lengths[row])
-        yield (
-            rollout.input_ids[row : row + 1, :end],
-            rollout.response_mask[row : row + 1, :end],
-            rollout.rollout_logprobs[row : row + 1, :end],
-        )
+        only, until = slice(row, row + 1), slice(int(rollout.lengths[row]))
+        yield rollout.input_ids[only, until], rollout.response_mask[only, until], rollout.rollout_logprobs[only, until]
     for _ in range(ROWS - len(sampled)):
         yield torch.zeros(1, 2, dtype=torch.long), torch.zeros(1, 2, dtype=torch.bool), torch.zeros(1, 2)

@@ -130,7 +130,6 @@ class PlacedRow:
     prompt: str
     """A hash of the prompt's content."""
     completion: str
-    """Its text."""
 
 
 def mismatched_rows(

@@ -95,21 +95,6 @@ class RankingReader:
         )
 
 
-class RankingMeasure:
-    """Gives the longest conversation of each prompt, and counts the prompts whose completions all rank alike."""
-
-    def __init__(self, reader: RankingReader) -> None:
-        self._reader = reader
-        self.prompts = self.zero_variance = 0
-        """Prompts that were measured, and how many of them have nothing to compare."""
-
-    def longest_sequence(self, prompt: Prompt) -> list[int]:
-        """The longest conversation of a prompt, by which it is measured."""
-        rankings = self._reader.encode([prompt])
-        self.prompts, self.zero_variance = self.prompts + 1, self.zero_variance + rankings.zero_variance
-        return max(rankings.conversations[0], key=len)
-
-
 @dataclass(frozen=True)
 class RankingColumns:
     """Names of the columns. A row has two completions, a better and a worse one, or several that are ranked or scored."""

@@ -36,7 +36,6 @@ class MadeRollout:
     """A rollout that is to be learnt from, with the numbers of its making."""
 
     scored: ScoredRollout
-    """Its rows."""
     ledger: RunLedger
     """Numbers reported by sampler, engine and rewards, with the seconds of its phases."""
     begun: int

@@ -51,7 +51,11 @@ class FittingPasses:
                     raise
             else:
                 if before is not None:
-                    self._say(before)
+                    warnings.warn(
+                        f"the memory did not suffice for micro-batches {before}: from here on they have {self._budget.tokens:,}, with the "
+                        f"same gradient.\nTo begin with them: --model.micro_batch_tokens {self._budget.tokens}",
+                        stacklevel=2,
+                    )
                 return found
             # not before the error is gone, whose frames hold the tensors of the pass
             undo()
@@ -64,13 +68,6 @@ class FittingPasses:
         """Halve the budget until there are more passes."""
         while self._budget.tokens != 1 and len(self.cut(sequences)) <= passes:
             self._budget.halve(int(sequences.lengths.sum()))
-
-    def _say(self, before: str) -> None:
-        warnings.warn(
-            f"the memory did not suffice for micro-batches {before}: from here on they have {self._budget.tokens:,}, with the same "
-            f"gradient.\nTo begin with them: --model.micro_batch_tokens {self._budget.tokens}",
-            stacklevel=3,
-        )
 
 
 def cut_rows(sequences: Sequences, budget: int | None, longest_packed: int) -> list[Tensor]:
