@@ -126,8 +126,7 @@ def refuse_outside(owner: type[object], given: Mapping[str, object]) -> None:
     An argument that hands a number on to an ancestor's of the same name has the ancestor's range, unless it states its own.
     """
     ranges = ranges_of(owner)
-    wrong = [name for name, value in given.items() if name in ranges and not admits(ranges[name], value)]
-    if wrong:
+    if wrong := [name for name, value in given.items() if name in ranges and not admits(ranges[name], value)]:
         rules, got = (rule(ranges[name], name, given[name]) for name in wrong), (f"{name}={given[name]!r:.60}" for name in wrong)
         raise ValueError(f"{owner.__name__} needs {' and '.join(rules)}, got {', '.join(got)}")
 

@@ -19,8 +19,7 @@ CUDA_MEMORY_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 
 def cache_argument(forward: Callable[..., Any]) -> str | None:
     """The name under which a model's forward takes keys and values; None if it takes none. One of the hub may have the old one."""
-    taken = inspect.signature(forward).parameters
-    return next((name for name in CACHE_ARGUMENTS if name in taken), None)
+    return next((name for name in CACHE_ARGUMENTS if name in inspect.signature(forward).parameters), None)
 
 
 def layers_without_keys() -> tuple[type, ...]:

@@ -29,8 +29,7 @@ class ZeroVariance(Alarm):
 
     def seen(self, history: History) -> str | None:
         share = history.mean("frac_reward_zero_std", WINDOW)
-        drawn = history.mean("sampling/prompts", WINDOW)
-        if drawn:
+        if drawn := history.mean("sampling/prompts", WINDOW):
             lost = [history.mean(f"sampling/{what}_zero_variance", WINDOW) or 0.0 for what in ("dropped", "down_weighted")]
             share = max(share or 0.0, sum(lost) / drawn)
         if share is None or share < self.limit:

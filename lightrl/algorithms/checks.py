@@ -36,8 +36,7 @@ def _refuse_wrong_values(algorithm: Algorithm) -> None:
 def _refuse_needs(algorithm: Algorithm) -> None:
     slots = {logprobs_of(slot): slot for slot, kind in slots_of(type(algorithm)).items() if issubclass(kind, Reference)}
     known, name = NEEDS | slots.keys(), type(algorithm).__name__
-    unknown = algorithm.needs - known
-    if unknown:
+    if unknown := algorithm.needs - known:
         raise ValueError(f"{name} has a part that needs {sorted(unknown)}; a part may need: {', '.join(sorted(known))}")
     # refuses two outputs of one name
     _ = algorithm.outputs, algorithm.old_outputs

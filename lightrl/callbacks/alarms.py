@@ -80,8 +80,7 @@ class Alarms(Callback):
             OpenedTurns(opened_turns),
         ]
         known = [alarm.name for alarm in everything]
-        unknown = sorted(set(only or []) - set(known))
-        if unknown:
+        if unknown := sorted(set(only or []) - set(known)):
             raise ValueError(f"Alarms has no alarm {', '.join(map(repr, unknown))}. There are: {', '.join(known)}")
         self.alarms = [alarm for alarm in everything if only is None or alarm.name in only]
         self.history = History()

@@ -47,8 +47,7 @@ class CompletionsLog(Callback):
         brought = rewards.contributions(experience, rollouts=rewards.rollouts - 1)
         self._log(trainer, "completions", experience, brought, author)
         if self.print_first and trainer.current_epoch == 0:
-            text = terminal_lines(experience, 4, brought, author)
-            Console(stderr=True).print(text, markup=False, highlight=False)
+            Console(stderr=True).print(terminal_lines(experience, 4, brought, author), markup=False, highlight=False)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log some validation completions."""

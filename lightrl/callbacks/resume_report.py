@@ -49,8 +49,7 @@ class ResumeReport(Callback):
         refuse_other_optimizer(trainer)
         if not trainer.is_global_zero:
             return
-        found = differences(self._then, self._now(trainer))
-        if found:
+        if found := differences(self._then, self._now(trainer)):
             Console(stderr=True).print(table_of(found))
         step = trainer.fit_loop.epoch_loop.total_batch_idx + 1
         for logger in trainer.loggers:
@@ -68,8 +67,7 @@ def refuse_other_optimizer(trainer: Trainer) -> None:
     """Refuse an optimizer that has been given the state of another one, by the settings that it lacks since."""
     for optimizer in trainer.optimizers:
         needed = getattr(optimizer, "defaults", {}).keys()
-        lacking = sorted({name for group in optimizer.param_groups for name in needed - group.keys()})
-        if lacking:
+        if lacking := sorted({name for group in optimizer.param_groups for name in needed - group.keys()}):
             raise ValueError(
                 f"model.optimizer: the checkpoint has the state of another optimizer than {type(optimizer).__name__}, without "
                 f"{', '.join(lacking)}. Give the optimizer of that run, or begin anew with its weights: lightrl export writes them as a "

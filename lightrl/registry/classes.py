@@ -111,8 +111,7 @@ class Registry:
             return
         core = {(kind, name) for r in self.records if r.distribution == CORE for kind, names in r.names.items() for name in names}
         mine = {(kind, name) for kind, names in record.names.items() for name in names}
-        taken = [f"{name} ({kind})" for kind, name in sorted(mine & core)]
-        if taken:
+        if taken := [f"{name} ({kind})" for kind, name in sorted(mine & core)]:
             record.error = f"it registers {', '.join(taken)}, and names of the core are reserved: rename the class"
 
 

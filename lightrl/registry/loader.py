@@ -224,8 +224,7 @@ def _checked(kind: Kind, classes: list[Any]) -> list[type[Any]]:
         if inspect.isabstract(cls):
             raise TypeError(f"hook {kind.hook} returned {cls.__name__}, which leaves {sorted(vars(cls)['__abstractmethods__'])} abstract")
     names = [cls.__name__ for cls in classes]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"hook {kind.hook} returned two classes named {', '.join(twice)}")
     return classes
 

@@ -95,6 +95,5 @@ def _check_words(parser: argparse.ArgumentParser, request: Request, purpose: str
         raise ConfigError("--config", f"not given: {purpose}?", f"Type for example: {example}")
     options = [option.lstrip("-") for action in parser._actions for option in action.option_strings]
     for setting in request.settings:
-        guess = closest(setting.path[0], options) if len(setting.path) == 1 else ""
-        if guess:
+        if guess := closest(setting.path[0], options) if len(setting.path) == 1 else "":
             raise ConfigError(f"--{setting.path[0]}", f"there is no such option.{guess}", f"See: {parser.prog} --help")

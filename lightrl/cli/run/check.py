@@ -70,8 +70,7 @@ def list_import_paths(request: Request) -> int:
 def _sections(resolved: Resolved) -> list[Table]:
     model = resolved.model
     tables = [_algorithm_table(model.value("algorithm"))] if "algorithm" in model.takes else []
-    rewards = model.value("rewards") if "rewards" in model.takes else None
-    if rewards:
+    if rewards := model.value("rewards") if "rewards" in model.takes else None:
         weights = {name: f", weight {choice.value('weight'):g}" if "weight" in choice.takes else "" for name, choice in rewards.items()}
         tables.append(_table("rewards", {name: f"{choice}{weights[name]}" for name, choice in rewards.items()}))
     rest = {name: shown(model.value(name)) for name in model.takes if name not in ("algorithm", "rewards")}

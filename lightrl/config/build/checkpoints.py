@@ -96,8 +96,7 @@ def _run_folder(request: Request, name: str) -> Path:
 def config_above(path: Path) -> str | None:
     """The last config that was written for the run of a checkpoint: a run that went on with other settings has several."""
     for folder in (path.parent, path.parent.parent):
-        found = sorted(folder.glob("config*.yaml"), key=lambda file: (len(file.name), file.name))
-        if found:
+        if found := sorted(folder.glob("config*.yaml"), key=lambda file: (len(file.name), file.name)):
             return str(found[-1])
     return None
 

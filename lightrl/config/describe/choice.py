@@ -39,9 +39,7 @@ class Choice:
 
     def value(self, name: str) -> Any:
         """The argument in force: given, or the default as a choice of its own."""
-        if name in self.arguments:
-            return self.arguments[name]
-        return default_of(self.takes[name])
+        return self.arguments[name] if name in self.arguments else default_of(self.takes[name])
 
     def as_config(self) -> dict[str, Any]:
         """The choice as a config file has it, with every default written out."""

@@ -124,8 +124,7 @@ def _split(new: object, key: str, source: str) -> tuple[object, dict[str, object
     new = _undotted(new)
     if "class_path" not in new and "init_args" not in new:
         return None, new
-    extra = sorted(set(new) - {"class_path", "init_args"})
-    if extra:
+    if extra := sorted(set(new) - {"class_path", "init_args"}):
         problem = "stands beside class_path, where only init_args may stand: put it under init_args."
         raise ConfigError(f"{key}.{extra[0]}", problem, f"Given in: {source}")
     return _untyped(new.get("class_path"), key), _untyped(new.get("init_args"), key) or {}

@@ -73,8 +73,7 @@ def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
                     _lay(merger, choice, section, content[section], setting)
         with merger.problems.collected("rollouts"):
             rollouts.read(content, setting)
-        rest = {key: value for key, value in content.items() if key not in (*SECTIONS, "rollouts")}
-        if rest:
+        if rest := {key: value for key, value in content.items() if key not in (*SECTIONS, "rollouts")}:
             with merger.problems.collected("trainer"):
                 check_trainer(rest, setting, verb)
                 trainer_words.append(f"--config={yaml.safe_dump(rest)}" if not setting.path else setting.word)
@@ -130,8 +129,7 @@ def _lay(merger: Merger, choice: Choice, section: str, typed: object, setting: S
     if isinstance(given, str):
         return
     if isinstance(given, dict) and ("class_path" in given or "init_args" in given):
-        extra = sorted(set(given) - {"class_path", "init_args"})
-        if extra:
+        if extra := sorted(set(given) - {"class_path", "init_args"}):
             raise ConfigError(f"{section}.{extra[0]}", "stands beside class_path: put it under init_args.", f"Given in: {setting.source}")
         given = given.get("init_args") or {}
     if given:

@@ -139,8 +139,7 @@ def _classes(base: type[Any]) -> list[type[Any]]:
 
 def _subclasses(base: type[Any]) -> list[type[Any]]:
     below = [cls for cls in base.__subclasses__() if not cls.__name__.startswith(("_", "LazyInstance_"))]
-    own = [cls for cls in below if not inspect.isabstract(cls)]
-    return own + [c for cls in below for c in _subclasses(cls)]
+    return [cls for cls in below if not inspect.isabstract(cls)] + [c for cls in below for c in _subclasses(cls)]
 
 
 LIMITS = ("max_epochs", "max_steps", "max_time", "fast_dev_run")

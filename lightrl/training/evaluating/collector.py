@@ -88,8 +88,7 @@ class Collector(LoopObserver):
 
     def evaluated(self, stage: str) -> dict[str, float]:
         """The numbers of the evaluation that is over, reduced over ranks, each below its stage, `val` or `test`."""
-        numbers = self.held_out.reduce(self.learner.adapter.gather)
-        return {f"{stage}/{name}": value for name, value in numbers.items()}
+        return {f"{stage}/{name}": value for name, value in self.held_out.reduce(self.learner.adapter.gather).items()}
 
     def _scored(self, rollout: Rollout, rewards: RewardSet) -> ScoredRollout:
         """The rollout with its scores; rewards, shares of right completions and lengths are reported."""

@@ -66,8 +66,7 @@ def report_samples(ledger: StatisticsLedger, scored: ScoredRollout, evaluation: 
     for name, values in scores.items():
         ledger.add(name, values)
         for category in sorted(set(categories)):
-            chosen = torch.tensor([other == category for other in categories])
-            ledger.add(f"categories/{category}/{name}", values, chosen)
+            ledger.add(f"categories/{category}/{name}", values, torch.tensor([other == category for other in categories]))
     if evaluation.category is not None:
         for category in categories:
             ledger.add(f"categories/{category}/prompts", 1.0, reduce="sum")
@@ -144,8 +143,7 @@ class Evaluation:
 
     def __post_init__(self) -> None:
         refuse_outside(type(self), vars(self))
-        wrong = [k for k in self.ks if not 1 <= k <= self.samples]
-        if wrong:
+        if wrong := [k for k in self.ks if not 1 <= k <= self.samples]:
             raise ValueError(
                 f"evaluation.pass_at has {wrong}, but pass@k is estimated from evaluation.samples = {self.samples} completions: k must be "
                 f"in [1, {self.samples}]; raise evaluation.samples"

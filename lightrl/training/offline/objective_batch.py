@@ -88,7 +88,6 @@ def likelihood(logprobs: Tensor, tokens: Tensor, reference: Tensor | None, prepa
 
 def of_all_ranks(own: Likelihood, adapter: StrategyAdapter) -> tuple[Likelihood, list[int]]:
     """The completions of all ranks, in the order of ranks, and how many each has; every rank calls it."""
-    shares = adapter.gather((own.logprob, own.tokens, own.reference))
-    logprobs, tokens, references = zip(*shares, strict=True)
+    logprobs, tokens, references = zip(*adapter.gather((own.logprob, own.tokens, own.reference)), strict=True)
     everyone = None if own.reference is None else torch.cat(references)
     return Likelihood(torch.cat(logprobs), torch.cat(tokens), everyone), [len(share) for share in logprobs]

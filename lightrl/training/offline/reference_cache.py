@@ -60,8 +60,7 @@ class ReferenceCache:
         if not self._new:
             return
         keys = torch.tensor([list(key) for key in self._new], dtype=torch.uint8)
-        name = hashlib.blake2b(b"".join(self._new), digest_size=16).hexdigest()
-        file = self.folder / f"{name}.safetensors"
+        file = self.folder / f"{hashlib.blake2b(b''.join(self._new), digest_size=16).hexdigest()}.safetensors"
         try:
             written = partial(file)
             save_file({"keys": keys, "logprobs": torch.tensor(list(self._new.values()), dtype=torch.float64)}, written)
@@ -74,8 +73,7 @@ class ReferenceCache:
     def _read(self, file: Path) -> None:
         try:
             held = load_file(file)
-            rows = zip(map(bytes, held["keys"].tolist()), held["logprobs"].tolist(), strict=True)
-            self._known |= dict(rows)
+            self._known |= dict(zip(map(bytes, held["keys"].tolist()), held["logprobs"].tolist(), strict=True))
         except (SafetensorError, KeyError, ValueError) as error:
             warnings.warn(f"{file} is no file of reference log-probs ({error}): its log-probs are computed again; delete it", stacklevel=3)
 

@@ -218,8 +218,7 @@ def finished(numbers: dict[str, float]) -> dict[str, float]:
     done = dict(numbers)
     if _SQUARE in done:
         done["score/std"] = math.sqrt(max(0.0, done.pop(_SQUARE) - done["score/mean"] ** 2))
-    filled = [name for name in map(_bin, range(BINS)) if f"{name}/accuracy" in done]
-    if filled:
+    if filled := [name for name in map(_bin, range(BINS)) if f"{name}/accuracy" in done]:
         gaps = (done[f"{name}/share"] * abs(done[f"{name}/accuracy"] - done[f"{name}/confidence"]) for name in filled)
         done["calibration/error"] = sum(gaps)
     return done

@@ -40,8 +40,7 @@ def _current(rows: TrainingBatch, read: Outputs, networks: Networks) -> PolicyOu
         output = networks.outputs(micro, micro.host.response_mask, read)
         return {LOGPROBS: output.logprobs, **output.outputs}
 
-    nothing = torch.zeros_like(rows.rollout_logprobs)
-    found = dict.fromkeys((LOGPROBS, *read), nothing) | networks.per_token(rows, compute)
+    found = dict.fromkeys((LOGPROBS, *read), torch.zeros_like(rows.rollout_logprobs)) | networks.per_token(rows, compute)
     return PolicyOutput(found.pop(LOGPROBS), found)
 
 

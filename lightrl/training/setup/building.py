@@ -73,10 +73,10 @@ class ControlTokenWarning:
         """Count a prompt; one that is rendered spells nothing."""
         self._total += 1
         texts = [prompt.text] if prompt.text is not None else [message["content"] for message in prompt.messages or ()]
-        token = "" if prompt.rendered else next((token for text in texts if (token := self._first(text)[1])), "")
-        if token:
+        tokens = [] if prompt.rendered else [token for text in texts if (token := self._first(text)[1])]
+        if tokens:
             self._spelled += 1
-            self._example = (prompt.id, token) if self._spelled == 1 else self._example
+            self._example = (prompt.id, tokens[0]) if self._spelled == 1 else self._example
 
     def warn(self) -> None:
         """Say how many there were, and what to set if they were meant."""
