@@ -152,12 +152,7 @@ class Argument:
 
 
 def arguments_of(cls: type[Any], supplied: int = 0) -> Mapping[str, Argument]:
-    """The arguments of a class by name, in the order of its signature; of a class that states them as attributes, those of its base first.
-
-    Args:
-        cls: any class.
-        supplied: how many leading arguments are left out, since they are given later.
-    """
+    """The arguments of a class by name, as in its signature; of a class that states them as attributes, those of its base first."""
     # a class is hashable, which mypy does not see of type[Any]
     key: Any = cls
     return _arguments(key, supplied)

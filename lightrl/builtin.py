@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from lightrl.data.files import DatasetPrompts, JsonLines, Parquet
@@ -33,121 +34,35 @@ from lightrl.policy.tiny import TinyPolicy
 from lightrl.rollout.decode.transformers_engine import TransformersEngine
 from lightrl.rollout.hosting.process_engine import ProcessEngine
 
-
-@hookimpl
-def lightrl_samplers() -> list[type[Any]]:
-    return [GroupSampler]
-
-
-@hookimpl
-def lightrl_rewards() -> list[type[Any]]:
-    return [ExactMatch, Function]
-
-
-@hookimpl
-def lightrl_advantages() -> list[type[Any]]:
-    return [GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut, TurnGAE, TurnNormalized, TurnReturn]
-
-
-@hookimpl
-def lightrl_ratios() -> list[type[Any]]:
-    return [SequenceRatio, TokenRatio]
-
-
-@hookimpl
-def lightrl_clip_schemes() -> list[type[Any]]:
-    return [DecoupledClip, NoClip, PolicyGradient, SymmetricClip]
-
-
-@hookimpl
-def lightrl_shapings() -> list[type[Any]]:
-    return [OutcomeShaping]
-
-
-@hookimpl
-def lightrl_kls() -> list[type[Any]]:
-    return [KLPenalty]
-
-
-@hookimpl
-def lightrl_kl_controllers() -> list[type[Any]]:
-    return [AdaptiveKL]
-
-
-@hookimpl
-def lightrl_aggregations() -> list[type[Any]]:
-    return [ConstantLength, SequenceMean, SequenceSum, SequenceSumTokenMean, TokenMean]
-
-
-@hookimpl
-def lightrl_token_weights() -> list[type[Any]]:
-    return [MaskTruncated]
-
-
-@hookimpl
-def lightrl_critics() -> list[type[Any]]:
-    return [ValueHead, ValueModel]
-
-
-@hookimpl
-def lightrl_loss_terms() -> list[type[Any]]:
-    return [EntropyBonus, PositiveNLL]
-
-
-@hookimpl
-def lightrl_outputs() -> list[type[Any]]:
-    return [Entropy]
-
-
-@hookimpl
-def lightrl_references() -> list[type[Any]]:
-    return [BaseReference, FrozenReference, MovingAverageReference, PeriodicReference, Teacher]
-
-
-@hookimpl
-def lightrl_corrections() -> list[type[Any]]:
-    return [MaskedImportance, TruncatedImportance]
-
-
-@hookimpl
-def lightrl_objectives() -> list[type[Any]]:
-    return [ChosenLikelihood]
-
-
-@hookimpl
-def lightrl_engines() -> list[type[Any]]:
-    return [ProcessEngine, TransformersEngine]
-
-
-@hookimpl
-def lightrl_environments() -> list[type[Any]]:
-    return [SingleTurn]
-
-
-@hookimpl
-def lightrl_prompt_sources() -> list[type[Any]]:
-    return [Addition, DatasetPrompts, DigitSorting, EpisodeSeeds, JsonLines, Parquet, Reversal, SortedPairs]
-
-
-@hookimpl
-def lightrl_policies() -> list[type[Any]]:
-    return [LoraPolicy, PeftPolicy, PretrainedPolicy, SavedAdapters, TinyPolicy]
-
-
-@hookimpl
-def lightrl_modules() -> list[str]:
+REGISTERED: dict[str, list[Any]] = {
+    "lightrl_samplers": [GroupSampler],
+    "lightrl_rewards": [ExactMatch, Function],
+    "lightrl_advantages": [GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut, TurnGAE, TurnNormalized, TurnReturn],
+    "lightrl_ratios": [SequenceRatio, TokenRatio],
+    "lightrl_clip_schemes": [DecoupledClip, NoClip, PolicyGradient, SymmetricClip],
+    "lightrl_shapings": [OutcomeShaping],
+    "lightrl_kls": [KLPenalty],
+    "lightrl_kl_controllers": [AdaptiveKL],
+    "lightrl_aggregations": [ConstantLength, SequenceMean, SequenceSum, SequenceSumTokenMean, TokenMean],
+    "lightrl_token_weights": [MaskTruncated],
+    "lightrl_critics": [ValueHead, ValueModel],
+    "lightrl_loss_terms": [EntropyBonus, PositiveNLL],
+    "lightrl_outputs": [Entropy],
+    "lightrl_references": [BaseReference, FrozenReference, MovingAverageReference, PeriodicReference, Teacher],
+    "lightrl_corrections": [MaskedImportance, TruncatedImportance],
+    "lightrl_objectives": [ChosenLikelihood],
+    "lightrl_engines": [ProcessEngine, TransformersEngine],
+    "lightrl_environments": [SingleTurn],
+    "lightrl_prompt_sources": [Addition, DatasetPrompts, DigitSorting, EpisodeSeeds, JsonLines, Parquet, Reversal, SortedPairs],
+    "lightrl_policies": [LoraPolicy, PeftPolicy, PretrainedPolicy, SavedAdapters, TinyPolicy],
     # by their paths, since they import Lightning, which takes seconds and which a list of parts does without
-    return [
+    "lightrl_modules": [
         "lightrl.training.online.policy_optimization:PolicyOptimization",
         "lightrl.training.offline.preference:PreferenceOptimization",
         "lightrl.training.offline.reward_modeling:RewardModeling",
         "lightrl.training.offline.supervised:SupervisedFineTuning",
-    ]
-
-
-@hookimpl
-def lightrl_callbacks() -> list[str]:
-    return [
+    ],
+    "lightrl_callbacks": [
         "lightrl.callbacks.run_start:SizesTable",
         "lightrl.callbacks.run_start:StatedExceptions",
         "lightrl.callbacks.completions_log:CompletionsLog",
@@ -165,4 +80,13 @@ def lightrl_callbacks() -> list[str]:
         "lightrl.callbacks.rollout_progress:RolloutProgress",
         "lightrl.callbacks.run_checkpoints:RunCheckpoints",
         "lightrl.callbacks.run_folder:WriteCompletions",
-    ]
+    ],
+}
+"""What each hook returns."""
+
+
+def _hook(name: str) -> Callable[[], list[Any]]:
+    return hookimpl(lambda: REGISTERED[name])
+
+
+globals().update({name: _hook(name) for name in REGISTERED})

@@ -6,7 +6,7 @@ A row of this table is all that the rest of the package needs to know of a kind.
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 from typing import Any, NamedTuple
 
 
@@ -48,8 +48,7 @@ class Kind(NamedTuple):
     @property
     def base_class(self) -> type[Any]:
         """The abstract class, imported."""
-        module, _, name = self.base.partition(":")
-        found: type[Any] = getattr(importlib.import_module(module), name)
+        found: type[Any] = pkgutil.resolve_name(self.base)
         return found
 
     @property
@@ -57,6 +56,11 @@ class Kind(NamedTuple):
         """The question, and the classes to derive from: the docstring of the hook."""
         own = [f"lightrl.{name}" for name in self.derive_from or ((self.base_name,) if self.base_is_ours else ())]
         return f"{self.question} Subclasses of {' or '.join(f'`{path}`' for path in own or [self.base.replace(':', '.')])}."
+
+
+def _slot(title: str, hook: str, base: str, question: str, *slots: str) -> Kind:
+    """A kind of parts of an algorithm."""
+    return Kind(title, f"lightrl_{hook}", f"lightrl.parts.{base}", question, tuple(f"model.algorithm.{slot}" for slot in slots))
 
 
 KINDS = {
@@ -69,13 +73,7 @@ KINDS = {
             "How does a policy learn from its rollouts?",
             ("model.algorithm",),
         ),
-        Kind(
-            "sampler",
-            "lightrl_samplers",
-            "lightrl.parts.sampler:Sampler",
-            "Which completions does the policy learn from?",
-            ("model.algorithm.sampler",),
-        ),
+        _slot("sampler", "samplers", "sampler:Sampler", "Which completions does the policy learn from?", "sampler"),
         Kind(
             "reward",
             "lightrl_rewards",
@@ -84,73 +82,35 @@ KINDS = {
             ("model.rewards.NAME",),
             ("RowReward", "BatchReward"),
         ),
-        Kind(
-            "advantage",
-            "lightrl_advantages",
-            "lightrl.parts.advantage:Advantage",
-            "How much better than expected was a token?",
-            ("model.algorithm.advantage",),
-        ),
-        Kind(
+        _slot("advantage", "advantages", "advantage:Advantage", "How much better than expected was a token?", "advantage"),
+        _slot(
             "importance ratio",
-            "lightrl_ratios",
-            "lightrl.parts.ratio:ImportanceRatio",
+            "ratios",
+            "ratio:ImportanceRatio",
             "How much likelier is a token under the new policy than under the old one?",
-            ("model.algorithm.ratio",),
+            "ratio",
         ),
-        Kind(
-            "clip scheme", "lightrl_clip_schemes", "lightrl.parts.clip:ClipScheme", "How far may one update go?", ("model.algorithm.clip",)
-        ),
-        Kind(
-            "reward shaping",
-            "lightrl_shapings",
-            "lightrl.parts.shaping:RewardShaping",
-            "How do scores become rewards of tokens?",
-            ("model.algorithm.shaping",),
-        ),
-        Kind("KL", "lightrl_kls", "lightrl.parts.kl:KL", "How is the policy tied to another one?", ("model.algorithm.kl",)),
-        Kind(
+        _slot("clip scheme", "clip_schemes", "clip:ClipScheme", "How far may one update go?", "clip"),
+        _slot("reward shaping", "shapings", "shaping:RewardShaping", "How do scores become rewards of tokens?", "shaping"),
+        _slot("KL", "kls", "kl:KL", "How is the policy tied to another one?", "kl"),
+        _slot(
             "KL controller",
-            "lightrl_kl_controllers",
-            "lightrl.parts.kl:KLController",
+            "kl_controllers",
+            "kl:KLController",
             "How does the coefficient of a KL change between rollouts?",
-            ("model.algorithm.kl.controller",),
+            "kl.controller",
         ),
-        Kind(
+        _slot(
             "aggregation",
-            "lightrl_aggregations",
-            "lightrl.parts.aggregation:Aggregation",
+            "aggregations",
+            "aggregation:Aggregation",
             "How much does each token count when the loss is summed?",
-            ("model.algorithm.aggregation",),
+            "aggregation",
         ),
-        Kind(
-            "token weight",
-            "lightrl_token_weights",
-            "lightrl.parts.token_weight:TokenWeight",
-            "Which rows or tokens carry how much loss?",
-            ("model.algorithm.token_weight",),
-        ),
-        Kind(
-            "critic",
-            "lightrl_critics",
-            "lightrl.parts.critic:Critic",
-            "Which return is expected at each token?",
-            ("model.algorithm.critic",),
-        ),
-        Kind(
-            "loss term",
-            "lightrl_loss_terms",
-            "lightrl.parts.loss_term:LossTerm",
-            "Which further loss is optimised?",
-            ("model.algorithm.entropy", "model.algorithm.positive_nll", "model.algorithm.balance"),
-        ),
-        Kind(
-            "output",
-            "lightrl_outputs",
-            "lightrl.parts.base:Output",
-            "Which number of the policy's distribution may parts see?",
-            ("model.algorithm.watched",),
-        ),
+        _slot("token weight", "token_weights", "token_weight:TokenWeight", "Which rows or tokens carry how much loss?", "token_weight"),
+        _slot("critic", "critics", "critic:Critic", "Which return is expected at each token?", "critic"),
+        _slot("loss term", "loss_terms", "loss_term:LossTerm", "Which further loss is optimised?", "entropy", "positive_nll", "balance"),
+        _slot("output", "outputs", "base:Output", "Which number of the policy's distribution may parts see?", "watched"),
         Kind(
             "reference",
             "lightrl_references",
@@ -158,12 +118,12 @@ KINDS = {
             "Which policy is the anchor or the teacher?",
             ("model.algorithm.reference", "model.algorithm.teacher", "model.reference"),
         ),
-        Kind(
+        _slot(
             "rollout correction",
-            "lightrl_corrections",
-            "lightrl.parts.correction:RolloutCorrection",
+            "corrections",
+            "correction:RolloutCorrection",
             "How is a disagreement between engine and trainer corrected?",
-            ("model.algorithm.correction",),
+            "correction",
         ),
         Kind(
             "objective",

@@ -40,15 +40,8 @@ class Prompt:
 
     def to_json(self) -> dict[str, JSON]:
         """The prompt as a JSON value, for backlogs that travel in a checkpoint."""
-        return {
-            "id": self.id,
-            "messages": None if self.messages is None else list(self.messages),
-            "text": self.text,
-            "answer": self.answer,
-            "columns": dict(self.columns),
-            "meta": dict(self.meta),
-            "rendered": self.rendered,
-        }
+        messages = None if self.messages is None else list(self.messages)
+        return vars(self) | {"messages": messages, "columns": dict(self.columns), "meta": dict(self.meta)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, JSON]) -> Prompt:

@@ -97,13 +97,7 @@ def usual(annotation: object) -> Usual | None:
 
 
 def rule(annotation: object, name: str, value: object = None) -> str:
-    """A type in the words of a message, if it has a range: `0 < lam <= 1`, `clip > 0 or null`; else nothing.
-
-    Args:
-        annotation: a type; of a Union, every member may have a range.
-        name: of the number, or of its type.
-        value: that is refused; None: any.
-    """
+    """A type in the words of a message about a name, if it has a range: `0 < lam <= 1`, `clip > 0 or null`; else nothing."""
     members = members_of(annotation)
     rules = [_rule_of(list(_limits(member)), name, value) for member in members if is_ranged(member)]
     return " or ".join([*rules, *(["null"] if rules and type(None) in members else [])])
@@ -127,19 +121,12 @@ def admits(annotation: object, value: object) -> bool:
 
 
 def refuse_outside(owner: type[object], given: Mapping[str, object]) -> None:
-    """Refuse arguments that are outside the range which the constructor states in their types.
+    """Refuse arguments that are outside the range which the constructor of a class states in their types.
 
-    Args:
-        owner: the class. An argument that hands a number on to an ancestor's argument of the same name has the ancestor's range, unless
-            it states its own.
-        given: arguments by name.
-
-    Raises:
-        ValueError: names each rule that is broken, and what was given.
+    An argument that hands a number on to an ancestor's of the same name has the ancestor's range, unless it states its own.
     """
     ranges = ranges_of(owner)
-    wrong = [name for name, value in given.items() if name in ranges and not admits(ranges[name], value)]
-    if wrong:
+    if wrong := [name for name, value in given.items() if name in ranges and not admits(ranges[name], value)]:
         rules, got = (rule(ranges[name], name, given[name]) for name in wrong), (f"{name}={given[name]!r:.60}" for name in wrong)
         raise ValueError(f"{owner.__name__} needs {' and '.join(rules)}, got {', '.join(got)}")
 

@@ -125,9 +125,7 @@ def _pad(value: object, length: int, pad: float) -> Any:
 def _to(value: object, device: torch.device | str) -> Any:
     if isinstance(value, Tensor):
         return onto(value, torch.device(device)) if value.device.type == "cpu" else value.to(device)
-    if isinstance(value, dict):
-        return {key: _to(part, device) for key, part in value.items()}
-    return value
+    return {key: _to(part, device) for key, part in value.items()} if isinstance(value, dict) else value
 
 
 def _concat(name: str, values: list[Any]) -> Any:

@@ -18,13 +18,8 @@ CUDA_MEMORY_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 
 
 def cache_argument(forward: Callable[..., Any]) -> str | None:
-    """The name under which a model's forward takes keys and values; None if it takes none.
-
-    Args:
-        forward: of a causal LM; one of the hub may have the old name beside a new transformers.
-    """
-    taken = inspect.signature(forward).parameters
-    return next((name for name in CACHE_ARGUMENTS if name in taken), None)
+    """The name under which a model's forward takes keys and values; None if it takes none. One of the hub may have the old one."""
+    return next((name for name in CACHE_ARGUMENTS if name in inspect.signature(forward).parameters), None)
 
 
 def layers_without_keys() -> tuple[type, ...]:
@@ -44,11 +39,7 @@ def dequantized() -> dict[str, Any]:
 
 
 def recompute_activations(model: Any) -> None:
-    """Have a model compute its activations again in the backward pass; since transformers 5.23 the method has another name.
-
-    Args:
-        model: of transformers.
-    """
+    """Have a model compute its activations again in the backward pass; since transformers 5.23 the method has another name."""
     options = {"use_reentrant": False}
     if hasattr(model, "activation_checkpointing_enable"):
         model.activation_checkpointing_enable(activation_checkpointing_kwargs=options)
@@ -57,20 +48,12 @@ def recompute_activations(model: Any) -> None:
 
 
 def recomputes_activations(model: Any) -> bool:
-    """Whether `recompute_activations` was called for a model; since transformers 5.23 the attribute has another name.
-
-    Args:
-        model: of transformers, or any other, which does not.
-    """
+    """Whether `recompute_activations` was called for a model; since transformers 5.23 the attribute has another name."""
     return any(bool(getattr(model, name, False)) for name in ("is_activation_checkpointing", "is_gradient_checkpointing"))
 
 
 def cuda_memory_variable(torch_version: str) -> str:
-    """The environment variable of a torch with the settings of CUDA's memory.
-
-    Args:
-        torch_version: such as `2.9.1+cu128`.
-    """
+    """The environment variable of a torch with the settings of CUDA's memory."""
     present, former = CUDA_MEMORY_VARIABLES
     return present if Version(torch_version).release >= (2, 9) else former
 
@@ -78,22 +61,15 @@ def cuda_memory_variable(torch_version: str) -> str:
 def refused_versions(group: str) -> str | None:
     """The complaint about packages of a version that lightrl or an installed plugin does not run with; None if there are none.
 
-    What runs is stated once, in the dependencies of each package: floors, and as `!=` the versions that are known not to work. pip keeps
-    to them until another package is installed that wants something else. The heavy packages are not imported.
-
-    Args:
-        group: of the entry points of lightrl and its plugins.
+    What runs is stated once, in the dependencies of each package: floors, and as `!=` the versions that are known not to work. pip keeps to
+    them until another package is installed that wants something else. The heavy packages are not imported.
     """
     owners = sorted({entry.dist.name for entry in entry_points(group=group) if entry.dist is not None})
     return complaint((owner, text) for owner in owners for text in requires(owner) or ())
 
 
 def complaint(requirements: Iterator[tuple[str, str]]) -> str | None:
-    """The message about `refused_versions`.
-
-    Args:
-        requirements: a package, and one of its dependencies as its metadata has it.
-    """
+    """The message about `refused_versions`."""
     said: list[str] = []
     wanted: dict[str, str] = {}
     for owner, text in requirements:

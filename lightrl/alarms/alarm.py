@@ -27,10 +27,6 @@ class History:
     """Logged numbers of the first and the last rollouts (or steps), and of the last validations."""
 
     def __init__(self, unit: Unit = "rollout") -> None:
-        """
-        Args:
-            unit: what the run counts.
-        """
         self.unit: Unit = unit
         self.count = 0
         self.beginning: list[Numbers] = []
@@ -63,12 +59,7 @@ class History:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything, as JSON values."""
-        return {
-            "count": self.count,
-            "beginning": self.beginning,
-            "latest": list(self.latest),
-            "validations": list(self.validations),
-        }
+        return {"count": self.count, "beginning": self.beginning, "latest": list(self.latest), "validations": list(self.validations)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take back what `state_dict` gave."""
@@ -97,17 +88,9 @@ class Alarm(ABC):
     """Advice, in a sentence."""
 
     def advice_for(self, history: History) -> str:
-        """The advice for this run, with the names of the numbers that it logs.
-
-        Args:
-            history: as in `seen`.
-        """
+        """The advice for this run, with the names of the numbers that it logs."""
         return self.advice
 
     @abstractmethod
     def seen(self, history: History) -> str | None:
-        """The fault after the last rollout (or step), with numbers; None if there is none.
-
-        Args:
-            history: of the run, its last rollout included.
-        """
+        """The fault after the last rollout (or step) of the history, with numbers; None if there is none."""

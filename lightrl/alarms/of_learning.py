@@ -156,10 +156,6 @@ class FirstPass(Alarm):
     )
 
     def __init__(self, limits: Limits | None = None) -> None:
-        """
-        Args:
-            limits: on what rounding explains; None: those of float32.
-        """
         self.limits = limits or Limits.of(torch.float32)
 
     def seen(self, history: History) -> str | None:

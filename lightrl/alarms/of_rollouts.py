@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,8 +29,7 @@ class ZeroVariance(Alarm):
 
     def seen(self, history: History) -> str | None:
         share = history.mean("frac_reward_zero_std", WINDOW)
-        drawn = history.mean("sampling/prompts", WINDOW)
-        if drawn:
+        if drawn := history.mean("sampling/prompts", WINDOW):
             lost = [history.mean(f"sampling/{what}_zero_variance", WINDOW) or 0.0 for what in ("dropped", "down_weighted")]
             share = max(share or 0.0, sum(lost) / drawn)
         if share is None or share < self.limit:
@@ -55,9 +55,7 @@ class Dominance(Alarm):
 
     def seen(self, history: History) -> str | None:
         latest = history.latest[-1] if history.latest else {}
-        weighted = [
-            key.split("/")[1] for key, weight in latest.items() if key.startswith("rewards/") and key.endswith("/weight") and weight
-        ]
+        weighted = [found[1] for key, weight in latest.items() if weight and (found := re.fullmatch("rewards/([^/]*)/weight", key))]
         shares = {name: history.mean(f"rewards/{name}/share", WINDOW) for name in weighted}
         for name, share in shares.items():
             drowned = [other for other in weighted if other != name and self._varies(history, other)]

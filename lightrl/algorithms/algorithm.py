@@ -132,8 +132,7 @@ class Algorithm(Declared):
         Raises:
             ValueError: the state belongs to a slot that this algorithm leaves empty.
         """
-        unknown = sorted(set(state) - set(self.parts))
-        if unknown:
+        if unknown := sorted(set(state) - set(self.parts)):
             raise ValueError(f"the checkpoint has state for {unknown}, which {type(self).__name__} leaves empty: was it another algorithm?")
         for slot, part in self.parts.items():
             if slot in state:

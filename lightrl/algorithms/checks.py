@@ -16,14 +16,7 @@ if TYPE_CHECKING:
 
 
 def refuse_unsuitable(algorithm: Algorithm) -> None:
-    """Refuse parts and values that do not fit their slots or each other.
-
-    Args:
-        algorithm: with all its slots.
-
-    Raises:
-        ValueError: something does not fit; the message names both sides.
-    """
+    """Refuse parts and values that do not fit their slots or each other; the message names both sides."""
     _refuse_wrong_values(algorithm)
     _refuse_needs(algorithm)
     # refuses two parts that leave one extra; who leaves what is missing is known with the environment
@@ -43,8 +36,7 @@ def _refuse_wrong_values(algorithm: Algorithm) -> None:
 def _refuse_needs(algorithm: Algorithm) -> None:
     slots = {logprobs_of(slot): slot for slot, kind in slots_of(type(algorithm)).items() if issubclass(kind, Reference)}
     known, name = NEEDS | slots.keys(), type(algorithm).__name__
-    unknown = algorithm.needs - known
-    if unknown:
+    if unknown := algorithm.needs - known:
         raise ValueError(f"{name} has a part that needs {sorted(unknown)}; a part may need: {', '.join(sorted(known))}")
     # refuses two outputs of one name
     _ = algorithm.outputs, algorithm.old_outputs
@@ -116,11 +108,7 @@ def _refuse_correction(algorithm: Algorithm) -> None:
 
 
 def warn_of_doubtful(algorithm: Algorithm) -> None:
-    """Warn of parts that work together and seldom learn well.
-
-    Args:
-        algorithm: that has passed `refuse_unsuitable`.
-    """
+    """Warn of parts that work together and seldom learn well."""
     held = algorithm.kl is not None and algorithm.kl.against == "old" and algorithm.kl.loss_coefficient > 0
     held = held or any(term.holds for term in algorithm.loss_terms.values())
     if not algorithm.clip.bounded and algorithm.steps_per_rollout > 1 and not held:

@@ -141,11 +141,7 @@ def _is_class_variable(annotation: object) -> bool:
 
 
 def attribute_docs(cls: type[object]) -> dict[str, str]:
-    """The docstring under each attribute that the class itself states; none where its source cannot be read.
-
-    Args:
-        cls: whose body is read, without those of its ancestors.
-    """
+    """The docstring under each attribute that the class itself states, without those of its ancestors; none where there is no source."""
     path = getattr(sys.modules.get(cls.__module__), "__file__", None)
     if path is None:
         return {}

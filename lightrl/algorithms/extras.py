@@ -18,15 +18,7 @@ GIVEN = "given"
 
 
 def givers_of(algorithm: Algorithm, environment: Environment | None = None) -> dict[str, Part]:
-    """The part that leaves each extra, by the extra's name.
-
-    Args:
-        algorithm: with all its slots.
-        environment: of the run; None: it is not known.
-
-    Raises:
-        ValueError: two of them leave the same, or one has a name of the core.
-    """
+    """The part that leaves each extra, by the extra's name; a ValueError if two leave the same, or one has a name of the core."""
     sampler, advantage, givers = algorithm.sampler, algorithm.advantage, dict[str, Part]()
     prepared = [(part, part.prepares) for part in algorithm.parts.values() if isinstance(part, StepPart)]
     told = [] if environment is None else [(environment, declared_extras(environment))]
@@ -40,12 +32,7 @@ def givers_of(algorithm: Algorithm, environment: Environment | None = None) -> d
 
 
 def unmet(algorithm: Algorithm, there: Set[str]) -> dict[Part, list[str]]:
-    """The extras that each part reads and nobody leaves before it; parts that have all of theirs are not in it.
-
-    Args:
-        algorithm: with all its slots.
-        there: names of those that the rows of a rollout have.
-    """
+    """The extras that each part reads and nobody leaves before it, nor the rows of a rollout have; parts with all of theirs left out."""
     early = there | {f"{OLD}{name}" for name in algorithm.old_outputs}
     late = early | givers_of(algorithm).keys() - algorithm.sampler.gives_extras
     found = {}
@@ -57,15 +44,7 @@ def unmet(algorithm: Algorithm, there: Set[str]) -> dict[Part, list[str]]:
 
 
 def refuse_missing_extras(algorithm: Algorithm, environment: Environment) -> None:
-    """Refuse an algorithm with a part that reads what nobody leaves, or what is left only after it.
-
-    Args:
-        algorithm: with all its slots.
-        environment: of the run.
-
-    Raises:
-        ValueError: names the part, the extras, and who leaves what.
-    """
+    """Refuse an algorithm with a part that reads what nobody leaves, or what is left only after it."""
     givers, sampler = givers_of(algorithm, environment), algorithm.sampler
     for part, missing in unmet(algorithm, sampler.gives_extras | declared_extras(environment)).items():
         leaving = ", ".join(f"{name} (of {type(giver).__name__})" for name, giver in sorted(givers.items())) or "none"
@@ -102,6 +81,5 @@ def comparisons_of(part: Part) -> list[Comparison]:
 
 def asked_of(part: Part) -> Container[str]:
     """The slots of the references that a part asks, for log-probs of sampled tokens or for all logits at them."""
-    return {output.against for output in comparisons_of(part)} | {
-        "reference" if word == "ref_logprobs" else word.removesuffix("_logprobs") for word in part.needs
-    }
+    by_logprobs = {"reference" if word == "ref_logprobs" else word.removesuffix("_logprobs") for word in part.needs}
+    return by_logprobs | {output.against for output in comparisons_of(part)}

@@ -80,8 +80,7 @@ class Alarms(Callback):
             OpenedTurns(opened_turns),
         ]
         known = [alarm.name for alarm in everything]
-        unknown = sorted(set(only or []) - set(known))
-        if unknown:
+        if unknown := sorted(set(only or []) - set(known)):
             raise ValueError(f"Alarms has no alarm {', '.join(map(repr, unknown))}. There are: {', '.join(known)}")
         self.alarms = [alarm for alarm in everything if only is None or alarm.name in only]
         self.history = History()
@@ -134,9 +133,8 @@ class Alarms(Callback):
         self._log(trainer, alarm, 1.0)
         if trainer.is_global_zero:
             when, advice = f"{self.history.unit} {self.history.count}", alarm.advice_for(self.history)
-            Console(stderr=True, highlight=False).print(
-                f"Alarm {alarm.name}, {when}: {seen} {alarm.why} {advice}", style="yellow", markup=False
-            )
+            said = f"Alarm {alarm.name}, {when}: {seen} {alarm.why} {advice}"
+            Console(stderr=True, highlight=False).print(said, style="yellow", markup=False)
             text = f"**{when.capitalize()}:** {seen}\n\n{alarm.why}\n\n*To try:* {advice}"
             add_text(trainer, f"alarms/{alarm.name}", text, _step(trainer))
 

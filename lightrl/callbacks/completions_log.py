@@ -10,7 +10,7 @@ from rich.console import Console
 from torch import Tensor
 
 from lightrl.callbacks.logged_texts import Row, add_table
-from lightrl.callbacks.shown_text import code, has_turns, lines, markdown, prompt_text, quoted, turns_of
+from lightrl.callbacks.shown_text import code, cut, has_turns, lines, markdown, prompt_text, quoted, turns_of
 from lightrl.parts.environment import Environment
 from lightrl.training.online.policy_optimization import PolicyOptimization
 from lightrl.training.policy_module import PolicyModule
@@ -47,8 +47,7 @@ class CompletionsLog(Callback):
         brought = rewards.contributions(experience, rollouts=rewards.rollouts - 1)
         self._log(trainer, "completions", experience, brought, author)
         if self.print_first and trainer.current_epoch == 0:
-            text = terminal_lines(experience, 4, brought, author)
-            Console(stderr=True).print(text, markup=False, highlight=False)
+            Console(stderr=True).print(terminal_lines(experience, 4, brought, author), markup=False, highlight=False)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log some validation completions."""
@@ -83,13 +82,7 @@ class Measured:
 
     @classmethod
     def of(cls, rollout: Rollout, row: int, brought: Mapping[str, Tensor] | None) -> Measured:
-        """Those of a row.
-
-        Args:
-            rollout: N rows; without scores where it was not scored, and without an advantage where it was not learnt from.
-            row: which of them.
-            brought: per reward `[N]`, what it brings into the row's reward; None: it is not asked for.
-        """
+        """Those of a row; `brought` is per reward `[N]`, what it brings into the row's reward, or None where that is not asked for."""
         if not isinstance(rollout, ScoredRollout):
             return cls({}, {}, {}, None, None)
         outcomes = {name: Outcome(int(rollout.outcomes[name][row])) for name in rollout.reward_parts}
@@ -122,10 +115,7 @@ def completions_table(rollout: Rollout, rows: int, brought: Mapping[str, Tensor]
     """A Markdown table of the first rows: prompt and completion, or the whole conversation, finish reason, tokens, rewards, advantage.
 
     Args:
-        rollout: N rows.
-        rows: how many to show.
         brought: per reward `[N]`, what it brings into the row's reward.
-        author: the name of the environment.
     """
     names = list(rollout.reward_parts) if isinstance(rollout, ScoredRollout) else []
     learnt, talks = isinstance(rollout, TrainingBatch), has_turns(rollout)
@@ -182,5 +172,4 @@ def completion_rows(
 
 
 def _cut(text: str) -> str:
-    whole = text.encode("utf-8", "backslashreplace").decode()  # half of a surrogate pair cannot be written
-    return whole if len(whole) <= LIMIT else f"{whole[:LIMIT]}... ({len(text)} characters)"
+    return cut(text.encode("utf-8", "backslashreplace").decode(), LIMIT)  # half of a surrogate pair cannot be written

@@ -28,11 +28,7 @@ LAYOUT: dict[str, Charts] = {
         "{}: seconds waited": [r"rewards/([^/]+)/seconds"],
     },
     "Validation by category": {"{}: right answers": [r"val/categories/(.*)/avg@\d+"]},
-    "Pairs": {
-        "accuracy": ["(val/)?accuracy"],
-        "margin": ["(val/)?margin"],
-        "scores": ["(val/)?score/mean"],
-    },
+    "Pairs": {"accuracy": ["(val/)?accuracy"], "margin": ["(val/)?margin"], "scores": ["(val/)?score/mean"]},
     "Completions": {
         "length": [r"completions/(mean|min|max)_length"],
         "length of right and wrong ones": [r"completions/mean_length_(right|wrong)"],
@@ -59,20 +55,10 @@ LAYOUT: dict[str, Charts] = {
         "advantages": ["advantages/.*"],
         "engine against trainer": ["correction/.*"],
     },
-    "Critic": {
-        "explained variance": ["explained_variance"],
-        "values and returns": ["values/mean", "returns/mean"],
-    },
-    "Optimisation": {
-        "losses": ["loss", "val/loss", "[a-z_]+_loss"],
-        "gradient norm": ["grad_norm"],
-        "learning rate": ["lr"],
-    },
+    "Critic": {"explained variance": ["explained_variance"], "values and returns": ["values/mean", "returns/mean"]},
+    "Optimisation": {"losses": ["loss", "val/loss", "[a-z_]+_loss"], "gradient norm": ["grad_norm"], "learning rate": ["lr"]},
     "Sampling": {"groups": ["sampling/(prompts|kept|dropped.*|down_weighted.*|carried|surplus)"], "rounds": ["sampling/rounds"]},
-    "Time": {
-        "seconds per phase": [r"perf/(?!completion).*_s"],
-        "tokens per second": ["perf/tokens_per_second"],
-    },
+    "Time": {"seconds per phase": [r"perf/(?!completion).*_s"], "tokens per second": ["perf/tokens_per_second"]},
     "Alarms": {"1 = on": ["alarms/.*"]},
 }
 """Charts by category; a chart shows the tags that one of its patterns matches as a whole.
@@ -111,11 +97,7 @@ class Dashboard(Callback):
 
 
 def layout_of(tags: Collection[str]) -> dict[str, dict[str, list[Any]]]:
-    """The charts that have something to show, in the form that `SummaryWriter.add_custom_scalars` takes.
-
-    Args:
-        tags: under which something is logged.
-    """
+    """The charts that have something to show, in the form that `SummaryWriter.add_custom_scalars` takes."""
     categories = {
         category: {title: chart for name, patterns in charts.items() for title, chart in _charts(name, patterns, tags)}
         for category, charts in LAYOUT.items()

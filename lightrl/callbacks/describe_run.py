@@ -21,11 +21,6 @@ class DescribeRun(Callback):
     """
 
     def __init__(self, text: str, algorithm: Choice | None) -> None:
-        """
-        Args:
-            text: the resolved config as YAML.
-            algorithm: as the config has it; None: the module has none.
-        """
         self.text, self.algorithm = text, algorithm
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -42,13 +37,7 @@ class DescribeRun(Callback):
 
 
 def name_algorithm(trainer: Trainer, name: str, description: str) -> None:
-    """Tag the run with its algorithm where a logger can be searched for tags, and describe it where a run has a description.
-
-    Args:
-        trainer: with the loggers.
-        name: of the algorithm.
-        description: as Markdown.
-    """
+    """Tag the run with its algorithm where a logger can be searched for tags, and describe it where a run has a description."""
     for logger in trainer.loggers:
         if isinstance(logger, WandbLogger):
             logger.experiment.tags = (*(logger.experiment.tags or ()), name)
@@ -64,10 +53,10 @@ def table_of(chosen: Choice) -> str:
     return "\n".join([*lines, *map(" | ".join, cells)])
 
 
-def flat(tree: object, key: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value of nested mappings under its dotted key."""
+def flat(tree: object, key: str = "", passed_over: str | None = None) -> Iterator[tuple[str, Any]]:
+    """Every value of nested mappings under its dotted key, without levels of a name that is passed over."""
     if not isinstance(tree, Mapping) or not tree:
         yield key, tree
         return
     for name, value in tree.items():
-        yield from flat(value, f"{key}.{name}" if key else str(name))
+        yield from flat(value, key if key and name == passed_over else f"{key}.{name}" if key else str(name), passed_over)

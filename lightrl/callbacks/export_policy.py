@@ -40,24 +40,16 @@ class ExportPolicy(Callback):
 
 
 def write_policy(policy: Policy, folder: Path, dtype: torch.dtype | None = None, card: str | None = None) -> None:
-    """Write a policy's folder, which appears when it is complete.
-
-    Args:
-        policy: with merged adapters, for a model; with adapters, for these alone.
-        folder: its place; what is there is replaced.
-        dtype: that weights are rounded to; None leaves them.
-        card: text of its README.md.
-    """
+    """Write a policy's folder, which replaces what is there when it is complete: merged, for a model; with adapters, for these alone."""
     if dtype is not None:
         policy.model.to(dtype)
-    _make_room(folder)
-    place = beside(folder, "partial")
+    place = _make_room(folder)
     policy.save(place)
     if card is not None:
         (place / "README.md").write_text(card)
     publish(place, folder)
 
 
-def _make_room(folder: Path) -> None:
+def _make_room(folder: Path) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    partial(folder)
+    return partial(folder)

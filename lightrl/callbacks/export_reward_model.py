@@ -7,8 +7,8 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from lightrl.callbacks.export_policy import write_policy
 from lightrl.callbacks.run_folder import run_folder
-from lightrl.strategies.atomic import partial, publish
 
 
 class ExportRewardModel(Callback):
@@ -45,8 +45,5 @@ class ExportRewardModel(Callback):
         module: Any = pl_module
         with module.learner.adapter.gathered_weights():
             if trainer.is_global_zero:
-                folder.parent.mkdir(parents=True, exist_ok=True)
-                place = partial(folder)
-                module.policy.save(place)
-                publish(place, folder)
+                write_policy(module.policy, folder)
                 module.print(f"Reward model written to {folder}")

@@ -30,10 +30,6 @@ class TensorBoardTexts(LoggedTexts):
     """The tab `Text`, in which a table is Markdown."""
 
     def __init__(self, writer: Any) -> None:
-        """
-        Args:
-            writer: a `SummaryWriter`, or whatever has its `add_text`.
-        """
         self.writer = writer
 
     def text(self, tag: str, text: str, step: int) -> None:
@@ -54,8 +50,7 @@ class WandbTexts(LoggedTexts):
         self.logger.log_text(f"texts/{tag}", columns=["step", "text"], data=[[step, text]])  # type: ignore[list-item]
 
     def table(self, tag: str, rows: Sequence[Row], markdown: str, step: int) -> None:
-        data = [[step, *row.values()] for row in rows]
-        self.logger.log_table(f"texts/{tag}", columns=["step", *rows[0]], data=data)
+        self.logger.log_table(f"texts/{tag}", columns=["step", *rows[0]], data=[[step, *row.values()] for row in rows])
 
 
 class MLFlowTexts(LoggedTexts):

@@ -33,11 +33,7 @@ class NoUpdate(Callback):
         self._began = trainer.global_step, trainer.fit_loop.epoch_loop.total_batch_idx
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Compare with where it ends, once everything is written.
-
-        Raises:
-            RunEndedError: updates were attempted, and none was made.
-        """
+        """Compare with where it ends, once everything is written; a RunEndedError if updates were attempted, and none was made."""
         if self._began is None:
             if trainer.is_global_zero:
                 sys.stderr.write("Nothing was left to do: the checkpoint is at the end of the run.\n")

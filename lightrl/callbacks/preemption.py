@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Never
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
@@ -19,6 +19,7 @@ from lightrl.training.reports.run_ledger import PhaseObserver
 
 LIMIT_S = 60.0
 """Seconds that a rollout which is made ahead has to be complete, from the signal on; it is part of the checkpoint."""
+RESUME = "Resume with the same command and --ckpt_path last"
 SIGNALS = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C"}
 """The signals, and what a person calls them. A run ends with 128 and the number of the signal, 143 or 130, as if that had ended it."""
 
@@ -77,16 +78,13 @@ class Preemption(Callback, PhaseObserver):
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Give the signals back."""
-        self._give_back()
-
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Give the signals back: what has failed is not torn down."""
-        self._give_back()
-
-    def _give_back(self) -> None:
         for number, handler in self._former.items():
             signal.signal(number, handler)
         self._former = {}
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Give the signals back: what has failed is not torn down."""
+        self.teardown(trainer, pl_module, "fit")
 
     def keep(self, trainer: Trainer) -> None:
         """Nothing is saved where checkpoints are switched off."""
@@ -107,18 +105,17 @@ class Preemption(Callback, PhaseObserver):
         """End the run without a rollout that takes too long."""
         trainer = self._trainer
         if trainer is not None and self._asked and time.monotonic() - self._asked_at > LIMIT_S:
-            kept = "The last checkpoint holds. Resume with the same command and --ckpt_path last"
-            last = kept if self._saved else "There is no checkpoint"
-            where = f"{SIGNALS[self._by]}: ended in rollout {trainer.current_epoch + 1}"
-            said = f"\n{where}; the next one was not complete after {LIMIT_S:g} s. {last}.\n"
-            os.write(2, said.encode())
-            raise SystemExit(0 if started_by_rank_0(trainer) else 128 + self._by)
+            last = f"The last checkpoint holds. {RESUME}" if self._saved else "There is no checkpoint"
+            self._leave(trainer, f"ended in rollout {trainer.current_epoch + 1}; the next one was not complete after {LIMIT_S:g} s. {last}")
 
     def _end(self, trainer: Trainer) -> None:
-        kept = "A checkpoint is written. Resume with the same command and --ckpt_path last" if self._saved else "No checkpoint was written"
-        if trainer.is_global_zero:
+        kept = f"A checkpoint is written. {RESUME}" if self._saved else "No checkpoint was written"
+        self._leave(trainer, f"ended before rollout {trainer.current_epoch + 1}. {kept}" if trainer.is_global_zero else None)
+
+    def _leave(self, trainer: Trainer, said: str | None) -> Never:
+        if said is not None:
             # the bar stands on the present line
-            os.write(2, f"\n{SIGNALS[self._by]}: ended before rollout {trainer.current_epoch + 1}. {kept}.\n".encode())
+            os.write(2, f"\n{SIGNALS[self._by]}: {said}.\n".encode())
         raise SystemExit(0 if started_by_rank_0(trainer) else 128 + self._by)
 
 

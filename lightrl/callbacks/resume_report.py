@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -12,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
 
+from lightrl.callbacks.describe_run import flat
 from lightrl.registry.classes import registry
-from lightrl.registry.known_packages import CORE
+from lightrl.registry.known_packages import CORE, installed_version
 from lightrl.types import JSON
 
 KEY = "provenance"
@@ -43,18 +43,13 @@ class ResumeReport(Callback):
         self._then = checkpoint.get(KEY)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Print what differs, and let TensorBoard forget the points that will be drawn again.
-
-        Raises:
-            ValueError: the optimizer is not that of the checkpoint.
-        """
+        """Print what differs, and let TensorBoard forget the points that will be drawn again; another optimizer is refused."""
         if self._then is None:
             return
         refuse_other_optimizer(trainer)
         if not trainer.is_global_zero:
             return
-        found = differences(self._then, self._now(trainer))
-        if found:
+        if found := differences(self._then, self._now(trainer)):
             Console(stderr=True).print(table_of(found))
         step = trainer.fit_loop.epoch_loop.total_batch_idx + 1
         for logger in trainer.loggers:
@@ -69,15 +64,10 @@ class ResumeReport(Callback):
 
 
 def refuse_other_optimizer(trainer: Trainer) -> None:
-    """Refuse an optimizer that has been given the state of another one, by the settings that it lacks since.
-
-    Raises:
-        ValueError: the optimizer is not that of the checkpoint.
-    """
+    """Refuse an optimizer that has been given the state of another one, by the settings that it lacks since."""
     for optimizer in trainer.optimizers:
         needed = getattr(optimizer, "defaults", {}).keys()
-        lacking = sorted({name for group in optimizer.param_groups for name in needed - group.keys()})
-        if lacking:
+        if lacking := sorted({name for group in optimizer.param_groups for name in needed - group.keys()}):
             raise ValueError(
                 f"model.optimizer: the checkpoint has the state of another optimizer than {type(optimizer).__name__}, without "
                 f"{', '.join(lacking)}. Give the optimizer of that run, or begin anew with its weights: lightrl export writes them as a "
@@ -102,37 +92,16 @@ ABSENT = "-"
 
 
 def provenance_of(config: Mapping[str, Any] | None, ranks: int, order: Mapping[str, JSON] | None) -> dict[str, JSON]:
-    """One flat mapping of JSON values.
-
-    Args:
-        config: resolved; None where no command line made one.
-        ranks: processes that train.
-        order: of the training prompts, from `PromptData.state_dict`.
-    """
+    """One flat mapping of JSON values."""
     found: dict[str, JSON] = {"ranks": ranks}
-    found |= {f"version of {name}": _version(name) for name in PACKAGES}
+    found |= {f"version of {name}": installed_version(name) or ABSENT for name in PACKAGES}
     found |= {f"plugin {r.distribution}": r.version for r in registry().records if not r.error and r.distribution != CORE}
     found |= {f"data ({name})": value for name, value in (order or {}).items()}
-    return found | {key: value for key, value in flat(config or {}).items() if key.split(".")[0] not in OF_THE_START}
+    settings = flat({key: value for key, value in (config or {}).items() if key not in OF_THE_START}, passed_over="init_args")
+    return found | {key: value for key, value in settings if key}
 
 
 def differences(then: Mapping[str, JSON], now: Mapping[str, JSON]) -> list[tuple[str, str, str]]:
     """Key, value then and value now of what differs, sorted; a plugin that is new changes nothing that the config does not say."""
     keys = [key for key in sorted({*then, *now}) if then.get(key, ABSENT) != now.get(key, ABSENT)]
     return [(key, str(then.get(key, ABSENT)), str(now.get(key, ABSENT))) for key in keys if key in then or not key.startswith("plugin ")]
-
-
-def flat(tree: Mapping[str, Any], before: str = "") -> dict[str, JSON]:
-    """A nested mapping with dots in its keys; lists stay values, and the levels `init_args` are passed over."""
-    found: dict[str, JSON] = {}
-    for name, value in tree.items():
-        key = before if name == "init_args" and before else f"{before}.{name}" if before else str(name)
-        found |= flat(value, key) if isinstance(value, Mapping) and value else {key: value}
-    return found
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ABSENT

@@ -11,6 +11,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import CSVLogger, MLFlowLogger, TensorBoardLogger, WandbLogger
 
 from lightrl.training.policy_module import PolicyModule
+from lightrl.types import JSON
 
 
 def run_folder(trainer: Trainer) -> Path | None:
@@ -41,10 +42,6 @@ class SaveResolvedConfig(Callback):
     """
 
     def __init__(self, text: str) -> None:
-        """
-        Args:
-            text: the YAML to write.
-        """
         self.text = text
         self._saved = False
 
@@ -88,15 +85,7 @@ class WriteCompletions(Callback):
         rank = f"-rank{trainer.global_rank}" if trainer.world_size > 1 else ""
         self._file, self._rows = (folder / f"completions{rank}.jsonl").open("w"), 0
 
-    def on_predict_batch_end(
-        self,
-        trainer: Trainer,
-        pl_module: LightningModule,
-        outputs: list[dict[str, object]],
-        batch: object,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
+    def on_predict_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: list[JSON], *arguments: object) -> None:
         if self._file is not None:
             self._file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in outputs)
             self._rows += len(outputs)

@@ -30,14 +30,7 @@ class SizesTable(Callback):
 
 
 def sizes_table(module: PolicyOptimization, rollouts: int | None, ranks: int = 1, schedule: int | None = None) -> Table:
-    """The sizes of one rollout and of the whole run.
-
-    Args:
-        module: a `PolicyOptimization`.
-        rollouts: of the whole run; None or -1: until stopped.
-        ranks: processes that share a rollout.
-        schedule: steps of the learning-rate schedule; None: it has no end.
-    """
+    """The sizes of one rollout and of the whole run, which without `rollouts` ends when it is stopped."""
     algorithm, prompts = module.algorithm, module.collector.prompts_per_rollout
     group, steps = algorithm.sampler.group_size, algorithm.steps_per_rollout
     rows, new = prompts * group, module.collector.engine.sampling.max_new_tokens
@@ -80,11 +73,7 @@ class StatedExceptions(Callback):
 
 
 def exceptions_of(module: LightningModule) -> list[str]:
-    """A line for each exception from its contract that a class among the parts of a module states.
-
-    Args:
-        module: any of the modules of lightrl.
-    """
+    """A line for each exception from its contract that a class among the parts of a module states."""
     named: dict[str, object] = {name: value for name, value in vars(module).items() if not name.startswith("_")}
     if isinstance(module, PolicyModule):
         collector = module.collector

@@ -46,9 +46,8 @@ class RunSummary(Callback):
         """Remember what was found."""
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
         progress: Any = trainer.fit_loop.epoch_loop.batch_progress.total
-        self._evaluations[progress.processed] = {
-            name: metrics[name] for pattern in SHOWN for name in sorted(metrics) if fnmatch(name, pattern)
-        }
+        shown = {name: metrics[name] for pattern in SHOWN for name in sorted(metrics) if fnmatch(name, pattern)}
+        self._evaluations[progress.processed] = shown
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print on the first rank."""
@@ -56,14 +55,8 @@ class RunSummary(Callback):
             Console(stderr=True, soft_wrap=True).print(self.table(trainer, pl_module))
 
     def table(self, trainer: Trainer, module: LightningModule) -> Table:
-        """The table that is printed.
-
-        Args:
-            trainer: at the end of its run.
-            module: that it has trained.
-        """
-        done, seconds = f"{trainer.global_step:,} optimizer steps", f"{time.monotonic() - self._started:.0f} s"
-        unit = "step"
+        """The table that is printed."""
+        done, seconds, unit = f"{trainer.global_step:,} optimizer steps", f"{time.monotonic() - self._started:.0f} s", "step"
         if isinstance(module, PolicyOptimization):
             done, unit = f"{type(module.algorithm).__name__}: {trainer.current_epoch:,} rollouts, {done}", "rollout"
         table = Table(title=f"{done}, {seconds}", title_justify="left", box=None, show_header=bool(self._evaluations))
@@ -92,9 +85,8 @@ def checkpoint_of(trainer: Trainer) -> str:
         return f"{found['last']}   Best: {found['best']}"
     if found:
         return next(iter(found.values()))
-    return "none, because " + (
-        "the one that the config names has not saved any" if paths else "trainer.enable_checkpointing is false, or the run was a trial"
-    )
+    why = "the one that the config names has not saved any" if paths else "trainer.enable_checkpointing is false, or the run was a trial"
+    return f"none, because {why}"
 
 
 def log_lines(logger: Logger) -> list[str]:

@@ -29,14 +29,17 @@ def in_quotes(text: str) -> str:
 
 def quoted(text: str, limit: int = 200) -> str:
     """A text in quotation marks in one line, cut to so many characters."""
-    whole = in_quotes(text)
-    return whole if len(whole) <= limit else f"{whole[:limit]}... ({len(text)} characters)"
+    return cut(in_quotes(text), limit, len(text))
+
+
+def cut(text: str, limit: int, length: int | None = None) -> str:
+    """A text of at most so many characters, which otherwise says how many there were."""
+    return text if len(text) <= limit else f"{text[:limit]}... ({len(text) if length is None else length} characters)"
 
 
 def code(text: str, limit: int = 1000) -> str:
     """A text as code in a cell of a Markdown table, cut to so many characters."""
-    cut = text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
-    return "`" + visible(cut).replace("`", "'").replace("|", "\\|") + "`"
+    return "`" + visible(cut(text, limit)).replace("`", "'").replace("|", "\\|") + "`"
 
 
 def prompt_text(prompt: Prompt) -> str:
@@ -58,56 +61,29 @@ def turns_of(rollout: Rollout, row: int, author: str) -> list[tuple[str, str]]:
 
     Messages before the first turn of the policy have the names of their roles, later ones that of the environment, with the role where it
     is not the user's.
-
-    Args:
-        rollout: N rows.
-        row: which of them.
-        author: the name of the environment.
     """
     found, answered = [], False
     for message in rollout.episode(row).messages:
         role = message["role"]
-        if role == "assistant":
-            answered = True
-            found.append((POLICY, message["content"]))
-        elif answered:
-            found.append((author if role == "user" else f"{author}, {role}", message["content"]))
-        else:
-            found.append((role, message["content"]))
+        answered = answered or role == "assistant"
+        other = role if not answered else author if role == "user" else f"{author}, {role}"
+        found.append((POLICY if role == "assistant" else other, message["content"]))
     return found
 
 
 def has_turns(rollout: Rollout) -> bool:
     """Somebody has answered the policy in one of the rows."""
-    return any(episode.turns > 1 or episode.messages[-1:] != _last_word(episode.messages) for episode in rollout.episodes)
+    return any(e.turns > 1 or any(last["role"] != "assistant" for last in e.messages[-1:]) for e in rollout.episodes)
 
 
 def markdown(rollout: Rollout, row: int, author: str, limit: int = 2000) -> str:
-    """The conversation for a cell of a Markdown table, a message in each line, the policy's name in bold.
-
-    Args:
-        rollout: N rows.
-        row: which of them.
-        author: the name of the environment.
-        limit: characters of a message that are shown.
-    """
+    """The conversation for a cell of a Markdown table, a message in each line, the policy's name in bold."""
     told = [(f"**{name}**" if name == POLICY else name_cell(name), text) for name, text in turns_of(rollout, row, author)]
     return "<br>".join(f"{name} {code(text, limit)}" for name, text in told)
 
 
 def lines(rollout: Rollout, row: int, author: str, limit: int = 200) -> str:
-    """The conversation for a terminal, a message in each line.
-
-    Args:
-        rollout: N rows.
-        row: which of them.
-        author: the name of the environment.
-        limit: characters of a message that are shown.
-    """
+    """The conversation for a terminal, a message in each line."""
     turns = [(visible(name), text) for name, text in turns_of(rollout, row, author)]
     width = max(len(name) for name, _ in turns)
     return "\n".join(f"  {'>' if name == POLICY else ' '} {name:<{width}}  {quoted(text, limit)}" for name, text in turns)
-
-
-def _last_word(messages: tuple[dict[str, str], ...]) -> tuple[dict[str, str], ...]:
-    return tuple(message for message in messages[-1:] if message["role"] == "assistant")

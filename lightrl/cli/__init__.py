@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from lightrl.config.read.refusals import ConfigError, report
 from lightrl.registry.classes import UnknownName
-from lightrl.registry.known_packages import other_distribution
+from lightrl.registry.known_packages import CORE, other_distribution
 from lightrl.run_end import RunEndedError
 from lightrl.strategies.disk import refusal_of_disk
+
+if TYPE_CHECKING:
+    from lightrl.registry.commands import Commands
 
 ELSEWHERE = {
     "train": "fit --config FILE", "grpo": "fit --config grpo", "dpo": "fit --config dpo_sort", "sft": "fit --config sft_sort",
@@ -32,9 +36,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     0; 1 if a run ends before its time or without an update, the disk refuses something, or the command's answer is that something is wrong;
     2 if the request was wrong; 130 after Ctrl-C. Refusals are at most three lines on stderr.
-
-    Args:
-        argv: the words after `lightrl`; None takes those of the process.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -74,8 +75,6 @@ def _dispatch(words: list[str]) -> int:
 
     commands = Commands()
     if first in HELP or (commands.below(first) and words[1:2] in ([], *([word] for word in HELP))):
-        from lightrl.cli.overview import print_overview
-
         print_overview(commands, None if first in HELP else first)
         return 0
     try:
@@ -102,10 +101,6 @@ class _Teller(MetaPathFinder):
     """Finds nothing, and is asked before everything that does."""
 
     def __init__(self, stream: TextIO) -> None:
-        """
-        Args:
-            stream: told what is loaded; a listing keeps what is written to any other one.
-        """
         self._stream = stream
         self._untold = {name for name in SLOW if name not in sys.modules}
 
@@ -130,3 +125,41 @@ def naming_slow_imports() -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(teller)
+
+
+ABOUT = "lightrl trains language models with reinforcement learning; every algorithm is a set of parts that can be exchanged."
+KEYS = """\
+Any key of the config can be set on the command line; the last one counts:
+  --model.algorithm DAPO                                                   another algorithm, with its own parts
+  --model.algorithm.clip DecoupledClip --model.algorithm.clip.high 0.3     another part, and one of its arguments
+  --model.algorithm.kl null                                                an empty slot
+  --model.rewards.length my_package.my_function                            one more reward
+  --model.optimizer SGD --model.optimizer.lr 0.1
+  --print_config                                                           the whole resolved config
+  --model.algorithm.clip.help [NAME]                                       the parts a slot can hold, or the arguments of one
+"""
+COLUMN, WIDTH = 74, 150
+"""Where the second column of the table of verbs begins, and the longest line."""
+
+
+def print_overview(commands: Commands, below: str | None) -> None:
+    """Print the verbs that begin with a word; None: all of them, with the keys of a config."""
+    lines = [] if below else [ABOUT, ""]
+    origin = CORE
+    for distribution, command in commands.every if below is None else commands.below(below):
+        if distribution != origin:
+            lines += ["", f"From {distribution}:"]
+            origin = distribution
+        verb = " ".join(command.words())
+        for words, summary in command.usage:
+            lines += _row(f"  lightrl {verb} {words}", summary)
+    lines += ["", KEYS.rstrip()] if below is None else ["", f"See: lightrl {below} VERB --help"]
+    sys.stdout.write("\n".join(lines) + "\n")
+    if commands.failures:
+        sys.stderr.write(f"{commands.failures}\n")
+
+
+def _row(typed: str, summary: str) -> list[str]:
+    if len(typed) >= COLUMN:
+        return [typed, *textwrap.wrap(summary, WIDTH, initial_indent=" " * COLUMN, subsequent_indent=" " * COLUMN)]
+    return textwrap.wrap(summary, WIDTH, initial_indent=typed.ljust(COLUMN), subsequent_indent=" " * COLUMN) or [typed]

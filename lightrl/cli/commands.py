@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+import pkgutil
+from typing import Any, ClassVar
 
 from lightrl.command import Command
 from lightrl.hookspecs import hookimpl
+
+
+class Elsewhere(Command):
+    """A verb that a function carries out, whose module is imported when it is typed."""
+
+    carried_out_by: ClassVar[str]
+    """`package.module:function`, given the words after the verb; gives the exit status."""
+
+    def run(self, words: list[str]) -> int:
+        status: int = pkgutil.resolve_name(self.carried_out_by)(words)
+        return status
 
 
 class OfTrainer(Command):
@@ -46,137 +58,82 @@ class Predict(OfTrainer):
     usage = (("--config dapo.yaml --ckpt_path last", "write completions of the held-out prompts"),)
 
 
-class Check(Command):
+class Check(Elsewhere):
     """Build everything that a run needs, and print sizes and memory."""
 
+    carried_out_by = "lightrl.cli.run.check:check"
     needs_model = True
     usage = (
         ("--config dapo.yaml [--KEY VALUE ...]", "build everything, print sizes and memory; train nothing"),
         ("--config dapo.yaml --no-import", "list the code that a config names; import none of it"),
     )
 
-    def run(self, words: list[str]) -> int:
-        from lightrl.cli.run.check import check
 
-        return check(words)
-
-
-class Generate(Command):
+class Generate(Elsewhere):
     """Complete prompts of one's own."""
 
+    carried_out_by = "lightrl.cli.data_tools.generate:generate"
     needs_model = True
     usage = (('--policy FOLDER --prompt "493027="', "complete prompts of your own"),)
 
-    def run(self, words: list[str]) -> int:
-        from lightrl.cli.data_tools.generate import generate
 
-        return generate(words)
-
-
-class Export(Command):
+class Export(Elsewhere):
     """Write the policy of a checkpoint as a Hugging Face folder."""
 
+    carried_out_by = "lightrl.cli.export.export:export"
     needs_model = True
     usage = (("--ckpt_path FILE --out FOLDER", "write a checkpoint's policy as a Hugging Face folder"),)
 
-    def run(self, words: list[str]) -> int:
-        from lightrl.cli.export.export import export
 
-        return export(words)
-
-
-class RewardTest(Command):
+class RewardTest(Elsewhere):
     """Score completions of a file with the rewards of a config."""
 
+    carried_out_by = "lightrl.cli.data_tools.reward_test:reward_test"
     usage = (("--config dapo.yaml --data completions.jsonl", "score completions of a file with the config's rewards"),)
 
-    def run(self, words: list[str]) -> int:
-        from lightrl.cli.data_tools.reward_test import reward_test
 
-        return reward_test(words)
-
-
-class Algorithms(Command):
+class Algorithms(Elsewhere):
     """List or compare all installed algorithms."""
 
+    carried_out_by = "lightrl.cli.catalogue.algorithms:algorithms"
     usage = (("[--compare]", "a list or a table of all installed algorithms"),)
 
-    def run(self, words: list[str]) -> int:
-        from lightrl.cli.catalogue.algorithms import algorithms
 
-        return algorithms(words)
-
-
-class Explain(Command):
+class Explain(Elsewhere):
     """Describe an algorithm, a part, a kind of part or a public name."""
 
+    carried_out_by = "lightrl.cli.catalogue.explain:explain"
     usage = (("DAPO", "one algorithm: every part with its formula and source"),)
 
-    def run(self, words: list[str]) -> int:
-        from lightrl.cli.catalogue.explain import explain
 
-        return explain(words)
-
-
-class Diff(Command):
+class Diff(Elsewhere):
     """Show in which arguments two algorithms or configs differ."""
 
+    carried_out_by = "lightrl.cli.catalogue.diff:diff"
     usage = (("GRPO DAPO", "every argument in which they differ; also for two config files"),)
 
-    def run(self, words: list[str]) -> int:
-        from lightrl.cli.catalogue.diff import diff
 
-        return diff(words)
-
-
-class Configs(Command):
+class Configs(Elsewhere):
     """List the configs of installed packages, or copy one."""
 
+    carried_out_by = "lightrl.cli.catalogue.configs:configs"
     usage = (("[copy dapo]", "configs of installed packages; fit --config dapo finds one"),)
 
-    def run(self, words: list[str]) -> int:
-        from lightrl.cli.catalogue.configs import configs
 
-        return configs(words)
-
-
-class PluginsList(Command):
+class PluginsList(Elsewhere):
     """List installed plugins."""
 
+    carried_out_by = "lightrl.cli.catalogue.plugins:list_plugins"
     usage = (("[--json]", "installed plugins, and why one failed to load"),)
 
-    def run(self, words: list[str]) -> int:
-        from lightrl.cli.catalogue.plugins import list_plugins
 
-        return list_plugins(words)
-
-
-class PluginsShow(Command):
+class PluginsShow(Elsewhere):
     """Describe one plugin in full."""
 
+    carried_out_by = "lightrl.cli.catalogue.plugins:show"
     usage = (("NAME", "one plugin: each class with its formula, source and arguments"),)
-
-    def run(self, words: list[str]) -> int:
-        from lightrl.cli.catalogue.plugins import show
-
-        return show(words)
 
 
 @hookimpl
 def lightrl_commands() -> list[type[Any]]:
-    return [
-        Fit,
-        Check,
-        Validate,
-        Test,
-        Predict,
-        Generate,
-        Export,
-        RewardTest,
-        Algorithms,
-        Explain,
-        Diff,
-        Configs,
-        PluginsList,
-        PluginsShow,
-    ]
+    return [Fit, Check, Validate, Test, Predict, Generate, Export, RewardTest, Algorithms, Explain, Diff, Configs, PluginsList, PluginsShow]

@@ -5,7 +5,7 @@
 2. `describe`: `class_lookup` finds classes by their names, `arguments` reads what they take, `plain_values` what a value may be, and
    `choice` holds a class with its arguments. `documentation`, `class_help` and `algorithms` show them to a person.
 3. `merge`: `resolve` lays all settings over each other (`merger`) into choices for model and data and words for the Trainer
-   (`trainer_keys`, `run_length`).
+   (`trainer_keys`).
 4. `build`: `builder` makes the objects, `trainer_section` the Trainer, and `run` carries out the verb; `whole_config` writes everything
    that is in force, `checkpoints` finds what a run goes on from.
 
@@ -17,7 +17,7 @@ The names below are for commands, those of other packages too:
 
 from __future__ import annotations
 
-from lightrl.lazy_names import lazy_names
+from lightrl import lazy_names
 
 _HOMES = {
     "lightrl.config.read.refusals": ["ConfigError", "report"],

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib
-from collections.abc import Container, Iterable
+import itertools
+from collections.abc import Iterable
 from typing import Any
 
 from lightrl.kinds import KINDS, Kind
@@ -22,10 +23,7 @@ class Registry:
     """The classes of all loaded plugins by kind and name."""
 
     def __init__(self, records: list[PluginRecord]) -> None:
-        """
-        Args:
-            records: of every plugin, failed ones included; a plugin that takes a name of the core is turned into a failed one.
-        """
+        """A plugin that takes a name of the core is turned into a failed one."""
         self.records = records
         for record in records:
             self._protect_core(record)
@@ -39,12 +37,7 @@ class Registry:
         return [(r.distribution, cls) for r in self.records for cls in r.of_kind(kind)]
 
     def resolve(self, kind: str, name: str, key: str = "") -> type[Any]:
-        """The class that a config means.
-
-        Args:
-            kind: title of the kind, a key of `KINDS`.
-            name: `Name`, `distribution:Name`, or a full import path `package.module.Name`.
-            key: where in the config it stands, for the message.
+        """The class that `Name`, `distribution:Name` or an import path means; `key` is where in the config it stands, for messages.
 
         Raises:
             UnknownName: nothing or more than one thing has this name, or it is not of this kind.
@@ -76,12 +69,9 @@ class Registry:
         return {record.distribution for record in self.records}
 
     def _known(self, kind: str) -> str:
-        by_distribution: dict[str, list[str]] = {}
-        for distribution, cls in self.of_kind(kind):
-            by_distribution.setdefault(distribution, []).append(cls.__name__)
-        order = sorted(by_distribution, key=lambda d: (d != CORE, d))
-        listed = ", ".join(f"{', '.join(by_distribution[d])} ({d})" for d in order)
-        return f"Known: {listed or 'none'}."
+        known = sorted(self.of_kind(kind), key=lambda pair: (pair[0] != CORE, pair[0]))
+        listed = (f"{', '.join(cls.__name__ for _, cls in of)} ({d})" for d, of in itertools.groupby(known, key=lambda pair: pair[0]))
+        return f"Known: {', '.join(listed) or 'none'}."
 
     def kinds_of(self, name: str) -> list[str]:
         """The kinds under which `Name`, `distribution:Name` or an import path is registered; nothing is imported to know it."""
@@ -105,8 +95,9 @@ class Registry:
         try:
             found = getattr(importlib.import_module(module_name), name)
         except (ImportError, AttributeError) as error:
-            known = [cls.__name__ for _, cls in self.of_kind(kind.title)]
-            elsewhere = _registered_name(path, known) or where_to_find(path, "classes", self.packages)
+            elsewhere = where_to_find(path, "classes", self.packages)
+            if path.startswith("lightrl.") and name in [cls.__name__ for _, cls in self.of_kind(kind.title)]:
+                elsewhere = f" Write its name alone: {name!r}."
             raise UnknownName(f"{where}{path!r} cannot be imported: {error}.{elsewhere}") from error
         except Exception as error:
             raise UnknownName(f"{where}{path!r} cannot be imported: {describe(error)}.") from error
@@ -120,8 +111,7 @@ class Registry:
             return
         core = {(kind, name) for r in self.records if r.distribution == CORE for kind, names in r.names.items() for name in names}
         mine = {(kind, name) for kind, names in record.names.items() for name in names}
-        taken = [f"{name} ({kind})" for kind, name in sorted(mine & core)]
-        if taken:
+        if taken := [f"{name} ({kind})" for kind, name in sorted(mine & core)]:
             record.error = f"it registers {', '.join(taken)}, and names of the core are reserved: rename the class"
 
 
@@ -150,12 +140,6 @@ def did_not_load(records: list[PluginRecord]) -> str:
         for r in records
         if r.error
     )
-
-
-def _registered_name(path: str, known: Container[str]) -> str:
-    """A sentence about an import path of lightrl that leads nowhere, if a class of this name is registered."""
-    name = path.rpartition(".")[2]
-    return f" Write its name alone: {name!r}." if path.startswith("lightrl.") and name in known else ""
 
 
 def first_line(text: str | None) -> str:

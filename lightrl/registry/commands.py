@@ -34,14 +34,7 @@ class Commands:
         return [(distribution, cls) for distribution, cls in self.every if cls.words()[0] == word and len(cls.words()) > 1]
 
     def find(self, words: Sequence[str]) -> tuple[type[Command], list[str]]:
-        """The command that words begin with, the longest that fits, and the words after it.
-
-        Args:
-            words: as typed; `DISTRIBUTION:VERB` says which package is meant.
-
-        Raises:
-            UnknownName: no package has this command, or several have it.
-        """
+        """The command that words begin with, the longest that fits, and the words after it; `DISTRIBUTION:VERB` names the package, too."""
         distribution, _, first = words[0].rpartition(":")
         typed = (first, *words[1:])
         own = [(other, cls) for other, cls in self.every if distribution in ("", other)]

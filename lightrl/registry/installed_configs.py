@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,9 +23,7 @@ class InstalledConfig:
     name: str
     """The name of its file without the ending."""
     distribution: str
-    """The installed package that brought it."""
     path: Path
-    """The path of its file."""
 
     @property
     def summary(self) -> str:
@@ -39,27 +38,21 @@ class InstalledConfig:
 
 def installed_configs(registry: Registry) -> list[InstalledConfig]:
     """Every config of the plugins that loaded, sorted by name."""
-    found = {(path.stem, r.distribution): path for r in registry.records if not r.error for path in r.configs}
-    return [InstalledConfig(name, distribution, path) for (name, distribution), path in sorted(found.items())]
+    return _sorted((path, record.distribution) for record in registry.records if not record.error for path in record.configs)
 
 
 def packaged_configs() -> list[InstalledConfig]:
     """Every config of the installed packages, sorted by name; nothing is imported, so those of a broken plugin are there, too."""
-    found = {
-        (path.stem, distribution_of_entry(entry)[0]): path
-        for entry in chosen_entries()
-        if entry.group == GROUP
-        for path in configs_of(entry)
-    }
-    return [InstalledConfig(name, distribution, path) for (name, distribution), path in sorted(found.items())]
+    return _sorted((path, distribution_of_entry(e)[0]) for e in chosen_entries() if e.group == GROUP for path in configs_of(e))
+
+
+def _sorted(found: Iterable[tuple[Path, str]]) -> list[InstalledConfig]:
+    by_name = {(path.stem, distribution): path for path, distribution in found}
+    return [InstalledConfig(name, distribution, path) for (name, distribution), path in sorted(by_name.items())]
 
 
 def config_named(registry: Registry, name: str) -> InstalledConfig:
-    """The config that `NAME` or `distribution:NAME` means.
-
-    Raises:
-        UnknownName: no config, or more than one, has this name.
-    """
+    """The config that `NAME` or `distribution:NAME` means; an UnknownName if no config, or more than one, has this name."""
     distribution, colon, short = name.rpartition(":")
     installed = installed_configs(registry)
     matches = [r for r in installed if r.name == short and (not colon or r.distribution == distribution)]

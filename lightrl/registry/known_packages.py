@@ -9,7 +9,7 @@ import functools
 import json
 import os
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, distribution, version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Literal
 
@@ -17,8 +17,6 @@ CORE = "lightrl-core"
 """This distribution, whose registered names are reserved."""
 OTHER = "lightrl"
 """Another project on PyPI whose files have the same folder."""
-CURE = f"pip uninstall --yes {OTHER} && pip install --force-reinstall --no-deps {CORE}"
-"""What to type; in a checkout `make install` does the same."""
 LIMIT = "LIGHTRL_PLUGINS"
 """The environment variable that says which plugins are loaded."""
 Things = Literal["classes", "commands", "configs"]
@@ -32,40 +30,29 @@ def known_packages() -> dict[str, dict[Things, list[str]]]:
 
 
 def where_to_find(name: str, things: Things, loaded: Iterable[str]) -> str:
-    """A sentence about the package that brings a name, if it is one of ours and is not loaded; empty else.
-
-    Args:
-        name: of a command, a class or a config, or the import path of a class.
-        things: which of them it is.
-        loaded: packages that were loaded, or have failed to.
-    """
+    """A sentence about the package that brings a name, or the class at an import path, if it is one of ours and not loaded; empty else."""
     module = name.partition(".")[0].replace("_", "-")
     package = next((package for package, of in known_packages().items() if name in of[things] or module == package), None)
     if package is None or package in loaded:
         return ""
-    if LIMIT in os.environ and is_installed(package):
+    if LIMIT in os.environ and installed_version(package) is not None:
         return f" It is in {package}, which {LIMIT} leaves out."
-    return (
-        f" It is in the package {package}. Type: pip install --find-links dist {package} (in a checkout: pip install ./plugins/{package})."
-    )
+    where = f"pip install --find-links dist {package} (in a checkout: pip install ./plugins/{package})"
+    return f" It is in the package {package}. Type: {where}."
 
 
-def is_installed(package: str) -> bool:
-    """Whether a distribution of this name is installed."""
+def installed_version(package: str) -> str | None:
+    """The version of a distribution; None if it is not installed."""
     try:
-        distribution(package)
+        return version(package)
     except PackageNotFoundError:
-        return False
-    return True
+        return None
 
 
 def other_distribution() -> str | None:
     """The complaint about the other distribution, if it is installed beside this one; None if it is not."""
-    try:
-        found = version(OTHER)
-    except PackageNotFoundError:
-        return None
-    return (
+    found = installed_version(OTHER)
+    return found and (
         f"the package {OTHER} {found} is installed beside {CORE}, and both write into the folder lightrl: some files may be of the other.\n"
-        f"Type: {CURE} (in a checkout: make install)"
+        f"Type: pip uninstall --yes {OTHER} && pip install --force-reinstall --no-deps {CORE} (in a checkout: make install)"
     )

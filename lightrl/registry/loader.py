@@ -10,10 +10,10 @@ import traceback
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import pluggy
@@ -76,15 +76,11 @@ class PluginRecord:
         return {} if self.error else every
 
     def of_kind(self, kind: str) -> list[type[Any]]:
-        """The classes of a kind, imported when they are first asked for; if one cannot be, the record is one with an error.
-
-        Args:
-            kind: title of the kind, a key of `KINDS`.
-        """
+        """The classes of a kind, imported when they are first asked for; if one cannot be, the record is one with an error."""
         if kind not in self.loaded and not self.error:
             try:
                 with nullcontext() if self.distribution == CORE else time_limit(LOADING_S):
-                    self.loaded[kind] = _checked(KINDS[kind], [_imported(path) for path in self.paths.get(kind, [])])
+                    self.loaded[kind] = _checked(KINDS[kind], list(map(resolve_name, self.paths.get(kind, []))))
             except (Exception, SystemExit) as error:
                 self.fail(error)
         return [] if self.error else self.loaded[kind]
@@ -136,11 +132,7 @@ def chosen_entries() -> list[EntryPoint]:
 
 
 def configs_of(entry: EntryPoint) -> list[Path]:
-    """The YAML files in the folder `configs` of a plugin's package; nothing of the package is imported.
-
-    Args:
-        entry: of the plugin.
-    """
+    """The YAML files in the folder `configs` of a plugin's package; nothing of the package is imported."""
     top, *inner = entry.module.split(".")
     spec = find_spec(top)
     folders = [Path(folder) for folder in (spec.submodule_search_locations if spec else None) or []]
@@ -151,11 +143,7 @@ def configs_of(entry: EntryPoint) -> list[Path]:
 
 
 def load_plugin(*entries: EntryPoint) -> PluginRecord:
-    """Import the entry points of one plugin and ask each of their hooks; a failure is kept in the record.
-
-    Args:
-        entries: with one name, of one package.
-    """
+    """Import the entry points of one plugin, all of one name, and ask each of their hooks; a failure is kept in the record."""
     first = entries[0]
     distribution, version = distribution_of_entry(first)
     record = PluginRecord(first.name, distribution, version, first.group.removesuffix(".commands"), first.module)
@@ -190,16 +178,12 @@ def _check_asked(plugin: object, groups: list[str]) -> None:
 
 def registered_classes(plugin: object) -> dict[str, list[type[Any]]]:
     """The classes that the hooks of a plugin return, by kind, each of them imported and checked."""
-    found = {kind: [_imported(one) if isinstance(one, str) else one for one in answer] for kind, answer in answers(plugin).items()}
+    found = {kind: [resolve_name(one) if isinstance(one, str) else one for one in answer] for kind, answer in answers(plugin).items()}
     return {kind: _checked(KINDS[kind], classes) for kind, classes in found.items()}
 
 
 def answers(plugin: object) -> dict[str, list[Any]]:
-    """The returns of the hooks of a plugin, by kind: classes, or the import paths of classes.
-
-    Raises:
-        TypeError: a hook returns something else.
-    """
+    """The returns of the hooks of a plugin, by kind: classes, or the import paths of classes."""
     manager = pluggy.PluginManager("lightrl")
     manager.add_hookspecs(hookspecs)
     manager.register(plugin)
@@ -232,14 +216,6 @@ def path_of(cls: type[Any]) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def _imported(path: str) -> Any:
-    module, _, name = path.partition(":")
-    found: Any = import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found
-
-
 def _checked(kind: Kind, classes: list[Any]) -> list[type[Any]]:
     base = kind.base_class
     for cls in classes:
@@ -248,8 +224,7 @@ def _checked(kind: Kind, classes: list[Any]) -> list[type[Any]]:
         if inspect.isabstract(cls):
             raise TypeError(f"hook {kind.hook} returned {cls.__name__}, which leaves {sorted(vars(cls)['__abstractmethods__'])} abstract")
     names = [cls.__name__ for cls in classes]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"hook {kind.hook} returned two classes named {', '.join(twice)}")
     return classes
 

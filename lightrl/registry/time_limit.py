@@ -28,10 +28,6 @@ class _Used:
     """What the code has used, as the looks find it."""
 
     def __init__(self, seconds: float) -> None:
-        """
-        Args:
-            seconds: of the limit.
-        """
         self.seconds = seconds
         self.every = min(POLL_S, seconds / 10)
         self.begun = self.last = time.thread_time()
@@ -53,13 +49,9 @@ class _Used:
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Within, code that computes or sleeps for longer is interrupted. In threads other than the main one nothing can be, nor is limited.
+    """Within, a TimeoutError ends code that computes or sleeps for longer.
 
-    Args:
-        seconds: of CPU time of the main thread, and of sleep without a break; > 0.
-
-    Raises:
-        TimeoutError: one of them was over.
+    In threads other than the main one nothing can be interrupted, nor is limited.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

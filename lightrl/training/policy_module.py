@@ -211,7 +211,7 @@ class PolicyModule(LightningModule):
 
     def test_step(self, batch: PromptBatch, batch_idx: int) -> None:
         """Evaluate one batch of test prompts."""
-        self.collector.evaluate(batch.prompts)
+        self.validation_step(batch, batch_idx)
 
     def predict_step(self, batch: PromptBatch, batch_idx: int) -> list[dict[str, JSON]]:
         """Complete one batch of prompts; one JSON value per completion."""
@@ -243,9 +243,6 @@ def default_callbacks(given: Sequence[Callback]) -> list[Callback]:
     """One of each of the core's callbacks with `in_every_run = True`, but for those whose class is there already.
 
     A callback of another package is never added: only naming it changes a run.
-
-    Args:
-        given: of the Trainer.
     """
     if any(isinstance(callback, NoDefaultCallbacks) for callback in given):
         return []

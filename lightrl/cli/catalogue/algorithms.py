@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def algorithms(words: list[str]) -> int:
-    """Carry out `lightrl algorithms`.
-
-    Raises:
-        ConfigError: a name that no algorithm has.
-    """
+    """Carry out `lightrl algorithms`."""
     options = _read(words)
     from lightrl.config.describe.algorithms import algorithm_named, registered
 
@@ -59,22 +55,15 @@ def _read(words: list[str]) -> argparse.Namespace:
 
 def _list(chosen: list[type[Algorithm]], as_json: bool) -> int:
     from lightrl.config.describe.algorithms import distribution_of
-    from lightrl.config.describe.documentation import documentation
+    from lightrl.config.describe.documentation import documentation, folding_table
     from lightrl.registry.classes import registry
 
-    rows = [
-        {
-            "name": cls.__name__,
-            "distribution": distribution_of(cls),
-            "summary": documentation(cls).summary,
-            "source": documentation(cls).source,
-        }
-        for cls in chosen
-    ]
+    about = [(cls, documentation(cls)) for cls in chosen]
+    rows = [{"name": cls.__name__, "distribution": distribution_of(cls), "summary": d.summary, "source": d.source} for cls, d in about]
     if as_json:
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
         return 0
-    table = _table("algorithm", "from", "what it is", "source", title="algorithms")
+    table = folding_table("algorithm", "from", "what it is", "source", title="algorithms")
     for row in rows:
         table.add_row(*row.values())
     objectives = ", ".join(cls.__name__ for _, cls in registry().of_kind("objective"))
@@ -103,24 +92,14 @@ def _compared(chosen: list[type[Algorithm]]) -> tuple[list[Facts], list[str]]:
 def _print_comparison(facts: list[Facts]) -> None:
     """A row for each algorithm with the answers in which they differ, and once what is the same for all."""
     from lightrl.cli.catalogue.comparison import QUESTIONS
+    from lightrl.config.describe.documentation import folding_table
 
     differing = [name for name in QUESTIONS if len(facts) == 1 or len({getattr(f, name) for f in facts}) > 1]
-    table = _table("algorithm", "what sets it apart")
-    table.show_lines = True
+    table = folding_table("algorithm", "what sets it apart", show_lines=True)
     for f in facts:
         table.add_row(f.algorithm, "\n".join(f"{QUESTIONS[name]}: {getattr(f, name)}" for name in differing))
     same = [f"{heading}: {getattr(facts[0], name)}" for name, heading in QUESTIONS.items() if name not in differing]
     _print(table, f"The same for all: {'; '.join(same) or 'nothing'}.\nWhich arguments differ: lightrl diff NAME NAME.")
-
-
-def _table(*columns: str, title: str | None = None) -> Table:
-    from rich.table import Table
-
-    table = Table(*columns, title=title, title_justify="left")
-    for column in table.columns:
-        column.overflow = "fold"
-    table.columns[0].no_wrap = True
-    return table
 
 
 def _print(table: Table, hint: str) -> None:

@@ -31,7 +31,6 @@ class Facts:
     """How one algorithm answers each of the `QUESTIONS`."""
 
     algorithm: str
-    """The name of the algorithm."""
     distribution: str
     """The package that brought it."""
     models: str
@@ -57,11 +56,7 @@ class Facts:
 
 
 def facts_of(cls: type[Algorithm]) -> Facts:
-    """The facts of an algorithm with its own defaults.
-
-    Raises:
-        ConfigError: its defaults do not make an algorithm.
-    """
+    """The facts of an algorithm with its own defaults."""
     stated = stated_by(cls)
     with warnings.catch_warnings():
         # warnings of an algorithm concern those who run it
@@ -83,11 +78,9 @@ def facts_of(cls: type[Algorithm]) -> Facts:
     )
 
 
-_BASELINES = {"group": "its group", "batch": "the batch", "values": "the critic", "none": "nothing"}
-
-
 def _against(advantage: Advantage) -> str:
-    return advantage.against or _BASELINES[advantage.baseline]
+    baselines = {"group": "its group", "batch": "the batch", "values": "the critic", "none": "nothing"}
+    return advantage.against or baselines[advantage.baseline]
 
 
 def _models(algorithm: Algorithm) -> str:

@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def configs(words: list[str]) -> int:
-    """Carry out `lightrl configs`.
-
-    Raises:
-        ConfigError: a name that no config has, or a file that is already there.
-    """
+    """Carry out `lightrl configs`."""
     parser = argparse.ArgumentParser(prog="lightrl configs", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print the list as JSON")
     verbs = parser.add_subparsers(dest="verb", metavar="copy")
@@ -38,8 +34,8 @@ def _list(as_json: bool) -> int:
     if as_json:
         rows = [{"name": r.name, "distribution": r.distribution, "summary": r.summary, "path": str(r.path)} for r in found]
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
-        return 0
-    _print(found)
+    else:
+        _print(found)
     return 0
 
 
@@ -72,9 +68,8 @@ def _copy(name: str, out: str | None) -> int:
         with target.open("x", encoding="utf-8") as file:
             file.write(_at(str(target), config))
     except FileExistsError as error:
-        raise ConfigError(
-            f"lightrl configs copy {name}", f"{str(target)!r} is already there and stays as it is.", "Type another place: --out FILE"
-        ) from error
+        problem = f"{str(target)!r} is already there and stays as it is."
+        raise ConfigError(f"lightrl configs copy {name}", problem, "Type another place: --out FILE") from error
     sys.stdout.write(f"{target} ({config.name} of {config.distribution}). Run it: lightrl fit --config {target}\n")
     return 0
 

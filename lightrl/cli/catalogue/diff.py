@@ -16,23 +16,19 @@ ABSENT = "-"
 
 
 def diff(words: list[str]) -> int:
-    """Carry out `lightrl diff`: two files are compared key by key; of a name and a file, the algorithms are compared.
-
-    Raises:
-        ConfigError: no algorithm has this name, or the file is not a config.
-    """
+    """Carry out `lightrl diff`: two files are compared key by key; of a name and a file, the algorithms are compared."""
     parser = argparse.ArgumentParser(prog="lightrl diff", description=__doc__)
     for side in ("a", "b"):
         parser.add_argument(side, metavar=side.upper(), help="the name of an algorithm, or a config file")
     options = parser.parse_args(words)
     from rich.console import Console
-    from rich.table import Table
+
+    from lightrl.config.describe.documentation import folding_table
 
     names = (options.a, options.b)
     (title_a, a), (title_b, b) = (_config(n) if all(map(_is_file, names)) else _algorithm(n) for n in names)
-    table = Table("key", title_a, title_b)
-    for column in table.columns:
-        column.overflow = "fold"
+    table = folding_table("key", title_a, title_b)
+    table.columns[0].no_wrap = False
     for row in differences(a, b):
         table.add_row(*row)
     console = Console(markup=False, highlight=False)
@@ -58,14 +54,11 @@ def _merged(a: list[str], b: list[str]) -> list[str]:
 
 
 def _is_file(name: str) -> bool:
-    return Path(name).suffix in (".yaml", ".yml") or Path(name).is_file() or _is_installed_config(name)
-
-
-def _is_installed_config(name: str) -> bool:
     from lightrl.registry.classes import registry
     from lightrl.registry.installed_configs import installed_configs
 
-    return any(name in (config.name, f"{config.distribution}:{config.name}") for config in installed_configs(registry()))
+    installed = {spelled for config in installed_configs(registry()) for spelled in (config.name, f"{config.distribution}:{config.name}")}
+    return Path(name).suffix in (".yaml", ".yml") or Path(name).is_file() or name in installed
 
 
 def _algorithm(name: str) -> tuple[str, dict[str, str]]:

@@ -46,9 +46,8 @@ def fields_of(cls: type) -> list[FieldLine]:
             continue
         said = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
         default = ast.unparse(node.value) if node.value is not None else ""
-        found.append(
-            FieldLine(node.target.id, ast.unparse(node.annotation), default, inspect.cleandoc(said) if isinstance(said, str) else "")
-        )
+        about = inspect.cleandoc(said) if isinstance(said, str) else ""
+        found.append(FieldLine(node.target.id, ast.unparse(node.annotation), default, about))
     return found
 
 
@@ -95,11 +94,7 @@ def signature_text(member: object) -> str:
 
 
 def explain(words: list[str]) -> int:
-    """Carry out `lightrl explain`.
-
-    Raises:
-        ConfigError: no algorithm, no part and no kind of part has this name.
-    """
+    """Carry out `lightrl explain`."""
     parser = argparse.ArgumentParser(prog="lightrl explain", description=__doc__)
     parser.add_argument("name", metavar="NAME", help="an algorithm or a part by its name in configs, or a kind of part")
     options = parser.parse_args(words)
@@ -110,12 +105,10 @@ def explain(words: list[str]) -> int:
     from lightrl.config.read.refusals import ConfigError
 
     console = Console(markup=False, highlight=False)
-    alone = part_named(options.name)
-    if alone is not None:
+    if (alone := part_named(options.name)) is not None:
         print_class(console, *alone)
         return 0
-    kind = kind_named(options.name)
-    if kind is not None:
+    if (kind := kind_named(options.name)) is not None:
         _print_kind(console, kind)
         return 0
     try:
@@ -141,24 +134,17 @@ def _print_fields(console: Console, cls: type) -> None:
 
 
 def _print_algorithm(console: Console, algorithm: Choice) -> None:
-    from rich.table import Table
-
     from lightrl.config.describe.algorithms import distribution_of, rows
-    from lightrl.config.describe.documentation import documentation
+    from lightrl.config.describe.documentation import documentation, folding_table, print_body
 
     about = documentation(algorithm.cls)
-    table = Table("slot", "part", "arguments", "formula", "source", show_lines=True)
-    if console.width < WIDE:
-        table = Table("slot", "part", "arguments, formula, source", show_lines=True)
-    table.columns[0].no_wrap = table.columns[1].no_wrap = True
-    for column in table.columns:
-        column.overflow = "fold"
+    rest = ("arguments", "formula", "source") if console.width >= WIDE else ("arguments, formula, source",)
+    table = folding_table("slot", "part", *rest, show_lines=True)
+    table.columns[1].no_wrap = True
     for slot, part, *about_part in rows(algorithm):
         table.add_row(slot, part, *(about_part if console.width >= WIDE else ["\n".join(filter(None, about_part))]))
     console.print(f"{algorithm.cls.__name__} ({distribution_of(algorithm.cls)}): {about.summary}")
-    for text in (about.body, f"Source: {about.source}" if about.source else ""):
-        if text:
-            console.print(f"\n{text}")
+    print_body(console, about)
     console.print()
     console.print(table)
     console.print(f"\nChange a part: lightrl fit --config FILE --model.algorithm {algorithm.cls.__name__} --model.algorithm.SLOT NAME")
@@ -203,12 +189,7 @@ def public_named(name: str) -> object | None:
 
 
 def print_public(console: Console, thing: object) -> None:
-    """Print signature and documentation, and what a class has to offer, a line each.
-
-    Args:
-        console: to print on.
-        thing: a class, a function or a value.
-    """
+    """Print signature and documentation, and what a class has to offer, a line each."""
     name, module = getattr(thing, "__name__", repr(thing)), getattr(thing, "__module__", "lightrl")
     console.print(f"{name} ({module})\n\n{inspect.getdoc(thing) or ''}")
     if not inspect.isclass(thing):

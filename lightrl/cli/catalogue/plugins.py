@@ -27,11 +27,7 @@ def list_plugins(words: list[str]) -> int:
 
 
 def show(words: list[str]) -> int:
-    """Print one plugin: each class with its formula, source and arguments; of a broken one the traceback.
-
-    Raises:
-        UnknownName: no plugin has this name.
-    """
+    """Print one plugin: each class with its formula, source and arguments; of a broken one the traceback."""
     parser = argparse.ArgumentParser(prog="lightrl plugins show", description="One plugin in full.")
     parser.add_argument("name", metavar="NAME", help="of the plugin or of its distribution, as listed")
     options = parser.parse_args(words)
@@ -42,10 +38,13 @@ def show(words: list[str]) -> int:
 
     record = record_named(options.name)
     console = Console(markup=False, highlight=False)
-    console.print("\n".join(_head(record)))
+    console.print(f"{record.name}: {record.distribution} {record.version}, {record.api}\n{record.location or record.module}")
     if record.error:
+        console.print(f"did not load: {record.error}")
         sys.stdout.write(f"\n{record.traceback or ''}")
         return 0
+    if record.configs:
+        console.print(f"configs: {', '.join(path.stem for path in record.configs)}")
     for kind, classes in record.classes.items():
         for cls in classes:
             console.print()
@@ -65,15 +64,6 @@ def as_json(record: PluginRecord) -> dict[str, Any]:
         "configs": [path.stem for path in record.configs],
         "error": record.error,
     }
-
-
-def _head(record: PluginRecord) -> list[str]:
-    lines = [f"{record.name}: {record.distribution} {record.version}, {record.api}", record.location or record.module]
-    if record.error:
-        return [*lines, f"did not load: {record.error}"]
-    if record.configs:
-        lines.append(f"configs: {', '.join(path.stem for path in record.configs)}")
-    return lines
 
 
 def _print_table(records: list[PluginRecord]) -> None:

@@ -18,11 +18,7 @@ COMPLETION = ("completion", "response")
 
 
 def completion_file(options: argparse.Namespace, data: Choice) -> CompletionFile:
-    """The completions of `--data`.
-
-    Args:
-        options: of the command line.
-        data: the config's data module, whose training source says how a row becomes a prompt.
+    """The completions of `--data`, whose rows become prompts as the training source of the config's data module says.
 
     Raises:
         ConfigError: the file cannot be read, or has no such column.
@@ -52,11 +48,8 @@ def completion_file(options: argparse.Namespace, data: Choice) -> CompletionFile
 
 def _prompt(options: argparse.Namespace, given: dict[str, Any], columns: list[str]) -> dict[str, str]:
     template = given.get("template")
-    if (
-        options.prompt_field is None
-        and template is not None
-        and {name for _, name, _, _ in Formatter().parse(template) if name} <= set(columns)
-    ):
+    names = {name for _, name, _, _ in Formatter().parse(template or "") if name}
+    if options.prompt_field is None and template is not None and names <= set(columns):
         return {"template": template}
     return {"prompt": _column("prompt", options.prompt_field, (given.get("prompt"), "prompt"), columns)}
 
@@ -74,7 +67,6 @@ def _column(what: str, wanted: str | None, usual: tuple[str | None, ...], column
     found = wanted or next((name for name in usual if name in columns), None)
     if found is None:
         looked = " or ".join(dict.fromkeys(repr(name) for name in usual if name))
-        raise ConfigError(
-            "--data", f"no column holds the {what}: looked for {looked}. There are: {', '.join(columns)}.", f"Type: --{what}-field COLUMN"
-        )
+        problem = f"no column holds the {what}: looked for {looked}. There are: {', '.join(columns)}."
+        raise ConfigError("--data", problem, f"Type: --{what}-field COLUMN")
     return found

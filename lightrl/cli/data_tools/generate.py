@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 
 def generate(words: list[str]) -> int:
-    """Load a policy, complete the prompts, print or write one JSON value per completion.
-
-    Raises:
-        ConfigError: there is no such policy, or no prompt.
-    """
+    """Load a policy, complete the prompts, print or write one JSON value per completion."""
     options = _parser().parse_args(words)
     if not options.prompt and not options.prompts:
         raise ConfigError("lightrl generate", "there is no prompt.", 'Type --prompt "493027=", or --prompts FILE.jsonl')

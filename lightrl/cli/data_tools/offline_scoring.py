@@ -24,26 +24,15 @@ from lightrl.types import Outcome, Prompt
 
 
 def encode_with(rewards: RewardSet, config: ScoringConfig, wanted: bool) -> Encode | None:
-    """A function that makes tokens of prompts and completions, if a reward may read them; else None.
-
-    Args:
-        rewards: of which those that are given whole rollouts may.
-        config: with the policy.
-        wanted: whatever the rewards are.
-
-    Raises:
-        ConfigError: the config names no policy.
-        ValueError: its tokenizer cannot be had.
-    """
+    """A function that makes tokens of prompts and completions, if they are wanted or a reward is given whole rollouts; else None."""
     whole = [name for name, reward in rewards.rewards.items() if isinstance(reward, BatchReward)]
     if not (wanted or whole):
         return None
     why = "--tokens" if wanted else f"the reward {whole[0]!r} is given whole rollouts, tokens included"
     model = config.resolved.model
     if "policy" not in model.arguments:
-        raise ConfigError(
-            "model.policy", f"not given, and its tokenizer is needed: {why}.", "Type for example: --model.policy PretrainedPolicy"
-        )
+        example = "Type for example: --model.policy PretrainedPolicy"
+        raise ConfigError("model.policy", f"not given, and its tokenizer is needed: {why}.", example)
     return encoder_of(config.builder.build(model.value("policy"), "model.policy").tokenizer())
 
 
@@ -58,17 +47,7 @@ def encoder_of(tokenizer: Tokenizer) -> Encode:
 
 
 def scored(rewards: RewardSet, file: CompletionFile, encode: Encode | None, out: str | None) -> Findings:
-    """Score every completion by all rewards.
-
-    Args:
-        rewards: all of them.
-        file: of completions.
-        encode: gives their tokens, if they are needed.
-        out: where to write each row with its scores, as JSON lines, while they come.
-
-    Raises:
-        ConfigError: `out` is the file itself.
-    """
+    """Score every completion by all rewards; each row is written to `out` with its scores, as JSON lines, while they come."""
     completions = GivenCompletions([file.prompt(i) for i in range(file.size)], file.completions, file.finish_reasons)
     parts = []
     with _opened(out, file.path) as lines, Progress(console=Console(stderr=True), transient=True) as progress:

@@ -79,11 +79,7 @@ class ResumableRows:
         return 0
 
     def say(self, what: str) -> None:
-        """Print how far an earlier command has come.
-
-        Args:
-            what: the steps of the work.
-        """
+        """Print how far an earlier command has come, in steps of this name."""
         if self.done:
             sys.stderr.write(f"{self.done:,} {what} are done: going on with the next one.\n")
         if self.changed:
@@ -104,10 +100,8 @@ class ResumableRows:
         self.done, self.state = self.done + steps, state
         for name, count in counts.items():
             self.counts[name] += count
-        content = io.BytesIO()
-        torch.save(
-            {"request": self.request, "done": self.done, "bytes": self._file.tell(), "counts": dict(self.counts), "state": state}, content
-        )
+        content, written, counts = io.BytesIO(), self._file.tell(), dict(self.counts)
+        torch.save({"request": self.request, "done": self.done, "bytes": written, "counts": counts, "state": state}, content)
         place = partial(self.progress_path)
         place.write_bytes(content.getvalue())
         publish(place, self.progress_path)
@@ -150,11 +144,9 @@ class ResumableRows:
             raise ConfigError("--out", f"{str(self.rows_path)!r} is shorter than it was.", self._delete())
         old, new = ({name: value for name, value in one.items() if name != "rewards"} for one in (note["request"], self.request))
         self.changed = differing(note["request"].get("rewards"), self.request.get("rewards"), "rewards")
-        differs = differing(old, new)
-        if differs:
-            raise ConfigError(
-                "--out", f"{out!r} was begun by a command with other settings: {differs}.", f"Give those, or: {self._delete()}"
-            )
+        if differs := differing(old, new):
+            problem = f"{out!r} was begun by a command with other settings: {differs}."
+            raise ConfigError("--out", problem, f"Give those, or: {self._delete()}")
         return note
 
     def _delete(self) -> str:

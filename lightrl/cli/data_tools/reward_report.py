@@ -35,21 +35,13 @@ class Report:
         expected: tuple[str | None, str, list[float | None]] | None,
         top: int,
     ) -> None:
-        """
-        Args:
-            rewards: that scored.
-            file: that was scored.
-            findings: of its rows.
-            expected: the reward that labels are for (None: the total), their column, and the label of each row of the file.
-            top: how many outliers to show.
-        """
+        """`expected`: the reward that labels are for (None: the total), their column, and the label of each row of the file."""
         self._rewards, self._file, self._findings = rewards, file, findings
         self._total = findings.total
         self.labels = None if expected is None else _labels(findings, self._total, expected)
         self._label_of = "" if expected is None else f"{expected[1]!r} for {'the total' if expected[0] is None else repr(expected[0])}"
-        deviation = from_others(self._total, findings.group) if self.labels is None else from_labels(self.labels)
-        self._deviation = deviation
-        self._top = largest_outliers(deviation, findings.contributions, top)
+        self._deviation = from_others(self._total, findings.group) if self.labels is None else from_labels(self.labels)
+        self._top = largest_outliers(self._deviation, findings.contributions, top)
 
     @property
     def contradicted(self) -> bool:
@@ -94,6 +86,7 @@ class Report:
     def _of_reward(self, name: str) -> dict[str, Any]:
         found = self._findings
         share = shares(found.contributions, found.group, found.scorable)[name]
+        failures = (f"row {row + 1}: {why}" for row, why in zip(found.rows, found.failures[name], strict=True) if why)
         outcomes = {what: int((found.outcomes[name] == int(kind)).sum()) for what, kind in MISSING.items()}
         return {
             "class": type(self._rewards.rewards[name]).__name__,
@@ -105,9 +98,7 @@ class Report:
             "cached": found.cached[name],
             "seconds": round(found.seconds[name], 3),
             "ms_per_row": round(1000 * found.seconds[name] / len(found.rows), 3),
-            "first_failure": next(
-                (f"row {row + 1}: {why}" for row, why in zip(found.rows, found.failures[name], strict=True) if why), None
-            ),
+            "first_failure": next(failures, None),
             "counts": found.counts[name],
         }
 
@@ -208,12 +199,7 @@ def _spread(values: Tensor) -> dict[str, float | None]:
     known = values[~values.isnan()].double()
     if not len(known):
         return dict.fromkeys(("mean", "std", "min", "max"))
-    return {
-        "mean": number(known.mean()),
-        "std": number(known.std(correction=0)),
-        "min": number(known.min()),
-        "max": number(known.max()),
-    }
+    return {"mean": number(known.mean()), "std": number(known.std(correction=0)), "min": number(known.min()), "max": number(known.max())}
 
 
 def _short(value: float | None) -> str:

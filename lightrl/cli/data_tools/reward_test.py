@@ -33,11 +33,7 @@ Exit status: 0; 1 if --expect is given and a label has another score or none; 2 
 
 
 def reward_test(words: list[str]) -> int:
-    """Carry out `lightrl reward test`; 1 if a label is contradicted.
-
-    Raises:
-        ConfigError: the config, the file or a column is not as it must be, or a reward is broken.
-    """
+    """Carry out `lightrl reward test`; 1 if a label is contradicted."""
     parser = _parser()
     options, rest = parser.parse_known_args(words)
     from lightrl.cli.data_tools.completion_columns import completion_file
@@ -73,13 +69,8 @@ def reward_test(words: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="lightrl reward test",
-        description=__doc__,
-        epilog=EPILOG,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    kind = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("lightrl reward test", None, __doc__, EPILOG, formatter_class=kind, allow_abbrev=False)
     parser.add_argument("--data", metavar="FILE", help="one row per completion: .jsonl, .jsonl.gz or .parquet")
     for what, default in {"prompt": "prompt", "completion": "completion, or response", "answer": "answer"}.items():
         first = "" if what == "completion" else "what data.train of the config names, or "
@@ -104,14 +95,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check_answer(rewards: RewardSet, file: CompletionFile) -> None:
-    wanting = rewards.wanting("answer") if file.answer is None else []
-    if wanting:
+    if wanting := rewards.wanting("answer") if file.answer is None else []:
         columns = ", ".join(map(str, file.rows[0]))
-        raise ConfigError(
-            "--data",
-            f"the rewards {', '.join(wanting)} want an answer, and no column holds one. There are: {columns}.",
-            "Type: --answer-field COLUMN",
-        )
+        problem = f"the rewards {', '.join(wanting)} want an answer, and no column holds one. There are: {columns}."
+        raise ConfigError("--data", problem, "Type: --answer-field COLUMN")
 
 
 def _expected(expect: str | None, file: CompletionFile, rewards: RewardSet) -> tuple[str | None, str, list[float | None]] | None:
@@ -120,15 +107,13 @@ def _expected(expect: str | None, file: CompletionFile, rewards: RewardSet) -> t
         return None
     name, equals, column = expect.rpartition("=")
     if equals and name not in rewards.rewards:
-        raise ConfigError(
-            "--expect", f"there is no reward {name!r}.{closest(name, rewards.rewards)} There are: {', '.join(rewards.rewards)}."
-        )
+        problem = f"there is no reward {name!r}.{closest(name, rewards.rewards)} There are: {', '.join(rewards.rewards)}."
+        raise ConfigError("--expect", problem)
     labels: list[float | None] = []
     for number, row in enumerate(file.rows, 1):
         if column not in row:
-            raise ConfigError(
-                "--expect", f"row {number} has no column {column!r}.{closest(column, row)} It has: {', '.join(map(str, row))}."
-            )
+            problem = f"row {number} has no column {column!r}.{closest(column, row)} It has: {', '.join(map(str, row))}."
+            raise ConfigError("--expect", problem)
         label: Any = row[column]
         if label is not None and not isinstance(label, (bool, int, float)):
             raise ConfigError("--expect", f"row {number}: {column!r} is {label!r:.60}, expected true, false, a number or null.")

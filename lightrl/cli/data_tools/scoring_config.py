@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from lightrl.config.build.builder import Builder
 from lightrl.config.describe.class_help import print_class_help
-from lightrl.config.merge.resolve import Resolved, check_complete_below, print_notes, resolve
+from lightrl.config.merge.resolve import Resolved, check_complete, print_notes, resolve
 from lightrl.config.read.refusals import ConfigError
 from lightrl.config.read.settings import Request, read_words
 from lightrl.parts.environment import Environment
@@ -22,19 +22,11 @@ class ScoringConfig:
     """A config, and the builder of its parts."""
 
     def __init__(self, resolved: Resolved) -> None:
-        """
-        Args:
-            resolved: every setting laid over the earlier ones.
-        """
         self.resolved, self.builder = resolved, Builder()
 
     @contextmanager
     def refusals(self) -> Iterator[None]:
-        """Within, a refusal of a part becomes a short error with its key.
-
-        Raises:
-            ConfigError: a part has refused something.
-        """
+        """Within, a refusal of a part becomes a ConfigError with its key."""
         # failures of rows stand in the table
         logger = logging.getLogger("lightrl.rewards.scoring")
         level = logger.level
@@ -48,11 +40,7 @@ class ScoringConfig:
             logger.setLevel(level)
 
     def rewards(self, rollout: int = 0, environment: Environment | None = None) -> RewardSet:
-        """Build the rewards.
-
-        Args:
-            rollout: weights on a schedule are those after so many rollouts.
-            environment: that answers the policy, and whose rewards are among them; None: no environment.
+        """The rewards, those of the environment included; weights on a schedule are those after `rollout` rollouts.
 
         Raises:
             ConfigError: the config names none, or leaves out a required argument.
@@ -61,7 +49,7 @@ class ScoringConfig:
         chosen = model.value("rewards") if "rewards" in model.takes else None
         if not chosen and (environment is None or not environment.gives_rewards):
             raise ConfigError("model.rewards", "the config names no reward.", "Type for example: --model.rewards.correct ExactMatch")
-        check_complete_below(chosen or {}, "model.rewards")
+        check_complete({"model.rewards": chosen})
         built = {name: self.builder.build(choice, f"model.rewards.{name}") for name, choice in (chosen or {}).items()}
         rewards = RewardSet(built if environment is None else with_environment(built, environment))
         rewards.rollouts = rollout
@@ -107,6 +95,5 @@ def _check_words(parser: argparse.ArgumentParser, request: Request, purpose: str
         raise ConfigError("--config", f"not given: {purpose}?", f"Type for example: {example}")
     options = [option.lstrip("-") for action in parser._actions for option in action.option_strings]
     for setting in request.settings:
-        guess = closest(setting.path[0], options) if len(setting.path) == 1 else ""
-        if guess:
+        if guess := closest(setting.path[0], options) if len(setting.path) == 1 else "":
             raise ConfigError(f"--{setting.path[0]}", f"there is no such option.{guess}", f"See: {parser.prog} --help")

@@ -20,7 +20,6 @@ from lightrl.workers.waiting import waiting
 if TYPE_CHECKING:
     from lightrl.config.merge.resolve import Resolved
 
-DTYPES = ("float32", "bfloat16", "float16")
 EPILOG = """\
 Any key of the config can be given after it, as for fit: where the base has moved, --model.policy.path FOLDER
 
@@ -30,11 +29,7 @@ Any key of the config can be given after it, as for fit: where the base has move
 
 
 def export(words: list[str]) -> int:
-    """Carry out `lightrl export`.
-
-    Raises:
-        ConfigError: no such checkpoint, a damaged one, another model's, or the folder is taken; nothing has been written.
-    """
+    """Carry out `lightrl export`; nothing has been written when it refuses something."""
     options, rest = _parser().parse_known_args(words)
     out = _free(options.out)
     path, resolved = _checkpoint_and_config(options.ckpt_path, options.config, rest)
@@ -74,7 +69,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--ckpt_path", metavar="PATH", required=True, help="file or DeepSpeed folder; last: the newest of a config's runs")
     parser.add_argument("--out", metavar="FOLDER", required=True, help="where to write; must be empty or not there yet")
     parser.add_argument("--config", metavar="FILE", help="of the run; by default the config.yaml that the run wrote above its checkpoint")
-    parser.add_argument("--dtype", choices=DTYPES, help="that weights are rounded to; by default that of the run's policy")
+    dtypes = ("float32", "bfloat16", "float16")
+    parser.add_argument("--dtype", choices=dtypes, help="that weights are rounded to; by default that of the run's policy")
     parser.add_argument("--adapter_only", action="store_true", help="write the adapters alone, for PEFT and for SavedAdapters")
     return parser
 
@@ -100,14 +96,10 @@ def _checkpoint_and_config(wanted: str, config: str | None, rest: list[str]) -> 
         path = newest_of(asked, resolve("predict", asked, complete=False))
         config, wanted = config_above(path) or config, str(path)
     config = config or config_above(Path(wanted).expanduser())
-    words = [*([] if config is None else ["--config", config]), *rest, "--ckpt_path", wanted]
-    request = read_words(words)
+    request = read_words([*([] if config is None else ["--config", config]), *rest, "--ckpt_path", wanted])
     # says what is wrong with a path, before it says that a config is missing
     found = with_checkpoint(request, resolve("predict", request, complete=False))
     if config is None:
-        raise ConfigError(
-            "--config",
-            f"there is no config.yaml beside {wanted!r} or above it.",
-            "Give the run's: --config FILE. For a script's run, any config with its policy: --config sft_sort --model.policy.path FOLDER",
-        )
+        hint = "Give the run's: --config FILE. For a script's run, any config with its policy: --config sft_sort --model.policy.path FOLDER"
+        raise ConfigError("--config", f"there is no config.yaml beside {wanted!r} or above it.", hint)
     return checkpoint_of(found) or Path(wanted), found

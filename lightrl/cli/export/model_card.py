@@ -13,7 +13,7 @@ import yaml
 
 from lightrl import __version__
 from lightrl.config.describe.algorithms import in_full
-from lightrl.config.describe.choice import Choice, shown
+from lightrl.config.describe.choice import Choice
 from lightrl.config.merge.resolve import Resolved
 
 HELD_OUT = re.compile(r"val/(reward|rewards/.*/mean|completions/mean_length|accuracy|margin|calibration/error)")
@@ -24,14 +24,7 @@ PACKAGES = ("torch", "transformers", "peft", "lightning")
 
 
 def model_card(resolved: Resolved, notes: dict[str, Any], name: str, adapters: bool) -> str:
-    """The text of a model card.
-
-    Args:
-        resolved: the config of the run.
-        notes: what its checkpoint says beside the weights.
-        name: of the model.
-        adapters: the folder holds adapters alone.
-    """
+    """The text of a model card."""
     model = resolved.model
     base = _base(model.value("policy"))
     product: str = model.cls.product
@@ -50,7 +43,7 @@ def model_card(resolved: Resolved, notes: dict[str, Any], name: str, adapters: b
         f"{what} trained with {trainer} by lightrl {__version__}{start}.",
         _usage(name, adapters, "AutoModelForCausalLM" if product == "policy" else "AutoModelForSequenceClassification"),
         "## Numbers\n\n" + _table(("number", "value"), _numbers(notes, "training steps" if algorithm is None else "rollouts")),
-        "## Settings\n\n" + _table(("key", "value"), _settings(resolved, algorithm)),
+        "## Settings\n\n" + _table(("key", "value"), ((key, f"`{value}`") for key, value in _settings(resolved, algorithm))),
         "Versions: " + ", ".join(f"{package} {version(package)}" for package in PACKAGES) + ".",
     ]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
@@ -79,15 +72,15 @@ def _numbers(notes: dict[str, Any], rollouts: str) -> Iterable[tuple[str, str]]:
 def _settings(resolved: Resolved, algorithm: Choice | None) -> Iterable[tuple[str, str]]:
     if algorithm is not None:
         for name in algorithm.takes:
-            yield f"algorithm.{name}", _said(algorithm.value(name))
+            yield f"algorithm.{name}", in_full(algorithm.value(name))
     model = resolved.model
     for name, reward in ((model.value("rewards") if "rewards" in model.takes else None) or {}).items():
-        yield f"rewards.{name}", _said(reward)
+        yield f"rewards.{name}", in_full(reward)
     for name in model.takes:
         if name not in ("algorithm", "rewards"):
-            yield name, _said(model.value(name))
+            yield name, in_full(model.value(name))
     for name in resolved.data.takes:
-        yield f"data.{name}", _said(resolved.data.value(name))
+        yield f"data.{name}", in_full(resolved.data.value(name))
 
 
 def _base(policy: object) -> str | None:
@@ -96,10 +89,6 @@ def _base(policy: object) -> str | None:
         policy = policy.value("base")
     path = policy.value("path") if isinstance(policy, Choice) and "path" in policy.takes else None
     return None if path is None else str(path)
-
-
-def _said(value: object) -> str:
-    return f"`{in_full(value) if isinstance(value, Choice) else shown(value)}`"
 
 
 def _table(titles: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:

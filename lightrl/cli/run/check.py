@@ -28,21 +28,10 @@ if TYPE_CHECKING:
     from lightrl.training.policy_module import PolicyModule
 
 
-NO_IMPORT = "--no-import"
-"""The word that asks for the import paths alone."""
-
-
 def check(words: list[str]) -> int:
-    """Resolve a config as `fit` would, build its parts, and print them.
-
-    Args:
-        words: as for `lightrl fit`; with `--no-import` the import paths that they name are listed, and nothing else is done.
-
-    Raises:
-        ConfigError: as `fit` would, before training.
-    """
-    if NO_IMPORT in words:
-        return list_import_paths(read_words([word for word in words if word != NO_IMPORT]))
+    """Resolve a config as `fit` would, build its parts, and print them; with `--no-import` only list the import paths in it."""
+    if "--no-import" in words:
+        return list_import_paths(read_words([word for word in words if word != "--no-import"]))
     from lightrl.callbacks.run_start import exceptions_of
     from lightrl.config.build.run import Run
 
@@ -69,11 +58,7 @@ def check(words: list[str]) -> int:
 
 
 def list_import_paths(request: Request) -> int:
-    """Print the code that a command names beside the registered classes, without importing it.
-
-    Args:
-        request: the settings of the command.
-    """
+    """Print the code that a command names beside the registered classes, without importing it."""
     found = import_paths(request)
     for one in found:
         sys.stdout.write(f"{one}\n")
@@ -85,15 +70,11 @@ def list_import_paths(request: Request) -> int:
 def _sections(resolved: Resolved) -> list[Table]:
     model = resolved.model
     tables = [_algorithm_table(model.value("algorithm"))] if "algorithm" in model.takes else []
-    rewards = model.value("rewards") if "rewards" in model.takes else None
-    if rewards:
-        tables.append(_table("rewards", {name: _reward(choice) for name, choice in rewards.items()}))
+    if rewards := model.value("rewards") if "rewards" in model.takes else None:
+        weights = {name: f", weight {choice.value('weight'):g}" if "weight" in choice.takes else "" for name, choice in rewards.items()}
+        tables.append(_table("rewards", {name: f"{choice}{weights[name]}" for name, choice in rewards.items()}))
     rest = {name: shown(model.value(name)) for name in model.takes if name not in ("algorithm", "rewards")}
     return [*tables, _table(f"{model.cls.__name__}: other settings", rest)]
-
-
-def _reward(choice: Choice) -> str:
-    return f"{choice}, weight {choice.value('weight'):g}" if "weight" in choice.takes else str(choice)
 
 
 def _algorithm_table(algorithm: Choice) -> Table:
@@ -114,7 +95,7 @@ def _sizes(run: Run, resolved: Resolved, schedule: int | None) -> list[Table]:
     if module.makes_rollouts:
         return [sizes_table(module, resolved.rollouts.epochs, schedule=schedule)]
     rows = {"rows per optimizer step": f"{module.batch_size:,}"}
-    per_epoch, steps = _steps_per_epoch(run), _planned(run)
+    per_epoch, steps = module.steps_per_epoch(run.data.sizes()["train"]), _planned(run)
     total = "until stopped" if math.isinf(steps) else f"{int(steps):,} ({steps / per_epoch:.3g} passes over the data)"
     rows |= {"optimizer steps per pass over the data": f"{per_epoch:,}", "optimizer steps": total}
     if schedule is not None and schedule > steps:
@@ -130,12 +111,7 @@ def _schedule(run: Run) -> int | None:
 
 
 def _planned(run: Run) -> float:
-    return planned_steps(run.trainer, _steps_per_epoch(run), run.model.steps_per_batch)
-
-
-def _steps_per_epoch(run: Run) -> int:
-    steps: int = run.model.steps_per_epoch(run.data.sizes()["train"])
-    return steps
+    return planned_steps(run.trainer, run.model.steps_per_epoch(run.data.sizes()["train"]), run.model.steps_per_batch)
 
 
 def _memory(module: PolicyModule, resolved: Resolved) -> Table:
@@ -181,21 +157,13 @@ class Held:
     what: str
     """The model and which of its numbers: `policy: gradients`."""
     parameters: int
-    """The number of parameters."""
     bytes: int
-    """Estimated."""
 
 
 def estimate(parameters: int, trainable: int, dtype: str, optimizer: str, momentum: float, reference: bool) -> list[Held]:
     """Weights, gradients, optimizer states and reference, each of so many numbers of `dtype`.
 
-    Args:
-        parameters: of the policy.
-        trainable: of them, which have gradients and optimizer states.
-        dtype: of its weights; torch's optimizers keep their states in it.
-        optimizer: class name; unknown ones count two states per parameter, as AdamW.
-        momentum: of SGD; more than 0 keeps one state.
-        reference: a frozen copy of the policy is held.
+    SGD with momentum keeps one state per parameter, and an optimizer that is not known is counted as AdamW.
     """
     states = 1 if optimizer == "SGD" and momentum else _STATES.get(optimizer, 2)
     width = BYTES.get(dtype, BYTES["float32"])

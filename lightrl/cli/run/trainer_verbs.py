@@ -13,11 +13,7 @@ from lightrl.versions import CUDA_MEMORY_VARIABLES, cuda_memory_variable
 
 
 def carry_out(verb: str, words: list[str]) -> int:
-    """Carry out one verb of Lightning's Trainer; 0 when it is done.
-
-    Raises:
-        ConfigError: the request cannot be carried out; nothing has been trained.
-    """
+    """Carry out one verb of Lightning's Trainer; 0 when it is done."""
     request = read_words(words)
     if request.help_for or request.help:
         return _help(verb, request)
@@ -60,16 +56,8 @@ def _help(verb: str, request: Request) -> int:
     return 0
 
 
-SETTING = "expandable_segments:True"
-"""Batches of changing lengths otherwise leave holes in the memory that no later one fits."""
-
-
 def let_segments_expand(environment: MutableMapping[str, str], torch_version: str) -> None:
-    """Let segments of memory grow, unless the user has said anything about CUDA's memory.
-
-    Args:
-        environment: of the process and of those that it starts.
-        torch_version: such as `2.9.1+cu128`.
-    """
+    """Let segments of memory grow, unless the user has said anything about CUDA's memory."""
     if not any(name in environment for name in CUDA_MEMORY_VARIABLES):
-        environment[cuda_memory_variable(torch_version)] = SETTING
+        # batches of changing lengths otherwise leave holes in the memory that no later one fits
+        environment[cuda_memory_variable(torch_version)] = "expandable_segments:True"

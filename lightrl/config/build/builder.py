@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import functools
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
+from types import FrameType
 from typing import Any
 
 from lightrl.arguments import Slot
@@ -28,13 +29,9 @@ class Builder:
         """By id: the key of each object, and the object, so that its id stays its own."""
 
     def build(self, choice: Choice, key: str) -> Any:
-        """The object that a choice describes.
+        """The object that a choice with all required arguments describes; its errors name the key.
 
         Of a factory (an optimizer) it is the class with these arguments, which is called with the ones that come later.
-
-        Args:
-            choice: with all required arguments.
-            key: its place in the config, for errors.
 
         Raises:
             ConfigError: its class, or that of a part in its arguments, refuses them.
@@ -63,21 +60,14 @@ class Builder:
 
     @contextmanager
     def refusals(self, key: str = "") -> Iterator[None]:
-        """Within, a refusal before the first step becomes a short error with the key of the part that was at work.
-
-        Args:
-            key: named where no part of the config was at work.
-
-        Raises:
-            ConfigError: something was refused.
-        """
+        """Within, a refusal before the first step becomes a ConfigError with the key of the part at work, or else with this one."""
         try:
             yield
         except Exception as error:
             if not refused_on_purpose(error):
                 raise
-            if from_checkpoint(error) and _rank():
-                # every rank reads the same and refuses it; one says so
+            if _came_out_of(error, ("load_checkpoint", "on_load_checkpoint")) and _rank():
+                # every rank reads the same checkpoint and refuses it; one says so
                 raise SystemExit(2) from error
             stated = isinstance(error, FaultyPartError) or str(error).startswith(("model.", "data.", "trainer."))
             place = "trainer.callbacks" if refused_by_callback(error) else self._key_of(error) or key
@@ -85,8 +75,8 @@ class Builder:
 
     def _key_of(self, error: Exception) -> str:
         """The key of the innermost object of the config whose method was being called."""
-        known = (self._built[id(thing)][0] for thing in objects_at_work(error) if id(thing) in self._built)
-        return next(known, "")
+        at_work = (id(frame.f_locals["self"]) for frame in _innermost_first(error) if "self" in frame.f_locals)
+        return next((self._built[thing][0] for thing in at_work if thing in self._built), "")
 
 
 def _rank() -> int:
@@ -98,8 +88,6 @@ def _rank() -> int:
 
 STEPS = ("training_step", "validation_step", "test_step", "predict_step")
 """Methods that learn or evaluate; an error out of them keeps its traceback."""
-LOADS = ("load_checkpoint", "on_load_checkpoint")
-"""Methods that read a checkpoint."""
 
 
 def refused_on_purpose(error: Exception) -> bool:
@@ -112,7 +100,9 @@ def refused_on_purpose(error: Exception) -> bool:
         return True
     if not isinstance(error, (ValueError, *refusals_of_lightning())):
         return False
-    return not _came_out_of(error, STEPS) and (isinstance(error, refusals_of_lightning()) or _raised_by_ours(error))
+    plugins = {package for package, _ in registry().places}
+    ours = _origin(error).partition(".")[0] in {"lightrl", "lightning", *plugins}
+    return not _came_out_of(error, STEPS) and (isinstance(error, refusals_of_lightning()) or ours)
 
 
 def refusals_of_lightning() -> tuple[type[Exception], ...]:
@@ -124,18 +114,6 @@ def refusals_of_lightning() -> tuple[type[Exception], ...]:
     return (MisconfigurationException,)
 
 
-def from_checkpoint(error: Exception) -> bool:
-    """True if the error came out of loading a checkpoint."""
-    return _came_out_of(error, LOADS)
-
-
-def objects_at_work(error: Exception) -> Iterator[object]:
-    """The objects whose methods were being called when the error was raised, the innermost first."""
-    for frame in _innermost_first(error.__traceback__):
-        if "self" in frame.tb_frame.f_locals:
-            yield frame.tb_frame.f_locals["self"]
-
-
 def refused_by_callback(error: Exception) -> bool:
     """True if a callback of Lightning's has raised the error, as EarlyStopping does where the number that it watches is not logged."""
     return isinstance(error, RuntimeError) and _origin(error).startswith("lightning.pytorch.callbacks.")
@@ -143,22 +121,12 @@ def refused_by_callback(error: Exception) -> bool:
 
 def _origin(error: Exception) -> str:
     """The module of the innermost frame."""
-    return next((str(frame.tb_frame.f_globals.get("__name__", "")) for frame in _innermost_first(error.__traceback__)), "")
-
-
-def _raised_by_ours(error: Exception) -> bool:
-    """True if the innermost frame belongs to lightrl, to Lightning or to a plugin."""
-    plugins = {package for package, _ in registry().places}
-    return _origin(error).partition(".")[0] in {"lightrl", "lightning", *plugins}
+    return next((str(frame.f_globals.get("__name__", "")) for frame in _innermost_first(error)), "")
 
 
 def _came_out_of(error: Exception, methods: tuple[str, ...]) -> bool:
-    return any(frame.tb_frame.f_code.co_name in methods for frame in _innermost_first(error.__traceback__))
+    return any(frame.f_code.co_name in methods for frame in _innermost_first(error))
 
 
-def _innermost_first(traceback: TracebackType | None) -> list[TracebackType]:
-    frames = []
-    while traceback is not None:
-        frames.append(traceback)
-        traceback = traceback.tb_next
-    return frames[::-1]
+def _innermost_first(error: Exception) -> list[FrameType]:
+    return [frame for frame, _ in traceback.walk_tb(error.__traceback__)][::-1]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lightrl.config.build.builder import Builder
-from lightrl.config.merge.resolve import Resolved, check_complete_below
+from lightrl.config.merge.resolve import Resolved, check_complete
 from lightrl.config.read.refusals import ConfigError
 from lightrl.config.read.settings import Request
 from lightrl.policy.policy import Policy
@@ -17,15 +17,10 @@ from lightrl.strategies.atomic import tidy
 
 
 def with_checkpoint(request: Request, resolved: Resolved) -> Resolved:
-    """The config with `ckpt_path` as the path of a checkpoint that is whole.
-
-    Raises:
-        ConfigError: there is none, or it is damaged.
-    """
+    """The config with `ckpt_path` as the path of a checkpoint that is whole; a ConfigError if there is none, or it is damaged."""
     wanted = request.last("ckpt_path")
     if request.last("weights_only") in (False, "false", "False"):
-        problem = "false would let the checkpoint execute what is in it."
-        raise ConfigError("weights_only", problem, "Leave it out.")
+        raise ConfigError("weights_only", "false would let the checkpoint execute what is in it.", "Leave it out.")
     if wanted is None or wanted in ("best", "hpc", "registry") or "://" in str(wanted):
         return resolved
     path = newest_of(request, resolved) if wanted == "last" else _existing(str(wanted))
@@ -41,11 +36,7 @@ def tidy_runs(request: Request, resolved: Resolved) -> None:
 
 
 def newest_of(request: Request, resolved: Resolved) -> Path:
-    """The checkpoint that was written last, of all runs with this config's name.
-
-    Raises:
-        ConfigError: there is none; those of the config's own algorithm are named.
-    """
+    """The checkpoint that was written last, of all runs with this config's name; without any, those of its own algorithm are named."""
     folder, of_config = _run_folder(request, resolved.name), _run_folder(request, request.name)
     if of_config != folder and not _below(folder) and (others := _below(of_config)):
         problem = f"there is no checkpoint below {str(folder)!r}, so there is no last one of this algorithm."
@@ -54,16 +45,11 @@ def newest_of(request: Request, resolved: Resolved) -> Path:
 
 
 def newest(folder: Path) -> Path:
-    """The checkpoint below a folder that was written last.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """The checkpoint below a folder that was written last."""
     tidy(folder, below=True)
     if not (found := _below(folder)):
-        raise ConfigError(
-            "ckpt_path", f"there is no checkpoint below {str(folder)!r}, so there is no last one.", "Leave out --ckpt_path to start anew."
-        )
+        problem = f"there is no checkpoint below {str(folder)!r}, so there is no last one."
+        raise ConfigError("ckpt_path", problem, "Leave out --ckpt_path to start anew.")
     return _latest(found)
 
 
@@ -80,9 +66,8 @@ def _existing(wanted: str) -> Path:
     tidy(path.parent)
     if not path.exists():
         names = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise ConfigError(
-            "ckpt_path", f"there is no checkpoint {wanted!r}.{closest(path.name, names)}", "Type for example: --ckpt_path last"
-        )
+        problem = f"there is no checkpoint {wanted!r}.{closest(path.name, names)}"
+        raise ConfigError("ckpt_path", problem, "Type for example: --ckpt_path last")
     return path
 
 
@@ -111,8 +96,7 @@ def _run_folder(request: Request, name: str) -> Path:
 def config_above(path: Path) -> str | None:
     """The last config that was written for the run of a checkpoint: a run that went on with other settings has several."""
     for folder in (path.parent, path.parent.parent):
-        found = sorted(folder.glob("config*.yaml"), key=lambda file: (len(file.name), file.name))
-        if found:
+        if found := sorted(folder.glob("config*.yaml"), key=lambda file: (len(file.name), file.name)):
             return str(found[-1])
     return None
 
@@ -126,18 +110,13 @@ def checkpoint_of(resolved: Resolved) -> Path | None:
 def trained_policy(resolved: Resolved, weights: dict[str, Any], path: Path) -> Policy:
     """The policy that the config describes, with the checkpoint's weights.
 
-    Args:
-        resolved: the config of the run.
-        weights: of the checkpoint, by name.
-        path: of the checkpoint, for messages.
-
     Raises:
         ConfigError: the config names no policy, or another one.
     """
     if "policy" not in resolved.model.arguments:
         raise ConfigError("model.policy", "not given, so nothing says what the weights belong to.", "Give the run's config: --config FILE")
     choice = resolved.model.value("policy")
-    check_complete_below(choice, "model.policy")
+    check_complete({"model.policy": choice})
     mine = {name.removeprefix("policy."): weight for name, weight in weights.items() if name.startswith("policy.")}
     source = Builder().build(choice, "model.policy")
     try:
@@ -145,9 +124,6 @@ def trained_policy(resolved: Resolved, weights: dict[str, Any], path: Path) -> P
         policy.load_state_dict(mine)
     except (ValueError, RuntimeError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise ConfigError(
-            "",
-            f"the policy in {str(path)!r} is not the one that the config describes: {' '.join(lines[:2])[:400]}",
-            "Give the run's config.",
-        ) from error
+        problem = f"the policy in {str(path)!r} is not the one that the config describes: {' '.join(lines[:2])[:400]}"
+        raise ConfigError("", problem, "Give the run's config.") from error
     return policy

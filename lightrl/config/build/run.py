@@ -40,14 +40,7 @@ class Run:
     """Everything that a config describes, built and ready."""
 
     def __init__(self, verb: str, resolved: Resolved) -> None:
-        """
-        Args:
-            verb: fit, validate, test or predict.
-            resolved: the config.
-
-        Raises:
-            ConfigError: a part, lightrl or Lightning refuses something.
-        """
+        """Build all of it for fit, validate, test or predict."""
         end_rank_with_parent()
         quiet_lightning()
         self.verb, self._resolved, self._builder = verb, resolved, Builder()
@@ -103,11 +96,7 @@ class Run:
         return self._builder.refusals()
 
     def _callbacks(self, trainer: dict[str, Any]) -> list[Callback]:
-        """The callbacks beside those of the config.
-
-        Args:
-            trainer: the Trainer's arguments.
-        """
+        """The callbacks beside those of the config."""
         given: list[Callback] = trainer["callbacks"]
         bar, checkpoints = trainer["enable_progress_bar"] is not False, trainer["enable_checkpointing"] is not False
         callbacks = defaults_beside(given, bar=bar, checkpoints=checkpoints)
@@ -125,19 +114,12 @@ class Run:
         names = EVALUATED[self.verb]
         sizes = self.data.sizes() if hasattr(self.data, "sizes") else {}
         if sizes and not any(sizes[name] for name in names):
-            example = f"--data.{names[0]} JsonLines --data.{names[0]}.path FILE.jsonl"
-            problem = f"there are no {' or '.join(names)} prompts to {self.verb}."
-            raise ConfigError(f"data.{names[0]}", problem, f"Type for example: {example}")
+            example = f"Type for example: --data.{names[0]} JsonLines --data.{names[0]}.path FILE.jsonl"
+            raise ConfigError(f"data.{names[0]}", f"there are no {' or '.join(names)} prompts to {self.verb}.", example)
 
 
 def defaults_beside(given: list[Callback], bar: bool, checkpoints: bool) -> list[Callback]:
-    """The default callbacks that go with those of a config: none of a class that it names itself, one progress bar or none.
-
-    Args:
-        given: callbacks of the config.
-        bar: a progress bar is wanted.
-        checkpoints: checkpoints are wanted.
-    """
+    """The default callbacks that go with those of a config: none of a class that it names itself, one progress bar or none."""
     own: list[type[Callback]] = [NoUpdate, *([PreemptionCheckpoint] if checkpoints else [Preemption])]
     if checkpoints and not any(isinstance(callback, Checkpoint) for callback in given):
         own.append(RunCheckpoints)
@@ -150,10 +132,6 @@ def continue_in_folder_of(checkpoint: str | None, loggers: list[Logger]) -> None
     """Give loggers whose version is not chosen the version of the checkpoint, so that curves and checkpoints stay together.
 
     From an earlier checkpoint a run branches off: it gets a version of its own, and what came later stays as it is.
-
-    Args:
-        checkpoint: to start from; None: the run is new.
-        loggers: of the run, not yet used.
     """
     if checkpoint is None:
         return

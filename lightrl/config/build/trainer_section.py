@@ -24,22 +24,12 @@ from lightrl.registry.classes import closest
 from lightrl.strategies.adapter_choice import strategy_names
 from lightrl.strategies.deepspeed import DeepSpeedNeedsError, refuse_without_deepspeed
 
-LIGHTNINGS_EXPERIMENT = "lightning_logs"
-"""What its logger calls an experiment of MLflow without a name."""
-
 
 class TrainerSection:
     """The arguments of the Trainer and of the verb that it carries out, all of them in force."""
 
     def __init__(self, verb: str, resolved: Resolved) -> None:
-        """
-        Args:
-            verb: fit, validate, test or predict.
-            resolved: the config.
-
-        Raises:
-            ConfigError: an argument is refused.
-        """
+        """Read them; a ConfigError if an argument is refused."""
         self._name = resolved.name
         self.verb, self._parser = verb, trainer_parser(verb, resolved.folder, resolved.name)
         try:
@@ -64,10 +54,7 @@ class TrainerSection:
         return {key: value for key, value in tree.items() if key != "config"}
 
     def build(self, more_callbacks: Callable[[dict[str, Any]], list[Callback]]) -> Trainer:
-        """The Trainer.
-
-        Args:
-            more_callbacks: to be added to those of the config, given the Trainer's arguments.
+        """The Trainer, with the callbacks of the config and those that are given its arguments.
 
         Raises:
             ConfigError: the Trainer refuses an argument.
@@ -103,7 +90,8 @@ class TrainerSection:
             if arguments is not None and "tracking_uri" in arguments:
                 folder = Path(arguments["save_dir"] or FOLDER).resolve()
                 arguments["run_name"] = arguments["run_name"] or self._name
-                if arguments["experiment_name"] == LIGHTNINGS_EXPERIMENT:
+                # what Lightning calls an experiment without a name
+                if arguments["experiment_name"] == "lightning_logs":
                     arguments["experiment_name"] = "lightrl"
                 if arguments["tracking_uri"] is None and "MLFLOW_TRACKING_URI" not in os.environ:
                     folder.mkdir(parents=True, exist_ok=True)
@@ -117,34 +105,20 @@ class TrainerSection:
 
 
 def _check_hardware(strategy: object, accelerator: object) -> None:
-    """Refuse what Lightning would refuse in words that do not say what to type.
-
-    Raises:
-        ConfigError: no strategy has this name, or torch finds no GPU.
-    """
+    """Refuse what Lightning would refuse in words that do not say what to type."""
     names = ["auto", *strategy_names()]
     if isinstance(strategy, str) and strategy not in names:
         problem = f"there is no strategy {strategy!r}.{closest(strategy, names)} Names: {', '.join(names)}."
         raise ConfigError("trainer.strategy", problem, "What each one shards: docs/scale.md")
     found = torch.cuda.is_available() or (accelerator == "gpu" and torch.backends.mps.is_available())
     if accelerator in ("gpu", "cuda") and not found:
-        build = (
-            "is built for CPUs alone"
-            if torch.version.cuda is None
-            else f"is built for CUDA {torch.version.cuda}: does nvidia-smi list one?"
-        )
-        problem = f"{accelerator!r} needs a GPU, and torch finds none: torch {torch.__version__} {build}"
+        build = "CPUs alone" if torch.version.cuda is None else f"CUDA {torch.version.cuda}: does nvidia-smi list one?"
+        problem = f"{accelerator!r} needs a GPU, and torch finds none: torch {torch.__version__} is built for {build}"
         raise ConfigError("trainer.accelerator", problem, "Type for example: --trainer.accelerator auto, which takes what there is")
 
 
 def trainer_parser(verb: str, folder: str, name: str) -> ArgumentParser:
-    """A parser of everything in a config but `model` and `data`, with the defaults that suit reinforcement learning.
-
-    Args:
-        verb: fit, validate, test or predict.
-        folder: below which runs are logged.
-        name: of the run; each gets a new version below it.
-    """
+    """A parser of everything in a config but `model` and `data`, with the defaults that suit reinforcement learning."""
     parser = LightningArgumentParser(prog=f"lightrl {verb}", description=f"Carry out `Trainer.{verb}`.", exit_on_error=False)
     parser.add_argument("-c", "--config", action="config", help="A YAML file, or the name of a config that a package brings.")
     seed = "Seed of Python, NumPy and torch, set before anything is built; true draws one, false leaves them alone."
@@ -190,11 +164,7 @@ def cause_of(message: str) -> str:
 
 
 def reduced(message: str) -> ConfigError:
-    """The short form of a message of jsonargparse: its key path, and the line that states the cause.
-
-    Args:
-        message: as raised, possibly a report over all members of a Union.
-    """
+    """The short form of a message of jsonargparse: its key path, and the line that states the cause."""
     key = ".".join(dict.fromkeys(_KEY.findall(message)))
     lines = [_KEY.sub("", line).strip(" -:\t") for line in message.splitlines()]
     found = [line for cause in _CAUSES for line in lines if re.search(cause, line, re.I)]

@@ -16,12 +16,7 @@ from lightrl.config.merge.trainer_keys import OF_TORCH
 
 
 def config_yaml(resolved: Resolved, section: TrainerSection) -> str:
-    """The config with every default, as `--print_config` shows it and a run's folder keeps it.
-
-    Args:
-        resolved: gives `model` and `data`, whose classes are named unless they are the defaults.
-        section: gives the rest.
-    """
+    """The config with every default, as `--print_config` shows it; classes of `model` and `data` are named unless they are the defaults."""
     around = section.as_config()
     epochs = around["trainer"].get("max_epochs")
     tree: dict[str, Any] = {}
@@ -42,12 +37,7 @@ class _WithoutAliases(yaml.SafeDumper):
 
 
 def print_verb_help(verb: str, resolved: Resolved) -> None:
-    """Print the help of a verb for the classes that a config chooses.
-
-    Args:
-        verb: fit, validate, test or predict.
-        resolved: the config, possibly incomplete.
-    """
+    """Print the help of a verb for the classes that a config chooses."""
     # fields of records are documented under themselves; reading that takes half a second, which only help is worth
     set_parsing_settings(docstring_parse_attribute_docstrings=True)
     try:

@@ -29,11 +29,7 @@ def stated_by(cls: type[Algorithm]) -> Choice:
 
 
 def algorithm_named(name: str) -> Choice:
-    """The algorithm that a name means, as in a config: `Name`, `distribution:Name` or an import path.
-
-    Raises:
-        ConfigError: no algorithm, or more than one, has this name.
-    """
+    """The algorithm that a name means, as in a config: `Name`, `distribution:Name` or an import path."""
     try:
         return stated_by(registry().resolve(KIND, name))
     except UnknownName as error:
@@ -71,29 +67,22 @@ def parts_in(value: object, key: str) -> Iterator[tuple[str, Choice]]:
             yield from parts_in(value.value(name), f"{key}.{name}" if key else name)
 
 
-def in_full(choice: Choice) -> str:
-    """A part with every argument, those at their default too: `DecoupledClip(low=0.2, high=0.28)`."""
-    return f"{choice.cls.__name__}({arguments(choice)})" if choice.takes else choice.cls.__name__
+def in_full(value: object) -> str:
+    """A part with every argument, those at their default too: `DecoupledClip(low=0.2, high=0.28)`; any other value as it is shown."""
+    if not isinstance(value, Choice):
+        return shown(value)
+    return f"{value.cls.__name__}({arguments(value)})" if value.takes else value.cls.__name__
 
 
 def arguments(choice: Choice) -> str:
     """Every argument of a part in one line; a required one that nothing gives is `?`."""
-    return ", ".join(f"{name}={_argument(choice, name)}" for name in choice.takes)
-
-
-def _argument(choice: Choice, name: str) -> str:
-    if choice.takes[name].required and name not in choice.arguments:
-        return "?"
-    value = choice.value(name)
-    return in_full(value) if isinstance(value, Choice) else shown(value)
+    missing = {name for name, argument in choice.takes.items() if argument.required and name not in choice.arguments}
+    return ", ".join(f"{name}={'?' if name in missing else in_full(choice.value(name))}" for name in choice.takes)
 
 
 def default_text(argument: Argument) -> str:
     """The default of an argument, a part with its own arguments; `required` if there is none."""
-    if argument.required:
-        return "required"
-    value = default_of(argument)
-    return in_full(value) if isinstance(value, Choice) else shown(value)
+    return "required" if argument.required else in_full(default_of(argument))
 
 
 def rows(chosen: Choice) -> Iterator[tuple[str, str, str, str, str]]:

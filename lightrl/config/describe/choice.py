@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-import importlib
+import pkgutil
 import sys
 from typing import Any
 
@@ -39,9 +39,7 @@ class Choice:
 
     def value(self, name: str) -> Any:
         """The argument in force: given, or the default as a choice of its own."""
-        if name in self.arguments:
-            return self.arguments[name]
-        return default_of(self.takes[name])
+        return self.arguments[name] if name in self.arguments else default_of(self.takes[name])
 
     def as_config(self) -> dict[str, Any]:
         """The choice as a config file has it, with every default written out."""
@@ -50,7 +48,7 @@ class Choice:
         given = {name: value_as_config(self.value(name), takes[name].slot) for name in known}
         if self.slot.shape == "record":
             return given
-        path = exported_path(self.cls) if self.slot.shape == "factory" else import_path(self.cls)
+        path = exported_path(self.cls) if self.slot.shape == "factory" else f"{self.cls.__module__}.{self.cls.__qualname__}"
         return {"class_path": path} | ({"init_args": given} if takes else {})
 
     def __str__(self) -> str:
@@ -71,7 +69,7 @@ def default_of(argument: Argument) -> Any:
     if slot.shape == "factory" and isinstance(default, functools.partial) and isinstance(default.func, type):
         return Choice(default.func, slot, dict(default.keywords))
     if slot.shape == "factory" and isinstance(default, dict):
-        return Choice(_imported(default["class_path"]), slot, dict(default.get("init_args", {})))
+        return Choice(pkgutil.resolve_name(default["class_path"]), slot, dict(default.get("init_args", {})))
     if slot.shape == "record" and dataclasses.is_dataclass(default) and slot.base is not None:
         return Choice(slot.base, slot, {f.name: getattr(default, f.name) for f in dataclasses.fields(default)})
     if slot.shape == "parts" and isinstance(default, dict):
@@ -88,24 +86,12 @@ def value_as_config(value: object, slot: Slot) -> object:
     return as_yaml(value, slot.annotation)
 
 
-def import_path(cls: type[Any]) -> str:
-    """`package.module.Name`."""
-    return f"{cls.__module__}.{cls.__qualname__}"
-
-
 def exported_path(cls: type[Any]) -> str:
     """The path under which a library exports a class: `torch.optim.AdamW`, not `torch.optim.adamw.AdamW`."""
     parts = cls.__module__.split(".")
     homes = [".".join(parts[:n]) for n in range(1, len(parts))]
     home = next((h for h in homes if h in sys.modules and vars(sys.modules[h]).get(cls.__qualname__) is cls), cls.__module__)
     return f"{home}.{cls.__qualname__}"
-
-
-def _imported(path: str) -> type[Any]:
-    """The class at an import path that is known to exist."""
-    module, _, name = path.rpartition(".")
-    cls: type[Any] = getattr(importlib.import_module(module), name)
-    return cls
 
 
 def shown(value: object) -> str:

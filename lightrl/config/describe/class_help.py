@@ -18,16 +18,7 @@ from lightrl.registry.classes import closest
 
 
 def print_class_help(verb: str, asked: Iterable[tuple[tuple[str, ...], str | None]], sections: dict[str, Choice]) -> None:
-    """Print help for every key that was asked about.
-
-    Args:
-        verb: named in a refusal.
-        asked: keys, each with the name of a class, or None for the names that there are.
-        sections: model and data of the config, possibly incomplete.
-
-    Raises:
-        ConfigError: a key holds no class, or a name means none.
-    """
+    """Print help for every key that was asked about: the class of this name or, with None, the names that there are."""
     for path, name in asked:
         key = ".".join(path)
         slot = _slot_at(sections, path)
@@ -43,27 +34,20 @@ def _slot_at(sections: dict[str, Choice], path: tuple[str, ...]) -> Slot:
     if len(path) < 2 or path[0] not in sections:
         raise ConfigError(".".join(path), "only keys of model and data hold parts.", "Type for example: --model.algorithm.help GRPO")
     holder: Any = sections[path[0]]
-    slot: Slot | None = None
+    slot = Slot("plain", Any)
     for depth, name in enumerate(path[1:], 2):
         if isinstance(holder, dict):
-            slot, holder = (slot or _nothing()).item, holder.get(name)
+            slot, holder = slot.item, holder.get(name)
             continue
         if not isinstance(holder, Choice):
-            raise ConfigError(
-                ".".join(path[:depth]),
-                "no class is chosen here, so its arguments are not known.",
-                "Choose one before it on the command line, or give a config: --config grpo_sort",
-            )
+            hint = "Choose one before it on the command line, or give a config: --config grpo_sort"
+            raise ConfigError(".".join(path[:depth]), "no class is chosen here, so its arguments are not known.", hint)
         if name not in holder.takes:
             raise ConfigError(".".join(path[:depth]), f"{holder.cls.__name__} has no argument {name!r}.{closest(name, holder.takes)}")
         slot, holder = holder.takes[name].slot, holder.value(name)
         if slot.shape == "parts" and holder is None:
             holder = {}
-    return slot or _nothing()
-
-
-def _nothing() -> Slot:
-    return Slot("plain", Any)
+    return slot
 
 
 def _print_class(cls: type[Any], key: str, slot: Slot) -> None:

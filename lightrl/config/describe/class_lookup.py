@@ -14,18 +14,12 @@ from lightrl.parts.function import WHERE
 from lightrl.registry.classes import UnknownName, closest, registry
 from lightrl.workers.calls import describe
 
-DEFAULT_MODULE = "PolicyOptimization"
-"""The module of a config that names none."""
 DATA = {"PromptData": "lightrl.data.prompt_data.PromptData"}
 """The short names of `data.class_path`; the first is the default."""
 
 
 def class_named(slot: Slot, name: str, key: str) -> type[Any]:
-    """The class that a name means in a slot.
-
-    Raises:
-        ConfigError: nothing or more than one thing has this name, or it does not fit the slot.
-    """
+    """The class that a name means in a slot; a ConfigError if none has it, more than one has it, or it does not fit the slot."""
     if slot.kind is not None:
         try:
             cls = registry().resolve(slot.kind, name, key)
@@ -37,21 +31,15 @@ def class_named(slot: Slot, name: str, key: str) -> type[Any]:
         raise ConfigError(key, f"{cls.__name__} is no {slot.base.__name__}, which this slot wants.")
     if inspect.isabstract(cls):
         lacks = ", ".join(sorted(cls.__abstractmethods__))
-        raise ConfigError(
-            key, f"{cls.__name__} is abstract, since it does not write {lacks}: name a class that does. Known: {known(slot)}."
-        )
+        problem = f"{cls.__name__} is abstract, since it does not write {lacks}: name a class that does. Known: {known(slot)}."
+        raise ConfigError(key, problem)
     return cls
 
 
 def top_level_class(section: str, name: str | None) -> type[Any]:
-    """The class of the model or of the data.
-
-    Args:
-        section: model or data.
-        name: short name or import path; None: the default.
-    """
+    """The class of the model or of the data, by its short name or import path; None: the default."""
     if section == "model":
-        return class_named(Slot("part", None, None, kind="module"), name or DEFAULT_MODULE, section)
+        return class_named(Slot("part", None, None, kind="module"), name or "PolicyOptimization", section)
     path = DATA.get(name or next(iter(DATA)), name or "")
     if "." not in path:
         raise ConfigError(section, f"no class is named {path!r}.{closest(path, DATA)} Known: {', '.join(DATA)}, or a full import path.")
@@ -70,9 +58,10 @@ def _torch_class(slot: Slot, name: str, key: str) -> type[Any]:
         return _imported(name, key)
     names = _torch_names(slot)
     if name not in names:
-        raise ConfigError(
-            key, f"no {_title(slot)} is named {name!r}.{closest(name, names)}", f"Known: {', '.join(names)}, or a full import path."
-        )
+        base = slot.base.__name__ if slot.base is not None else "class"
+        title = {"Optimizer": "optimizer", "LRScheduler": "learning rate scheduler"}.get(base, base)
+        problem = f"no {title} is named {name!r}.{closest(name, names)}"
+        raise ConfigError(key, problem, f"Known: {', '.join(names)}, or a full import path.")
     return names[name]
 
 
@@ -90,12 +79,6 @@ def _torch_classes(base: type[Any]) -> dict[str, type[Any]]:
     # no step of ours has the metric that ReduceLROnPlateau asks for
     classes = {n: c for n, c in found.items() if inspect.isclass(c) and issubclass(c, base) and c is not base and n != "ReduceLROnPlateau"}
     return dict(sorted(classes.items()))
-
-
-def _title(slot: Slot) -> str:
-    titles = {"Optimizer": "optimizer", "LRScheduler": "learning rate scheduler"}
-    name = slot.base.__name__ if slot.base is not None else "class"
-    return titles.get(name, name)
 
 
 def _imported(path: str, key: str) -> type[Any]:

@@ -58,33 +58,39 @@ if TYPE_CHECKING:
 
 
 def print_class(console: Console, kind: str, cls: type[Any]) -> None:
-    """One class with its kind, formula, source and arguments.
-
-    Args:
-        console: to print on.
-        kind: title of a kind.
-        cls: of that kind.
-    """
+    """One class with its kind, formula, source and arguments."""
     about = documentation(cls)
     console.print(f"{kind} {cls.__name__}: {about.summary}", style="bold")
+    print_body(console, about)
+    console.print(_arguments(cls))
+
+
+def print_body(console: Console, about: Documentation) -> None:
+    """The paragraphs of a class below the first, and its source."""
     for text in (about.body, f"Source: {about.source}" if about.source else ""):
         if text:
             console.print(f"\n{text}")
-    console.print(_arguments(cls))
+
+
+def folding_table(*columns: str, show_lines: bool = False, title: str | None = None) -> Table:
+    """A table whose first column stays in one line, while the others fold."""
+    from rich.table import Table
+
+    table = Table(*columns, show_lines=show_lines, title=title, title_justify="left")
+    table.columns[0].no_wrap = True
+    for column in table.columns:
+        column.overflow = "fold"
+    return table
 
 
 def _arguments(cls: type[Any]) -> Table | str:
     """A row for each argument, those of ancestors that it hands on included."""
-    from rich.table import Table
     from rich.text import Text
 
     from lightrl.arguments import arguments_of, type_name
     from lightrl.config.describe.algorithms import default_text
 
-    table = Table("argument", "type", "default", "what it is", show_lines=False)
-    table.columns[0].no_wrap = True
-    for column in table.columns:
-        column.overflow = "fold"
+    table = folding_table("argument", "type", "default", "what it is")
     docs = argument_docs(cls)
     for argument in arguments_of(cls).values():
         shown = (argument.name, type_name(argument.slot.annotation), default_text(argument), docs.get(argument.name, ""))

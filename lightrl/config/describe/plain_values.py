@@ -29,18 +29,10 @@ LARGEST = 2**63
 
 
 def plain_value(annotation: object, old: object, new: object, key: str, source: str, null: bool = False) -> object:
-    """The value of an argument after a setting.
+    """The value of an argument after a setting: an `Item` is added to the list in force, and a mapping laid over it.
 
     Args:
-        annotation: its declared type.
-        old: the value in force before.
-        new: a value of a file, or a `Text` as typed; an `Item` is added to the list `old`.
-        key: where it stands.
-        source: where it was given.
         null: is the default, so that it is a value though the type is without it, as in libraries.
-
-    Raises:
-        ConfigError: the value does not have the type.
     """
     if null and _is_null(new):
         return None
@@ -52,11 +44,7 @@ def plain_value(annotation: object, old: object, new: object, key: str, source: 
 
 
 def checked(annotation: object, value: object, key: str, source: str) -> Any:
-    """The value in its declared type, as YAML has it.
-
-    Raises:
-        ConfigError: it does not fit, is outside the range of its type, or is no number that a run can compute with.
-    """
+    """The value in its declared type and range, as YAML has it; a ConfigError if it does not fit, or no run can compute with it."""
     if isinstance(value, dict):
         value = _deep(value, key)
     _check_computable(value, key, source)
@@ -133,11 +121,7 @@ def as_object(value: object, annotation: object) -> object:
 
 
 def parsed(value: object, key: str) -> Any:
-    """A typed value as YAML reads it; any other as it is.
-
-    Raises:
-        ConfigError: it is not YAML.
-    """
+    """A typed value as YAML reads it, or a ConfigError if it is not YAML; any other as it is."""
     if not isinstance(value, Text):
         return value
     try:

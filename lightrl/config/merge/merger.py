@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 from lightrl.arguments import Argument, Slot, arguments_of
@@ -27,12 +28,6 @@ class Merger:
 
     def arguments(self, choice: Choice, given: object, key: str, source: str) -> None:
         """Set arguments of a class that has been chosen; those that are unknown, or whose values are, are among the problems.
-
-        Args:
-            choice: to be changed in place.
-            given: values by argument name.
-            key: where the choice stands.
-            source: where the values were given.
 
         Raises:
             ConfigError: what is given is no mapping.
@@ -59,11 +54,8 @@ class Merger:
         if new is None and slot.optional:
             return None
         if not isinstance(new, dict):
-            raise ConfigError(
-                key,
-                f"expected a mapping of names to {slot.kind}s, got {shown(new)}.",
-                f"Type for example: --{key}.NAME {known(slot).split(', ')[0]}",
-            )
+            example = f"Type for example: --{key}.NAME {known(slot).split(', ')[0]}"
+            raise ConfigError(key, f"expected a mapping of names to {slot.kind}s, got {shown(new)}.", example)
         parts = dict(old or {})
         for name, value in _undotted(new).items():
             part = self._one(slot.item, parts.get(name), _untyped(value, f"{key}.{name}"), f"{key}.{name}", source)
@@ -79,7 +71,7 @@ class Merger:
                 raise ConfigError(key, f"cannot be null: it holds one of {known(slot)}.", f"Given in: {source}")
             return None
         if slot.kind == "reward":
-            new = reward_in_full(slot, old, new, key)
+            new = reward_in_full(old, new)
         name, given = _split(new, key, source)
         choice = self._chosen(slot, old, name, key, source)
         if given:
@@ -89,16 +81,14 @@ class Merger:
     def _chosen(self, slot: Slot, old: Choice | None, name: object, key: str, source: str) -> Choice:
         if slot.shape == "record" and slot.base is not None:
             if name is not None:
-                raise ConfigError(
-                    key, f"expected a mapping of {', '.join(arguments_of(slot.base))}, got {shown(name)}.", f"Given in: {source}"
-                )
+                problem = f"expected a mapping of {', '.join(arguments_of(slot.base))}, got {shown(name)}."
+                raise ConfigError(key, problem, f"Given in: {source}")
             return copy.deepcopy(old) if old is not None else Choice(slot.base, slot)
-        if name is None:
-            if old is None:
-                raise ConfigError(
-                    key, f"no class is chosen here. Known: {known(slot)}.", f"Type for example: --{key} {known(slot).split(', ')[0]}"
-                )
+        if name is None and old is not None:
             return copy.deepcopy(old)
+        if name is None:
+            example = f"Type for example: --{key} {known(slot).split(', ')[0]}"
+            raise ConfigError(key, f"no class is chosen here. Known: {known(slot)}.", example)
         if not isinstance(name, str):
             raise ConfigError(key, f"expected the name of a class, got {shown(name)}. Known: {known(slot)}.", f"Given in: {source}")
         cls = class_named(slot, name, key)
@@ -118,15 +108,13 @@ class Merger:
             self.notes.append(f"dropped: {key}.{name} = {value} ({source}) was for {old.cls.__name__}; {new.cls.__name__} has replaced it")
 
 
-def carried(value: object, key: str) -> list[str]:
-    """One line per key of an algorithm that was given after the algorithm had been switched, and is therefore in force."""
-    if not isinstance(value, Choice):
-        return []
-    lines = []
-    if value.switched_from is not None and value.slot.kind == "algorithm":
-        why = f"given after the switch from {value.switched_from} to {value.cls.__name__}"
-        lines = [f"carried: {key}.{name} = {shown(value.arguments[name])} ({source}), {why}" for name, source in value.sources.items()]
-    return lines + [line for name, part in value.arguments.items() for line in carried(part, f"{key}.{name}")]
+def carried(model: Choice) -> Iterator[str]:
+    """One line per key of the model's algorithm that was given after the algorithm had been switched, and is therefore in force."""
+    chosen = model.arguments.get("algorithm")
+    if isinstance(chosen, Choice) and chosen.switched_from is not None:
+        why = f"given after the switch from {chosen.switched_from} to {chosen.cls.__name__}"
+        for name, source in chosen.sources.items():
+            yield f"carried: model.algorithm.{name} = {shown(chosen.arguments[name])} ({source}), {why}"
 
 
 def _split(new: object, key: str, source: str) -> tuple[object, dict[str, object]]:
@@ -136,11 +124,9 @@ def _split(new: object, key: str, source: str) -> tuple[object, dict[str, object
     new = _undotted(new)
     if "class_path" not in new and "init_args" not in new:
         return None, new
-    extra = sorted(set(new) - {"class_path", "init_args"})
-    if extra:
-        raise ConfigError(
-            f"{key}.{extra[0]}", "stands beside class_path, where only init_args may stand: put it under init_args.", f"Given in: {source}"
-        )
+    if extra := sorted(set(new) - {"class_path", "init_args"}):
+        problem = "stands beside class_path, where only init_args may stand: put it under init_args."
+        raise ConfigError(f"{key}.{extra[0]}", problem, f"Given in: {source}")
     return _untyped(new.get("class_path"), key), _untyped(new.get("init_args"), key) or {}
 
 
@@ -165,15 +151,8 @@ def _untyped(value: object, key: str) -> Any:
     return parsed(value, key) if value.text.lstrip().startswith("{") or value.text in ("null", "~", "None") else value.text
 
 
-def reward_in_full(slot: Slot, old: Choice | None, new: object, key: str) -> object:
-    """The value with `Function` written out where the shorthand was used; anything else as it is.
-
-    Args:
-        slot: of the reward.
-        old: the reward chosen under this name before.
-        new: a class name, an import path, or a mapping.
-        key: where it stands.
-    """
+def reward_in_full(old: Choice | None, new: object) -> object:
+    """The value with `Function` written out where the shorthand was used; anything else as it is."""
     if isinstance(new, str) and "." in new and ":" not in new and not _is_class(new):
         return _function({"path": new})
     if isinstance(new, dict) and "class_path" not in new and "path" in new and not (old is not None and "path" in old.takes):

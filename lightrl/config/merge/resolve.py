@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,10 @@ from lightrl.config.describe.choice import Choice
 from lightrl.config.describe.class_lookup import known, top_level_class
 from lightrl.config.describe.plain_values import parsed
 from lightrl.config.merge.merger import Merger, carried
-from lightrl.config.merge.run_length import Rollouts
-from lightrl.config.merge.trainer_keys import check_trainer, verb_keys
+from lightrl.config.merge.trainer_keys import Rollouts, check_trainer, verb_keys
 from lightrl.config.read.import_paths import announce
 from lightrl.config.read.refusals import ConfigError, check_key
-from lightrl.config.read.settings import Request, Setting, Text
+from lightrl.config.read.settings import Request, Setting
 from lightrl.ranges import usual
 from lightrl.registry.classes import registry
 
@@ -53,12 +52,7 @@ class Resolved:
 
 
 def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
-    """Lay all settings over each other in order.
-
-    Args:
-        verb: of Lightning's Trainer, for the keys that it takes.
-        request: the settings of the command.
-        complete: refuse a config that leaves out a required argument.
+    """Lay all settings over each other in order; a `complete` config leaves out no required argument.
 
     Raises:
         ConfigError: something cannot be carried out; it names every key that is wrong.
@@ -79,8 +73,7 @@ def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
                     _lay(merger, choice, section, content[section], setting)
         with merger.problems.collected("rollouts"):
             rollouts.read(content, setting)
-        rest = {key: value for key, value in content.items() if key not in (*SECTIONS, "rollouts")}
-        if rest:
+        if rest := {key: value for key, value in content.items() if key not in (*SECTIONS, "rollouts")}:
             with merger.problems.collected("trainer"):
                 check_trainer(rest, setting, verb)
                 trainer_words.append(f"--config={yaml.safe_dump(rest)}" if not setting.path else setting.word)
@@ -89,8 +82,11 @@ def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
     if verb == "fit" and "algorithm" not in model.takes:
         rollouts.check_module(model.cls.__name__)
     if complete:
-        check_complete(model, data, rollouts if verb == "fit" else None)
-    notes = [*merger.notes, *carried(model, "model"), *carried(data, "data"), *unusual(model, "model"), *unusual(data, "data")]
+        endless = verb == "fit" and not rollouts.ends and "algorithm" in model.takes
+        check_complete({"model": model, "data": data}, ["rollouts"] if endless else [])
+        if endless:
+            raise ConfigError("rollouts", "not given: how many rollouts should the run have?", "Type for example: --rollouts 100")
+    notes = [*merger.notes, *carried(model), *unusual(model, "model"), *unusual(data, "data")]
     return Resolved(_name(request, model), request.folder, model, data, rollouts, trainer_words, notes)
 
 
@@ -116,14 +112,13 @@ def _content(setting: Setting) -> dict[str, Any]:
 
 def _start(section: str, settings: list[Setting]) -> Choice:
     """The section's class, the last that was named, without arguments."""
-    name = None
+    name: str | None = None
     for setting in settings:
         given = parsed(_content(setting).get(section), section)
         if isinstance(given, str):
             name = given
         elif isinstance(given, dict) and given.get("class_path") is not None:
-            class_path = given["class_path"]
-            name = class_path.text if isinstance(class_path, Text) else str(class_path)
+            name = str(parsed(given["class_path"], section))
     cls = top_level_class(section, name)
     return Choice(cls, Slot("part", cls, cls))
 
@@ -134,8 +129,7 @@ def _lay(merger: Merger, choice: Choice, section: str, typed: object, setting: S
     if isinstance(given, str):
         return
     if isinstance(given, dict) and ("class_path" in given or "init_args" in given):
-        extra = sorted(set(given) - {"class_path", "init_args"})
-        if extra:
+        if extra := sorted(set(given) - {"class_path", "init_args"}):
             raise ConfigError(f"{section}.{extra[0]}", "stands beside class_path: put it under init_args.", f"Given in: {setting.source}")
         given = given.get("init_args") or {}
     if given:
@@ -143,12 +137,7 @@ def _lay(merger: Merger, choice: Choice, section: str, typed: object, setting: S
 
 
 def unusual(value: object, key: str) -> Iterator[str]:
-    """One line for each number that was given and is outside the range that its argument calls usual.
-
-    Args:
-        value: a choice, or several by name.
-        key: where it stands.
-    """
+    """One line for each number that was given and is outside the range that its argument calls usual."""
     if isinstance(value, dict):
         for name, part in value.items():
             yield from unusual(part, f"{key}.{name}")
@@ -160,41 +149,14 @@ def unusual(value: object, key: str) -> Iterator[str]:
                 yield f"unusual: {key}.{name} is {number:g}; values from {expected.low:g} to {expected.high:g} are usual"
 
 
-def check_complete(model: Choice, data: Choice, rollouts: Rollouts | None) -> None:
-    """Refuse a config that leaves out a required argument.
+def check_complete(choices: Mapping[str, object], others: Sequence[str] = ()) -> None:
+    """Refuse choices, by their keys, without a required argument, or several by name.
 
-    Args:
-        model: with its parts.
-        data: with its parts.
-        rollouts: the length of the run, if the verb needs one.
-
-    Raises:
-        ConfigError: names every missing key and, for the first, the classes that exist and an example to type.
+    All that is missing is named, others included, and for the first the classes that exist and an example to type.
     """
-    missing = [*_missing(model, "model"), *_missing(data, "data")]
-    rollouts_needed = rollouts is not None and not rollouts.ends and "algorithm" in model.takes
-    if not missing and rollouts_needed:
-        raise ConfigError("rollouts", "not given: how many rollouts should the run have?", "Type for example: --rollouts 100")
-    _check_none(missing, ["rollouts"] if rollouts_needed else [])
-
-
-def check_complete_below(value: object, key: str) -> None:
-    """Refuse a part of a config that leaves out a required argument.
-
-    Args:
-        value: a choice, or several by name.
-        key: where it stands.
-
-    Raises:
-        ConfigError: as `check_complete`.
-    """
-    _check_none(list(_missing(value, key)), [])
-
-
-def _check_none(missing: list[tuple[str, Slot]], others: list[str]) -> None:
-    if missing:
+    if missing := [one for key, value in choices.items() for one in _missing(value, key)]:
         key, slot = missing[0]
-        also = [k for k, _ in missing[1:]] + others
+        also = [*(k for k, _ in missing[1:]), *others]
         listed = f" Missing too: {', '.join(also)}." if also else ""
         raise ConfigError(key, f"not given, and there is no default.{listed}", *_what_to_type(key, slot))
 
@@ -205,9 +167,8 @@ def _missing(value: object, key: str) -> Iterator[tuple[str, Slot]]:
             yield from _missing(part, f"{key}.{name}")
     if isinstance(value, Choice):
         for name, argument in value.takes.items():
-            if (argument.required and name not in value.arguments) or (
-                argument.required and argument.slot.shape == "parts" and not value.arguments[name]
-            ):
+            given = name in value.arguments and (argument.slot.shape != "parts" or value.arguments[name])
+            if argument.required and not given:
                 yield f"{key}.{name}", argument.slot
             else:
                 yield from _missing(value.value(name), f"{key}.{name}")

@@ -1,9 +1,13 @@
-"""The keys that are Lightning's: of the trainer, and of the verb; each is checked by name and, where it is plain, by type."""
+"""The keys that are Lightning's: of the trainer, and of the verb; each is checked by name and, where it is plain, by type.
+
+`rollouts` is `trainer.max_epochs`, since one epoch of policy optimisation is one rollout.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -74,19 +78,14 @@ def verb_keys(verb: str) -> tuple[str, ...]:
 
 
 def check_trainer(content: dict[str, Any], setting: Setting, verb: str) -> None:
-    """Check what a setting says of the trainer.
-
-    Raises:
-        ConfigError: an unknown argument, or a plain value of the wrong type.
-    """
+    """Refuse an unknown argument of the Trainer, or a plain value of the wrong type."""
     for name, annotation in OF_THE_VERB.items():
         if name in content:
             checked(annotation, content[name], name, setting.source)
     trainer = content.get("trainer")
     if isinstance(trainer, Text) or ("trainer" in content and not isinstance(trainer, dict)):
-        raise ConfigError(
-            "trainer", "expected a mapping of the Trainer's arguments.", f"Type for example: lightrl {verb} --trainer.devices 1"
-        )
+        example = f"Type for example: lightrl {verb} --trainer.devices 1"
+        raise ConfigError("trainer", "expected a mapping of the Trainer's arguments.", example)
     if not trainer:
         return
     # it loads Lightning, which light verbs do without
@@ -112,17 +111,7 @@ def _arguments() -> dict[str, Argument]:
 
 
 def check_class_name(annotation: object, value: object, key: str, source: str) -> None:
-    """Refuse a short name that no class of the argument's types has; import paths and other values are left alone.
-
-    Args:
-        annotation: the argument's type.
-        value: of a file, or as typed.
-        key: where it stands.
-        source: where it was given.
-
-    Raises:
-        ConfigError: there is no such class.
-    """
+    """Refuse a short name that no class of the argument's types has; import paths and other values are left alone."""
     if str in members_of(annotation):
         return
     bases = classes_in(annotation)
@@ -150,5 +139,56 @@ def _classes(base: type[Any]) -> list[type[Any]]:
 
 def _subclasses(base: type[Any]) -> list[type[Any]]:
     below = [cls for cls in base.__subclasses__() if not cls.__name__.startswith(("_", "LazyInstance_"))]
-    own = [cls for cls in below if not inspect.isabstract(cls)]
-    return own + [c for cls in below for c in _subclasses(cls)]
+    return [cls for cls in below if not inspect.isabstract(cls)] + [c for cls in below for c in _subclasses(cls)]
+
+
+LIMITS = ("max_epochs", "max_steps", "max_time", "fast_dev_run")
+"""Trainer arguments that say when a run ends."""
+
+
+@dataclass
+class Rollouts:
+    """The settings that decide the length of the run."""
+
+    number: int | None = None
+    """`rollouts`, the last that was given."""
+    limits: dict[str, Any] = field(default_factory=dict)
+    """Of the trainer's `LIMITS`, those that were given."""
+
+    def read(self, content: dict[str, Any], setting: Setting) -> None:
+        """Take note of one setting."""
+        if "rollouts" in content:
+            self.number = checked(int, content["rollouts"], "rollouts", setting.source)
+            if self.number is not None and self.number < 1:
+                raise ConfigError("rollouts", f"expected 1 or more, got {self.number}.", f"Given in: {setting.source}")
+        trainer = content.get("trainer")
+        if isinstance(trainer, dict):
+            for name in LIMITS:
+                if name in trainer:
+                    value = trainer[name]
+                    self.limits[name] = checked(int | None, value, "trainer.max_epochs", setting.source) if name == "max_epochs" else value
+        epochs = self.limits.get("max_epochs")
+        if None not in (self.number, epochs) and self.number != epochs:
+            problem = f"{self.number} rollouts and trainer.max_epochs {epochs} contradict each other: one epoch is one rollout."
+            raise ConfigError("rollouts", problem, "Give only one of them: --rollouts N.")
+
+    def check_module(self, module: str) -> None:
+        """Refuse a number of rollouts for a module that learns from given rows."""
+        if self.number is not None:
+            hint = "Type: --trainer.max_steps N for optimizer steps, or --trainer.max_epochs N for passes over the data."
+            raise ConfigError("rollouts", f"{module} learns from given rows and makes none.", hint)
+
+    @property
+    def ends(self) -> bool:
+        """The end of the run was stated in one way or another."""
+        return self.number is not None or any(value is not None for value in self.limits.values())
+
+    @property
+    def epochs(self) -> int | None:
+        """Epochs of the run, if they were given."""
+        return self.number if self.number is not None else self.limits.get("max_epochs")
+
+    @property
+    def words(self) -> list[str]:
+        """As words for Lightning's parser."""
+        return [] if self.number is None else [f"--trainer.max_epochs={self.number}"]

@@ -50,22 +50,14 @@ class Problems:
 
     @contextmanager
     def collected(self, key: str) -> Iterator[None]:
-        """Within, a refusal is kept, and what is within ends.
-
-        Args:
-            key: that it is found at, unless it says so itself.
-        """
+        """Within, a refusal is kept, at this key unless it names one itself, and what is within ends."""
         try:
             yield
         except ConfigError as error:
             self.found.append((error.key or key, error))
 
     def check(self) -> None:
-        """Raise the first refusal, with the keys of the others; those above or below a key that is wrong may only follow from it.
-
-        Raises:
-            ConfigError: there is one.
-        """
+        """Raise the first refusal, with the keys of the others; those above or below a key that is wrong may only follow from it."""
         if not self.found:
             return
         keys: list[str] = []
@@ -85,72 +77,41 @@ def report(error: ConfigError) -> int:
 
 
 LISTED = 30
-"""The most arguments that an error lists."""
+"""The most arguments that an error lists; the Trainer has some sixty."""
 
 
 def check_key(key: str, value: object, known: Collection[str], source: str) -> None:
-    """Refuse a key at the top of a config that nothing reads.
-
-    Args:
-        key: as given.
-        value: given under it.
-        known: all keys that there are.
-        source: the file, or `command line`.
-
-    Raises:
-        ConfigError: it is none of them.
-    """
+    """Refuse a key at the top of a config that nothing reads."""
     if key not in known:
-        raise ConfigError(
-            key, f"there is no such key.{key_here(key, value) or closest(key, known)} Keys: {', '.join(known)}.", f"Given in: {source}"
-        )
+        problem = f"there is no such key.{key_here(key, value) or closest(key, known)} Keys: {', '.join(known)}."
+        raise ConfigError(key, problem, f"Given in: {source}")
 
 
 def check_argument(owner: str, name: str, takes: Collection[str], key: str, source: str) -> None:
-    """Refuse an argument that a class does not take.
-
-    Args:
-        owner: what a message calls the class.
-        name: of the argument, as given.
-        takes: the arguments that there are.
-        key: of the class in the config.
-        source: the file, or `command line`.
-
-    Raises:
-        ConfigError: it is none of them.
-    """
+    """Refuse an argument that a class does not take."""
     if name in takes:
         return
     what = f"{owner} has no argument {name!r}.{key_here(f'{key}.{name}') or closest(name, takes)}"
-    # the Trainer has some sixty
     listed = f" It takes: {', '.join(takes) or 'none'}." if len(takes) <= LISTED else ""
     raise ConfigError(f"{key}.{name}", f"{what}{listed}", f"Given in: {source}")
-
-
-DOTTED = "verl"
-"""The library whose options are keys with dots."""
 
 
 @functools.cache
 def libraries() -> dict[str, dict[str, str]]:
     """By library: its options, and the keys that do the same here."""
-    text = (files("lightrl.config.read") / "other_libraries.yaml").read_text(encoding="utf-8")
-    found: dict[str, dict[str, str]] = yaml.safe_load(text)
+    found: dict[str, dict[str, str]] = yaml.safe_load((files("lightrl.config.read") / "other_libraries.yaml").read_text(encoding="utf-8"))
     return found
 
 
 def key_here(key: str, value: object = None) -> str:
-    """The end of a message about an unknown key that is an option of another library; empty if it is none.
+    """The end of a message about an unknown key, or one in its mapping, that is an option of another library; empty if it is none.
 
     A key that ends like an option of TRL or OpenRLHF, such as `model.algorithm.beta`, is taken for it.
-
-    Args:
-        key: with its dots.
-        value: its mapping, in which verl's options may be.
     """
     for path in _leaves(key, value):
         for library, options in libraries().items():
-            option = path if library == DOTTED or path in options else path.rpartition(".")[2]
+            # the options of verl are keys with dots
+            option = path if library == "verl" or path in options else path.rpartition(".")[2]
             if option in options and options[option] != path:
                 return f" {library}'s {option!r}: here set {options[option]}."
     return ""

@@ -57,8 +57,7 @@ class Request:
     @property
     def name(self) -> str:
         """The name of the run: that of the first config file, without its ending."""
-        files = [s.source for s in self.settings if not s.path]
-        return Path(files[0]).stem if files else "default"
+        return next((Path(setting.source).stem for setting in self.settings if not setting.path), "default")
 
     @property
     def folder(self) -> str:
@@ -110,11 +109,10 @@ def _unexpected(word: str, rest: list[str]) -> ConfigError:
 def _option(request: Request, word: str, rest: list[str]) -> None:
     key, equals, value = word.lstrip("-").partition("=")
     more, key = key.endswith("+"), key.removesuffix("+")
-    if key.endswith(".help"):
-        name = value if equals else _take(rest)
-        request.help_for.append((tuple(key.removesuffix(".help").split(".")), name))
-        return
     text = value if equals else _take(rest)
+    if key.endswith(".help"):
+        request.help_for.append((tuple(key.removesuffix(".help").split(".")), text))
+        return
     if text is None:
         raise ConfigError(f"--{key}", f"a value must follow. Type for example: --{key} VALUE, or --{key}=VALUE.")
     if key in ("config", "c"):

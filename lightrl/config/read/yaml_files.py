@@ -74,9 +74,6 @@ def find_config(name: str) -> Path:
     """The file that `--config` means: a path, or the name of a config that an installed package brought.
 
     A file in the working directory comes first; a name has neither a folder nor an ending.
-
-    Raises:
-        ConfigError: there is neither.
     """
     file = Path(name).expanduser()
     if file.is_file() or len(file.parts) > 1 or file.suffix in (".yaml", ".yml") or file.is_dir():
@@ -103,11 +100,8 @@ def _names_in(folder: Path) -> list[str]:
 
 
 def _listed(folder: Path, names: list[str]) -> str:
-    return (
-        f" In {str(folder)!r}: {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}."
-        if names
-        else f" {str(folder)!r} has no YAML file."
-    )
+    listed = f"{', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
+    return f" In {str(folder)!r}: {listed}." if names else f" {str(folder)!r} has no YAML file."
 
 
 def _installed(file: Path) -> list[str]:

@@ -24,13 +24,9 @@ class Canary:
         self._before: Sequence[Answer] = ()
 
     def look(self, answers: Rollout, policy: Policy, device: torch.device, limits: Limits) -> str | None:
-        """A complaint, if the engine does not have the trainer's weights.
+        """A complaint, if the engine does not have the trainer's weights, by its answers to the same requests in every call.
 
-        Args:
-            answers: the engine's, to the same requests in every call.
-            policy: the trainer's. Its forward runs `ROWS` times on every rank, since a strategy that shards weights gathers them in each.
-            device: of the forwards.
-            limits: on what rounding explains.
+        The policy's forward runs `ROWS` times on every rank, since a strategy that shards weights gathers them in each.
         """
         before, now = self._before, answers_of(answers, policy, device)
         self._before, self.agreement = now, Agreement.of(now)
@@ -50,13 +46,7 @@ class Canary:
 
 @torch.no_grad()
 def answers_of(rollout: Rollout, policy: Policy, device: torch.device) -> list[Answer]:
-    """The first `ROWS` rows that have sampled tokens, with the trainer's log-probs of these.
-
-    Args:
-        rollout: as the engine gave it.
-        policy: the trainer's.
-        device: of the forwards.
-    """
+    """The first `ROWS` rows that have sampled tokens, with the trainer's log-probs of these."""
     found = []
     for ids, mask, engine in _rows(rollout):
         chosen = mask.cpu()
@@ -70,19 +60,10 @@ class PolicyWatch(LoopObserver):
     """Compares an engine with weights of its own with a policy after each update, where no trainer does it."""
 
     def __init__(self, engine: RolloutEngine, policy: Policy) -> None:
-        """
-        Args:
-            engine: gets the weights of the policy.
-            policy: in this process alone.
-        """
         self._engine, self._policy, self._canary = engine, policy, Canary()
 
     def on_answers(self, answers: Rollout) -> None:
-        """Compare the answers.
-
-        Raises:
-            RuntimeError: the engine does not have the policy's weights.
-        """
+        """Compare the answers; a RuntimeError if the engine does not have the policy's weights."""
         engine, policy = self._engine, self._policy
         limits = Limits.of(policy.model.dtype, engine.logprob_tolerance)
         if engine.comparable_logprobs and (complaint := self._canary.look(answers, policy, next(policy.parameters()).device, limits)):
@@ -98,11 +79,7 @@ def _rows(rollout: Rollout) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """`ROWS` rows of ids, mask and log-probs, `[1, L]` each; two tokens without a response where there are fewer."""
     sampled = (rollout.response_lengths > 0).nonzero()[:ROWS, 0].tolist()
     for row in sampled:
-        end = int(rollout.lengths[row])
-        yield (
-            rollout.input_ids[row : row + 1, :end],
-            rollout.response_mask[row : row + 1, :end],
-            rollout.rollout_logprobs[row : row + 1, :end],
-        )
+        only, until = slice(row, row + 1), slice(int(rollout.lengths[row]))
+        yield rollout.input_ids[only, until], rollout.response_mask[only, until], rollout.rollout_logprobs[only, until]
     for _ in range(ROWS - len(sampled)):
         yield torch.zeros(1, 2, dtype=torch.long), torch.zeros(1, 2, dtype=torch.bool), torch.zeros(1, 2)

@@ -25,14 +25,7 @@ class Collector(LoopObserver):
     def __init__(
         self, learner: Learner, engine: RolloutEngine, environment: Environment, rewards: RewardSet | None, evaluation: Evaluation
     ) -> None:
-        """
-        Args:
-            learner: whose policy samples.
-            engine: generates completions.
-            environment: answers the policy.
-            rewards: score completions; None: there are none, and held-out prompts are not completed.
-            evaluation: how validation and test draw completions.
-        """
+        """Without rewards held-out prompts are not completed."""
         self.learner, self.engine, self.environment, self.evaluation = learner, engine, environment, evaluation
         self.rewards = rewards
         self.rollouts = RolloutLoop(engine, environment, self)
@@ -73,11 +66,7 @@ class Collector(LoopObserver):
         self.learner.ledger.show(f"rollout, {progress}")
 
     def on_answers(self, answers: Rollout) -> None:
-        """Compare log-probs of an engine with weights of its own with the trainer's; called after each update.
-
-        Raises:
-            RuntimeError: on every rank, if the engine of one does not have the trainer's weights.
-        """
+        """Compare log-probs of an engine with weights of its own with the trainer's, after each update; if one differs, every rank ends."""
         if not self.engine.comparable_logprobs:
             return
         learner = self.learner
@@ -98,13 +87,8 @@ class Collector(LoopObserver):
         return self._scored(rollout, self.rewards)
 
     def evaluated(self, stage: str) -> dict[str, float]:
-        """The numbers of the evaluation that is over, reduced over ranks, each below the name of its stage.
-
-        Args:
-            stage: `val` or `test`.
-        """
-        numbers = self.held_out.reduce(self.learner.adapter.gather)
-        return {f"{stage}/{name}": value for name, value in numbers.items()}
+        """The numbers of the evaluation that is over, reduced over ranks, each below its stage, `val` or `test`."""
+        return {f"{stage}/{name}": value for name, value in self.held_out.reduce(self.learner.adapter.gather).items()}
 
     def _scored(self, rollout: Rollout, rewards: RewardSet) -> ScoredRollout:
         """The rollout with its scores; rewards, shares of right completions and lengths are reported."""

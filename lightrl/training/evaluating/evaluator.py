@@ -23,12 +23,7 @@ from lightrl.types import JSON, Rollout, ScoredRollout
 
 
 def conversation(rollout: Rollout, row: int) -> dict[str, JSON]:
-    """The turns of a row and who said what, and why its environment failed if it did; nothing of a row without answers.
-
-    Args:
-        rollout: with the records of its episodes.
-        row: number of the row.
-    """
+    """The turns of a row and who said what, and why its environment failed if it did; nothing of a row without answers."""
     episode = rollout.episode(row)
     if episode.turns == 1 and not episode.others and not episode.failure:
         return {}
@@ -64,23 +59,14 @@ def predictions(scored: ScoredRollout) -> list[dict[str, JSON]]:
 def report_samples(ledger: StatisticsLedger, scored: ScoredRollout, evaluation: Evaluation, correct: str, reward: Reward) -> None:
     """Add the scores of every prompt; a mean over prompts is what is logged.
 
-    A completion without a score is not counted: a prompt with fewer than k of them has no pass@k, and one
-    without any has no score.
-
-    Args:
-        ledger: receives the numbers.
-        scored: whole groups, all completions of a prompt on this rank.
-        evaluation: from which score a completion is right, and which numbers are reported.
-        correct: name of the reward that says which completions are right.
-        reward: that reward.
+    A completion without a score is not counted: a prompt with fewer than k of them has no pass@k, and one without any has no score.
     """
     scores = prompt_scores(scored, evaluation, correct, reward)
     categories = _categories(scored, evaluation.category)
     for name, values in scores.items():
         ledger.add(name, values)
         for category in sorted(set(categories)):
-            chosen = torch.tensor([other == category for other in categories])
-            ledger.add(f"categories/{category}/{name}", values, chosen)
+            ledger.add(f"categories/{category}/{name}", values, torch.tensor([other == category for other in categories]))
     if evaluation.category is not None:
         for category in categories:
             ledger.add(f"categories/{category}/prompts", 1.0, reduce="sum")
@@ -120,12 +106,7 @@ def _categories(scored: ScoredRollout, column: str | None) -> list[str]:
 
 
 def evaluate_before_training(trainer: Trainer, optimizer: LightningOptimizer) -> None:
-    """Run the validation once, if there is any and no step was made yet.
-
-    Args:
-        trainer: at the start of its training.
-        optimizer: whose gradients are cleared after it.
-    """
+    """Run the validation once, if there is any and no step was made yet."""
     if trainer.global_step == 0 and trainer.enable_validation:
         trainer.validating = True
         trainer.fit_loop.epoch_loop.val_loop.run()
@@ -162,8 +143,7 @@ class Evaluation:
 
     def __post_init__(self) -> None:
         refuse_outside(type(self), vars(self))
-        wrong = [k for k in self.ks if not 1 <= k <= self.samples]
-        if wrong:
+        if wrong := [k for k in self.ks if not 1 <= k <= self.samples]:
             raise ValueError(
                 f"evaluation.pass_at has {wrong}, but pass@k is estimated from evaluation.samples = {self.samples} completions: k must be "
                 f"in [1, {self.samples}]; raise evaluation.samples"
@@ -177,14 +157,7 @@ class Evaluation:
         return [2**i for i in range(1, self.samples.bit_length()) if 2**i <= self.samples]
 
     def correct_reward(self, rewards: Mapping[str, Reward]) -> str:
-        """Name of the reward that says what is right.
-
-        Args:
-            rewards: of the run, by name.
-
-        Raises:
-            ValueError: there is no reward of the name in `correct`.
-        """
+        """Name of the reward that says what is right; a ValueError if there is no reward of the name in `correct`."""
         if self.correct is None:
             return next(iter(rewards))
         if self.correct not in rewards:
@@ -204,10 +177,6 @@ def report_episodes(rollout: Rollout, environment: Environment) -> Report:
     shares of finish reasons. `environment/failed`, `environment/timeout`: shares of episodes. `environment/seconds`: per episode.
     `special_tokens`: spelled by data or the environment, and made plain text. `episodes/opened_turns`: the policy wrote the opening of
     another author's turn, as a share of turns. Everything that the environment counts is added up as `environment/NAME`.
-
-    Args:
-        rollout: of this rank, with the records of its episodes.
-        environment: that answered.
     """
     report, episodes = Report(), rollout.episodes
     if episodes and any(episode.special for episode in episodes):
@@ -219,9 +188,8 @@ def report_episodes(rollout: Rollout, environment: Environment) -> Report:
     report.add("episodes/max_turns", turns, reduce="max")
     report.add("episodes/tokens", rollout.response_lengths.double().cpu())
     report.add("episodes/tokens_of_others", torch.tensor([float(episode.others) for episode in episodes]))
-    report.add(
-        "episodes/read", torch.tensor([float(episode.read) for episode in episodes]).sum() / rollout.lengths.sum().clamp(min=1).cpu()
-    )
+    read = torch.tensor([float(episode.read) for episode in episodes]).sum()
+    report.add("episodes/read", read / rollout.lengths.sum().clamp(min=1).cpu())
     for end in ENDS:
         report.add(f"episodes/ended_{end}", torch.tensor([float(reason == end) for reason in rollout.finish_reason]))
     report.add("environment/failed", torch.tensor([float(episode.failure is not None) for episode in episodes]))

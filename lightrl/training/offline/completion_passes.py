@@ -31,13 +31,7 @@ class CompletionPasses:
     """
 
     def __init__(self, learner: Learner, reference: Reference | None, cache: ReferenceCache | None, ledger: StatisticsLedger) -> None:
-        """
-        Args:
-            learner: of the policy.
-            reference: None: its log-probs are not needed.
-            cache: gets the log-probs of the reference that it does not know, of all ranks; None: there is none.
-            ledger: receives the share of completions that the cache knew.
-        """
+        """The cache gets those log-probs of the reference that it does not know, of all ranks; the ledger the share that it knew."""
         self.learner, self.adapter = learner, learner.adapter
         self._reference, self._cache, self._ledger = reference, cache, ledger
 
@@ -54,8 +48,6 @@ class CompletionPasses:
         """`[N]` float64 log-probs of the completions under the reference, None without one; every rank calls it.
 
         Args:
-            input_ids: of the rows.
-            mask: of the rows.
             keep: the cache may know them; False for rows that will not come again.
         """
         if self._reference is None:

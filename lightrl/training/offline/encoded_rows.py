@@ -26,17 +26,7 @@ class EncodedRows:
 
 
 def encode_rows(policy: Policy, prompts: Sequence[Prompt], completions: Sequence[str], max_length: int | None) -> EncodedRows:
-    """Rows of tokens, as the policy would have sampled them.
-
-    Args:
-        policy: whose tokenizer and chat template are used.
-        prompts: N.
-        completions: N texts, without EOS.
-        max_length: most tokens of a row; None: as many as the policy takes.
-
-    Raises:
-        ValueError: a prompt cannot be encoded, or its row is too long; the message names it.
-    """
+    """Rows of tokens, as the policy would have sampled them; a ValueError names a prompt that cannot be encoded or is too long."""
     rows = [policy.encode_completion(prompt, text) for prompt, text in zip(prompts, completions, strict=True)]
     for prompt, row in zip(prompts, rows, strict=True):
         refuse_too_long(policy, prompt, len(row.ids), max_length)
@@ -53,11 +43,7 @@ def longest_row(policy: Policy, max_length: int | None) -> int | None:
 
 
 def refuse_too_long(policy: Policy, prompt: Prompt, tokens: int, max_length: int | None) -> None:
-    """Refuse a row that would have to be cut, since a cut completion is not the one that the data are about.
-
-    Raises:
-        ValueError: the row has more tokens than `max_length` or than the policy takes.
-    """
+    """Refuse a row that would have to be cut, since a cut completion is not the one that the data are about."""
     bound = longest_row(policy, max_length)
     if bound is not None and tokens > bound:
         raise ValueError(

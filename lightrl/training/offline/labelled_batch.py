@@ -43,18 +43,7 @@ class Labelled(SingleRows):
 def encode_labelled(
     policy: Policy, prompts: Sequence[Prompt], completion: str = "completion", label: str = "label", max_length: int | None = None
 ) -> Labelled:
-    """Rows of prompt, completion and EOS, with their labels.
-
-    Args:
-        policy: whose tokenizer and chat template are used.
-        prompts: whose columns hold completion and label.
-        completion: the column with the completion.
-        label: the column that says whether it is good.
-        max_length: most tokens of a row; None: as many as the policy takes.
-
-    Raises:
-        ValueError: a prompt has no completion or no label, or its row is too long; the message names it.
-    """
+    """Rows of prompt, completion and EOS, with their labels, from these columns; errors name the prompt."""
     read = [labelled_text(prompt, completion, label) for prompt in prompts]
     texts, labels = [text for text, _ in read], [good for _, good in read]
     rows = encode_rows(policy, prompts, texts, max_length)
@@ -141,25 +130,12 @@ class PlacedRow:
     prompt: str
     """A hash of the prompt's content."""
     completion: str
-    """Its text."""
 
 
 def mismatched_rows(
-    policy: Policy,
-    prompts: Sequence[Prompt],
-    completions: Sequence[str],
-    gather: Callable[[Any], list[Any]],
-    max_length: int | None,
+    policy: Policy, prompts: Sequence[Prompt], completions: Sequence[str], gather: Callable[[Any], list[Any]], max_length: int | None
 ) -> EncodedRows:
-    """Each prompt with the completion of another one; without those that have no partner, or would be too long.
-
-    Args:
-        policy: whose tokenizer and chat template are used.
-        prompts: of this rank.
-        completions: one per prompt, its own.
-        gather: gives what every rank passed to it; every rank calls it.
-        max_length: most tokens of a row; None: as many as the policy takes.
-    """
+    """Each prompt with the completion of another one; without those that have no partner, or would be too long. Collective."""
     mine = [
         PlacedRow(blake2b(p.id.encode(), digest_size=8).hexdigest(), content_hash(p), text)
         for p, text in zip(prompts, completions, strict=True)
@@ -175,12 +151,7 @@ def mismatched_rows(
 
 
 def partners(mine: Sequence[PlacedRow], everyone: Sequence[PlacedRow]) -> list[str | None]:
-    """For each row the completion of the next row that has another prompt; None if all rows have the same.
-
-    Args:
-        mine: rows of this rank.
-        everyone: rows of all ranks.
-    """
+    """For each row the completion of the next row, of all ranks, that has another prompt; None if all rows have the same."""
     ring = sorted(everyone)
     found: list[str | None] = []
     for row in mine:

@@ -29,14 +29,6 @@ class ObjectiveBatch(ABC, Generic[R, O]):
     def __init__(
         self, passes: CompletionPasses, objective: O, prompts: list[Prompt], columns: PreferenceColumns, max_length: int | None
     ) -> None:
-        """
-        Args:
-            passes: under the policy that is trained, and its reference.
-            objective: gives the losses.
-            prompts: of this rank; may be none.
-            columns: which hold the completions.
-            max_length: most tokens of a row; None: as many as the policy takes.
-        """
         self.passes, self.objective, self.max_length = passes, objective, max_length
         self.policy, self.adapter = passes.learner.policy, passes.adapter
         self.rows = self.encode(prompts, columns)
@@ -78,24 +70,14 @@ class ObjectiveBatch(ABC, Generic[R, O]):
         return numbers
 
     def keep(self, found: Mapping[str, Tensor], rows: Sequence[int]) -> None:
-        """Keep what the objective computed from the rows of all ranks.
-
-        Args:
-            found: numbers for each row of all ranks, or one for all.
-            rows: how many each rank has.
-        """
+        """Keep numbers that the objective computed, one for each row of all ranks (of which each has so many), or one for all."""
         rank = self.adapter.rank
         first = sum(rows[:rank])
         for name, value in found.items():
             self._prepared[name] = value.expand(sum(rows))[first : first + rows[rank]]
 
     def prepared(self, place: Tensor, like: Tensor) -> dict[str, Tensor]:
-        """The values kept for some rows.
-
-        Args:
-            place: `[n]` their numbers, on the CPU.
-            like: of the type and on the device that they are to have.
-        """
+        """The `[n]` values kept for the rows with these numbers (on the CPU), in the type and on the device of another tensor."""
         return {name: onto(value.to(like.dtype)[place], like.device) for name, value in self._prepared.items()}
 
 
@@ -106,7 +88,6 @@ def likelihood(logprobs: Tensor, tokens: Tensor, reference: Tensor | None, prepa
 
 def of_all_ranks(own: Likelihood, adapter: StrategyAdapter) -> tuple[Likelihood, list[int]]:
     """The completions of all ranks, in the order of ranks, and how many each has; every rank calls it."""
-    shares = adapter.gather((own.logprob, own.tokens, own.reference))
-    logprobs, tokens, references = zip(*shares, strict=True)
+    logprobs, tokens, references = zip(*adapter.gather((own.logprob, own.tokens, own.reference)), strict=True)
     everyone = None if own.reference is None else torch.cat(references)
     return Likelihood(torch.cat(logprobs), torch.cat(tokens), everyone), [len(share) for share in logprobs]

@@ -73,24 +73,15 @@ class OfflineModule(PolicyModule):
         self.log_dict(as_tensors(self.numbers), on_step=True, on_epoch=False, batch_size=1)
 
     def descend(self, rows: R, loss_of: Callable[[R], MicroBatchLoss]) -> None:
-        """Make one optimizer step on rows.
-
-        Args:
-            rows: of this rank.
-            loss_of: the share of a micro-batch in the sum over the step and all ranks, logged as `loss`, with statistics.
-        """
+        """Make one optimizer step on rows of this rank, whose losses are logged as `loss`, with statistics."""
         with self.ledger.phase("optimize"):
             self.learner.step_on(rows, loss_of)
 
     def passes(self, rows: R, dummy: R) -> Iterator[tuple[list[int], R]]:
         """Cut rows into micro-batches for an evaluation, as many on every rank, since all of them take part in each forward pass.
 
-        Args:
-            rows: of this rank; may be none.
-            dummy: a row for a rank that has none left.
-
         Returns:
-            The numbers of the rows, none for a dummy, and the rows themselves on the device.
+            The numbers of the rows, none for a dummy, which a rank without further rows gets; and the rows themselves on the device.
         """
         cuts = self.learner.fitting.cut(rows.sequences())
         for index in split_to(cuts, self.learner.adapter.largest(len(cuts))):
@@ -98,19 +89,10 @@ class OfflineModule(PolicyModule):
 
     def validation_step(self, batch: PromptBatch, batch_idx: int) -> None:
         """Evaluate one batch of held-out rows, and sampled completions of their prompts if rewards score them."""
-        asked = self._evaluated(batch.prompts)
+        self.ledger.show("evaluating")
+        asked = self.evaluate_rows(batch.prompts)
         if self.collector.rewards is not None:
             super().validation_step(PromptBatch(asked), batch_idx)
-
-    def test_step(self, batch: PromptBatch, batch_idx: int) -> None:
-        """Evaluate one batch of test rows, and sampled completions of their prompts if rewards score them."""
-        asked = self._evaluated(batch.prompts)
-        if self.collector.rewards is not None:
-            super().test_step(PromptBatch(asked), batch_idx)
-
-    def _evaluated(self, prompts: list[Prompt]) -> list[Prompt]:
-        self.ledger.show("evaluating")
-        return self.evaluate_rows(prompts)
 
     def on_validation_epoch_end(self) -> None:
         """Log what the evaluation found, with what follows from it, as `val/...`, or `test/...` in a test."""
@@ -161,11 +143,7 @@ class OfflinePolicyModule(OfflineModule):
 
     @abstractmethod
     def longest_sequence(self, prompt: Prompt) -> list[int]:
-        """As many ids as the prompt's row needs room for.
-
-        Raises:
-            ValueError: the row cannot be read.
-        """
+        """As many ids as the prompt's row needs room for; a ValueError if the row cannot be read."""
 
     def measure_prompts(self, data: PromptData) -> None:
         """Read every row, so that a bad one is named before the first step, and have the data drop or refuse those that are too long."""

@@ -54,18 +54,7 @@ class Pairs(OfflineRows):
 def encode_pairs(
     policy: Policy, prompts: Sequence[Prompt], chosen: str = "chosen", rejected: str = "rejected", max_length: int | None = None
 ) -> Pairs:
-    """Rows of prompt, completion and EOS for both completions of every prompt.
-
-    Args:
-        policy: whose tokenizer and chat template are used.
-        prompts: whose columns hold the completions.
-        chosen: the column with the better one.
-        rejected: the column with the worse one.
-        max_length: most tokens of a row; None: as many as the policy takes.
-
-    Raises:
-        ValueError: a prompt has no two different completions, or one of its rows is too long; the message names it.
-    """
+    """Rows of prompt, completion and EOS for both completions of every prompt, from these columns; errors name the prompt."""
     read = [paired_texts(prompt, chosen, rejected) for prompt in prompts]
     asked, texts = [prompt for prompt, _, _ in read], [text for _, *both in read for text in both]
     rows = encode_rows(policy, [prompt for prompt in asked for _ in range(2)], texts, max_length)

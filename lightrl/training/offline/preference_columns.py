@@ -23,50 +23,26 @@ class PreferenceColumns:
     """Whether it is good."""
 
 
-def shortened(value: JSON) -> str:
-    """A value as an error shows it, in at most 60 characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def paired_texts(prompt: Prompt, chosen: str = "chosen", rejected: str = "rejected") -> tuple[Prompt, str, str]:
-    """The prompt, the better and the worse completion.
+    """The prompt, the better and the worse completion; a ValueError names a prompt whose columns hold no two different ones.
 
-    A completion is a text, a list with the assistant's message, or a whole conversation that begins with the prompt. Where the
-    prompt is itself one of the two conversations, the messages that both begin with are the prompt.
-
-    Args:
-        prompt: whose columns hold the completions.
-        chosen: the column with the better one.
-        rejected: the column with the worse one.
-
-    Raises:
-        ValueError: a column is missing, empty or no completion, or both say the same; the message names the prompt.
+    A completion is a text, a list with the assistant's message, or a whole conversation that begins with the prompt. Where the prompt is
+    itself one of the two conversations, the messages that both begin with are the prompt.
     """
     values = [_column(prompt, name) for name in (chosen, rejected)]
     asked = _implied(prompt, values)
     better, worse = (_completion(asked, name, value) for name, value in zip((chosen, rejected), values, strict=True))
     if better == worse:
-        raise ValueError(
-            f"prompt {prompt.id!r}: columns {chosen!r} and {rejected!r} hold the same completion {shortened(better)}; drop the row"
-        )
+        both = f"columns {chosen!r} and {rejected!r}"
+        raise ValueError(f"prompt {prompt.id!r}: {both} hold the same completion {better!r:.60}; drop the row")
     return asked, better, worse
 
 
 def labelled_text(prompt: Prompt, completion: str = "completion", label: str = "label") -> tuple[str, bool]:
-    """The completion, and whether it is a good one.
-
-    Args:
-        prompt: whose columns hold them.
-        completion: the column with a text, a list with the assistant's message, or a whole conversation that begins with the prompt.
-        label: the column that says whether it is good.
-
-    Raises:
-        ValueError: a column is missing, the completion empty, or the label neither true nor false; the message names the prompt.
-    """
+    """The completion, and whether it is a good one; a ValueError names a prompt whose columns do not say it."""
     text, good = _completion(prompt, completion, _column(prompt, completion)), _column(prompt, label)
     if not isinstance(good, bool):
-        raise ValueError(f"prompt {prompt.id!r}: column {label!r} must hold true or false, got {type(good).__name__} {shortened(good)}")
+        raise ValueError(f"prompt {prompt.id!r}: column {label!r} must hold true or false, got {type(good).__name__} {good!r:.60}")
     return text, good
 
 
@@ -97,7 +73,7 @@ def _completion(prompt: Prompt, name: str, value: JSON) -> str:
     if not isinstance(text, str):
         raise ValueError(
             f"prompt {prompt.id!r}: column {name!r} must hold a text or a list of messages {{role, content}}, got {type(text).__name__} "
-            f"{shortened(text)}"
+            f"{text!r:.60}"
         )
     if not text.strip():
         raise ValueError(f"prompt {prompt.id!r}: column {name!r} holds an empty completion; drop the row")
@@ -106,7 +82,7 @@ def _completion(prompt: Prompt, name: str, value: JSON) -> str:
 
 def _last_turn(prompt: Prompt, name: str, turns: list[JSON]) -> str:
     if not turns or not all(isinstance(t, dict) and isinstance(t.get("role"), str) and isinstance(t.get("content"), str) for t in turns):
-        raise ValueError(f"prompt {prompt.id!r}: column {name!r} must hold messages {{role, content}}, got {shortened(turns)}")
+        raise ValueError(f"prompt {prompt.id!r}: column {name!r} must hold messages {{role, content}}, got {turns!r:.60}")
     if turns[-1]["role"] != "assistant":
         raise ValueError(f"prompt {prompt.id!r}: column {name!r} must end with the assistant's message, got {turns[-1]['role']!r}")
     if turns[:-1] and not _same(turns[:-1], prompt):

@@ -12,7 +12,7 @@ from torch import Tensor
 from lightrl.policy.reward_network import RewardNetwork
 from lightrl.rows import Sequences, onto
 from lightrl.training.offline.encoded_rows import OfflineRows
-from lightrl.training.offline.preference_columns import paired_texts, shortened
+from lightrl.training.offline.preference_columns import paired_texts
 from lightrl.types import JSON, Prompt
 
 
@@ -84,11 +84,7 @@ class RankingReader:
     """Where the completions stand."""
 
     def encode(self, prompts: Sequence[Prompt]) -> Rankings:
-        """A batch of prompts.
-
-        Raises:
-            ValueError: the columns of one cannot be read.
-        """
+        """A batch of prompts."""
         read = [read_ranking(prompt, self.columns) for prompt in prompts]
         conversations = [[self.network.encode(one.prompt, text) for text in one.completions] for one in read]
         return Rankings(
@@ -97,29 +93,6 @@ class RankingReader:
             margin=torch.tensor([one.margin for one in read], dtype=torch.float64),
             lengths=torch.tensor([max(map(len, ids)) for ids in conversations], dtype=torch.long),
         )
-
-
-class RankingMeasure:
-    """Gives the longest conversation of each prompt, and counts the prompts whose completions all rank alike."""
-
-    def __init__(self, reader: RankingReader) -> None:
-        """
-        Args:
-            reader: encodes the prompts.
-        """
-        self._reader = reader
-        self.prompts = self.zero_variance = 0
-        """Prompts that were measured, and how many of them have nothing to compare."""
-
-    def longest_sequence(self, prompt: Prompt) -> list[int]:
-        """The longest conversation of a prompt, by which it is measured.
-
-        Raises:
-            ValueError: its columns cannot be read.
-        """
-        rankings = self._reader.encode([prompt])
-        self.prompts, self.zero_variance = self.prompts + 1, self.zero_variance + rankings.zero_variance
-        return max(rankings.conversations[0], key=len)
 
 
 @dataclass(frozen=True)
@@ -155,11 +128,7 @@ class Ranking:
 
 
 def read_ranking(prompt: Prompt, columns: RankingColumns) -> Ranking:
-    """Read the columns of a prompt.
-
-    Raises:
-        ValueError: columns are missing or contradict each other, or their values are of the wrong kind; the message names the prompt.
-    """
+    """Read the columns of a prompt; a ValueError names it if they are missing, contradict each other, or are of the wrong kind."""
     margin = _margin(prompt, columns)
     if columns.completions in prompt.columns:
         texts = _texts(prompt, columns.completions)
@@ -177,7 +146,7 @@ def read_ranking(prompt: Prompt, columns: RankingColumns) -> Ranking:
 def _texts(prompt: Prompt, name: str) -> list[str]:
     value: JSON = prompt.columns[name]
     if not isinstance(value, list) or len(value) < 2 or not all(isinstance(text, str) and text.strip() for text in value):
-        raise ValueError(f"prompt {prompt.id!r}: column {name!r} must hold a list of two or more texts, none empty; got {shortened(value)}")
+        raise ValueError(f"prompt {prompt.id!r}: column {name!r} must hold a list of two or more texts, none empty; got {value!r:.60}")
     return list(value)
 
 
@@ -192,8 +161,7 @@ def _order(prompt: Prompt, columns: RankingColumns, count: int) -> list[float]:
     values = prompt.columns[given[0]]
     if not isinstance(values, list) or len(values) != count or not all(map(_is_number, values)):
         raise ValueError(
-            f"prompt {prompt.id!r}: column {given[0]!r} must hold one finite number for each of the {count} completions, got "
-            f"{shortened(values)}"
+            f"prompt {prompt.id!r}: column {given[0]!r} must hold one finite number for each of the {count} completions, got {values!r:.60}"
         )
     return [-float(v) for v in values] if given[0] == columns.ranks else [float(v) for v in values]
 
@@ -208,7 +176,7 @@ def _margin(prompt: Prompt, columns: RankingColumns) -> float:
         return 0.0
     value: JSON = prompt.columns.get(columns.margin)
     if not _is_number(value) or float(value) < 0:
-        got = shortened(value) if columns.margin in prompt.columns else f"no such column; it has: {', '.join(prompt.columns)}"
+        got = f"{value!r:.60}" if columns.margin in prompt.columns else f"no such column; it has: {', '.join(prompt.columns)}"
         raise ValueError(f"prompt {prompt.id!r}: column {columns.margin!r} must hold a margin, a finite number of 0 or more; got {got}")
     return float(value)
 

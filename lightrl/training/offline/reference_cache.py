@@ -29,20 +29,15 @@ class ReferenceCache:
     """
 
     def __init__(self, folder: str | Path, key: str) -> None:
-        """
-        Args:
-            folder: of all references; made if it is not there.
-            key: of the reference, from `cache_key`.
-        """
+        """The folder is that of all references, made if it is not there; the key, from `cache_key`, is of one."""
         self.folder = Path(folder).expanduser() / key
         self._known: dict[bytes, float] = {}
         self._new: dict[bytes, float] = {}
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ValueError(
-                f"model.cache: {self.folder} cannot be made ({error}); name a folder that can be written to, or null"
-            ) from error
+            hint = "name a folder that can be written to, or null"
+            raise ValueError(f"model.cache: {self.folder} cannot be made ({error}); {hint}") from error
         recover(self.folder)
         for file in sorted(self.folder.glob("*.safetensors")):
             self._read(file)
@@ -65,8 +60,7 @@ class ReferenceCache:
         if not self._new:
             return
         keys = torch.tensor([list(key) for key in self._new], dtype=torch.uint8)
-        name = hashlib.blake2b(b"".join(self._new), digest_size=16).hexdigest()
-        file = self.folder / f"{name}.safetensors"
+        file = self.folder / f"{hashlib.blake2b(b''.join(self._new), digest_size=16).hexdigest()}.safetensors"
         try:
             written = partial(file)
             save_file({"keys": keys, "logprobs": torch.tensor(list(self._new.values()), dtype=torch.float64)}, written)
@@ -79,19 +73,13 @@ class ReferenceCache:
     def _read(self, file: Path) -> None:
         try:
             held = load_file(file)
-            rows = zip(map(bytes, held["keys"].tolist()), held["logprobs"].tolist(), strict=True)
-            self._known |= dict(rows)
+            self._known |= dict(zip(map(bytes, held["keys"].tolist()), held["logprobs"].tolist(), strict=True))
         except (SafetensorError, KeyError, ValueError) as error:
             warnings.warn(f"{file} is no file of reference log-probs ({error}): its log-probs are computed again; delete it", stacklevel=3)
 
 
 def row_keys(input_ids: Tensor, mask: Tensor) -> list[bytes]:
-    """A key per row of `[N, L]`: of its tokens and where its completion begins.
-
-    Args:
-        input_ids: `[N, L]`; a row ends with the last token of its completion.
-        mask: `[N, L]` bool, the tokens of the completion.
-    """
+    """A key per row of `[N, L]`, which ends with the last token of its completion: of its tokens and where its completion begins."""
     rows = zip(input_ids.tolist(), mask.tolist(), ends(mask).tolist(), strict=True)
     read = [json.dumps([ids[:end], chosen[:end].index(True)]) for ids, chosen, end in rows]
     return [hashlib.blake2b(row.encode(), digest_size=16).digest() for row in read]
@@ -99,12 +87,7 @@ def row_keys(input_ids: Tensor, mask: Tensor) -> list[bytes]:
 
 @torch.no_grad()
 def cache_key(policy: nn.Module, precision: str) -> str:
-    """32 hexadecimal digits that depend on the weights, their type, the architecture and the precision of forward passes.
-
-    Args:
-        policy: whose weights are whole on this rank.
-        precision: of the trainer.
-    """
+    """32 hexadecimal digits that depend on the gathered weights, their type, the architecture and the precision of forward passes."""
     digest = hashlib.blake2b(precision.encode(), digest_size=16)
     config: Any = getattr(getattr(policy, "model", None), "config", None)
     if config is not None:

@@ -22,7 +22,7 @@ from lightrl.ranges import BatchSize, NonNegative, Positive, refuse_outside
 from lightrl.rollout.decode.transformers_engine import TransformersEngine
 from lightrl.training.evaluating.evaluator import Evaluation
 from lightrl.training.offline.offline_module import OfflineModule
-from lightrl.training.offline.rankings import Comparisons, RankingColumns, RankingMeasure, RankingReader, Rankings, read_ranking
+from lightrl.training.offline.rankings import Comparisons, RankingColumns, RankingReader, Rankings, read_ranking
 from lightrl.training.reports.statistics import Report, Reporting, StatisticsLedger
 from lightrl.training.steps.fitting_passes import MicroBatchTokens
 from lightrl.training.steps.learner import MicroBatchLoss, StepSettings
@@ -88,15 +88,21 @@ class RewardModeling(OfflineModule):
 
     def measure_prompts(self, data: PromptData) -> None:
         """Have the data drop or refuse the prompts with a completion that is too long, and say how many have nothing to compare."""
-        measure = RankingMeasure(self.reader)
-        data.measure(measure.longest_sequence, self.policy.max_positions)
-        if measure.prompts and measure.zero_variance == measure.prompts:
+        alike = list[bool]()
+
+        def longest_sequence(prompt: Prompt) -> list[int]:
+            rankings = self.reader.encode([prompt])
+            alike.append(bool(rankings.zero_variance))
+            return max(rankings.conversations[0], key=len)
+
+        data.measure(longest_sequence, self.policy.max_positions)
+        if alike and all(alike):
             raise ValueError(
-                f"none of {measure.prompts} prompts has a completion that ranks above another: there is nothing to learn. Look at the "
+                f"none of {len(alike)} prompts has a completion that ranks above another: there is nothing to learn. Look at the "
                 f"columns {self.columns.ranks!r} and {self.columns.scores!r}"
             )
-        if measure.zero_variance:
-            rank_zero_warn(f"of {measure.prompts} prompts, {measure.zero_variance} rank all their completions alike and teach nothing")
+        if any(alike):
+            rank_zero_warn(f"of {len(alike)} prompts, {sum(alike)} rank all their completions alike and teach nothing")
 
     def learn(self, prompts: list[Prompt]) -> None:
         """Make one optimizer step on all comparisons of the completions of these prompts."""
@@ -212,20 +218,14 @@ def finished(numbers: dict[str, float]) -> dict[str, float]:
     done = dict(numbers)
     if _SQUARE in done:
         done["score/std"] = math.sqrt(max(0.0, done.pop(_SQUARE) - done["score/mean"] ** 2))
-    filled = [name for name in map(_bin, range(BINS)) if f"{name}/accuracy" in done]
-    if filled:
+    if filled := [name for name in map(_bin, range(BINS)) if f"{name}/accuracy" in done]:
         gaps = (done[f"{name}/share"] * abs(done[f"{name}/accuracy"] - done[f"{name}/confidence"]) for name in filled)
         done["calibration/error"] = sum(gaps)
     return done
 
 
 def bradley_terry(better: Tensor, worse: Tensor, margin: Tensor | float = 0.0) -> Tensor:
-    """`[P]` negative log-likelihoods of comparisons, -log sigmoid(better - worse - margin).
-
-    Args:
-        better: `[P]` scores of what was preferred.
-        worse: `[P]` scores of what it was preferred to.
-        margin: `[P]`, by how much the better one should lead.
+    """`[P]` negative log-likelihoods of comparisons, -log sigmoid(better - worse - margin), of `[P]` scores.
 
     Source: Bradley and Terry 1952; with a margin Touvron et al. 2023 (Llama 2), arXiv:2307.09288, eq. 2.
     """

@@ -130,19 +130,11 @@ class ExampleReader:
     """Most tokens of a row; None: as many as the policy takes."""
 
     def shows(self, prompt: Prompt) -> bool:
-        """Whether the prompt has something to imitate.
-
-        Raises:
-            ValueError: two things contradict each other; the message names the prompt.
-        """
+        """Whether the prompt has something to imitate."""
         return is_conversation(prompt) or prompt.answer is not None or (self.everything and prompt.text is not None)
 
     def refuse_empty(self, prompt: Prompt) -> None:
-        """Refuse a prompt without anything to imitate.
-
-        Raises:
-            ValueError: there is nothing to imitate; the message names the prompt.
-        """
+        """Refuse a prompt without anything to imitate."""
         if not self.shows(prompt):
             raise ValueError(
                 f"prompt {prompt.id!r} has no answer to imitate: set the source's answer field, give whole conversations that end with the "
@@ -150,11 +142,7 @@ class ExampleReader:
             )
 
     def read(self, prompt: Prompt) -> tuple[list[int], list[float]]:
-        """Ids and weights of one row, of any length.
-
-        Raises:
-            ValueError: there is nothing to imitate, or the tokens of a message cannot be found; the message names the prompt.
-        """
+        """Ids and weights of one row, of any length."""
         self.refuse_empty(prompt)
         if is_conversation(prompt):
             ids, weights = self._conversation(prompt)
@@ -166,11 +154,7 @@ class ExampleReader:
         return ids, [0.0, *weights[1:]]
 
     def encode(self, prompts: Sequence[Prompt]) -> Examples:
-        """Rows of these prompts.
-
-        Raises:
-            ValueError: as `read`, or a row has more tokens than `max_length` or the policy takes.
-        """
+        """Rows of these prompts."""
         rows = [self.read(prompt) for prompt in prompts]
         for prompt, (ids, _) in zip(prompts, rows, strict=True):
             refuse_too_long(self.policy, prompt, len(ids), self.max_length)
@@ -197,11 +181,7 @@ class ExampleReader:
 
 
 def is_conversation(prompt: Prompt) -> bool:
-    """Whether the prompt holds its answer, as the assistant's last message.
-
-    Raises:
-        ValueError: it has an answer beside it.
-    """
+    """Whether the prompt holds its answer, as the assistant's last message; a ValueError if it has an answer beside it."""
     if prompt.messages is None or prompt.messages[-1]["role"] != "assistant":
         return False
     if prompt.answer is not None:

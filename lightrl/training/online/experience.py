@@ -38,14 +38,7 @@ class RolloutRewards(NamedTuple):
 def experience_of(
     scored: ScoredRollout, rewards: RolloutRewards, algorithm: Algorithm, predictions: Predictions
 ) -> tuple[Experience, Report]:
-    """Shaping, KL in the reward and token weights, in this order; with their statistics.
-
-    Args:
-        scored: rows of this rank.
-        rewards: of these rows.
-        algorithm: whose parts apply.
-        predictions: for every sampled token.
-    """
+    """Shaping, KL in the reward and token weights, in this order; with their statistics."""
     report, token_rewards = Report(), rewards.tokens
     mask = scored.response_mask
     if algorithm.shaping is not None:
@@ -83,13 +76,9 @@ def _with_kl(token_rewards: Tensor, mask: Tensor, algorithm: Algorithm, predicti
 
 
 def with_advantages(experience: Experience, algorithm: Algorithm, ranks: Ranks, rank: int) -> tuple[TrainingBatch, Report]:
-    """The rows of this rank with `advantages` and `returns`, and the statistics of the advantage part; collective.
+    """The rows of this rank, in whole groups, with `advantages` and `returns`, and the statistics of the advantage part; collective.
 
-    Args:
-        experience: rows of this rank, in whole groups.
-        algorithm: whose advantage part computes.
-        ranks: that share the rollout. Whole rows travel between them only if the part needs `all_tokens`.
-        rank: of this process.
+    Whole rows travel between ranks only if the part needs `all_tokens`.
     """
     report = Report()
     part, weight = algorithm.advantage, algorithm.token_weight

@@ -31,12 +31,6 @@ class StepLoss:
     """The loss of one optimizer step as a function of its micro-batches; their sum over the step and all ranks is the loss."""
 
     def __init__(self, terms: Sequence[Term], minibatch: TrainingBatch, ranks: Ranks) -> None:
-        """
-        Args:
-            terms: at least one; their sum is the loss.
-            minibatch: all rows of this rank in the step.
-            ranks: that share the step.
-        """
         self.terms = terms
         shares = torch.stack([local_denominators(term.token_weight(minibatch), minibatch.group) for term in terms])
         self.denominators = [Denominators(*row) for row in ranks.total(shares).tolist()]
@@ -64,12 +58,7 @@ class StepLoss:
         return trained_tokens(self.terms, micro.host)
 
     def share(self, micro: TrainingBatch, output: PolicyOutput) -> MicroBatchLoss:
-        """The share of a micro-batch.
-
-        Args:
-            micro: n rows.
-            output: of the networks, at least at `tokens`.
-        """
+        """The share of a micro-batch of n rows, by the outputs of the networks, at least at `tokens`."""
         losses: dict[str, Tensor] = {}
         statistics: list[Reported] = []
         for term, denominators in zip(self.terms, self.denominators, strict=True):

@@ -34,21 +34,14 @@ class Networks(ABC):
 
     @abstractmethod
     def outputs(self, batch: ScoredRollout, mask: Tensor, read: Outputs = NO_OUTPUTS) -> PolicyOutput:
-        """Log-probs of the selected tokens, and what is read of their logits, of the trunk and of the critic.
+        """Log-probs of the selected tokens of n rows, and what is read of their logits, of the trunk and of the critic.
 
-        Args:
-            batch: n rows.
-            mask: `[n, L]` bool, the selected tokens; on the CPU, or the device is waited for.
-            read: outputs of the policy.
+        The mask `[n, L]` is on the CPU, or the device is waited for.
         """
 
     @abstractmethod
     def per_token(self, scored: ScoredRollout, compute: ByName) -> dict[str, Tensor]:
         """The outputs of forward passes for every token, by name, without gradient and in micro-batches.
-
-        Args:
-            scored: N rows.
-            compute: makes a forward pass.
 
         Returns:
             `[N, L]` or `[N, L, ...]`, 0 beyond a micro-batch's longest row; in the type of the rollout's log-probs, but for whole numbers.
@@ -62,14 +55,7 @@ class Networks(ABC):
 
 @contextmanager
 def compared_at_hand(policy: Policy, algorithm: Algorithm, read: Outputs, further: Iterable[Reference] = ()) -> Iterator[None]:
-    """Within, the references that outputs compare the policy with are asked in several forward passes, and some others.
-
-    Args:
-        policy: whose outputs are read.
-        algorithm: that has the references.
-        read: outputs of the policy.
-        further: other references.
-    """
+    """Within, the references that outputs compare the policy with are asked in several forward passes, and some others."""
     compared = [algorithm.references[output.against] for output in read.values() if isinstance(output, Comparison)]
     with ExitStack() as stack:
         for reference in (*compared, *further):
@@ -78,20 +64,14 @@ def compared_at_hand(policy: Policy, algorithm: Algorithm, read: Outputs, furthe
 
 
 def beside(output: Comparison, other: Callable[[slice], Tensor]) -> AtRows:
-    """Comparisons of the policy with another one, chunk by chunk.
-
-    Args:
-        output: the comparison.
-        other: gives the logits of the other one for a slice of the positions.
-    """
+    """Comparisons of the policy with another one, chunk by chunk; `other` gives its logits for a slice of the positions."""
     return AtRows(lambda rows: lambda logits, ids: output.checked(logits, other(rows), ids))
 
 
 def dummy_batch(batch: R) -> R:
     """One row of two tokens without a response: it weighs nothing, and its backward takes part in the sums over ranks.
 
-    Args:
-        batch: whose fields, dtypes and devices the row has; may be empty.
+    It has the fields, dtypes and devices of the batch, which may be empty.
     """
     row = type(batch)(**{f.name: _neutral(f.name, getattr(batch, f.name), len(batch)) for f in fields(batch)}).padded(2)
     row.attention_mask[:] = True

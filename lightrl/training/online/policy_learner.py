@@ -45,12 +45,7 @@ class PolicyLearner(Learner, Networks):
     """Of the order of groups over minibatches."""
 
     def learn_by(self, algorithm: Algorithm, seed: int) -> None:
-        """Learn by this algorithm.
-
-        Args:
-            algorithm: its parts.
-            seed: of the order of groups over minibatches.
-        """
+        """Learn by this algorithm; the seed is that of the order of groups over minibatches."""
         self.algorithm, self.seed = algorithm, seed
         self.progress = Progress()
         self._first_pass = FirstPassCheck()
@@ -141,12 +136,7 @@ class PolicyLearner(Learner, Networks):
         return minibatches_of(batch, passes, self.algorithm.minibatches, (self.seed, self.rollout))
 
     def update(self, minibatch: TrainingBatch, limits: Limits) -> bool:
-        """One optimizer step; False if the policy has moved far enough and the rest of the rollout is to be left.
-
-        Args:
-            minibatch: rows of this rank.
-            limits: on differences between log-probs of engine and trainer that rounding explains.
-        """
+        """One optimizer step; False if the policy has moved far enough and the rest of the rollout is to be left."""
         with compared_at_hand(self.policy, self.algorithm, self.algorithm.outputs):
             return self._update(minibatch, limits)
 
@@ -195,14 +185,7 @@ class PolicyLearner(Learner, Networks):
 
 
 def minibatches_of(batch: TrainingBatch, passes: range, count: int, seed: tuple[int, int]) -> Iterator[TrainingBatch]:
-    """Minibatches of whole groups, shuffled anew in each pass.
-
-    Args:
-        batch: a whole rollout of this rank.
-        passes: over it.
-        count: minibatches in each pass.
-        seed: of the shuffles, and the number of the rollout.
-    """
+    """Minibatches of whole groups, shuffled anew in each pass."""
     for number in passes:
         generator = torch.Generator().manual_seed(row_seed(*seed, number))
         for rows in minibatches(batch.group, count, generator):
@@ -235,10 +218,7 @@ class FirstPassCheck:
     def check(self, step: StatisticsLedger, limits: Limits) -> Report:
         """The differences of a first pass; a warning if rounding does not explain those of the run's first one.
 
-        Args:
-            step: the statistics of an optimizer step on rows that were sampled with the present weights. A sampler may hand on rows of an
-                older policy, whose log-probs differ.
-            limits: on what rounding explains.
+        Its rows were sampled with the present weights: a sampler may hand on rows of an older policy, whose log-probs differ.
         """
         report = Report()
         total, tokens = step.local("engine/difference")

@@ -21,9 +21,8 @@ from lightrl.training.evaluating.evaluator import Evaluation
 from lightrl.training.online.experience import RolloutRewards, experience_of, with_advantages
 from lightrl.training.online.policy_learner import PolicyLearner
 from lightrl.training.online.predictions import predict
-from lightrl.training.online.rollout_collector import RolloutCollector
+from lightrl.training.online.rollout_collector import RolloutCollector, refuse_no_rewards
 from lightrl.training.online.rollout_report import observe_kl, report_experience
-from lightrl.training.online.rollout_sizes import refuse_no_rewards
 from lightrl.training.policy_module import PolicyModule
 from lightrl.training.reports.run_ledger import log_numbers
 from lightrl.training.setup.given import as_algorithm
@@ -189,12 +188,7 @@ class PolicyOptimization(PolicyModule):
 
 
 def run_state_of(learner: PolicyLearner, collector: RolloutCollector) -> dict[str, Any]:
-    """Everything that must survive a restart beside weights, optimizer and loops; collective.
-
-    Args:
-        learner: the state of its algorithm's parts, that of every rank where a part says that it differs, and its sums over all rollouts.
-        collector: the state of its rewards, each rank's own too; on every rank its random numbers, and rollouts still to be learnt from.
-    """
+    """Everything that must survive a restart beside weights, optimizer and loops, each rank's own too; collective."""
     algorithm, rewards, gather = learner.algorithm, collector.rewards, learner.adapter.gather
     return {
         "algorithm": algorithm.state_dict(),
@@ -208,11 +202,7 @@ def run_state_of(learner: PolicyLearner, collector: RolloutCollector) -> dict[st
 
 
 def load_run_state(state: dict[str, Any], learner: PolicyLearner, collector: RolloutCollector) -> None:
-    """Take back what the parts and rewards need to go on learning.
-
-    Raises:
-        ValueError: something was kept per rank, and there were another number of ranks.
-    """
+    """Take back what the parts and rewards need to go on learning; another number of ranks is refused where something was kept per rank."""
     rank, ranks = learner.adapter.rank, learner.adapter.world_size
     states, of_ranks, made = state["algorithm_per_rank"], state["rewards_per_rank"], state["ahead"]
     kept = [f"model.algorithm.{slot}" for slot in sorted({slot for one in states for slot in one})]

@@ -45,17 +45,7 @@ class Predictions(WithNeeds):
 
 
 def predict(scored: ScoredRollout, learner: PolicyLearner, engine: RolloutEngine, recompute: bool) -> Predictions:
-    """Compute what the algorithm's parts need, and nothing else.
-
-    Args:
-        scored: rows of this rank.
-        learner: its algorithm's parts say what they need; its networks are those before the first step.
-        engine: that sampled; it says what its log-probs are worth.
-        recompute: the old log-probs are the trainer's.
-
-    Raises:
-        ValueError: a correction would compare log-probs that mean different things.
-    """
+    """Compute what the algorithm's parts need, and nothing else; `recompute`: the old log-probs are the trainer's."""
     algorithm, policy = learner.algorithm, learner.policy
     _refuse_incomparable(algorithm, engine)
     _refuse_unsaid(scored, algorithm.sampler)
@@ -116,12 +106,6 @@ def recomputes(algorithm: Algorithm, engine: RolloutEngine, ahead: int, dtype: t
 
     With `auto` it does where a correction compares them with the engine's, and where rounding alone would move ratios as far as a clip lets
     them: in dtypes of two bytes. Rollouts that are made ahead keep the engine's, so that the ratio shows how old their weights are.
-
-    Args:
-        algorithm: that learns.
-        engine: that samples.
-        ahead: rollouts that are made ahead.
-        dtype: that the trainer's layers compute in.
     """
     known = engine.exact_logprobs and engine.comparable_logprobs and algorithm.sampler.samples_all
     if not known or algorithm.old_logprobs != "auto":
@@ -130,14 +114,7 @@ def recomputes(algorithm: Algorithm, engine: RolloutEngine, ahead: int, dtype: t
 
 
 def said(algorithm: Algorithm, engine: RolloutEngine, ahead: int, dtype: torch.dtype) -> str | None:
-    """A sentence for the start of a run whose precision has decided; None: it has not.
-
-    Args:
-        algorithm: see `recomputes`.
-        engine: see `recomputes`.
-        ahead: see `recomputes`.
-        dtype: see `recomputes`.
-    """
+    """A sentence for the start of a run whose precision has decided; None: it has not."""
     if algorithm.old_logprobs != "auto" or dtype.itemsize >= COARSE or not engine.exact_logprobs:
         return None
     name = str(dtype).removeprefix("torch.")

@@ -20,11 +20,6 @@ def prepared(before: Minibatch, algorithm: Algorithm, networks: Networks) -> Tra
     """The rows of a step with the extras that parts prepare for it; as they are if none does. Collective.
 
     It costs a forward pass if a part reads the current policy.
-
-    Args:
-        before: the rows of this rank, with the log-probs of the old policy.
-        algorithm: whose parts prepare.
-        networks: as they are now.
     """
     rows = before.rows
     preparing = [part for part in algorithm.parts.values() if isinstance(part, StepPart) and part.prepares]
@@ -45,17 +40,12 @@ def _current(rows: TrainingBatch, read: Outputs, networks: Networks) -> PolicyOu
         output = networks.outputs(micro, micro.host.response_mask, read)
         return {LOGPROBS: output.logprobs, **output.outputs}
 
-    nothing = torch.zeros_like(rows.rollout_logprobs)
-    found = dict.fromkeys((LOGPROBS, *read), nothing) | networks.per_token(rows, compute)
+    found = dict.fromkeys((LOGPROBS, *read), torch.zeros_like(rows.rollout_logprobs)) | networks.per_token(rows, compute)
     return PolicyOutput(found.pop(LOGPROBS), found)
 
 
 def expected(part: StepPart, extras: Extras) -> Extras:
-    """The outcome of a part's preparation.
-
-    Raises:
-        ValueError: it is something else than it says.
-    """
+    """The outcome of a part's preparation; a ValueError if it is something else than it says."""
     if extras.keys() != part.prepares:
         raise ValueError(f"{type(part).__name__} says that it prepares {sorted(part.prepares)}, and has prepared {sorted(extras)}")
     return extras

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -10,7 +10,12 @@ import torch
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 
+from lightrl.algorithms.algorithm import Algorithm
+from lightrl.algorithms.extras import refuse_missing_extras
 from lightrl.parts.base import TrunkOutput
+from lightrl.parts.engine import RolloutEngine
+from lightrl.parts.environment import Environment
+from lightrl.parts.reward import Reward
 from lightrl.parts.sampler import Reduction
 from lightrl.ranks import Ranks
 from lightrl.rewards.reward_set import RewardSet
@@ -20,7 +25,6 @@ from lightrl.training.evaluating.collector import Collector
 from lightrl.training.evaluating.evaluator import report_episodes
 from lightrl.training.online.policy_learner import PolicyLearner
 from lightrl.training.online.predictions import recomputes, said
-from lightrl.training.online.rollout_sizes import settle_rollouts
 from lightrl.training.online.rollouts_ahead import RolloutsAhead, check_ahead
 from lightrl.training.reports.run_ledger import RunLedger
 from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
@@ -40,15 +44,7 @@ class RolloutCollector(Collector):
     """The rollouts that are made while the policy learns."""
 
     def plan(self, prompts_per_rollout: int, rollouts_ahead: int) -> None:
-        """Settle the sizes of rollouts.
-
-        Args:
-            prompts_per_rollout: prompts (groups) per rollout over all ranks.
-            rollouts_ahead: each rollout is made so many rollouts before it is learnt from.
-
-        Raises:
-            ValueError: nothing could be learnt from such rollouts, or the engine cannot make them.
-        """
+        """Settle the sizes; a ValueError if nothing could be learnt from such rollouts, or the engine cannot make them."""
         algorithm = self.learner.algorithm
         settle_rollouts(prompts_per_rollout, algorithm, self.engine, self.environment)
         check_ahead(rollouts_ahead, self.engine, algorithm)
@@ -69,12 +65,7 @@ class RolloutCollector(Collector):
         return made.scored
 
     def collect(self, ranks: Ranks, ledger: RunLedger) -> ScoredRollout:
-        """Have the sampler make a rollout with the weights that the engine has.
-
-        Args:
-            ranks: that make it together.
-            ledger: receives its numbers.
-        """
+        """Have the sampler make a rollout with the weights that the engine has."""
         return self.learner.algorithm.sampler.collect(RunCollection(self, ranks, ledger))
 
     @property
@@ -88,12 +79,7 @@ class RolloutCollector(Collector):
         return said(self.learner.algorithm, self.engine, self.ahead.ahead, self.learner.compute_dtype)
 
     def check(self) -> None:
-        """Refuse a rollout that could not be made, scored or learnt from, before the first one is made.
-
-        Raises:
-            ValueError: the ranks cannot share the prompts, a reward or the environment wants a column that the data do not have, or a
-                part another reward or policy.
-        """
+        """Refuse a rollout that could not be made, scored or learnt from, before the first one is made."""
         trainer, prompts = self.learner.module.trainer, self.prompts_per_rollout
         algorithm, policy = self.learner.algorithm, self.learner.policy
         if prompts % trainer.world_size:
@@ -126,12 +112,6 @@ class RunCollection:
     """The `Collection` of one rollout: group numbers are unique within it, whatever the number of generate calls."""
 
     def __init__(self, collector: RolloutCollector, ranks: Ranks, ledger: RunLedger) -> None:
-        """
-        Args:
-            collector: draws, completes and scores, with the weights to sample from.
-            ranks: for sums over ranks.
-            ledger: receives the numbers of the sampler, and times its phases.
-        """
         self._data = data = collector.data
         self.prompts, self.size, self.rank = collector.prompts_per_rollout // collector.learner.adapter.world_size, data.size, data.rank
         self._rollouts, self._rewards, self._ranks, self._ledger = collector.rollouts, collector.rewards, ranks, ledger
@@ -190,11 +170,7 @@ class RunCollection:
             return self._rewards.submit(rollout)
 
     def _all_finished(self, scorings: list[Scoring]) -> ScoredRollout:
-        """Wait for the scores of all slices; a reward that fails alike on every row, on all ranks, stops them.
-
-        Raises:
-            RunEndedError: a reward's error budget is spent, or it has never worked.
-        """
+        """Wait for the scores of all slices; a reward that fails alike on every row, on all ranks, stops them."""
         scored = ScoredRollout.concat([self._finished(scoring) for scoring in scorings])
         if self.total(bool(broken := self._rewards.broken())):
             first, *others = self._ranks.gather(broken)
@@ -206,11 +182,7 @@ class RunCollection:
         return scored
 
     def _finished(self, scoring: Scoring) -> ScoredRollout:
-        """Wait for the scores; failures beyond what a reward may have stop all ranks.
-
-        Raises:
-            RunEndedError: a reward's error budget is spent.
-        """
+        """Wait for the scores; failures beyond what a reward may have stop all ranks."""
         with self._ledger.phase("reward"):
             scored = scoring.result()
         self._ledger.add_all(scoring.statistics(), scored.response_mask)
@@ -234,3 +206,35 @@ class RunCollection:
     def total(self, value: float) -> float:
         """The sum of a number over ranks."""
         return float(self._ranks.total(torch.tensor([value], dtype=torch.float64))[0])
+
+
+def refuse_no_rewards(algorithm: Algorithm, rewards: Mapping[str, Reward] | None, environment: Environment) -> bool:
+    """Whether the policy learns from rewards; a ValueError if it does, and there are none."""
+    wants = algorithm.advantage.needs_rewards
+    if wants and not rewards and not environment.gives_rewards:
+        raise ValueError("model.rewards is empty: name at least one reward, for example rewards: {correct: ExactMatch}")
+    return wants
+
+
+def settle_rollouts(prompts: int, algorithm: Algorithm, engine: RolloutEngine, environment: Environment) -> None:
+    """Refuse rollouts from which nothing could be learnt, and tell the engine what parts read of its passes."""
+    refuse_missing_extras(algorithm, environment)
+    if prompts < algorithm.minibatches:
+        raise ValueError(
+            f"model.prompts_per_rollout is {prompts}, but algorithm.minibatches is {algorithm.minibatches}, and minibatches are whole "
+            "groups: raise the one or lower the other"
+        )
+    if engine.sampling.temperature == 0:
+        raise ValueError("model.engine.temperature is 0, and a policy that never varies cannot learn from its rollouts; use 1.0")
+    tell_engine(algorithm, engine)
+
+
+def tell_engine(algorithm: Algorithm, engine: RolloutEngine) -> None:
+    """Say what an engine is to record while it samples, before its first request; nothing if it records nothing or has not sampled all."""
+    wanted = tuple(output for output in algorithm.rollout_outputs.values() if isinstance(output, TrunkOutput))
+    records = engine.records and algorithm.sampler.samples_all
+    engine.recorded = wanted if records else ()
+    if wanted and not records:
+        who = f"{type(algorithm.sampler).__name__} brings rows" if engine.records else f"{type(engine).__name__} samples rows"
+        names = ", ".join(output.name for output in wanted)
+        rank_zero_warn(f"{who} for which no engine records {names}: numbers that compare them are not there")

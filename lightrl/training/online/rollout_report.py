@@ -22,15 +22,7 @@ from lightrl.types import Experience, PolicyOutput, TrainingBatch
 def report_experience(
     experience: TrainingBatch, rewards: RewardSet, correction: RolloutCorrection | None, watched: Output | None, ranks: Ranks = ALONE
 ) -> Report:
-    """Rewards in total and by component, groups without signal, advantages, lengths, and the entropy of the samples.
-
-    Args:
-        experience: rows of this rank, advantages included.
-        rewards: that scored them.
-        correction: of the distance between engine and trainer; None: there is none.
-        watched: a number of the policy that sampled; None: there is none.
-        ranks: that share the rollout.
-    """
+    """Rewards in total and by component, groups without signal, advantages, lengths, and the entropy of the samples."""
     report = Report()
     scored = experience.scorable
     if rewards.rewards:
@@ -70,11 +62,7 @@ def _report_rewards(report: Report, experience: TrainingBatch, rewards: RewardSe
 
 
 def compared(group: Tensor) -> Tensor:
-    """The groups whose rows are compared: one of all rows where every prompt has a single completion.
-
-    Args:
-        group: `[N]` int64.
-    """
+    """The groups `[N]` whose rows are compared: one of all rows where every prompt has a single completion."""
     return torch.zeros_like(group) if len(torch.unique(group)) == len(group) else group
 
 
@@ -132,11 +120,7 @@ def _report_critic(report: Report, values: Tensor, returns: Tensor, mask: Tensor
 def observe_kl(kl: KL, batch: TrainingBatch, logprobs_now: Tensor | None, ranks: Ranks) -> Report:
     """Tell a KL part the KL of a rollout, if it is measured; gives its coefficients.
 
-    Args:
-        kl: against the reference KL(old || reference) of the policy that sampled, against the old policy KL(old || new).
-        batch: rows of this rank.
-        logprobs_now: `[N, L]` log-probs under the present policy; None: it has not moved, or it is not asked for.
-        ranks: that share the rollout.
+    It is KL(old || reference) of the policy that sampled or, against the old policy, KL(old || new), if its log-probs now are known.
     """
     report = Report()
     if kl.against == "old":
@@ -162,14 +146,7 @@ class Progress:
         self.tokens = self.seconds = 0.0
 
     def add(self, tokens: float, seconds: float, steps: int, ranks: Ranks) -> Report:
-        """The throughput of a rollout, and the sums with it.
-
-        Args:
-            tokens: sampled on this rank.
-            seconds: that the rollout and its steps took.
-            steps: optimizer steps since the beginning.
-            ranks: that share the rollout.
-        """
+        """The throughput of a rollout on this rank, and the sums with it."""
         report = Report()
         report.add("perf/completion_tokens", tokens, reduce="sum")
         report.add("perf/tokens_per_second", tokens / seconds, reduce="sum")

@@ -9,20 +9,21 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.parts.engine import RolloutEngine
 from lightrl.ranks import Ranks
-from lightrl.rollout.loop import RolloutLoop
 from lightrl.strategies.adapter import SideGroup
-from lightrl.training.online.policy_learner import PolicyLearner
 from lightrl.training.online.predictions import recomputes
 from lightrl.training.reports.run_ledger import RunLedger
 from lightrl.training.reports.statistics import Report
 from lightrl.types import ScoredRollout
+
+if TYPE_CHECKING:
+    from lightrl.training.online.rollout_collector import RolloutCollector
 
 POLL_S = 0.5
 """Seconds between two looks at whether waiting has a point."""
@@ -30,36 +31,18 @@ PATIENCE_S = 2.0
 """Seconds in which a rollout that is not wanted any more has to end."""
 
 
-class RolloutSource(Protocol):
-    """A maker of rollouts."""
-
-    learner: PolicyLearner
-    """Whose policy samples them."""
-    rollouts: RolloutLoop
-    """With the engine, which has the weights to sample from."""
-
-    def collect(self, ranks: Ranks, ledger: RunLedger) -> ScoredRollout:
-        """Make a rollout, and report its numbers to the ledger."""
-
-
 @dataclass(frozen=True)
 class MadeRollout:
     """A rollout that is to be learnt from, with the numbers of its making."""
 
     scored: ScoredRollout
-    """Its rows."""
     ledger: RunLedger
     """Numbers reported by sampler, engine and rewards, with the seconds of its phases."""
     begun: int
     """The number of the rollout that was learnt from first with the same weights."""
 
     def age(self, number: int, steps: int) -> Report:
-        """How old it is.
-
-        Args:
-            number: of this rollout in the run, from 0.
-            steps: optimizer steps behind the present weights.
-        """
+        """How old it is, as a rollout of this number, from 0, when so many optimizer steps are behind the present weights."""
         report = Report()
         report.add("sampling/staleness", (steps - self.scored.policy_version).double())
         report.add("sampling/staleness_rollouts", number - self.begun, reduce="max")
@@ -84,12 +67,8 @@ class RolloutsAhead:
     finds the rollouts complete.
     """
 
-    def __init__(self, ahead: int, source: RolloutSource) -> None:
-        """
-        Args:
-            ahead: rollouts; 0 makes each when it is asked for.
-            source: makes one with the engine's present weights.
-        """
+    def __init__(self, ahead: int, source: RolloutCollector) -> None:
+        """With 0 ahead each is made when it is asked for."""
         self.ahead, self._source = ahead, source
         self._ready = deque[MadeRollout]()
         self._under_way: Future[MadeRollout] | None = None
@@ -111,11 +90,7 @@ class RolloutsAhead:
         return now
 
     def wait_for_background(self) -> None:
-        """Wait for the rollout under way, if there is one, and report who waited for whom.
-
-        Raises:
-            Exception: whatever ended the rollout, or an observer that ends the wait.
-        """
+        """Wait for the rollout under way, if there is one, and report who waited for whom; whatever ended it is raised."""
         if self._under_way is None:
             return
         ledger, came = self._source.learner.ledger, time.perf_counter()
@@ -166,11 +141,7 @@ class RolloutsAhead:
 
 
 def check_ahead(ahead: int, engine: RolloutEngine, algorithm: Algorithm) -> None:
-    """Refuse what cannot be made ahead, and advise a correction where older weights would go unnoticed.
-
-    Raises:
-        ValueError: the number is below 0, or the engine decodes with the weights that the trainer moves.
-    """
+    """Refuse what cannot be made ahead, and advise a correction where older weights would go unnoticed."""
     name = type(engine).__name__
     if ahead < 0:
         raise ValueError(f"model.rollouts_ahead must be 0 or more, got {ahead}")

@@ -28,35 +28,23 @@ class Term(ABC):
 
     name: str
     """Under which the term is logged."""
+    coefficient: float
+    """Weight of the term in the loss of one step."""
     aggregation: Aggregation
     """Turns token weights and the denominators of the whole step into the weight of each token."""
     silent_without_advantage: bool = False
     """Rows whose advantages are all 0 have no gradient."""
 
-    @property
-    @abstractmethod
-    def coefficient(self) -> float:
-        """Weight of the term in the loss."""
-
-    @abstractmethod
     def token_weight(self, batch: TrainingBatch) -> Tensor:
         """`[n, L]`, 0 = the token is not part of the term."""
+        return batch.token_weight
 
     @abstractmethod
     def values(self, batch: TrainingBatch, output: PolicyOutput) -> tuple[Tensor, Report]:
-        """`[n, L]` to be minimised, anything outside of `tokens`; and statistics.
-
-        Args:
-            batch: n rows.
-            output: of the networks, at least at `tokens`.
-        """
+        """`[n, L]` to be minimised, anything outside of `tokens`, at which the networks gave outputs; and statistics."""
 
     def left_out(self, batch: TrainingBatch) -> Report:
-        """Statistics of rows of the step that no forward pass sees, since no term has a gradient there.
-
-        Args:
-            batch: these rows; maybe none.
-        """
+        """Statistics of rows of the step that no forward pass sees, since no term has a gradient there."""
         return Report()
 
     def tokens(self, batch: TrainingBatch) -> Tensor:
@@ -64,13 +52,7 @@ class Term(ABC):
         return (self.token_weight(batch) > 0) & batch.response_mask
 
     def share(self, batch: TrainingBatch, output: PolicyOutput, denominators: Denominators) -> tuple[Tensor, Report]:
-        """The share of a micro-batch in the term, a scalar with gradient; and statistics.
-
-        Args:
-            batch: n rows of the step.
-            output: of the networks, at least at `tokens`.
-            denominators: of the whole optimizer step over all ranks.
-        """
+        """The share of a micro-batch in the term, a scalar with gradient; and statistics."""
         weights = self.aggregation.weights(self.token_weight(batch), batch.group, denominators)
         values, report = self.values(batch, output)
         chosen = torch.where(self.tokens(batch), values, torch.zeros_like(values))
@@ -84,16 +66,9 @@ class PolicyTerm(Term):
     coefficient = 1.0
 
     def __init__(self, algorithm: Algorithm) -> None:
-        """
-        Args:
-            algorithm: whose ratio, clip scheme, correction and aggregation make the term.
-        """
         self.ratio, self.clip, self.correction = algorithm.ratio, algorithm.clip, algorithm.correction
         self.aggregation = algorithm.aggregation
         self.silent_without_advantage = algorithm.clip.silent_without_advantage
-
-    def token_weight(self, batch: TrainingBatch) -> Tensor:
-        return batch.token_weight
 
     def values(self, batch: TrainingBatch, output: PolicyOutput) -> tuple[Tensor, Report]:
         mask, report = self.tokens(batch), Report()
@@ -142,13 +117,9 @@ def old_logprobs(batch: TrainingBatch, output: PolicyOutput, mask: Tensor) -> Te
 
 def _of_rows(statistics: Statistics, tokens: Tensor) -> Statistics:
     """The statistics, with those per row left out where a row has none of the tokens."""
-    return {name: _of_rows_only(found if isinstance(found, Statistic) else Statistic(found), tokens) for name, found in statistics.items()}
-
-
-def _of_rows_only(statistic: Statistic, tokens: Tensor) -> Statistic:
-    if statistic.value.dim() == 2:
-        return statistic
-    return replace(statistic, value=torch.where(tokens.any(1), statistic.value, torch.nan))
+    every = {name: found if isinstance(found, Statistic) else Statistic(found) for name, found in statistics.items()}
+    per_row = {name: found for name, found in every.items() if found.value.dim() != 2}
+    return every | {name: replace(f, value=torch.where(tokens.any(1), f.value, torch.nan)) for name, f in per_row.items()}
 
 
 def _report_ratio(report: Report, ratio: Tensor, learning: Tensor) -> None:
@@ -169,16 +140,7 @@ class ExtraTerm(Term):
     """The loss of a `LossTerm`, with its own weights, aggregation and coefficient."""
 
     def __init__(self, slot: str, part: LossTerm) -> None:
-        """
-        Args:
-            slot: of the algorithm; the term is logged as `{slot}_loss`.
-            part: that fills it.
-        """
-        self.name, self.part, self.aggregation = f"{slot}_loss", part, part.aggregation
-
-    @property
-    def coefficient(self) -> float:
-        return self.part.coefficient
+        self.name, self.part, self.aggregation, self.coefficient = f"{slot}_loss", part, part.aggregation, part.coefficient
 
     def token_weight(self, batch: TrainingBatch) -> Tensor:
         return self.part.weights(batch)
@@ -196,15 +158,7 @@ class ValueTerm(Term):
     name = "value_loss"
 
     def __init__(self, critic: Critic) -> None:
-        """
-        Args:
-            critic: whose loss, weights, aggregation and coefficient these are.
-        """
-        self.critic, self.aggregation = critic, critic.aggregation
-
-    @property
-    def coefficient(self) -> float:
-        return self.critic.coefficient
+        self.critic, self.aggregation, self.coefficient = critic, critic.aggregation, critic.coefficient
 
     def token_weight(self, batch: TrainingBatch) -> Tensor:
         return self.critic.weights(batch)
@@ -222,19 +176,7 @@ class KLTerm(Term):
     name = "kl_loss"
 
     def __init__(self, kl: KL, aggregation: Aggregation) -> None:
-        """
-        Args:
-            kl: that gives the penalty and its coefficient, which a controller may move.
-            aggregation: of the policy's term.
-        """
-        self.kl, self.aggregation = kl, aggregation
-
-    @property
-    def coefficient(self) -> float:
-        return self.kl.loss_coefficient
-
-    def token_weight(self, batch: TrainingBatch) -> Tensor:
-        return batch.token_weight
+        self.kl, self.aggregation, self.coefficient = kl, aggregation, kl.loss_coefficient
 
     def values(self, batch: TrainingBatch, output: PolicyOutput) -> tuple[Tensor, Report]:
         mask, report, new = self.tokens(batch), Report(), output.logprobs.detach()

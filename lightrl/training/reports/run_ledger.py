@@ -20,11 +20,7 @@ class PhaseObserver:
     """A callback that follows what happens within a training step: Lightning has no hook there."""
 
     def on_phase(self, phase: str) -> None:
-        """A phase has begun, or has come so far.
-
-        Args:
-            phase: its name, such as `optimize`, or `rollout, 3 of 8 turns`.
-        """
+        """A phase has begun, or has come so far: `optimize`, or `rollout, 3 of 8 turns`."""
 
     def on_wait(self) -> None:
         """The trainer waits for a rollout that is made ahead; called again and again, and may raise to end the run."""
@@ -34,10 +30,6 @@ class RunLedger(StatisticsLedger):
     """Collects the numbers of a run and the seconds of its phases, and informs observers of each phase."""
 
     def __init__(self, observers: Sequence[PhaseObserver] = ()) -> None:
-        """
-        Args:
-            observers: are informed of each phase, in this order.
-        """
         super().__init__()
         self.observers = observers
         self.seconds = defaultdict[str, float](float)
@@ -77,14 +69,10 @@ class RunLedger(StatisticsLedger):
 
 
 def log_numbers(trainer: Trainer, numbers: Mapping[str, float]) -> None:
-    """Give numbers to every logger, and to `trainer.callback_metrics` and `trainer.logged_metrics`.
+    """Give numbers, reduced over ranks already, to every logger, and to `trainer.callback_metrics` and `trainer.logged_metrics`.
 
     `LightningModule.log` would make one metric object per name and average it over an epoch of one step, which takes three quarters of what
     a rollout of a small model costs beside its passes.
-
-    Args:
-        trainer: in a training step; the number of the step is the x-axis, counted from 0 and over resumes.
-        numbers: by name, reduced over ranks already.
     """
     tensors = as_tensors(numbers)
     trainer.callback_metrics.update(tensors)

@@ -29,24 +29,16 @@ class Reporting(ABC):
 
     @abstractmethod
     def add(self, name: str, value: Tensor | float, mask: Tensor | None = None, reduce: str = "mean", owner: str = CORE) -> None:
-        """Add values under a name.
+        """Add values of any shape under a name, which are those of its owner.
 
         Args:
-            name: under which it is logged.
-            value: any shape; NaN is left out.
+            value: NaN is left out.
             mask: of the same shape, bool: values that count; None: all.
             reduce: `mean`, `sum`, `max` or `min`; the same each time for a name.
-            owner: who reports it.
         """
 
     def add_all(self, statistics: Statistics, mask: Tensor, part: object = None) -> None:
-        """Add several at once, `[n]` per row or `[n, L]` per token.
-
-        Args:
-            statistics: by name.
-            mask: `[n, L]` bool: tokens that count.
-            part: that returned them; None: the core.
-        """
+        """Add several of a part (None: the core) at once, `[n]` per row or `[n, L]` per token, of which those in the mask count."""
         owner = CORE if part is None else type(part).__name__
         for name, statistic in statistics.items():
             entry = statistic if isinstance(statistic, Statistic) else Statistic(statistic)
@@ -82,11 +74,7 @@ class StatisticsLedger(Reporting):
     """Collects named numbers during a rollout: sums stay where their values are, and come to the host together when they are asked for."""
 
     def __init__(self, kept: dict[str, list[Tensor]] | None = None) -> None:
-        """
-        Args:
-            kept: names whose single values are kept beside their reduction, on this rank only, each with what there is so far, NaN
-                where a value does not count; for histograms. None: none.
-        """
+        """`kept`: names whose single values are kept beside their reduction, on this rank only, NaN where one does not count."""
         self._entries: dict[str, Entry] = {}
         self._waiting: list[tuple[str, Tensor, Tensor]] = []
         self._kinds: dict[str, str] = {}
@@ -94,11 +82,7 @@ class StatisticsLedger(Reporting):
         self.kept = {} if kept is None else kept
 
     def add(self, name: str, value: Tensor | float, mask: Tensor | None = None, reduce: str = "mean", owner: str = CORE) -> None:
-        """As `Reporting.add`.
-
-        Raises:
-            ValueError: a part reports under a name that is the core's, or a name is reduced in two ways.
-        """
+        """As `Reporting.add`; a ValueError if a part uses a name of the core, or a name is reduced in two ways."""
         self._own(name, owner, reduce)
         if isinstance(value, Tensor):
             self._add_tensor(name, value.detach().double(), mask, reduce)
@@ -146,11 +130,7 @@ class StatisticsLedger(Reporting):
         return ledger
 
     def reduce(self, gather: Callable[[dict[str, Entry]], list[dict[str, Entry]]]) -> dict[str, float]:
-        """Every number over all ranks, by name; the ledger is empty afterwards.
-
-        Args:
-            gather: gives what every rank passed to it, in the order of ranks.
-        """
+        """Every number over all ranks, by name; the ledger is empty afterwards."""
         everyone = StatisticsLedger()
         for entries in gather(self._settled()):
             for name, entry in entries.items():

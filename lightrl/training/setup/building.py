@@ -20,15 +20,7 @@ ONE_THREAD_BELOW = 2_000_000
 
 
 def check_room(policy: Policy, max_new_tokens: int) -> None:
-    """Refuse completions that are as long as the policy's rows, since prompts would have no room.
-
-    Args:
-        policy: says how long a row may be.
-        max_new_tokens: of the engine.
-
-    Raises:
-        ValueError: there is no room for a prompt.
-    """
+    """Refuse completions that are as long as the policy's rows, since prompts would have no room."""
     positions = policy.max_positions
     if positions is not None and max_new_tokens >= positions:
         raise ValueError(
@@ -38,12 +30,7 @@ def check_room(policy: Policy, max_new_tokens: int) -> None:
 
 
 def prompt_tokens(policy: SampledPolicy, environment: Environment) -> Callable[[Prompt], list[int]]:
-    """Gives the tokens of what a prompt itself says; a prompt that says nothing, for an environment to open, counts as one token.
-
-    Args:
-        policy: encodes prompts.
-        environment: of the run.
-    """
+    """Gives the tokens of what a prompt itself says; a prompt that says nothing, for an environment to open, counts as one token."""
     opens = not isinstance(environment, SingleTurn)
 
     def tokens(prompt: Prompt) -> list[int]:
@@ -62,11 +49,7 @@ def choose_threads(policy: torch.nn.Module) -> str | None:
 
 
 def prompts_of(trainer: Trainer) -> PromptData:
-    """The prompts of a run.
-
-    Raises:
-        ValueError: there are none.
-    """
+    """The prompts of a run; an error says what to type if there are none."""
     data: object = getattr(trainer, "datamodule", None)
     if data is None:
         raise ValueError("there is no data: name a prompt source, for example data: {train: DigitSorting}")
@@ -82,26 +65,18 @@ class ControlTokenWarning:
     """Counts prompts that spell control tokens, which will be plain text."""
 
     def __init__(self, policy: Policy) -> None:
-        """
-        Args:
-            policy: whose control tokens are looked for.
-        """
         self._first = plain_text(policy.tokenizer, policy.eos_token_ids).control.first
         self._total = self._spelled = 0
         self._example = ("", "")
 
     def see(self, prompt: Prompt) -> None:
-        """Count a prompt.
-
-        Args:
-            prompt: of the run; one that is rendered spells nothing.
-        """
+        """Count a prompt; one that is rendered spells nothing."""
         self._total += 1
         texts = [prompt.text] if prompt.text is not None else [message["content"] for message in prompt.messages or ()]
-        token = "" if prompt.rendered else next((token for text in texts if (token := self._first(text)[1])), "")
-        if token:
+        tokens = [] if prompt.rendered else [token for text in texts if (token := self._first(text)[1])]
+        if tokens:
             self._spelled += 1
-            self._example = (prompt.id, token) if self._spelled == 1 else self._example
+            self._example = (prompt.id, tokens[0]) if self._spelled == 1 else self._example
 
     def warn(self) -> None:
         """Say how many there were, and what to set if they were meant."""

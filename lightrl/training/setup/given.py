@@ -16,11 +16,7 @@ from lightrl.registry.classes import registry
 
 
 def as_policy(given: PolicySource | str) -> PolicySource:
-    """A policy source; a text is the path of a `PretrainedPolicy`.
-
-    Raises:
-        TypeError: it is neither.
-    """
+    """A policy source; a text is the path of a `PretrainedPolicy`."""
     if isinstance(given, str):
         return PretrainedPolicy(given)
     loaded = hasattr(given, "generate")
@@ -30,12 +26,7 @@ def as_policy(given: PolicySource | str) -> PolicySource:
 
 
 def as_algorithm(given: Algorithm | type[Algorithm] | str) -> Algorithm:
-    """An algorithm; a text is the name under which a package registers it, and a class stands for its defaults.
-
-    Raises:
-        ValueError: no package registers this name.
-        TypeError: it is no algorithm.
-    """
+    """An algorithm; a text is the name under which a package registers it, and a class stands for its defaults."""
     named: Any = registry().resolve("algorithm", given, "algorithm") if isinstance(given, str) else given
     algorithm: Algorithm = named() if isinstance(named, type) else named
     _refuse_other(algorithm, Algorithm, "algorithm", "a name, or an algorithm", 'for example algorithm="GRPO", or GRPO(epochs=2)')
@@ -43,11 +34,7 @@ def as_algorithm(given: Algorithm | type[Algorithm] | str) -> Algorithm:
 
 
 def as_rewards(given: Mapping[str, Any] | None) -> dict[str, Reward]:
-    """Rewards by name; a function, or the import path of one, is a `Function`.
-
-    Raises:
-        TypeError: there are no names, or one of them stands for no reward.
-    """
+    """Rewards by name; a function, or the import path of one, is a `Function`."""
     rewards = {} if given is None else given
     example = 'for example rewards={"correct": ExactMatch(), "short": my_function}'
     _refuse_other(rewards, Mapping, "rewards", "rewards by name", example)
@@ -63,21 +50,13 @@ def _as_reward(name: str, given: Any, example: str) -> Reward:
 
 
 def as_engine(given: RolloutEngine) -> RolloutEngine:
-    """An engine of the module's own.
-
-    Raises:
-        TypeError: it is none.
-    """
+    """An engine of the module's own."""
     _refuse_other(given, RolloutEngine, "engine", "a rollout engine", "for example engine=TransformersEngine()")
     return own(given, "model.engine")
 
 
 def as_environment(given: Environment) -> Environment:
-    """An environment of the module's own.
-
-    Raises:
-        TypeError: it is none.
-    """
+    """An environment of the module's own."""
     _refuse_other(given, Environment, "environment", "an environment", "for example environment=SingleTurn()")
     return own(given, "model.environment")
 

@@ -26,20 +26,9 @@ def tried_schedule(
     groups: int,
     device: torch.device,
 ) -> Any:
-    """The schedule of an optimizer that has made steps on gradients of norm 1, for as long as the schedule has something to say.
+    """The schedule, if any, of an optimizer that has made steps on gradients of norm 1, for as long as it has something to say.
 
-    Args:
-        optimizer_of: makes the optimizer of parameter groups.
-        schedule_of: makes its schedule; None: there is none.
-        groups: the number of parameter groups.
-        device: where the parameters will be.
-
-    Returns:
-        The schedule; None if there is none.
-
-    Raises:
-        ValueError: torch refuses an argument, the learning rate of a step is no number of 0 or more, or weights are lost. The message
-            begins with the key.
+    A ValueError names the key where torch refuses an argument, a learning rate is no number of 0 or more, or weights are lost.
     """
     parameters = [{"params": [nn.Parameter(torch.ones(shape, device=device)) for shape in ((1,), (2, 2))]} for _ in range(groups)]
     with _refusals("model.optimizer", optimizer_of):
@@ -94,13 +83,7 @@ def _refusals(key: str, made_by: object) -> Iterator[None]:
 
 
 def planned_steps(trainer: Trainer, batches: float, per_batch: int) -> float:
-    """Optimizer steps of a whole run at most; infinite if only a time or a hand ends it.
-
-    Args:
-        trainer: that says how many epochs or steps there are.
-        batches: training batches per epoch.
-        per_batch: optimizer steps per training batch.
-    """
+    """Optimizer steps of a whole run at most; infinite if only a time or a hand ends it."""
     epochs, steps = trainer.max_epochs, trainer.max_steps
     by_epochs = math.inf if epochs is None or epochs < 0 else epochs * batches * per_batch
     return min(by_epochs, math.inf if steps < 0 else steps)
@@ -112,15 +95,7 @@ def schedule_length(scheduler: object) -> int | None:
 
 
 def check_schedule(scheduler: object, steps: float) -> None:
-    """Refuse a schedule that would end, with an error, before the run does.
-
-    Args:
-        scheduler: of torch; None: there is none.
-        steps: of the whole run, from `planned_steps`.
-
-    Raises:
-        ValueError: it has fewer steps than the run, which would break off in the middle.
-    """
+    """Refuse a schedule that would end, with an error, before the run does."""
     length = schedule_length(scheduler)
     if length is not None and math.isfinite(steps) and length < steps:
         raise ValueError(
@@ -130,15 +105,7 @@ def check_schedule(scheduler: object, steps: float) -> None:
 
 
 def fuse(optimizer: torch.optim.Optimizer, device: torch.device) -> str | None:
-    """Have Adam or AdamW make its step in one kernel on CUDA, where it was not said how it makes it.
-
-    Args:
-        optimizer: any; it has made no step yet.
-        device: on which it will make its steps; a strategy may still have to move the parameters there.
-
-    Returns:
-        A sentence for the user; None if nothing was changed.
-    """
+    """Have Adam or AdamW make its steps in one kernel on CUDA, where its settings leave that open; gives a sentence that says so."""
     if type(optimizer) not in (torch.optim.Adam, torch.optim.AdamW):
         return None
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]

@@ -35,15 +35,7 @@ PRECISIONS = "--trainer.precision bf16-mixed, or bf16-true, or 32-true"
 
 
 def check_precision(precision: str, dtype: torch.dtype) -> None:
-    """Refuse settings that contradict each other, and those under which gradients would vanish.
-
-    Args:
-        precision: `trainer.precision`, as Lightning spells it.
-        dtype: of the policy's weights, as built.
-
-    Raises:
-        ValueError: says what to type.
-    """
+    """Refuse settings that contradict each other, and those under which gradients would vanish."""
     if precision != "32-true" and precision not in WANTS:
         raise ValueError(f"trainer.precision is {precision!r}: {FLOAT16}. Type: {PRECISIONS}")
     wanted = WANTS.get(precision, dtype)
@@ -76,11 +68,7 @@ class StatedFormatsInDeepSpeed(DeepSpeedPrecision):
 
 
 def keep_default_format(strategy: Strategy) -> None:
-    """Have a strategy leave torch's default format alone.
-
-    Args:
-        strategy: of a trainer that has built nothing yet.
-    """
+    """Have a strategy leave torch's default format alone."""
     plugin = strategy.precision_plugin
     if plugin.precision == "bf16-true":
         strategy.precision_plugin = StatedFormatsInDeepSpeed() if isinstance(plugin, DeepSpeedPrecision) else StatedFormats()

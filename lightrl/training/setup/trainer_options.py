@@ -125,16 +125,7 @@ def refusal_of(argument: str, value: object) -> Refusal | None:
 
 
 def refuse_trainer(trainer: Trainer, rollouts: bool, cuts_weights: bool) -> None:
-    """Refuse a Trainer with which a run would do something else than its settings say.
-
-    Args:
-        trainer: as made by its user.
-        rollouts: an epoch is one rollout.
-        cuts_weights: the strategy gives each rank a piece of the weights.
-
-    Raises:
-        ValueError: names the setting, the reason and what to use instead.
-    """
+    """Refuse a Trainer with which a run would do something else than its settings say."""
     for key, refusal in _refusals(trainer, rollouts, cuts_weights):
         raise ValueError(f"trainer.{key}: {refusal}")
 

@@ -25,10 +25,6 @@ from lightrl.versions import recomputes_activations
 T = TypeVar("T")
 
 
-def nothing() -> None:
-    """A pass has left nothing behind."""
-
-
 class FittingPasses:
     """Runs passes over rows in micro-batches, and all of them again in smaller ones if one of them lacks memory.
 
@@ -36,29 +32,15 @@ class FittingPasses:
     """
 
     def __init__(self, budget: TokenBudget, longest_packed: int, restarts: bool) -> None:
-        """
-        Args:
-            budget: tokens of a micro-batch; what is found out about them stays for the rest of the run.
-            longest_packed: the longest sequence with which sequences are packed; 0: none.
-            restarts: passes that have failed can be run again; False: a lack of memory ends the run.
-        """
+        """Sequences longer than `longest_packed` are not packed; where nothing restarts a lack of memory ends the run."""
         self._budget, self._longest_packed, self._restarts = budget, longest_packed, restarts
 
     def cut(self, sequences: Sequences) -> list[Tensor]:
         """The rows of each micro-batch within the budget."""
         return cut_rows(sequences.to("cpu"), self._budget.tokens, self._longest_packed)
 
-    def run(self, sequences: Sequences, act: Callable[[list[Tensor]], T], undo: Callable[[], None] = nothing) -> T:
-        """The outcome of passes over all rows.
-
-        Args:
-            sequences: of the rows, on the CPU.
-            act: makes the passes over the rows of these micro-batches.
-            undo: removes what passes that failed have left behind.
-
-        Raises:
-            torch.OutOfMemoryError: micro-batches cannot be smaller, or the passes cannot be run again.
-        """
+    def run(self, sequences: Sequences, act: Callable[[list[Tensor]], T], undo: Callable[[], None] = lambda: None) -> T:
+        """The outcome of `act`, which makes the passes over the rows of micro-batches; `undo` removes what failed ones have left behind."""
         before: str | None = None
         while True:
             cuts = self.cut(sequences)
@@ -69,7 +51,11 @@ class FittingPasses:
                     raise
             else:
                 if before is not None:
-                    self._say(before)
+                    warnings.warn(
+                        f"the memory did not suffice for micro-batches {before}: from here on they have {self._budget.tokens:,}, with the "
+                        f"same gradient.\nTo begin with them: --model.micro_batch_tokens {self._budget.tokens}",
+                        stacklevel=2,
+                    )
                 return found
             # not before the error is gone, whose frames hold the tensors of the pass
             undo()
@@ -83,21 +69,9 @@ class FittingPasses:
         while self._budget.tokens != 1 and len(self.cut(sequences)) <= passes:
             self._budget.halve(int(sequences.lengths.sum()))
 
-    def _say(self, before: str) -> None:
-        warnings.warn(
-            f"the memory did not suffice for micro-batches {before}: from here on they have {self._budget.tokens:,}, with the same "
-            f"gradient.\nTo begin with them: --model.micro_batch_tokens {self._budget.tokens}",
-            stacklevel=3,
-        )
-
 
 def cut_rows(sequences: Sequences, budget: int | None, longest_packed: int) -> list[Tensor]:
-    """Cut the rows of a rank into micro-batches, all sequences of a row in one.
-
-    Args:
-        sequences: of N rows, on the CPU.
-        budget: tokens of a micro-batch; None: all at once.
-        longest_packed: the longest sequence with which sequences are packed; 0: none.
+    """Cut the rows of a rank into micro-batches within a budget, all sequences of a row in one.
 
     Returns:
         Index tensors that cover every row once, the most tokens first, so that a lack of memory shows at once.
@@ -134,34 +108,18 @@ class TokenBudget:
     """`micro_batch_tokens` of a run."""
 
     def __init__(self, stated: MicroBatchTokens) -> None:
-        """
-        Args:
-            stated: in the config.
-        """
         self.stated = stated
         self.tokens = None if stated == "auto" else stated
         """Tokens of a pass, None: all at once; where it is chosen, once the policy is there."""
 
     def choose(self, model: Any, precision: TrainerPrecision, device: torch.device, adapter: StrategyAdapter, standing: float) -> None:
-        """Choose it, unless the config states it: the least that any rank would choose for itself.
-
-        Args:
-            model: of transformers, as built, before it is cut over ranks.
-            precision: in which its layers compute.
-            device: on which this rank trains.
-            adapter: knows the other ranks.
-            standing: bytes that this rank will have there beside activations, those that it has already included.
-        """
+        """Choose it, unless the config states it: the least that any rank would choose, beside `standing` bytes on its device."""
         if self.stated == "auto":
             memory = total_memory() / adapter.world_size if device.type == "cpu" else free_memory(device)
             self.tokens = -adapter.largest(-fitting_tokens(model, precision, device.type, memory - standing))
 
     def halve(self, most: int) -> None:
-        """Go on with half of it, where memory did not suffice.
-
-        Args:
-            most: tokens of a pass that has all rows.
-        """
+        """Go on with half of it, where memory did not suffice."""
         self.tokens = (most if self.tokens is None else self.tokens) // 2
 
     def state_dict(self) -> int | None:
@@ -182,11 +140,7 @@ class TokenBudget:
 def fitting_tokens(model: Any, precision: TrainerPrecision, kind: str, memory: float) -> int:
     """Tokens whose activations fit `SHARE` of the memory beside a chunk of logits: a power of two from `LEAST` to what is of use.
 
-    Args:
-        model: of transformers; its layers, widths and vocabulary count.
-        precision: in which its layers compute.
-        kind: of the device, `cpu` or another.
-        memory: in bytes, beside everything that stays there.
+    The memory is in bytes, beside everything that stays there.
     """
     head = model.get_output_embeddings()
     vocabulary = model.config.get_text_config().vocab_size

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -31,11 +31,6 @@ from lightrl.training.steps.fitting_passes import FittingPasses, MicroBatchToken
 R = TypeVar("R", bound=Rows)
 Veto = Callable[[StatisticsLedger], bool]
 """Whether a step is not to be made, given its statistics; the same answer on all ranks."""
-
-
-def never(statistics: StatisticsLedger) -> bool:
-    """No veto."""
-    return False
 
 
 class MicroBatchLoss(NamedTuple):
@@ -84,13 +79,7 @@ class Learner:
     """The network that is trained; there once the module has built it."""
 
     def __init__(self, module: LightningModule, ledger: RunLedger, source: PolicySource, settings: StepSettings) -> None:
-        """
-        Args:
-            module: what Lightning trains; it has the networks as children, under whose names checkpoints store them.
-            ledger: receives losses and statistics.
-            source: which policy is trained.
-            settings: of the steps.
-        """
+        """The module is what Lightning trains; it has the networks as children, under whose names checkpoints store them."""
         self.module, self.ledger, self.source, self.settings = module, ledger, source, settings
         self.budget = TokenBudget(settings.micro_batch_tokens)
 
@@ -138,11 +127,7 @@ class Learner:
         return [{"params": [p for p in self.policy.parameters() if p.requires_grad]}]
 
     def tried_schedule(self) -> Any:
-        """The schedule of a trial on parameters of its own; None if there is none.
-
-        Raises:
-            ValueError: optimizer or schedule cannot be used as they are configured.
-        """
+        """The schedule of a trial on parameters of its own; None if there is none."""
         device = self.module.trainer.strategy.root_device
         return tried_schedule(self.settings.optimizer, self.settings.lr_scheduler, self.group_count, device)
 
@@ -153,22 +138,14 @@ class Learner:
 
     @property
     def optimizer(self) -> LightningOptimizer:
-        """The optimizer of all parameter groups, once the trainer has made it.
-
-        Raises:
-            TypeError: there are several, or it is not wrapped by Lightning.
-        """
+        """The optimizer of all parameter groups, once the trainer has made it."""
         made = self.module.optimizers()
         if not isinstance(made, LightningOptimizer):
             raise TypeError(f"a module has one optimizer, and Lightning gives {type(made).__name__}")
         return made
 
     def move(self, references: Iterable[Reference]) -> None:
-        """Let the references that move at this step see the policy's weights, gathered once; every rank calls it after a step.
-
-        Args:
-            references: that have been built.
-        """
+        """Let the references that move at this step see the policy's weights, gathered once; every rank calls it after a step."""
         moving = [reference for reference in references if reference.moves_at(self.steps)]
         if not moving:
             return
@@ -181,23 +158,15 @@ class Learner:
         """Passes over rows, in micro-batches that fit the memory."""
         return FittingPasses(self.budget, self.policy.longest_packed, self.adapter.restarts)
 
-    def step_on(self, batch: R, loss_of: LossOf[R], veto: Veto = never) -> Step:
+    def step_on(self, batch: R, loss_of: LossOf[R], veto: Veto | None = None) -> Step:
         """One optimizer step on a batch, whose gradient does not depend on how it is cut into micro-batches.
 
-        Args:
-            batch: rows of this rank.
-            loss_of: the share of a micro-batch in the sum over the step and all ranks, and its statistics; it changes nothing else.
-            veto: asked after the last backward, given the step's statistics, with the same answer on all ranks; True drops the gradients.
-
-        Returns:
-            Whether the step was made, and its statistics, which the ledger has already.
+        `veto` is asked after the last backward, with the same answer on all ranks; True drops the gradients. The ledger gets all numbers.
         """
-        sequences = batch.sequences().to("cpu")
-        longest, optimizer = sequences.longest(), self.optimizer
-        shares, statistics = self.fitting.run(
-            sequences, lambda cuts: self._passes(batch, longest, loss_of, cuts), lambda: self.adapter.discard(optimizer)
-        )
-        made = not veto(statistics)
+        sequences, optimizer = batch.sequences().to("cpu"), self.optimizer
+        act = partial(self._passes, batch, sequences.longest(), loss_of)
+        shares, statistics = self.fitting.run(sequences, act, lambda: self.adapter.discard(optimizer))
+        made = veto is None or not veto(statistics)
         if made:
             self._take(optimizer)
         else:
@@ -208,14 +177,7 @@ class Learner:
         return Step(made, statistics)
 
     def _passes(self, batch: R, lengths: Tensor, loss_of: LossOf[R], cuts: list[Tensor]) -> tuple[dict[str, Tensor], StatisticsLedger]:
-        """The gradient of all micro-batches, with the shares of the loss and the statistics.
-
-        Args:
-            batch: rows of this rank.
-            lengths: `[N]` int64, on the CPU: positions of each row that matter.
-            loss_of: see `step_on`.
-            cuts: the rows of each micro-batch.
-        """
+        """The gradient of all micro-batches, with the shares of the loss and the statistics."""
         cuts = split_to(cuts, self.adapter.largest(len(cuts)))
         shares, statistics = dict[str, Tensor](), StatisticsLedger(self.ledger.kept)
         for i, rows in enumerate(cuts):

@@ -27,12 +27,7 @@ def formula_precision(module: PolicyModule) -> TrainerPrecision:
 
 
 def run_memory(module: PolicyModule, tokens: int = 0) -> RankMemory:
-    """The memory of this rank, keys and values left out.
-
-    Args:
-        module: whose networks have been built.
-        tokens: of a micro-batch.
-    """
+    """The memory of this rank, keys and values left out."""
     model: Any = module.policy.model
     critic = getattr(module, "critic", None)
     size = ModelSize.of(model)
@@ -50,7 +45,10 @@ def run_memory(module: PolicyModule, tokens: int = 0) -> RankMemory:
         micro_batch_tokens=tokens,
         gradient_checkpointing=recomputes_activations(model),
     )
-    return replace(memory, reference=sum(reference.kept_bytes for reference in references_of(module)))
+    algorithm = getattr(module, "algorithm", None)
+    references = [part for part in vars(module).values() if isinstance(part, Reference)]
+    references += [] if algorithm is None else algorithm.references.values()
+    return replace(memory, reference=sum(reference.kept_bytes for reference in references))
 
 
 HINTS = {
@@ -66,20 +64,13 @@ HINTS = {
 
 
 def memory_report(module: PolicyModule) -> str:
-    """Consumers of the memory of a rank, the most first, each with what to type for less of it.
-
-    Args:
-        module: whose networks have been built.
-    """
+    """Consumers of the memory of a rank, the most first, each with what to type for less of it."""
     tokens = module.learner.budget.tokens or LEAST
     memory = run_memory(module, tokens)
     sizes = {part: getattr(memory, part) for part in HINTS}
     title = {"activations": f"activations of {tokens:,} tokens"}
-    lines = [
-        f"  {title.get(part, part)}: {in_words(int(size))}; for less: {HINTS[part]}"
-        for part, size in sorted(sizes.items(), key=lambda item: -item[1])
-        if size
-    ]
+    largest = sorted((part for part, size in sizes.items() if size), key=lambda part: -sizes[part])
+    lines = [f"  {title.get(part, part)}: {in_words(int(sizes[part]))}; for less: {HINTS[part]}" for part in largest]
     if module.collector.engine.in_process:
         engine = module.collector.engine
         positions, rows = module.policy.max_positions or engine.sampling.max_new_tokens, getattr(engine, "max_rows", None)
@@ -102,10 +93,3 @@ class CloseAfterFailure(Callback):
         pl_module.teardown(trainer.state.fn or "fit")
         if isinstance(exception, torch.OutOfMemoryError) and isinstance(pl_module, PolicyModule) and hasattr(pl_module, "policy"):
             exception.add_note(memory_report(pl_module))
-
-
-def references_of(module: PolicyModule) -> list[Reference]:
-    """The references that a module has built."""
-    algorithm = getattr(module, "algorithm", None)
-    own = [part for part in vars(module).values() if isinstance(part, Reference)]
-    return own if algorithm is None else [*own, *algorithm.references.values()]

@@ -41,7 +41,7 @@ from lightrl.algorithms.extras import asked_of, refuse_missing_extras
 from lightrl.kinds import KINDS
 from lightrl.parts.function import Function
 from lightrl.registry.classes import registry
-from lightrl.training.online.rollout_sizes import tell_engine
+from lightrl.training.online.rollout_collector import tell_engine
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "AdvantageSum": {"advantages": {"outcome": GroupNormalized()}},

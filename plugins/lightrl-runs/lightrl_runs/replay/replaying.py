@@ -16,7 +16,7 @@ from lightrl.training.online.policy_learner import PolicyLearner, minibatches_of
 from lightrl.training.online.policy_optimization import PolicyOptimization
 from lightrl.training.policy_module import PolicyModule
 from lightrl.training.steps.fitting_passes import FittingPasses
-from lightrl.training.steps.learner import LossOf, R, Step, Veto, never
+from lightrl.training.steps.learner import LossOf, R, Step, Veto
 from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
 from lightrl_runs.records.record import Record, rows_of
 from lightrl_runs.replay.outcome import Gradients, Pulls
@@ -65,12 +65,12 @@ class ReplayingLearner(PolicyLearner):
         """The minibatches of all ranks put together, each cut as its rank has cut it."""
         return minibatches_of_ranks(batch, passes, self.algorithm.minibatches, (self.seed, self.rollout))
 
-    def step_on(self, batch: R, loss_of: LossOf[R], veto: Veto = never) -> Step:
+    def step_on(self, batch: R, loss_of: LossOf[R], veto: Veto | None = None) -> Step:
         """As in a run; the policy's gradient is kept before it is scaled down, where one process has all of it.
 
         The critic's own steps have no veto.
         """
-        if veto is never or self.adapter.world_size > 1:
+        if veto is None or self.adapter.world_size > 1:
             return super().step_on(batch, loss_of, veto)
 
         def look(statistics: Any) -> bool:
