@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +13,7 @@ from lightrl.rollout.decode.model_forward import DecodeStep, unwrapped
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-    from transformers.cache_utils import Cache
+    from transformers.cache_utils import Cache, CacheLayerMixin
 
 TYPES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
 """Values of `model_type` whose blocks are of this form, at every length."""
@@ -22,13 +21,6 @@ ROPES = frozenset({"default", "linear", "llama3", "yarn"})
 """Rotary positions whose angles do not depend on the length of the row."""
 POSITIONS_AT_ONCE = 256
 """Positions by which the table of angles grows."""
-
-
-class KeysOf(Protocol):
-    """Keys and values of one layer."""
-
-    def update(self, key_states: Tensor, value_states: Tensor) -> tuple[Tensor, Tensor]:
-        """Take `[n, heads, 1, width]` keys and values; `[n, heads, positions, width]` of all, these included."""
 
 
 def has_lean_form(model: PreTrainedModel) -> bool:
@@ -57,36 +49,10 @@ class LeanStep(DecodeStep):
         self._angles = _Angles(trunk.rotary_emb)
 
     def logits(self, tokens: Tensor, cache: Cache, mask: Tensor | None, positions: Tensor | None) -> Tensor:
-        hidden = self.embedded(tokens)
+        hidden = self._embedding(tokens)
         cos, sin = self._angles.at(cache.get_seq_length(), positions, hidden)
-        return self.through(hidden, cache.layers, cos, sin, mask)
-
-    def embedded(self, tokens: Tensor) -> Tensor:
-        """`[n, H]` of `[n]` tokens."""
-        out: Tensor = self._embedding(tokens)
-        return out
-
-    def angles(self, positions: int, like: Tensor) -> tuple[Tensor, Tensor]:
-        """`[at least positions, 1, width]` cosines and sines, the first half of the sines negative.
-
-        Args:
-            positions: how many, from 0.
-            like: has their dtype and device.
-        """
-        return self._angles.table(positions, like)
-
-    def through(self, hidden: Tensor, layers: Iterable[KeysOf], cos: Tensor, sin: Tensor, mask: Tensor | None) -> Tensor:
-        """`[n, V]` logits of the next tokens.
-
-        Args:
-            hidden: `[n, H]`, the embedded tokens.
-            layers: keys and values of what was read; each takes those of these tokens.
-            cos: `[1 or n, 1, width]`, of the tokens' positions.
-            sin: the same.
-            mask: `[n, positions]` bool, False where nothing is to be read; None: everything is.
-        """
         closed = None if mask is None else hidden.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)[:, None, None]
-        for block, layer in zip(self._blocks, layers, strict=True):
+        for block, layer in zip(self._blocks, cache.layers, strict=True):
             hidden = block(hidden, layer, cos, sin, closed)
         out: Tensor = self._head(_normed(self._norm, hidden))
         return out
@@ -102,7 +68,7 @@ class _Block:
         self._query_norm, self._key_norm = getattr(attention, "q_norm", None), getattr(attention, "k_norm", None)
         self._out, self._width, self._scale = attention.o_proj, attention.head_dim, attention.scaling
 
-    def __call__(self, hidden: Tensor, layer: KeysOf, cos: Tensor, sin: Tensor, closed: Tensor | None) -> Tensor:
+    def __call__(self, hidden: Tensor, layer: CacheLayerMixin, cos: Tensor, sin: Tensor, closed: Tensor | None) -> Tensor:
         """`[n, H]` to `[n, H]`.
 
         Args:
@@ -143,17 +109,13 @@ class _Angles:
 
     def at(self, read: int, positions: Tensor | None, like: Tensor) -> tuple[Tensor, Tensor]:
         """`[1 or n, 1, width]` cosines and sines of positions that are at most `read`."""
-        cos, sin = self.table(read + 1, like)
-        return (cos[read : read + 1], sin[read : read + 1]) if positions is None else (cos[positions], sin[positions])
-
-    def table(self, positions: int, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Those of the first positions, and some more."""
-        if self._table is None or len(self._table[0]) < positions:
-            upto = torch.arange(positions - 1 + POSITIONS_AT_ONCE, device=like.device)
+        if self._table is None or len(self._table[0]) <= read:
+            upto = torch.arange(read + POSITIONS_AT_ONCE, device=like.device)
             cos, sin = (part[0, :, None] for part in self._rotary(like, upto[None]))
             half = cos.shape[-1] // 2
             self._table = cos, torch.cat([-sin[..., :half], sin[..., half:]], -1)
-        return self._table
+        cos, sin = self._table
+        return (cos[read : read + 1], sin[read : read + 1]) if positions is None else (cos[positions], sin[positions])
 
 
 def _turned(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
