@@ -215,11 +215,6 @@ DEEPEST = 100
 def json_value(place: str, column: str, value: object) -> JSON:
     """The value itself.
 
-    Args:
-        place: where its row stands, for messages.
-        column: where it stands in the row.
-        value: of a table.
-
     Raises:
         ValueError: it is none that JSON can hold.
     """

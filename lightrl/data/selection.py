@@ -25,10 +25,7 @@ class Identities:
     """
 
     def __init__(self, sources: Iterable[PromptSource]) -> None:
-        """
-        Args:
-            sources: of the run; those that are endless have no part in it.
-        """
+        """`sources`: of the run; those that are endless have no part in it."""
         self._known: dict[int, NDArray[np.bytes_]] = {}
         self._several = np.unique(np.concatenate([_with_several_answers(source, self._contents(source)) for source in sources]))
 
@@ -67,11 +64,6 @@ class Selection(PromptSource):
     """Some prompts of a sized source, in the source's order."""
 
     def __init__(self, source: PromptSource, indices: ArrayLike) -> None:
-        """
-        Args:
-            source: where the prompts come from.
-            indices: numbers of those that are kept.
-        """
         self.source = source
         self._indices = np.asarray(indices, np.int64)
 
@@ -106,8 +98,6 @@ def hold_out(source: PromptSource, count: int, identities: Identities) -> tuple[
     and equal prompts stay together.
 
     Args:
-        source: sized.
-        count: how many are held out.
         identities: equal for prompts that stay together.
 
     Raises:
@@ -137,8 +127,6 @@ def without(source: PromptSource, others: Sequence[PromptSource], identities: Id
     """The prompts of a sized source that occur in none of the others.
 
     Args:
-        source: sized.
-        others: whose prompts are left out.
         identities: equal for prompts that are the same.
 
     Raises:
@@ -159,9 +147,6 @@ class PromptsById:
 
     def __init__(self, source: PromptSource) -> None:
         """
-        Args:
-            source: sized.
-
         Raises:
             ValueError: the source is endless.
         """
@@ -177,9 +162,6 @@ class PromptsById:
 
     def prompt(self, name: str) -> Prompt:
         """The prompt with this id.
-
-        Args:
-            name: the id.
 
         Raises:
             ValueError: there is none.

@@ -34,9 +34,6 @@ class StoredLines:
     def append(self, line: bytes) -> None:
         """Add a line.
 
-        Args:
-            line: of any bytes.
-
         Raises:
             DiskError: the folder of temporary files (`TMPDIR`) has no room; also raised when a line is read.
         """

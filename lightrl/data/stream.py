@@ -24,9 +24,6 @@ class PromptStream:
         Args:
             size: number of prompts; None counts upwards without an end.
             shuffle: a new order in every epoch; without effect on an endless source.
-            seed: of the orders.
-            rank: of this process.
-            world_size: number of processes that draw.
 
         Raises:
             ValueError: there is no prompt, or no such rank.
@@ -94,7 +91,6 @@ def counts_of(n: int | Sequence[int], ranks: int) -> list[int]:
 
     Args:
         n: for each rank, or for every one its own number.
-        ranks: that draw.
 
     Raises:
         ValueError: a number is negative, or there are not as many as ranks.
@@ -119,9 +115,6 @@ class MixedStream:
         Args:
             source: sized, with shares.
             shuffle: each part has a new order in each of its epochs.
-            seed: of the orders.
-            rank: of this process.
-            world_size: number of processes that draw.
 
         Raises:
             ValueError: a part has a share and no prompt.

@@ -33,7 +33,6 @@ def checked_reply(reply: object, extras: Set[str] = frozenset()) -> list[JSON]:
     """The members of a reply.
 
     Args:
-        reply: of the environment.
         extras: names that the environment declares.
 
     Raises:

@@ -32,11 +32,6 @@ class PendingAnswers:
     """Answers of an environment, while they are waited for."""
 
     def __init__(self, calls: Sequence[Call], pending: Pending) -> None:
-        """
-        Args:
-            calls: that were made.
-            pending: their answers.
-        """
         self._calls, self._pending = calls, pending
 
     def result(self) -> list[EpisodeAnswer]:
@@ -60,9 +55,6 @@ class EpisodeHost:
 
     def __init__(self, environment: Environment) -> None:
         """
-        Args:
-            environment: copied for every episode.
-
         Raises:
             ValueError: it runs in no known way.
         """
@@ -99,9 +91,6 @@ class EpisodeHost:
 
     def end(self, episodes: Sequence[int]) -> PendingAnswers:
         """Drop episodes; never waits for a worker and never raises, what the environment raises is logged.
-
-        Args:
-            episodes: their numbers.
 
         Returns:
             What was answered, for which no caller has to wait.
@@ -154,10 +143,6 @@ class InlineEpisodes(Inline):
     """Episodes in this process, whose random generators go on as if no environment had drawn from them."""
 
     def __init__(self, environment: Environment) -> None:
-        """
-        Args:
-            environment: copied for every episode.
-        """
         self._episodes = Episodes(environment)
         super().__init__(self._episodes)
 
@@ -175,10 +160,6 @@ class ProcessEpisodes(ProcessPlace):
     """Episodes in worker processes; each stays with one of them, until that has to be killed."""
 
     def __init__(self, environment: Environment) -> None:
-        """
-        Args:
-            environment: with its `workers`, `timeout_s` and `memory_mb`.
-        """
         inline = 'set runs = "inline" in the class'
         program = WorkerProgram(Episodes(environment), environment, "environment", inline, environment.memory_mb)
         super().__init__(program, environment.workers, environment.timeout_s, History)

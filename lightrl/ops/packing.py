@@ -155,8 +155,6 @@ def _block(segments: Sequence[Segment], offsets: Sequence[int], places: np.ndarr
     """The segments padded to one shape.
 
     Args:
-        segments: B.
-        offsets: place of the first token of each.
         places: `[n, L]`, where each token of each row stands.
     """
     queries = np.zeros((len(segments), max(s.size for s in segments)), dtype=np.int64)

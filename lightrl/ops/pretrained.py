@@ -11,10 +11,7 @@ def with_every_weight(auto: Any, path: str, head: bool = True, **options: Any) -
     """The model of a folder or hub id; transformers alone would make up what the files lack, with a warning.
 
     Args:
-        auto: a class of transformers with `from_pretrained`.
-        path: the folder or hub id.
         head: the output embeddings are of use; False: the files may do without them.
-        **options: of `from_pretrained`.
 
     Raises:
         ValueError: a weight is in no file.

@@ -13,11 +13,7 @@ class ReplacedTensors:
     """Tensors that take the places of some parameters and buffers of a module; its own are not touched, and come back as they were."""
 
     def __init__(self, module: nn.Module, instead_of: Callable[[nn.Module, Tensor], Tensor]) -> None:
-        """
-        Args:
-            module: whose tensors are replaced.
-            instead_of: gives what takes the place of a tensor of one of its modules, or the tensor itself, which then stays.
-        """
+        """`instead_of`: gives what takes the place of a tensor of one of its modules, or the tensor itself, which then stays."""
         self._others: list[tuple[dict[str, Any], str, Tensor]] = [
             (owner, name, nn.Parameter(other, requires_grad=False) if isinstance(tensor, nn.Parameter) else other)
             for part in module.modules()

@@ -107,7 +107,6 @@ def _drawn(weights: Tensor, sums: Tensor, uniform: Tensor) -> Tensor:
 
     Args:
         weights: `[n, V]`, not negative, with at least one positive number in each row.
-        sums: of `_block_sums`.
         uniform: `[n]` float64 in [0, 1).
     """
     vocabulary = weights.shape[-1]

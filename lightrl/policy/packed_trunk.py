@@ -65,9 +65,7 @@ def trunk_states(
     """Run a trunk on rows: packed where it can be, and padded otherwise.
 
     Args:
-        trunk: of a causal LM of transformers.
         input_ids: `[n, L]` int64, on the CPU.
-        device: where the trunk is.
         lengths: of n rows; what follows is not looked at.
         longest_packed: the longest row with which the trunk takes packed rows; 0: none.
         steering: `[n, L, ...]` of each token, by the name under which the layers are given it.

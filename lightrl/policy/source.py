@@ -192,11 +192,7 @@ class PretrainedPolicy(PolicySource):
 
 @functools.cache
 def announce_code(path: str) -> None:
-    """Say once that the code in a model's folder is executed.
-
-    Args:
-        path: the folder, or a hub id.
-    """
+    """Say once that the code in a model's folder is executed."""
     log.warning("trust_remote_code is true: the Python files that come with the policy %r are executed", path)
 
 

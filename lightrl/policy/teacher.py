@@ -85,10 +85,6 @@ class Teacher(FrozenReference):
 def refuse_other_tokens(policy: Tokenizer, teacher: Tokenizer) -> None:
     """Refuse a teacher to whom the ids of the policy mean something else.
 
-    Args:
-        policy: its tokenizer.
-        teacher: its tokenizer.
-
     Raises:
         ValueError: vocabularies or special tokens differ; the message names the first differences.
     """

@@ -26,7 +26,6 @@ class TrainerWeights:
     def __init__(self, policy: Policy, access: WeightAccess | None = None, compute_dtype: torch.dtype | None = None) -> None:
         """
         Args:
-            policy: the trainer's own.
             access: the strategy's; None: this is the only rank.
             compute_dtype: that the trainer's layers compute in; None: that of the weights.
         """
@@ -46,11 +45,7 @@ class TrainerWeights:
             yield name, tensor.detach()
 
     def own_tensors(self, trained: bool) -> Iterator[tuple[str, Tensor]]:
-        """Every tensor by its name in the policy's model, one at a time; weights that are tied come once.
-
-        Args:
-            trained: only those that learn, and buffers.
-        """
+        """Every tensor by its name in the policy's model, one at a time; weights that are tied come once."""
         for name, tensor in self.policy.own_tensors():
             if tensor.requires_grad or not trained or not isinstance(tensor, nn.Parameter):
                 yield name, self._access.whole(tensor).detach()
@@ -78,9 +73,6 @@ class TrainerWeights:
     def on_first_rank(self, action: Callable[[], T]) -> T:
         """The outcome of an action that the first rank takes alone; every rank waits for it, and gets its error too.
 
-        Args:
-            action: gives a JSON value.
-
         Raises:
             RuntimeError: on the other ranks, if it has failed.
         """
@@ -101,13 +93,7 @@ class TrainerWeights:
 
     @torch.no_grad()
     def logprobs(self, context: Sequence[int], tokens: Sequence[int], temperature: float) -> list[float]:
-        """The trainer's own log-probs of tokens behind a context; collective, with the same tokens on every rank.
-
-        Args:
-            context: token ids, at least one.
-            tokens: token ids.
-            temperature: divides the logits; > 0.
-        """
+        """The trainer's own log-probs of tokens behind a context; collective, with the same tokens on every rank."""
         ids = torch.tensor([[*context, *tokens]], device=next(self.policy.parameters()).device)
         mask = torch.arange(ids.shape[1], device=ids.device)[None] >= len(context)
         found: list[float] = self.policy(ids, mask, temperature).logprobs[mask].tolist()

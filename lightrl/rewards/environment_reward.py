@@ -25,10 +25,7 @@ class EnvironmentReward(BatchReward):
     """
 
     def __init__(self, weight: float = 1.0) -> None:
-        """
-        Args:
-            weight: the factor in the sum of rewards.
-        """
+        """`weight`: the factor in the sum of rewards."""
         super().__init__(weight)
 
     def score(self, rollout: Rollout) -> Tensor:
@@ -48,10 +45,6 @@ class EnvironmentReward(BatchReward):
 
 def with_environment(rewards: Mapping[str, Reward], environment: Environment) -> dict[str, Reward]:
     """The rewards of a config, and that of its environment if it gives any.
-
-    Args:
-        rewards: by name.
-        environment: of the config.
 
     Raises:
         ValueError: a reward has the name of the environment's.

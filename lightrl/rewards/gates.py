@@ -38,9 +38,7 @@ def behind(reward: Reward, gate: RewardScores, rollout: Rollout) -> tuple[Tensor
     """The rows that a reward is asked about, and the scores that take its place in the others.
 
     Args:
-        reward: with its `gate` and `gate_above`.
         gate: what the reward of that name said.
-        rollout: N rows.
 
     Returns:
         Indices of the rows where the gate is open, and scores of all rows, which mean something where it is not.

@@ -45,11 +45,6 @@ class WholeRollouts(Place):
     """The training process, in which a batch reward is given all rows at once."""
 
     def __init__(self, name: str, reward: BatchReward) -> None:
-        """
-        Args:
-            name: of the reward.
-            reward: called where it stands.
-        """
         self._name, self._reward = name, reward
 
     def start(self) -> None:
@@ -79,10 +74,7 @@ class ScoreCache:
     """
 
     def __init__(self, reward: RowReward) -> None:
-        """
-        Args:
-            reward: whose class, `version` and arguments are part of every key.
-        """
+        """`reward`: whose class, `version` and arguments are part of every key."""
         cls = type(reward)
         arguments = {name: value for name, value in vars(reward).items() if not name.startswith("_")}
         self._reward = json.dumps([cls.__module__, cls.__qualname__, reward.version, arguments], default=repr, sort_keys=True)
@@ -119,12 +111,6 @@ class CachedCalls:
     """Calls of which some were answered before, or are asked twice now."""
 
     def __init__(self, place: Place, cache: ScoreCache, calls: Sequence[Call]) -> None:
-        """
-        Args:
-            place: where the others are made.
-            cache: of the reward.
-            calls: one per row.
-        """
         self._cache, self._keys = cache, cache.keys(calls)
         self._known = {key: answer for key in dict.fromkeys(self._keys) if (answer := cache.get(key)) is not None}
         self._new = {key: call for key, call in zip(self._keys, calls, strict=True) if key not in self._known}
@@ -172,12 +158,7 @@ class GuardedReward:
             self.place = WholeRollouts(name, reward)
 
     def submit(self, rollout: Rollout, gate: RewardScores | None) -> PendingScores:
-        """Begin to score a rollout.
-
-        Args:
-            rollout: N rows.
-            gate: the scores of the gate, if there is one.
-        """
+        """Begin to score a rollout."""
         return PendingScores(self, rollout, gate)
 
     def begin(self, rollout: Rollout) -> Pending | CachedCalls:
@@ -192,7 +173,6 @@ class GuardedReward:
 
         Args:
             answers: to the calls; none: there was no row to ask about.
-            rollout: that was scored.
         """
         if isinstance(self.reward, RowReward) or not answers:
             return from_answers(self.name, answers, rollout)
@@ -217,12 +197,6 @@ class PendingScores:
     """The scores of one reward, while the rollout waits for them."""
 
     def __init__(self, guarded: GuardedReward, rollout: Rollout, gate: RewardScores | None) -> None:
-        """
-        Args:
-            guarded: the reward.
-            rollout: N rows.
-            gate: the scores of its gate, if it has one.
-        """
         started = time.perf_counter()
         self._guarded, self._rollout = guarded, rollout
         self._gate = None if gate is None else behind(guarded.reward, gate, rollout)

@@ -20,12 +20,14 @@ from lightrl.types import JSON, Prompt, Rollout, ScoredRollout, Statistics
 
 
 class RewardSet:
-    """Named rewards; the policy is trained on their weighted sum."""
+    """Named rewards; the policy is trained on their weighted sum.
+
+    Methods take scored rollouts of whole groups, with rewards normalised as each says, or, for an evaluation of single completions, raw.
+    """
 
     def __init__(self, rewards: Mapping[str, Reward], needed: bool = True) -> None:
         """
         Args:
-            rewards: by the names under which they are logged.
             needed: the policy learns from them; False: there may be none, or none with a weight, and a row needs no score.
 
         Raises:
@@ -156,10 +158,6 @@ class RewardSet:
         A `[N]` part sits on the last response token, an `[N, L]` part where it is not NaN; rows that are not scorable and rows
         without a response get nothing.
 
-        Args:
-            scored: whole groups.
-            normalized: as each reward says; False: raw scores, as for an evaluation of single completions.
-
         Returns:
             `[N, L]` f32 rewards, and `[N, L]` bool: a reward with a weight was given at this token, 0 included.
         """
@@ -180,10 +178,6 @@ class RewardSet:
         on this rank. `weight`. `contribution`: its part of the row's reward; over all names they add up to the reward.
         `share`: its part of the differences between the rows of a group on this rank, and so of the advantage; over all names they add up
         to 1.
-
-        Args:
-            scored: whole groups.
-            normalized: as in `token_rewards`.
         """
         rows: dict[str, Tensor] = {}
         brought = self.contributions(scored, normalized)
@@ -201,8 +195,6 @@ class RewardSet:
         """`[N]` per reward: its part of the row's reward, gated, normalised and weighted; NaN where the row is not scorable.
 
         Args:
-            scored: whole groups.
-            normalized: as in `token_rewards`.
             rollouts: that were learnt from before this one, for weights on a schedule; None: all so far.
         """
         brought: dict[str, Tensor] = {}
@@ -212,12 +204,7 @@ class RewardSet:
         return brought
 
     def row_rewards(self, scored: ScoredRollout, normalized: bool = True) -> Tensor:
-        """`[N]` the weighted sum of the rewards of each row, also of one without response tokens; NaN where the row is not scorable.
-
-        Args:
-            scored: whole groups.
-            normalized: as in `token_rewards`.
-        """
+        """`[N]` the weighted sum of the rewards of each row, also of one without response tokens; NaN where the row is not scorable."""
         brought = list(self.contributions(scored, normalized).values())
         return torch.stack(brought).sum(0) if brought else torch.zeros_like(scored.rollout_logprobs[:, 0])
 

@@ -39,10 +39,7 @@ class Scoring:
     ) -> None:
         """
         Args:
-            guarded: all rewards, by name.
             stages: their names, gates before what they open.
-            weights: of each reward.
-            rollout: N rows.
             needed: a row needs the answer of a reward with a weight.
         """
         self._needed = needed

@@ -50,11 +50,6 @@ class EpisodeRunner:
     ) -> None:
         """
         Args:
-            engine: with the weights to sample from.
-            host: of the environment.
-            encoder: of the policy's tokenizer.
-            policy: decodes turns, and says how long a row may be.
-            sampling: how tokens are drawn.
             show: reports how far the episodes have come.
             check_template: finds out whether conversations can be continued; called before each that begins.
         """

@@ -19,8 +19,6 @@ class EpisodeState:
         """
         Args:
             number: names the episode for engine and environment.
-            prompt: of its group.
-            group: number of the group.
             key: of the random numbers of its first turn.
             seed: of its environment.
         """
@@ -74,7 +72,6 @@ class EpisodeState:
         """Take a turn of the policy.
 
         Args:
-            result: of the engine.
             text: the decoded turn, without the closing special token.
             opened: it spells the opening of another author's turn.
         """

@@ -43,12 +43,7 @@ class RolloutLoop:
     """An engine and an environment at work for one run, with the policy's weights and the position in its random numbers."""
 
     def __init__(self, engine: RolloutEngine, environment: Environment, observer: LoopObserver | None = None) -> None:
-        """
-        Args:
-            engine: continues contexts.
-            environment: answers the policy.
-            observer: is informed of progress and of the engine's answers; None: no observer.
-        """
+        """`observer`: is informed of progress and of the engine's answers; None: no observer."""
         self.engine, self.environment, self.host = engine, environment, EpisodeHost(environment)
         self._observer = observer or LoopObserver()
         self._calls, self._version = 0, 0
@@ -76,7 +71,6 @@ class RolloutLoop:
         """Let the engine have the policy's present weights.
 
         Args:
-            weights: of the policy.
             version: optimizer steps behind them.
         """
         self.start()

@@ -26,11 +26,6 @@ class StrategyAdapter(WeightAccess):
     """Single device and DDP: every rank has all weights, gradients are averaged over ranks in the last backward."""
 
     def __init__(self, trainer: Trainer, module: LightningModule) -> None:
-        """
-        Args:
-            trainer: whose strategy is adapted.
-            module: whose gradients are meant.
-        """
         self.trainer, self.module = trainer, module
         self._masters = MasterWeights([], module)
 
@@ -63,12 +58,7 @@ class StrategyAdapter(WeightAccess):
         """Cut the weights of modules over the ranks, those that have not been read included; called before the optimizer is made."""
 
     def optimizer(self, make: Callable[[Groups], torch.optim.Optimizer], groups: Groups) -> torch.optim.Optimizer:
-        """The optimizer of parameter groups; in place of weights in half precision it moves float32 copies of them.
-
-        Args:
-            make: gives an optimizer of parameter groups.
-            groups: of weights as the strategy has cut them.
-        """
+        """The optimizer of parameter groups; in place of weights in half precision it moves float32 copies of them."""
         self._masters = MasterWeights(groups, self.module)
         return self._masters.optimizer(make)
 
@@ -81,7 +71,6 @@ class StrategyAdapter(WeightAccess):
 
         Args:
             loss_of: gives the loss, or a tuple with it.
-            micro: rows of a micro-batch.
         """
         return loss_of(micro)
 
@@ -132,7 +121,6 @@ class StrategyAdapter(WeightAccess):
         """Within, a step leaves these parameter groups alone, and what the optimizer remembers of them.
 
         Args:
-            optimizer: from `LightningModule.optimizers`.
             groups: numbers of parameter groups.
         """
         inner = innermost(optimizer)
@@ -168,7 +156,6 @@ def clipped_norm(optimizer: LightningOptimizer, max_norm: float | None) -> Tenso
     """Scale down the gradients that an optimizer is about to use; the norm that they had.
 
     Args:
-        optimizer: from `LightningModule.optimizers`.
         max_norm: of all gradients together; None: any.
     """
     parameters = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
@@ -212,11 +199,7 @@ class SideGroup:
     """A process group of its own, since the ranks may reach a call here and one of the trainer's in any order."""
 
     def __init__(self, ranks: int) -> None:
-        """Collective.
-
-        Args:
-            ranks: of the run.
-        """
+        """Collective."""
         self._ranks = ranks
         # through the CPU, whatever devices the trainer's group connects
         self._group = torch.distributed.new_group(backend="gloo") if ranks > 1 else None
@@ -235,7 +218,6 @@ def gathered(value: T, ranks: int, group: object = None) -> list[T]:
 
     Args:
         value: of this rank; it must be picklable where there are several.
-        ranks: of the run.
         group: their process group; None: the trainer's.
     """
     if ranks == 1:

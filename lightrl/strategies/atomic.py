@@ -31,7 +31,6 @@ def publish(written: Path, path: Path) -> None:
 
     Args:
         written: a file or folder on the same file system.
-        path: its name from now on.
     """
     for file in [written, *(p for p in written.rglob("*"))] if written.is_dir() else [written]:
         _to_disk(file)
@@ -132,12 +131,7 @@ log = logging.getLogger(__name__)
 
 
 def tidy(folder: Path, below: bool = False) -> None:
-    """Undo what killed processes left half done in a folder, and say what that was.
-
-    Args:
-        folder: what does not exist is passed over.
-        below: in the folders inside it too.
-    """
+    """Undo what killed processes left half done in a folder, and say what that was."""
     found = recover(folder, below)
     if found.removed:
         total = in_words(sum(found.removed.values()))

@@ -24,10 +24,7 @@ class WholeFileIO(TorchCheckpointIO):
     """Lightning's file of tensors and plain values; a path with `://` goes Lightning's own way, and is loaded as carefully."""
 
     def __init__(self, module: LightningModule | None = None) -> None:
-        """
-        Args:
-            module: whose weights a checkpoint must have to be loaded; None: any.
-        """
+        """`module`: whose weights a checkpoint must have to be loaded; None: any."""
         self._module, self._recovered = module, set[Path]()
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: object = None) -> None:
@@ -90,11 +87,6 @@ class KeptIO(CheckpointIO):
     """A user's wrapper around `WholeFileIO`, as Lightning's `AsyncCheckpointIO` is one; Lightning itself would put its own file inside."""
 
     def __init__(self, wrapper: _WrappingCheckpointIO, inner: WholeFileIO) -> None:
-        """
-        Args:
-            wrapper: of the user's.
-            inner: what it writes and loads through from now on.
-        """
         self.wrapper = wrapper
         wrapper.checkpoint_io = inner
 
@@ -118,12 +110,7 @@ class KeptIO(CheckpointIO):
 
 
 def guard(strategy: Strategy, module: LightningModule) -> None:
-    """Have a strategy write and load its checkpoints by these rules, unless it was given a `CheckpointIO` of the user's own.
-
-    Args:
-        strategy: of a trainer.
-        module: whose weights its checkpoints hold.
-    """
+    """Have a strategy write and load its checkpoints by these rules, unless it was given a `CheckpointIO` of the user's own."""
     given = strategy.checkpoint_io
     if type(given) is TorchCheckpointIO:
         strategy.checkpoint_io = WholeFileIO(module)

@@ -30,7 +30,6 @@ def onto_disk(path: Path, needed: int | None = None) -> Iterator[None]:
     """Within, what the disk refuses is an error that says so, whichever library was writing.
 
     Args:
-        path: what is being written.
         needed: bytes that it will have, about; None: unknown.
 
     Raises:
@@ -50,9 +49,6 @@ def onto_disk(path: Path, needed: int | None = None) -> Iterator[None]:
 def below(folder: Path) -> Iterator[None]:
     """Within, an error of the disk that does not say where it was is one of this folder.
 
-    Args:
-        folder: where all is written.
-
     Raises:
         DiskError: the disk refused something.
     """
@@ -68,9 +64,6 @@ def below(folder: Path) -> Iterator[None]:
 def refuse_closed(folder: Path) -> None:
     """Refuse a folder that cannot be made or written to; nothing is left in it.
 
-    Args:
-        folder: that is there or not.
-
     Raises:
         DiskError: the disk refused.
     """
@@ -85,7 +78,6 @@ def refusal_of_disk(error: OSError, folder: Path | None = None) -> str | None:
     """A message about an error of the disk, in at most three lines; None for any other error.
 
     Args:
-        error: of any call.
         folder: where it was if it does not say so itself; None: the working directory.
     """
     if isinstance(error, DiskError):

@@ -29,11 +29,6 @@ class MasterWeights:
     """
 
     def __init__(self, groups: Groups, module: nn.Module) -> None:
-        """
-        Args:
-            groups: parameter groups with the weights of the module.
-            module: knows the names of the weights.
-        """
         ours = {p for group in groups for p in group["params"]}
         self._names = {name: p for name, p in module.named_parameters(remove_duplicate=False) if p in ours}
         self._copies = {p: nn.Parameter(p.detach().float()) for p in ours if p.dtype in HALVES}
@@ -46,11 +41,7 @@ class MasterWeights:
         return len(self._copies)
 
     def optimizer(self, make: Callable[[Groups], torch.optim.Optimizer]) -> torch.optim.Optimizer:
-        """The optimizer of the copies, and of weights that need none; the copies are part of its state.
-
-        Args:
-            make: gives an optimizer of parameter groups.
-        """
+        """The optimizer of the copies, and of weights that need none; the copies are part of its state."""
         made = make(self._groups)
         made.register_step_post_hook(self._round)
         made.register_state_dict_post_hook(self._save)

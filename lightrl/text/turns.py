@@ -35,8 +35,6 @@ def tokenize_turns(tokenizer: Tokenizer, messages: Sequence[Message], wanted: Co
     conversation before it, with the answer opened as for sampling, and the conversation through it.
 
     Args:
-        tokenizer: fast, with a chat template.
-        messages: the conversation.
         wanted: numbers of messages of the assistant.
         ends: ids that end a turn when the policy samples them.
         eos: one of them, for a template that writes none.
@@ -124,10 +122,6 @@ TURN_WEIGHTS = "turn_weights"
 
 def turn_weights(place: str, turns: Sequence[Mapping[str, Any]]) -> dict[str, JSON]:
     """The weights that messages give themselves, by `train: false` or `weight: 0.5`; empty if none does.
-
-    Args:
-        place: where the conversation stands, for messages.
-        turns: the messages as they stand in the data.
 
     Raises:
         ValueError: a weight is no finite number of 0 or more, or a message of somebody else than the assistant is to be learnt.

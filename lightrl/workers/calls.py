@@ -57,8 +57,6 @@ def failed(error: BaseException, seconds: float = 0.0, limit: float | None = Non
     """The answer of a call that has raised.
 
     Args:
-        error: that it raised.
-        seconds: that it took.
         limit: seconds that it was given, after which it raises TimeoutError; None: a TimeoutError is one of its own.
     """
     if limit is not None and isinstance(error, TimeoutError):
@@ -173,10 +171,6 @@ class Inline(Place):
     """Makes calls one after another in this process; an exception is caught, but nothing can stop a call that does not return."""
 
     def __init__(self, performer: Performer) -> None:
-        """
-        Args:
-            performer: makes them.
-        """
         self._performer = performer
 
     def submit(self, calls: Sequence[Any]) -> Done:

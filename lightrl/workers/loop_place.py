@@ -18,11 +18,6 @@ class LoopPlace(Place, Generic[C]):
     """Makes calls in an event loop of the part's own, which runs in a thread."""
 
     def __init__(self, make: Callable[[], CallLoop[C]], timeout_s: float) -> None:
-        """
-        Args:
-            make: starts a loop.
-            timeout_s: seconds that a call may take.
-        """
         self._make, self._timeout_s = make, timeout_s
         self._loop: CallLoop[C] | None = None
 
@@ -78,11 +73,6 @@ class LoopCalls(Generic[C]):
     """Calls under way in an event loop."""
 
     def __init__(self, place: LoopPlace[C], calls: Sequence[C]) -> None:
-        """
-        Args:
-            place: where they are made.
-            calls: to be made.
-        """
         self._place, self._calls = place, calls
         self._answers: dict[int, Answer] = {}
         self._submit()

@@ -50,7 +50,6 @@ class FreeCalls(Generic[C]):
         """The calls that have to be made, repeated ones among them; calls that need none are answered at once.
 
         Args:
-            calls: to be answered.
             answers: by place, those that are there; more are put in.
         """
         return [Step(call, place) for place, call in enumerate(calls) if place not in answers]
@@ -59,8 +58,6 @@ class FreeCalls(Generic[C]):
         """Take the answer to a step.
 
         Args:
-            step: that was made.
-            answer: to it.
             answers: by place; that of a call that was asked for is put in.
         """
         if step.place is not None:
@@ -71,13 +68,7 @@ class ProcessPlace(Place):
     """Makes calls in worker processes; each call has its own wall clock, and a worker that runs out of it is replaced."""
 
     def __init__(self, program: WorkerProgram, workers: int, timeout_s: float, calls: type[FreeCalls[Any]] = FreeCalls) -> None:
-        """
-        Args:
-            program: of all workers.
-            workers: how many.
-            timeout_s: seconds for each call.
-            calls: whether they stay with a worker, and what is remembered of them there.
-        """
+        """`calls`: whether they stay with a worker, and what is remembered of them there."""
         self._program, self._workers, self._timeout_s, self._kind = program, workers, timeout_s, calls
         self._lines: _Lines | None = None
 

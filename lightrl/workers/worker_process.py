@@ -36,9 +36,6 @@ class ForkServer:
 
     def __init__(self, program: WorkerProgram) -> None:
         """
-        Args:
-            program: sent there once, pickled.
-
         Raises:
             RuntimeError: it cannot be pickled.
         """
@@ -107,12 +104,6 @@ class Worker:
     """A process that makes calls and can be killed."""
 
     def __init__(self, pid: int, channel: socket.socket, server: ForkServer) -> None:
-        """
-        Args:
-            pid: its number.
-            channel: where calls go and answers come from.
-            server: that has forked it.
-        """
         self.pid, self.alive, self._asked, self._unread = pid, True, 0, b""
         self.channel, self._server = channel, server
         self.calls = Connection(os.dup(channel.fileno()))
@@ -208,10 +199,6 @@ class WorkerSource:
     """
 
     def __init__(self, program: WorkerProgram) -> None:
-        """
-        Args:
-            program: of all workers.
-        """
         self._program, self._lock = program, threading.Lock()
         self._server: ForkServer | None = None
         self._closed = False

@@ -59,7 +59,6 @@ class GrowingLayer(DynamicLayer):
         """Go on with the first rows, after some others have taken places there.
 
         Args:
-            count: rows that stay.
             sources: `[m]` rows that move.
             targets: `[m]`, below `count`, where they go.
         """
@@ -72,7 +71,6 @@ class GrowingLayer(DynamicLayer):
         """Put further rows below, so that the last positions of both are neighbours.
 
         Args:
-            further: their layer.
             unread: first positions of this layer that are padding in all rows, and are dropped.
         """
         width = max(self.keys.shape[-2] - unread, further.keys.shape[-2])
@@ -105,7 +103,6 @@ def growing_cache(config: PreTrainedConfig, most: int = sys.maxsize) -> Cache:
     """The cache that transformers would choose, with full-attention layers that grow in place.
 
     Args:
-        config: of the model; says which layers have a sliding window, a recurrent state or nothing to keep.
         most: positions that will be read.
     """
     cache = DynamicCache(config=config)

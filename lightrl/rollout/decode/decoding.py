@@ -39,13 +39,7 @@ class Decoding:
     """Decodes a batch of rows to their ends."""
 
     def __init__(self, model: IncrementalModel, sampling: Sampling, ends: Collection[int], stops: StopStrings | None) -> None:
-        """
-        Args:
-            model: the incremental model.
-            sampling: how tokens are drawn; its `max_new_tokens` is not read here.
-            ends: ids that end a completion.
-            stops: watches for stop strings; None if there are none.
-        """
+        """`sampling`: how tokens are drawn; its `max_new_tokens` is not read here."""
         self._model, self._sampling, self._ends, self._stops = model, sampling, torch.tensor(sorted(ends)), stops
 
     def run(self, admit: Admission) -> Iterator[list[DecodedRow]]:
@@ -131,7 +125,6 @@ class StopStrings:
     def __init__(self, stop: Sequence[str], decode: Callable[[Sequence[int]], str], special: Sequence[int]) -> None:
         """
         Args:
-            stop: the stop strings; none is empty.
             decode: text of ids, special tokens left out.
             special: ids that `decode` leaves out.
         """

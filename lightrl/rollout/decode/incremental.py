@@ -42,9 +42,7 @@ class IncrementalModel:
     ) -> None:
         """
         Args:
-            model: a `transformers` causal LM, in evaluation mode.
             max_positions: longest row it takes; None if there is no limit.
-            choose: gives the decode step; called before the first one.
             recorded: numbers from inside the trunk, by name; with any, each step is the model's own forward.
 
         Raises:
@@ -86,7 +84,6 @@ class IncrementalModel:
         """Read each prompt once and go on with some rows of it.
 
         Args:
-            prompts: token ids of B prompts.
             repeats: rows of each prompt, which are neighbours; they add up to n.
             further: most tokens of a row that follow.
 
@@ -118,7 +115,6 @@ class IncrementalModel:
         """Go on with rows that were kept, after reading what has been added to them.
 
         Args:
-            rows: n of them, of any lengths.
             further: token ids that each row goes on with, at least one.
 
         Returns:
@@ -158,12 +154,7 @@ class IncrementalModel:
         self.heard = {name: torch.cat([numbers, further.heard[name]]) for name, numbers in self.heard.items()}
 
     def take_out(self, places: Sequence[int], lengths: Sequence[int]) -> list[KeptRow]:
-        """Copies of what was read of some rows of the batch.
-
-        Args:
-            places: their numbers in the batch.
-            lengths: tokens of each that count.
-        """
+        """Copies of what was read of some rows of the batch."""
         return take_out(self._cache, places, self._mask, lengths)
 
     def step(self, tokens: Tensor) -> Tensor:

@@ -37,7 +37,6 @@ def take_out(cache: Cache, places: Sequence[int], mask: Tensor | None, lengths: 
     """Copy rows out of the cache.
 
     Args:
-        cache: of the batch.
         places: their numbers in the batch; at least one.
         mask: `[n, positions]` bool, False where a row has padding or a gap; None: there is none.
         lengths: the first tokens of each that count; what was fed after its end does not.
@@ -55,10 +54,6 @@ def take_out(cache: Cache, places: Sequence[int], mask: Tensor | None, lengths: 
 
 def put_back(cache: Cache, rows: Sequence[KeptRow]) -> Tensor:
     """Fill an empty cache with rows of any lengths, padded on the left.
-
-    Args:
-        cache: whose full-attention layers are filled.
-        rows: n of them.
 
     Returns:
         `[n, longest]` bool: where a row has a token.

@@ -38,10 +38,6 @@ class LeanStep(DecodeStep):
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
-        """
-        Args:
-            model: of which `has_lean_form` is true.
-        """
         inner: Any = unwrapped(model)
         trunk = inner.base_model
         self._embedding, self._norm, self._head = trunk.embed_tokens, trunk.norm, inner.get_output_embeddings()

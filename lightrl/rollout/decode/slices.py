@@ -28,10 +28,7 @@ class Slices:
     """Cuts requests into slices; episodes that began in one slice stay together, so that keys and values need not travel."""
 
     def __init__(self, slice_rows: int | None) -> None:
-        """
-        Args:
-            slice_rows: most requests in a slice; None: all of a call.
-        """
+        """`slice_rows`: most requests in a slice; None: all of a call."""
         self._slice_rows = slice_rows
         self._numbers = iter(range(sys.maxsize))  # unlike `count`, copied and pickled by every Python
         self._began: dict[int, int] = {}

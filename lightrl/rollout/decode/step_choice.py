@@ -33,11 +33,7 @@ class StepChoice:
     """The decode step of one model; it is tried once, at the first use."""
 
     def __init__(self, model: PreTrainedModel, max_positions: int | None) -> None:
-        """
-        Args:
-            model: a causal LM.
-            max_positions: longest row it takes; None if there is no limit.
-        """
+        """`max_positions`: longest row it takes; None if there is no limit."""
         self.model, self._max_positions = model, max_positions
         self._form: Callable[[PreTrainedModel], DecodeStep] | None = None
 

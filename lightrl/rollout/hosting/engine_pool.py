@@ -40,10 +40,7 @@ class EnginePool:
         """
         Args:
             name: of the engine's class, in messages.
-            host: where the workers live; nothing is started here.
-            workers: how many.
             timeout_s: seconds in which a worker must answer.
-            max_replacements: workers that may be replaced.
             threads: of each worker on the CPU; None: as many as the trainer has.
             devices: of the workers of all ranks of this machine, in turn; none: that of the trainer.
         """

@@ -59,11 +59,6 @@ class EngineWorker:
     """One engine with a model of its own, and the requests that it works on."""
 
     def __init__(self, engine: RolloutEngine, connection: EngineConnection) -> None:
-        """
-        Args:
-            engine: started.
-            connection: to the training process.
-        """
         self._engine, self._connection = engine, connection
         self._messages: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._outline: Outline | None = None

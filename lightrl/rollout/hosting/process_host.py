@@ -37,7 +37,6 @@ class ProcessHost(EngineHost):
     def __init__(self, engine: RolloutEngine, timeout_s: float, load_s: float) -> None:
         """
         Args:
-            engine: that each worker gets a copy of.
             timeout_s: seconds in which a worker must take each message.
             load_s: seconds that loading the engine may take.
         """
@@ -86,12 +85,7 @@ class ProcessLink(WorkerLink):
     """Messages through a socket; the block with the weights follows the outline of the policy."""
 
     def __init__(self, worker: Worker, timeout_s: float, block: Callable[[], WeightBlock]) -> None:
-        """
-        Args:
-            worker: that has just been forked.
-            timeout_s: seconds in which it must take each message.
-            block: gives the present block of the weights.
-        """
+        """`timeout_s`: seconds in which it must take each message."""
         self._worker, self._timeout_s, self._block = worker, timeout_s, block
         self.name = f"process {worker.pid}"
         seconds, rest = divmod(timeout_s, 1)
@@ -154,10 +148,6 @@ class EngineServant:
     """Serves an engine to the training process; see `lightrl.workers.calls.Servant`."""
 
     def __init__(self, engine: RolloutEngine) -> None:
-        """
-        Args:
-            engine: not started.
-        """
         self._engine = engine
 
     def serve(self, connection: Connection) -> None:
@@ -169,10 +159,6 @@ class PipeConnection:
     """Messages through a socket; see `lightrl.EngineConnection`. The descriptor of the weights' block follows an outline."""
 
     def __init__(self, connection: Connection) -> None:
-        """
-        Args:
-            connection: to the training process.
-        """
         self._connection = connection
         self._block: MappedWeights | None = None
 
