@@ -10,13 +10,16 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 
+import torch
+from torch import Tensor
+
+from lightrl.ops.moments import row_values
 from lightrl.parts.base import FaultyPartError, Part
 from lightrl.parts.function import Function
 from lightrl.parts.reward import AsyncReward, BatchReward, Reward, RowReward
-from lightrl.rewards.gates import behind
-from lightrl.rewards.reward_scores import RewardScores, all_failed, filled_in, from_answers, from_tensor
+from lightrl.rewards.reward_scores import RewardScores, all_failed, failures_of, filled_in, from_answers, from_tensor
 from lightrl.rewards.row_call import Call, RowPerformer, calls_of, named_arguments
-from lightrl.types import Rollout
+from lightrl.types import Outcome, Rollout
 from lightrl.workers.calls import Answer, Done, Inline, Pending, Place, answered
 from lightrl.workers.error_budget import ErrorBudget
 from lightrl.workers.program import WorkerProgram
@@ -157,10 +160,6 @@ class GuardedReward:
         else:
             self.place = WholeRollouts(name, reward)
 
-    def submit(self, rollout: Rollout, gate: RewardScores | None) -> PendingScores:
-        """Begin to score a rollout."""
-        return PendingScores(self, rollout, gate)
-
     def begin(self, rollout: Rollout) -> Pending | CachedCalls:
         """Make one call for each row that the cache does not know, or one for all rows."""
         if not isinstance(self.reward, RowReward):
@@ -199,7 +198,7 @@ class PendingScores:
     def __init__(self, guarded: GuardedReward, rollout: Rollout, gate: RewardScores | None) -> None:
         started = time.perf_counter()
         self._guarded, self._rollout = guarded, rollout
-        self._gate = None if gate is None else behind(guarded.reward, gate, rollout)
+        self._gate = None if gate is None else _behind(guarded.reward, gate, rollout)
         self._asked = rollout if self._gate is None else rollout.select(self._gate[0])
         # a reward that loads something on its first call need not do so for nothing
         shut = self._gate is not None and not len(self._asked)
@@ -219,3 +218,16 @@ class PendingScores:
             return own
         rows, rest = self._gate
         return filled_in(own, rows, rest, self._rollout.response_mask)
+
+
+def _behind(reward: Reward, gate: RewardScores, rollout: Rollout) -> tuple[Tensor, RewardScores]:
+    """Numbers of the rows where the gate is open, and scores of all rows, which mean something where it is not."""
+    raw = row_values(gate.part)
+    opens = torch.where(raw.isnan(), -torch.inf, raw) > reward.gate_above
+    abstained = gate.outcome == int(Outcome.ABSTAINED)
+    failed = (gate.outcome == int(Outcome.ERROR)) | (gate.outcome == int(Outcome.TIMEOUT))
+    outcome = torch.full_like(gate.outcome, int(Outcome.GATED))
+    outcome = outcome.masked_fill(abstained, int(Outcome.ABSTAINED)).masked_fill(failed, int(Outcome.ERROR))
+    part = torch.zeros_like(raw).masked_fill(abstained | failed, torch.nan)
+    failures = failures_of(outcome, rollout, [f"its gate {reward.gate!r} failed"] * len(rollout))
+    return opens.nonzero()[:, 0], RewardScores(part, outcome, failures)

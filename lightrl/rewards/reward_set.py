@@ -12,7 +12,6 @@ from torch import Tensor
 from lightrl.ops.moments import row_values
 from lightrl.parts.reward import BatchReward, Reward, RowReward
 from lightrl.rewards.components import on_rows, on_tokens, shares
-from lightrl.rewards.gates import stages
 from lightrl.rewards.guarded_reward import GuardedReward
 from lightrl.rewards.row_call import FACTS, RESERVED, named_arguments
 from lightrl.rewards.scoring import Scoring
@@ -44,7 +43,7 @@ class RewardSet:
         self.rewards = dict(rewards)
         self.rollouts = 0
         self.needed = needed
-        self._stages = stages(rewards)
+        self._stages = _stages(rewards)
 
     @property
     def weights(self) -> dict[str, float]:
@@ -235,6 +234,23 @@ class RewardSet:
             # one that is gone may fail no more, and a new one has not failed yet
             if name in self._guarded:
                 self._guarded[name].budget.load_state_dict(window)
+
+
+def _stages(rewards: Mapping[str, Reward]) -> list[list[str]]:
+    """The names in the order in which they can be asked: a gate is in an earlier stage than the rewards behind it."""
+    for name, reward in rewards.items():
+        if reward.gate is not None and reward.gate not in rewards:
+            raise ValueError(f"reward {name!r} has the gate {reward.gate!r}, which is no reward here. There are: {', '.join(rewards)}")
+    order: list[list[str]] = []
+    settled: set[str] = set()
+    while len(settled) < len(rewards):
+        stage = [n for n, r in rewards.items() if n not in settled and (r.gate is None or r.gate in settled)]
+        if not stage:
+            circle = ", ".join(f"{n!r} (gate {r.gate!r})" for n, r in rewards.items() if n not in settled)
+            raise ValueError(f"these rewards wait for each other and would never be asked: {circle}. Take one gate away")
+        order.append(stage)
+        settled.update(stage)
+    return order
 
 
 def _weight(reward: Reward, rollouts: int) -> float:

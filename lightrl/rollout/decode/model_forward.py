@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from lightrl.ops.head_product import head_format
-from lightrl.ops.replaced_tensors import ReplacedTensors
+from lightrl.ops.pretrained import ReplacedTensors
 from lightrl.policy.head import ScoringHead
 from lightrl.versions import CACHE_ARGUMENTS, cache_argument
 

@@ -13,7 +13,7 @@ import torch
 from annotated_types import Ge, Gt, Le, Lt
 from torch import Tensor, nn
 
-from lightrl.ops.replaced_tensors import ReplacedTensors
+from lightrl.ops.pretrained import ReplacedTensors
 from lightrl.parts.engine import PolicyWeights, Request, Result, RolloutEngine, SampledPolicy, Sampling
 from lightrl.ranges import Count, Natural, Seed, Temperature
 from lightrl.rollout.decode.decoding_rows import AdmittedRows, DecodedRow
