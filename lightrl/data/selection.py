@@ -75,19 +75,15 @@ class Selection(PromptSource):
         return self.source.prompt(int(self._indices[index]))
 
     def place(self, index: int) -> str:
-        """As the source says."""
         return self.source.place(int(self._indices[index]))
 
     def content(self, index: int) -> str:
-        """As the source says."""
         return self.source.content(int(self._indices[index]))
 
     def part(self, index: int) -> str:
-        """As the source says."""
         return self.source.part(int(self._indices[index]))
 
     def shares(self, drawn: int) -> Mapping[str, float]:
-        """As the source says."""
         return self.source.shares(drawn)
 
 
@@ -146,10 +142,7 @@ class PromptsById:
     """The prompts of a sized source by id: 16 bytes for each, after one way through all of them."""
 
     def __init__(self, source: PromptSource) -> None:
-        """
-        Raises:
-            ValueError: the source is endless.
-        """
+        """Raises ValueError for an endless source."""
         if source.size is None:
             raise ValueError(
                 "an endless training source has no prompts by id: give a source with a size, or a sampler that draws all prompts"
@@ -161,11 +154,7 @@ class PromptsById:
         self._hashes = found[self._order]
 
     def prompt(self, name: str) -> Prompt:
-        """The prompt with this id.
-
-        Raises:
-            ValueError: there is none.
-        """
+        """The prompt with this id; a ValueError if there is none."""
         wanted = np.frombuffer(_hash(name), np.uint64)[0]
         low, high = (int(np.searchsorted(self._hashes, wanted, side)) for side in ("left", "right"))
         for index in self._order[low:high].tolist():

@@ -81,20 +81,12 @@ class PromptStream:
 
     def _order_of(self, epoch: int, size: int) -> torch.Tensor:
         if self._order is None or self._order[0] != epoch:
-            seed = int.from_bytes(blake2b(f"{self.seed}:{epoch}".encode(), digest_size=7).digest(), "little")
-            self._order = epoch, torch.randperm(size, generator=torch.Generator().manual_seed(seed))
+            self._order = epoch, torch.randperm(size, generator=torch.Generator().manual_seed(_seed(self.seed, epoch)))
         return self._order[1]
 
 
 def counts_of(n: int | Sequence[int], ranks: int) -> list[int]:
-    """How many indices each rank draws.
-
-    Args:
-        n: for each rank, or for every one its own number.
-
-    Raises:
-        ValueError: a number is negative, or there are not as many as ranks.
-    """
+    """How many indices each rank draws, given one number for all or one for each; a ValueError if one is negative or missing."""
     counts = [n] * ranks if isinstance(n, int) else list(n)
     if min(counts) < 0:
         raise ValueError(f"cannot draw {min(counts)} prompts")
@@ -125,6 +117,7 @@ class MixedStream:
         empty = sorted(set(source.shares(0)) - set(self._indices))
         if empty:
             raise ValueError(f"no prompt of {empty[0]!r} is left to train on, and the mixture has a weight for it: leave it out")
+        # parts of one size would be in one order with the same seed
         self._streams = {name: PromptStream(len(of), shuffle, _seed(seed, name)) for name, of in self._indices.items()}
         self._credit = dict.fromkeys(self._indices, 0.0)
         self._drawn = 0
@@ -155,6 +148,5 @@ class MixedStream:
         return epoch, int(self._indices[chosen][index])
 
 
-def _seed(seed: int, name: str) -> int:
-    # parts of one size would else be in one order
-    return int.from_bytes(blake2b(f"{seed}:{name}".encode(), digest_size=7).digest(), "little")
+def _seed(seed: int, of: int | str) -> int:
+    return int.from_bytes(blake2b(f"{seed}:{of}".encode(), digest_size=7).digest(), "little")

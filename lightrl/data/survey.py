@@ -141,11 +141,7 @@ def order_of(survey: Survey, source: PromptSource, shuffle: bool, seed: int) -> 
 
 
 def must_be_the_same(ours: Mapping[str, JSON], theirs: Mapping[str, JSON]) -> None:
-    """Compare the order of this run with that of a checkpoint.
-
-    Raises:
-        ValueError: a position in the one means nothing in the other; the message says what differs.
-    """
+    """Raise ValueError, which says what differs, if a position in a checkpoint's order means nothing in that of this run."""
     differing = [name for name in ours if name not in REPORTED and ours[name] != theirs[name]]
     if not differing:
         return

@@ -17,11 +17,7 @@ LARGEST_NUMBER = 3.4028234663852886e38
 
 
 def checked_opening(said: object) -> str | list[Message]:
-    """The opening of an episode.
-
-    Raises:
-        WrongAnswerError: it is neither a text nor messages, or too long.
-    """
+    """The opening of an episode; a WrongAnswerError if it is neither a text nor messages, or too long."""
     opening = _said("begin()", said)
     _check_size("begin()", opening, None)
     if not isinstance(opening, str) and not opening:

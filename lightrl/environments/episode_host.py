@@ -35,11 +35,7 @@ class PendingAnswers:
         self._calls, self._pending = calls, pending
 
     def result(self) -> list[EpisodeAnswer]:
-        """Wait for them: one answer per call, in the order asked.
-
-        Raises:
-            RuntimeError: the environment cannot be loaded in its worker process.
-        """
+        """Wait for them: one answer per call, in order; a RuntimeError if a worker process cannot load the environment."""
         return [_of_episode(call, answer) for call, answer in zip(self._calls, self._pending.result(), strict=True)]
 
 
@@ -68,33 +64,15 @@ class EpisodeHost:
         self._place.start()
 
     def begin(self, episodes: Sequence[tuple[int, Prompt, int]]) -> PendingAnswers:
-        """Begin episodes.
-
-        Args:
-            episodes: of each its number, its prompt and its seed.
-
-        Raises:
-            ValueError: two have the same number.
-        """
+        """Begin episodes: of each its number, its prompt and its seed. Two with one number are a ValueError."""
         return self._submit([Begin(*episode) for episode in episodes])
 
     def reply(self, turns: Sequence[tuple[int, str]]) -> PendingAnswers:
-        """Say what the policy has said.
-
-        Args:
-            turns: of each the number of the episode and the completion.
-
-        Raises:
-            ValueError: two have the same number.
-        """
+        """Say what the policy has said: of each episode its number and the completion. Two with one number are a ValueError."""
         return self._submit([Turn(*turn) for turn in turns])
 
     def end(self, episodes: Sequence[int]) -> PendingAnswers:
-        """Drop episodes; never waits for a worker and never raises, what the environment raises is logged.
-
-        Returns:
-            What was answered, for which no caller has to wait.
-        """
+        """Drop episodes; never waits for a worker and never raises, what the environment raises is logged."""
         ends = [End(episode) for episode in episodes]
         pending = self._place.submit(ends) if self._place.started else Done([Answer()] * len(ends))
         pending.when_done(log_failed_ends)

@@ -196,13 +196,7 @@ def _through_softmax(
     softcap: float | None,
     temperature: float,
 ) -> Tensor:
-    """The gradient with respect to the logits before cap and temperature; written over the logits.
-
-    Args:
-        logits: `[m, V]` after cap and temperature; lost.
-        further: `[m, V]`, a gradient with respect to the logits to be added.
-        temperature: as in `chosen_logprobs`; the gradient is still to be divided by it.
-    """
+    """The gradient with respect to the logits before cap and temperature, by which it is still to be divided; written over them."""
     slope = None if softcap is None else (logits * (temperature / softcap)).square_().neg_().add_(1.0)
     g = logits.sub_(normaliser[:, None]).exp_().mul_(-grad_logprobs[:, None])
     g.scatter_add_(1, targets[:, None], grad_logprobs[:, None])

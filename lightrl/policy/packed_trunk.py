@@ -114,10 +114,7 @@ def packed_hidden(trunk: Any, rows: PackedRows, steered: Mapping[str, Tensor] = 
 
 
 def _take_over() -> None:
-    """Let transformers' attention look for packed rows; without them it is what it was.
-
-    A layer that is computed again in the backward pass finds them too, since they are among its arguments.
-    """
+    """Let transformers' attention look for packed rows among its arguments, also in a layer that is computed again."""
     from transformers import AttentionInterface
 
     known = AttentionInterface()[IMPLEMENTATION]

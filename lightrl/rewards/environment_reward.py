@@ -44,11 +44,7 @@ class EnvironmentReward(BatchReward):
 
 
 def with_environment(rewards: Mapping[str, Reward], environment: Environment) -> dict[str, Reward]:
-    """The rewards of a config, and that of its environment if it gives any.
-
-    Raises:
-        ValueError: a reward has the name of the environment's.
-    """
+    """The rewards of a config, and that of its environment if it gives any; a ValueError if another one has its name."""
     if not environment.gives_rewards:
         return dict(rewards)
     if NAME in rewards:

@@ -134,12 +134,8 @@ class GuardedReward:
 
     def __init__(self, name: str, reward: Reward) -> None:
         """
-        Args:
-            name: under which it is logged.
-            reward: a row reward or a batch reward.
-
         Raises:
-            ValueError: it is neither, or it runs in processes and keeps state, of which each process would have its own.
+            ValueError: it is no row or batch reward, or it runs in processes and keeps state, of which each process would have its own.
         """
         if not isinstance(reward, (RowReward, BatchReward)):
             raise ValueError(f"reward {name!r} is a {type(reward).__name__}, expected a RowReward or a BatchReward")
@@ -180,11 +176,7 @@ class GuardedReward:
         return scores
 
     def counts(self) -> dict[str, float]:
-        """The numbers that the reward itself counts.
-
-        Raises:
-            FaultyPartError: they are no numbers.
-        """
+        """The numbers that the reward itself counts; a FaultyPartError if they are none."""
         counted = self.reward.counts()
         try:
             return {name: float(number) for name, number in counted.items()}

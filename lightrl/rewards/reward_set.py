@@ -219,11 +219,7 @@ class RewardSet:
         return {"rollouts": self.rollouts, "rewards": {name: state for name, state in states.items() if state}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` gave.
-
-        Raises:
-            ValueError: it has state for a reward that is not here.
-        """
+        """Take back what `state_dict` gave; a ValueError if it has state for a reward that is not here."""
         unknown = sorted(set(state["rewards"]) - set(self.rewards))
         if unknown:
             raise ValueError(f"the checkpoint has state for the rewards {unknown}, but these are: {', '.join(self.rewards)}")

@@ -104,10 +104,6 @@ class EpisodeState:
         self._others += len(encoded.ids)
         self._special += encoded.special
 
-    def end(self, reason: str) -> None:
-        """The episode is over."""
-        self.finish_reason = reason
-
     def fail(self, failure: str, late: bool, seconds: float) -> None:
         """The environment has failed, so nothing can be said of the row."""
         self._failure, self.finish_reason = (failure, late), "failed"

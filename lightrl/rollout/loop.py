@@ -182,7 +182,7 @@ class RolloutLoop:
         tokens = row.ids[row.response :]
         result = Result(episode.number, tokens, [0.0] * len(tokens), "stop", ((self._version, len(tokens)),), read=0)
         episode.sample(result, completion, opened=False)
-        episode.end("stop")
+        episode.finish_reason = "stop"
 
     def _count_failures(self, episodes: Sequence[EpisodeState]) -> None:
         complaints = [episode.complaint for episode in episodes]

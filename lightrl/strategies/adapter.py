@@ -163,11 +163,7 @@ def clipped_norm(optimizer: LightningOptimizer, max_norm: float | None) -> Tenso
 
 
 def innermost(optimizer: LightningOptimizer) -> torch.optim.Optimizer:
-    """The optimizer that does the arithmetic, inside what Lightning and the strategy wrap around it.
-
-    Raises:
-        TypeError: it is none of torch's.
-    """
+    """The optimizer of torch inside what Lightning and the strategy wrap around it; a TypeError if it is none of torch's."""
     inner: object = optimizer
     while hasattr(inner, "optimizer"):
         inner = inner.optimizer
@@ -184,11 +180,7 @@ def _forget_frozen(optimizer: torch.optim.Optimizer, *_: object) -> None:
 
 
 def module_of(strategy: Strategy) -> LightningModule:
-    """The module, which a strategy has from the time its trainer connects them.
-
-    Raises:
-        RuntimeError: it has none yet.
-    """
+    """The module, which a strategy has from the time its trainer connects them; a RuntimeError before."""
     module = strategy.lightning_module
     if module is None:
         raise RuntimeError(f"{type(strategy).__name__} has no module yet: it gets one when the trainer begins")

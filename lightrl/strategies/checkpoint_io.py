@@ -28,11 +28,7 @@ class WholeFileIO(TorchCheckpointIO):
         self._module, self._recovered = module, set[Path]()
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: object = None) -> None:
-        """Write beside the path and rename.
-
-        Raises:
-            CheckpointError: something in it could not be loaded again.
-        """
+        """Write beside the path and rename; a CheckpointError if something in it could not be loaded again."""
         marked = {**checkpoint, MARK: asdict(Written(ranks_now()))}
         if storage_options is not None or "://" in str(path):
             super().save_checkpoint(marked, str(path), storage_options)
@@ -91,21 +87,17 @@ class KeptIO(CheckpointIO):
         wrapper.checkpoint_io = inner
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: object = None) -> None:
-        """As the wrapper does."""
         self.wrapper.save_checkpoint(checkpoint, path, storage_options)
 
     def load_checkpoint(
         self, path: str | os.PathLike[str], map_location: object = None, weights_only: bool | None = None
     ) -> dict[str, Any]:
-        """As the wrapper does."""
         return self.wrapper.load_checkpoint(path, weights_only=weights_only)
 
     def remove_checkpoint(self, path: str | os.PathLike[str]) -> None:
-        """As the wrapper does."""
         self.wrapper.remove_checkpoint(path)
 
     def teardown(self) -> None:
-        """As the wrapper does."""
         self.wrapper.teardown()
 
 

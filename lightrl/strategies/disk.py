@@ -47,11 +47,7 @@ def onto_disk(path: Path, needed: int | None = None) -> Iterator[None]:
 
 @contextmanager
 def below(folder: Path) -> Iterator[None]:
-    """Within, an error of the disk that does not say where it was is one of this folder.
-
-    Raises:
-        DiskError: the disk refused something.
-    """
+    """Within, an error of the disk that does not say where it was is a DiskError of this folder."""
     try:
         yield
     except OSError as error:
@@ -62,11 +58,7 @@ def below(folder: Path) -> Iterator[None]:
 
 
 def refuse_closed(folder: Path) -> None:
-    """Refuse a folder that cannot be made or written to; nothing is left in it.
-
-    Raises:
-        DiskError: the disk refused.
-    """
+    """Raise DiskError if a folder cannot be made or written to; nothing is left in it."""
     try:
         with tempfile.TemporaryDirectory(dir=_standing(folder)):
             pass

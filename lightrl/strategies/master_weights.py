@@ -69,11 +69,7 @@ class MasterWeights:
 
     @torch.no_grad()
     def _load(self, optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-        """Take the copies of a checkpoint; a run that needs none has its weights from them.
-
-        Raises:
-            CheckpointError: it lacks one.
-        """
+        """Take the copies of a checkpoint; a run that needs none has its weights from them."""
         held = state.pop(KEY, {})
         self._refuse_missing(name for name, weight in self._names.items() if weight in self._copies and name not in held)
         for name, weight in self._names.items():

@@ -159,11 +159,7 @@ def first_difference(one: str, other: str) -> int:
 
 
 def must_be_fast(tokenizer: Tokenizer, remedy: str) -> None:
-    """Refuse a tokenizer that cannot tell which characters a token stands for.
-
-    Raises:
-        ValueError: it is not fast.
-    """
+    """Raise ValueError for a tokenizer that cannot tell which characters a token stands for."""
     if not tokenizer.is_fast:
         raise ValueError(f"{type(tokenizer).__name__} does not tell which characters a token stands for: {remedy}")
 

@@ -150,11 +150,7 @@ class Place(ABC):
         return True
 
     def check(self) -> None:  # noqa: B027 - what runs in this process has nothing to be sent
-        """Refuse a part that cannot be sent to where it is to run.
-
-        Raises:
-            ValueError: says why.
-        """
+        """Raise ValueError for a part that cannot be sent to where it is to run."""
 
     def start(self) -> None:  # noqa: B027 - nor anything to start
         """Get ready in the background."""

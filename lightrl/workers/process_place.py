@@ -78,11 +78,7 @@ class ProcessPlace(Place):
         return self._lines is not None
 
     def check(self) -> None:
-        """Refuse a part that cannot be pickled.
-
-        Raises:
-            ValueError: says why.
-        """
+        """Raise ValueError for a part that cannot be pickled."""
         try:
             self._program.setup()
         except RunEndedError as error:

@@ -35,10 +35,7 @@ class ForkServer:
     """A process that has loaded one reward, environment or engine and forks workers of it."""
 
     def __init__(self, program: WorkerProgram) -> None:
-        """
-        Raises:
-            RuntimeError: it cannot be pickled.
-        """
+        """Raises RuntimeError for a program that cannot be pickled."""
         setup = program.setup()
         ours, theirs = socket.socketpair()
         with theirs:
@@ -205,19 +202,11 @@ class WorkerSource:
         self._failure: RuntimeError | None = None
 
     def start(self) -> None:
-        """Start the server, and do not wait for it.
-
-        Raises:
-            RuntimeError: the program cannot be pickled.
-        """
+        """Start the server, and do not wait for it; a RuntimeError if the program cannot be pickled."""
         self._running_server(None)
 
     def ready(self, worker: Worker | None) -> Worker:
-        """The given worker if it still runs, else a new one.
-
-        Raises:
-            RuntimeError: the program cannot be pickled or loaded, or the workers were closed.
-        """
+        """The given worker if it still runs, else a new one; a RuntimeError if the program cannot be loaded, or the workers were closed."""
         if worker is not None and worker.alive:
             return worker
         server = self._running_server(None)

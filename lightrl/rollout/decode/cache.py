@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
 from lightrl.versions import layers_without_keys
@@ -92,8 +93,7 @@ class GrowingLayer(DynamicLayer):
 
     def _enlarge(self, least: int) -> None:
         self._room = max(least, self._room_behind(self.keys.shape[-2]))
-        self._key_buffer = _with_room(self.keys, self._room)
-        self._value_buffer = _with_room(self.values, self._room)
+        self._key_buffer, self._value_buffer = (F.pad(states, (0, 0, 0, self._room)) for states in (self.keys, self.values))
 
     def _room_behind(self, length: int) -> int:
         return max(0, min(self.left, max(ROOM, length // 2)))
@@ -143,13 +143,6 @@ def _joined(states: Tensor, further: Tensor, width: int, room: int) -> tuple[Ten
         place[:, :, :padding] = 0
         place[:, :, padding:] = part
     return buffer, front
-
-
-def _with_room(states: Tensor, room: int) -> Tensor:
-    rows, heads, length, width = states.shape
-    buffer = states.new_empty(rows, heads, length + room, width)
-    buffer[:, :, :length] = states
-    return buffer
 
 
 def _written(buffer: Tensor, states: Tensor, begin: int) -> Tensor:

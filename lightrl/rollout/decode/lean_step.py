@@ -65,15 +65,7 @@ class _Block:
         self._out, self._width, self._scale = attention.o_proj, attention.head_dim, attention.scaling
 
     def __call__(self, hidden: Tensor, layer: CacheLayerMixin, cos: Tensor, sin: Tensor, closed: Tensor | None) -> Tensor:
-        """`[n, H]` to `[n, H]`.
-
-        Args:
-            hidden: `[n, H]`.
-            layer: of the cache.
-            cos: `[1 or n, 1, width]`.
-            sin: the same, its first half negative.
-            closed: `[n, 1, 1, positions]`, minus infinity where a row has padding; None: nowhere.
-        """
+        """`[n, H]` to `[n, H]`; `closed` is `[n, 1, 1, positions]`, minus infinity where a row has padding, or None: nowhere."""
         rows = len(hidden)
         normed = _normed(self._before, hidden)
         query = self._heads(self._query(normed), self._query_norm)

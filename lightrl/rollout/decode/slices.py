@@ -65,13 +65,7 @@ class Slices:
 
 def with_one_context(requests: Sequence[Request]) -> list[list[Request]]:
     """Runs of neighbours that share the list of their context."""
-    out: list[list[Request]] = []
-    for request in requests:
-        if out and out[-1][0].context is request.context:
-            out[-1].append(request)
-        else:
-            out.append([request])
-    return out
+    return [list(run) for _, run in groupby(requests, key=lambda request: id(request.context))]
 
 
 @dataclass(frozen=True)

@@ -181,7 +181,7 @@ class TransformersEngine(RolloutEngine):
         begun, waiting = batch.unanswered()
         for request in begun:
             self._kept.pop(request.episode, None)
-        self._waiting.extendleft(reversed(self._batched([*begun, *waiting])))
+        self._waiting.extendleft(reversed(list(self._batched([*begun, *waiting]))))
 
     def _tell_fitting(self) -> None:
         if self._lacked is not None:
@@ -192,10 +192,17 @@ class TransformersEngine(RolloutEngine):
             )
             self._lacked = None
 
-    def _batched(self, requests: Sequence[Request]) -> list[RequestBatch]:
-        """Batches of requests, apart those whose episodes are kept."""
-        parts = [([request for request in requests if (request.episode in self._kept) == kept], kept) for kept in (False, True)]
-        return [batch for alike, kept in parts for batch in self._batches(alike, kept)]
+    def _batched(self, requests: Sequence[Request]) -> Iterator[RequestBatch]:
+        """Batches of requests, apart those whose episodes are kept; neighbours with one context are read once."""
+        model = self._ready()
+        for kept in (False, True):
+            alike = [request for request in requests if (request.episode in self._kept) == kept]
+            contexts = [[request] for request in alike] if kept else with_one_context(alike)
+            lengths = [len(rows[0].context) for rows in contexts]
+            cuts = list(batches(lengths, [len(rows) for rows in contexts], self._fitting, kept or model.takes_padding))
+            # one batch, if rows can join others
+            for shares in [list(chain.from_iterable(cuts))] if model.keeps_rows and cuts else cuts:
+                yield RequestBatch(([contexts[share.context][row] for row in share.rows] for share in shares), self._fitting, kept)
 
     def _ready_copies(self) -> ReplacedTensors:
         from lightrl.rollout.decode.model_forward import compute_copies
@@ -203,18 +210,6 @@ class TransformersEngine(RolloutEngine):
         if self._copies is None:
             self._copies = compute_copies(self._ready().model)
         return self._copies
-
-    def _batches(self, requests: Sequence[Request], kept: bool) -> Iterator[RequestBatch]:
-        """Neighbours with one context are read once; one batch, if rows can join others."""
-        contexts = [[request] for request in requests] if kept else with_one_context(requests)
-        lengths = [len(alike[0].context) for alike in contexts]
-        model = self._ready()
-        cuts = list(batches(lengths, [len(alike) for alike in contexts], self._fitting, kept or model.takes_padding))
-        if model.keeps_rows and cuts:
-            cuts = [list(chain.from_iterable(cuts))]
-        for shares in cuts:
-            rows = ([contexts[share.context][row] for row in share.rows] for share in shares)
-            yield RequestBatch(rows, self._fitting, kept)
 
     def _decode(self, batch: RequestBatch) -> Iterator[list[Result]]:
         from lightrl.rollout.decode.decoding import Decoding, StopStrings

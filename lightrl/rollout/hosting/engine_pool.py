@@ -76,11 +76,7 @@ class EnginePool:
         return [worker.slices for worker in self._workers]
 
     def update(self, weights: PolicyWeights, version: int) -> None:
-        """Copy the weights to where the workers find them, and have each take them from there.
-
-        Raises:
-            ValueError: the policy's tensors are others than before.
-        """
+        """Have each worker take the weights from where they are copied to; a ValueError if the policy's tensors are others than before."""
         known = self._policy is weights.policy
         self._update = Update(version, self._host.publish(weights.own_tensors(trained=known), whole=not known))
         if not known:

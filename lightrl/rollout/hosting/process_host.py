@@ -10,7 +10,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import recv_handle, send_handle
 from typing import Annotated
@@ -50,11 +50,7 @@ class ProcessHost(EngineHost):
         self._block: WeightBlock | None = None
 
     def start(self) -> None:
-        """Start the process that the workers are made of, and do not wait for it.
-
-        Raises:
-            RuntimeError: the engine cannot be pickled.
-        """
+        """Start the process that the workers are made of, and do not wait for it; a RuntimeError if the engine cannot be pickled."""
         self._source.start()
 
     def close(self) -> None:
@@ -127,7 +123,7 @@ class ProcessLink(WorkerLink):
         except BlockingIOError:
             raise self.timed_out(f"stopped in the middle of an answer for {self._timeout_s:g} s") from None
         except (EOFError, OSError):
-            raise self._died() from None
+            raise FailedWorkerError(f"{self.name} died: {cause_of(self._worker.end())}") from None
         return message
 
     def end(self) -> str:
@@ -144,19 +140,16 @@ class ProcessLink(WorkerLink):
                 continue
         self._worker.end()
 
-    def _died(self) -> FailedWorkerError:
-        return FailedWorkerError(f"{self.name} died: {cause_of(self._worker.end())}")
 
-
+@dataclass(frozen=True)
 class EngineServant:
     """Serves an engine to the training process; see `lightrl.workers.calls.Servant`."""
 
-    def __init__(self, engine: RolloutEngine) -> None:
-        self._engine = engine
+    engine: RolloutEngine
 
     def serve(self, connection: Connection) -> None:
         """Start the engine, obey messages until the last one, and close it."""
-        serve_engine(self._engine, PipeConnection(connection))
+        serve_engine(self.engine, PipeConnection(connection))
 
 
 class PipeConnection:
@@ -171,11 +164,7 @@ class PipeConnection:
         self._connection.send(message)
 
     def receive(self) -> object:
-        """The next message; an update has its weights.
-
-        Raises:
-            EOFError: the training process has ended.
-        """
+        """The next message; an update has its weights."""
         message: object = self._connection.recv()
         if isinstance(message, Outline):
             places = self._connection.recv()

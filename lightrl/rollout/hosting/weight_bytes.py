@@ -186,11 +186,7 @@ def _write(descriptor: int, tensor: Tensor, offset: int) -> None:
 
 
 def the_same(place: TensorPlace, before: TensorPlace | None) -> TensorPlace:
-    """The place that a tensor had before.
-
-    Raises:
-        ValueError: it had another dtype or shape, or there was no such tensor.
-    """
+    """The place that a tensor had before; a ValueError if it had another dtype or shape, or there was no such tensor."""
     if before is None or (place.dtype, place.shape) != (before.dtype, before.shape):
         first = "there was no such tensor" if before is None else f"it was {_seen(before)}"
         raise ValueError(f"the policy's tensor {place.name} is {_seen(place)}, and at the first update {first}")
