@@ -24,10 +24,6 @@ class EnvironmentReward(BatchReward):
     it earned something.
     """
 
-    def __init__(self, weight: float = 1.0) -> None:
-        """`weight`: the factor in the sum of rewards."""
-        super().__init__(weight)
-
     def score(self, rollout: Rollout) -> Tensor:
         """`[N, L]`: the reward of a turn on its last token, NaN elsewhere."""
         scores = torch.full(rollout.response_mask.shape, math.nan, dtype=torch.float32, device=rollout.response_mask.device)

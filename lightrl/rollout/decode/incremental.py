@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import torch
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-NOTHING: Mapping[str, FromTrunk] = MappingProxyType({})
-"""Nothing is recorded."""
-
-
 class IncrementalModel:
     """One batch being decoded: the cache, and where each row stands.
 
@@ -38,7 +33,7 @@ class IncrementalModel:
         model: PreTrainedModel,
         max_positions: int | None,
         choose: Callable[[], DecodeStep],
-        recorded: Mapping[str, FromTrunk] = NOTHING,
+        recorded: Mapping[str, FromTrunk] | None = None,
     ) -> None:
         """
         Args:
@@ -53,7 +48,7 @@ class IncrementalModel:
         self._last_position = None if max_positions is None else max_positions - 1
         self._mask: Tensor | None = None
         self._positions: Tensor | None = None
-        self._recorded = recorded
+        self._recorded = recorded or {}
         self.heard: dict[str, Tensor] = {}
         """`[n, ...]` of what is recorded, where the next tokens are predicted."""
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import torch
 from annotated_types import Ge, Gt, Le, Lt
@@ -23,7 +23,7 @@ from lightrl.rows import onto
 if TYPE_CHECKING:
     from lightrl.rollout.decode.incremental import IncrementalModel
     from lightrl.rollout.decode.kept_rows import KeptRow
-    from lightrl.rollout.decode.step_choice import StepChoice
+    from lightrl.rollout.decode.lean_step import StepChoice
 
 
 class TransformersEngine(RolloutEngine):
@@ -140,7 +140,7 @@ class TransformersEngine(RolloutEngine):
     def _ready(self) -> IncrementalModel:
         from lightrl.policy.trunk_numbers import FromTrunk
         from lightrl.rollout.decode.incremental import IncrementalModel
-        from lightrl.rollout.decode.step_choice import StepChoice
+        from lightrl.rollout.decode.lean_step import StepChoice
 
         if self._policy is None:
             raise RuntimeError("TransformersEngine has no weights yet: call update_weights first")
@@ -232,7 +232,10 @@ class TransformersEngine(RolloutEngine):
             over += len(rows)
             wanted = [(batch.begun[row.row], row) for row in rows if batch.begun[row.row].episode not in batch.forgotten]
             self._keep(model, [(request, row) for request, row in wanted if request.open])
-            ended += [self._result(request, row, read[row.row]) for request, row in wanted]
+            for request, row in wanted:
+                versions = ((self._version, len(row.tokens)),)
+                reason: Literal["stop", "length"] = "stop" if row.stopped else "length"
+                ended.append(Result(request.id, row.tokens, row.logprobs, reason, versions, read[row.row], row.heard))
             # whoever goes on is answered while the others are decoded
             if (batch.left or over < len(batch.begun)) and any(request.open for request, _ in wanted):
                 yield ended
@@ -272,10 +275,6 @@ class TransformersEngine(RolloutEngine):
             lengths = [len(request.context) + len(row.tokens) - 1 for request, row in rows]
             kept = model.take_out([row.place for _, row in rows], lengths)
             self._kept.update({request.episode: row for (request, _), row in zip(rows, kept, strict=True)})
-
-    def _result(self, request: Request, row: DecodedRow, read: int) -> Result:
-        versions = ((self._version, len(row.tokens)),)
-        return Result(request.id, row.tokens, row.logprobs, "stop" if row.stopped else "length", versions, read, row.heard)
 
 
 @contextmanager
