@@ -113,7 +113,6 @@ class Unanswered(Place):
     """Opens an episode with its prompt, and ends it after a turn."""
 
     def submit(self, calls: Sequence[Call]) -> Done:
-        """Answer at once."""
         return Done([Answer(own_opening(call.prompt)) if isinstance(call, Begin) else OVER for call in calls])
 
 
@@ -125,12 +124,10 @@ class InlineEpisodes(Inline):
         super().__init__(self._episodes)
 
     def submit(self, calls: Sequence[Call]) -> Done:
-        """Make the calls."""
         with left_alone():
             return super().submit(calls)
 
     def close(self) -> None:
-        """End all episodes."""
         self.submit([End(episode) for episode in self._episodes.open]).when_done(log_failed_ends)
 
 

@@ -51,7 +51,6 @@ class WholeRollouts(Place):
         self._name, self._reward = name, reward
 
     def start(self) -> None:
-        """Let the reward load what it needs."""
         self._reward.start()
 
     def submit(self, calls: Sequence[Rollout]) -> Done:
@@ -60,7 +59,6 @@ class WholeRollouts(Place):
         return Done([self._scored(rollout) for rollout in calls])
 
     def close(self) -> None:
-        """Let the reward give back what it has loaded."""
         self._reward.close()
 
     def _scored(self, rollout: Rollout) -> Answer:

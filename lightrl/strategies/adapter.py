@@ -51,7 +51,6 @@ class StrategyAdapter(WeightAccess):
 
     @property
     def rank(self) -> int:
-        """The rank of this process."""
         return self.trainer.global_rank
 
     def shard(self, *modules: nn.Module | None) -> None:
@@ -148,7 +147,6 @@ class StrategyAdapter(WeightAccess):
         return max(self.gather(value))
 
     def gather(self, value: T) -> list[T]:
-        """The values of all ranks, in the order of ranks."""
         return gathered(value, self.world_size)
 
 

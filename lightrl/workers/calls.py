@@ -170,7 +170,6 @@ class Inline(Place):
         self._performer = performer
 
     def submit(self, calls: Sequence[Any]) -> Done:
-        """Make the calls."""
         return Done([self._performer.perform(call) for call in calls])
 
 

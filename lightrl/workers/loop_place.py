@@ -23,7 +23,6 @@ class LoopPlace(Place, Generic[C]):
 
     @property
     def started(self) -> bool:
-        """There is a loop."""
         return self._loop is not None
 
     @property
@@ -32,11 +31,9 @@ class LoopPlace(Place, Generic[C]):
         return self._timeout_s + CLOSE_TIMEOUT_S
 
     def start(self) -> None:
-        """Start the loop."""
         self.current()
 
     def submit(self, calls: Sequence[C]) -> LoopCalls[C]:
-        """Put all calls into the loop."""
         return LoopCalls(self, calls)
 
     def close(self) -> None:

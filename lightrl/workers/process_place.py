@@ -74,22 +74,18 @@ class ProcessPlace(Place):
 
     @property
     def started(self) -> bool:
-        """There are processes."""
         return self._lines is not None
 
     def check(self) -> None:
-        """Raise ValueError for a part that cannot be pickled."""
         try:
             self._program.setup()
         except RunEndedError as error:
             raise ValueError(str(error)) from error
 
     def start(self) -> None:
-        """Start the processes without waiting for them."""
         self._running()
 
     def submit(self, calls: Sequence[Any]) -> Shares:
-        """Hand out the calls."""
         lines = self._running().lines
         size = min(LARGEST_CHUNK, max(1, -(-len(calls) // (self._workers * CHUNKS))))
         shares: dict[int, list[int]] = {}
@@ -105,7 +101,6 @@ class ProcessPlace(Place):
             wait([line.take([]) for line in self._lines.lines], seconds)
 
     def close(self) -> None:
-        """End all processes."""
         if self._lines is not None:
             self._lines.close()
             self._lines = None

@@ -160,11 +160,9 @@ class PipeConnection:
         self._block: MappedWeights | None = None
 
     def send(self, message: object) -> None:
-        """Send a message."""
         self._connection.send(message)
 
     def receive(self) -> object:
-        """The next message; an update has its weights."""
         message: object = self._connection.recv()
         if isinstance(message, Outline):
             places = self._connection.recv()
