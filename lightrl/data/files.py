@@ -75,11 +75,8 @@ class DatasetPrompts(Records):
         """
         super().__init__(**kwargs)
         self.name, self.split, self.subset, self.revision = name, split, subset, revision
-        self._read(f"the split {split!r} of the data set {name!r}", self._rows())
-
-    def _rows(self) -> Iterator[Record]:
-        for number, row in enumerate(self._table(), start=1):
-            yield f"{self.name} {self.split} row {number}", row
+        rows = ((f"{name} {split} row {number}", row) for number, row in enumerate(self._table(), start=1))
+        self._read(f"the split {split!r} of the data set {name!r}", rows)
 
     def _table(self) -> Any:
         from datasets import load_dataset

@@ -55,7 +55,10 @@ class PromptStream:
         counts = counts_of(n, self.world_size)
         start = self.position + sum(counts[: self.rank])
         drawn = [self._index(position) for position in range(start, start + counts[self.rank])]
-        self._advance(sum(counts))
+        self.position += sum(counts)
+        if self.size is not None:
+            epochs, self.position = divmod(self.position, self.size)
+            self.epoch += epochs
         return drawn
 
     def state_dict(self) -> dict[str, JSON]:
@@ -72,12 +75,6 @@ class PromptStream:
         epochs, offset = divmod(position, self.size)
         epoch = self.epoch + epochs
         return epoch, int(self._order_of(epoch, self.size)[offset]) if self.shuffle else offset
-
-    def _advance(self, positions: int) -> None:
-        self.position += positions
-        if self.size is not None:
-            epochs, self.position = divmod(self.position, self.size)
-            self.epoch += epochs
 
     def _order_of(self, epoch: int, size: int) -> torch.Tensor:
         if self._order is None or self._order[0] != epoch:

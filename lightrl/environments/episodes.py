@@ -136,7 +136,10 @@ class Episodes:
         if isinstance(call, Begin):
             return self._begun(call)
         if call.episode not in self._copies:
-            return self._absent(call)
+            self._failed.discard(call.episode)
+            if isinstance(call, Turn):
+                raise WrongAnswerError(OVER)
+            return None
         if isinstance(call, Turn):
             return self._replied(call)
         self._failed.discard(call.episode)
@@ -162,11 +165,6 @@ class Episodes:
         with random:
             reply = environment.reply(call.completion)
         return checked_reply(reply, declared_extras(environment))
-
-    def _absent(self, call: Turn | End) -> None:
-        self._failed.discard(call.episode)
-        if isinstance(call, Turn):
-            raise WrongAnswerError(OVER)
 
 
 def log_failed_ends(answers: Sequence[Answer]) -> None:

@@ -124,9 +124,5 @@ def size_of(path: Path) -> int:
 
 def in_words(size: int) -> str:
     """Bytes with a unit, three digits."""
-    value = float(size)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if value < 1024 or unit == "TiB":
-            break
-        value /= 1024
-    return f"{value:.3g} {unit}"
+    power = min(max(size.bit_length() - 1, 0) // 10, 4)
+    return f"{size / 1024**power:.3g} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"

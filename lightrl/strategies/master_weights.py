@@ -5,7 +5,7 @@ A step of 1e-6 is less than half of what parts two neighbours in bfloat16, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -71,17 +71,14 @@ class MasterWeights:
     def _load(self, optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
         """Take the copies of a checkpoint; a run that needs none has its weights from them."""
         held = state.pop(KEY, {})
-        self._refuse_missing(name for name, weight in self._names.items() if weight in self._copies and name not in held)
+        if missing := [name for name, weight in self._names.items() if weight in self._copies and name not in held]:
+            raise CheckpointError(
+                f"ckpt_path: the checkpoint has no float32 copy of {missing[0]}, which this run keeps of weights in half precision.\n"
+                "Type the trainer.precision and the model.policy.dtype of the run that wrote it, or train from the folder of lightrl export"
+            )
         for name, weight in self._names.items():
             if name in held:
                 self.moved(weight).copy_(cut_like(held[name], weight))
-
-    def _refuse_missing(self, names: Iterable[str]) -> None:
-        if missing := next(iter(names), None):
-            raise CheckpointError(
-                f"ckpt_path: the checkpoint has no float32 copy of {missing}, which this run keeps of weights in half precision.\n"
-                "Type the trainer.precision and the model.policy.dtype of the run that wrote it, or train from the folder of lightrl export"
-            )
 
 
 def cut_like(value: Tensor, like: Tensor) -> Tensor:

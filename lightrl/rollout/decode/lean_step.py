@@ -158,7 +158,8 @@ class StepChoice:
         # the keys are as narrow as what the layers compute in, and the logits may be wider
         exact = min(theirs.element_size() for theirs in expected) >= 4 and torch.get_float32_matmul_precision() == "highest"
         tolerance = TOLERANCE if exact else HALF_TOLERANCE
-        return all(_same(ours, theirs, tolerance) for ours, theirs in zip(found, expected, strict=True))
+        pairs = zip(found, expected, strict=True)
+        return all(a.shape == b.shape and bool((a - b).abs().max() <= tolerance * b.abs().max()) for a, b in pairs)
 
     def _tried(self, step: DecodeStep) -> list[Tensor]:
         vocabulary = self.model.config.get_text_config().vocab_size
@@ -172,7 +173,3 @@ class StepChoice:
             # a head of zeros would hide what stands before it
             found += batch.keys
         return found
-
-
-def _same(ours: Tensor, theirs: Tensor, tolerance: float) -> bool:
-    return ours.shape == theirs.shape and bool((ours - theirs).abs().max() <= tolerance * theirs.abs().max())
