@@ -32,7 +32,7 @@ from lightrl.policy.source import PretrainedPolicy
 from lightrl.policy.teacher import Teacher
 from lightrl.policy.tiny import TinyPolicy
 from lightrl.rollout.decode.transformers_engine import TransformersEngine
-from lightrl.rollout.hosting.process_engine import ProcessEngine
+from lightrl.rollout.hosting.process_host import ProcessEngine
 
 REGISTERED: dict[str, list[Any]] = {
     "lightrl_samplers": [GroupSampler],

@@ -2,8 +2,7 @@
 
 GRPO on a policy of 0.5 billion random weights in bfloat16 (the shape of Qwen2.5-0.5B): 32 prompts of 256 tokens, 8 completions of 512
 tokens each. Printed are real tokens per second of rollout and of training, the share of the device's arithmetic that they use (MFU),
-and the peak of its memory. Runs alternate. `lightrl_no_graphs` is lightrl without CUDA graphs of the decode step. TRL gets environments of
-its own; one of them has vLLM.
+and the peak of its memory. Runs alternate. TRL gets environments of its own; one of them has vLLM.
 
 Without a GPU: `python -m benchmarks.speed.gpu --shape tiny --rounds 1 --sides lightrl` shows that the benchmark runs.
 """
@@ -31,15 +30,13 @@ from benchmarks.speed.bench_policy import digits
 from benchmarks.speed.bench_sides import make_environment
 from benchmarks.speed.gpu_cases import LR, PEAK_TFLOPS, SHAPES, STEPS, WARM, Shape, write_shape
 
-OURS = {"lightrl": "benchmarks.speed.gpu_watch.DeviceWatch", "lightrl_no_graphs": "benchmarks.speed.gpu_watch.WithoutGraphs"}
-"""Sides of lightrl, and what meters each."""
-SIDES = (*OURS, "trl", "trl_vllm")
+SIDES = ("lightrl", "trl", "trl_vllm")
 
 
-def config_of(side: str, shape: Shape, policy: Path, prompts: Path, out: Path) -> dict[str, Any]:
+def config_of(shape: Shape, policy: Path, prompts: Path, out: Path) -> dict[str, Any]:
     """GRPO of lightrl; what is not named here is the default."""
     trainer = {"max_epochs": STEPS + WARM, "check_val_every_n_epoch": STEPS + WARM + 1}
-    config = ours.run_config(out, OURS[side], trainer | {"accelerator": "auto", "precision": "bf16-true"})
+    config = ours.run_config(out, "benchmarks.speed.gpu_watch.DeviceWatch", trainer | {"accelerator": "auto", "precision": "bf16-true"})
     model = {
         "policy": ours.class_of("PretrainedPolicy", path=str(policy), dtype="bfloat16"),
         "algorithm": ours.grpo(shape.group, "SymmetricClip"),
@@ -55,8 +52,8 @@ def measure(side: str, name: str, policy: Path, prompts: Path, out: Path) -> dic
     """Run one side once, and give what its meter wrote."""
     out.mkdir(parents=True, exist_ok=True)
     cores = os.sched_getaffinity(0)
-    if side in OURS:
-        ours.run(Path(sys.executable), config_of(side, SHAPES[name], policy, prompts, out), out, cores)
+    if side == "lightrl":
+        ours.run(Path(sys.executable), config_of(SHAPES[name], policy, prompts, out), out, cores)
     else:
         python = out.parent / f"{side}_environment" / "bin" / "python"
         words = [python, "-m", "benchmarks.speed.gpu_trl", name, policy, prompts, out, *(["--vllm"] if side == "trl_vllm" else [])]
@@ -129,7 +126,7 @@ def main() -> int:
     out.mkdir(parents=True, exist_ok=True)
     device, peak = device_peak()
     print(f"{device}: {arguments.shape}, {asdict(shape)}", flush=True)
-    for side in set(arguments.sides) - OURS.keys():
+    for side in set(arguments.sides) - {"lightrl"}:
         make_environment(out / f"{side}_environment", ROOT / "benchmarks" / f"{side}.txt")
     prompts, source = out / "prompts.jsonl", random.Random(0)
     prompts.write_text("".join(json.dumps({"prompt": digits(shape.prompt_tokens, source)}) + "\n" for _ in range(4096)))

@@ -8,8 +8,9 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn
 
 from lightrl.data.records import Record, Records
 
@@ -74,11 +75,8 @@ class DatasetPrompts(Records):
         """
         super().__init__(**kwargs)
         self.name, self.split, self.subset, self.revision = name, split, subset, revision
-        self._read(f"the split {split!r} of the data set {name!r}", self._rows())
-
-    def _rows(self) -> Iterator[Record]:
-        for number, row in enumerate(self._table(), start=1):
-            yield f"{self.name} {self.split} row {number}", row
+        rows = ((f"{name} {split} row {number}", row) for number, row in enumerate(self._table(), start=1))
+        self._read(f"the split {split!r} of the data set {name!r}", rows)
 
     def _table(self) -> Any:
         from datasets import load_dataset
@@ -87,7 +85,7 @@ class DatasetPrompts(Records):
         if self.name.startswith((".", "/", "~")) and not folder.is_dir():
             raise ValueError(f"there is no folder {self.name!r}. {_neighbours(folder)}")
         try:
-            if _saved_to_disk(folder):
+            if (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file():
                 return _from_disk(folder, self.split)
             return load_dataset(str(folder) if folder.is_dir() else self.name, self.subset, split=self.split, revision=self.revision)
         except (OSError, ValueError, RuntimeError, KeyError) as error:
@@ -95,11 +93,7 @@ class DatasetPrompts(Records):
 
 
 def existing_file(path: str) -> Path:
-    """The file at this path.
-
-    Raises:
-        ValueError: there is none; the message lists what is in its folder.
-    """
+    """The file at this path; a ValueError that lists what is in its folder if there is none."""
     file = Path(path).expanduser()
     if not file.is_file():
         raise ValueError(f"there is no file {path!r}. {_neighbours(file)}")
@@ -114,10 +108,6 @@ def table_rows(path: str) -> Iterator[Record]:
     """
     file = existing_file(path)
     return parquet_rows(file) if file.suffix == ".parquet" else json_lines(file)
-
-
-def _saved_to_disk(folder: Path) -> bool:
-    return (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file()
 
 
 def _from_disk(folder: Path, split: str) -> Any:
@@ -153,34 +143,24 @@ AT_ONCE = 1024
 
 
 def parquet_rows(path: Path) -> Iterator[Record]:
-    """The rows of a Parquet file.
-
-    Raises:
-        ValueError: it is not Parquet, a page of it is damaged, or two of its columns have one name.
-    """
-    number = 0
-    for rows in _batches(path):
-        for row in rows:
-            number += 1
-            yield f"{path.name} row {number}", row
+    """The rows of a Parquet file; a ValueError if it is none, a page is damaged, or two columns have one name."""
+    for number, row in enumerate(_parquet_rows(path), start=1):
+        yield f"{path.name} row {number}", row
 
 
-def _batches(path: Path) -> Iterator[list[dict[str, Any]]]:
+def _parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
 
     try:
         table = ParquetFile(path, page_checksum_verification=True)
-        _refuse_repeated(path, table.schema_arrow.names)
+        names = table.schema_arrow.names
+        if repeated := [name for name, count in Counter(names).items() if count > 1]:
+            raise ValueError(f"{str(path)!r} has {names.count(repeated[0])} columns named {repeated[0]!r}: rename all but one")
         for batch in table.iter_batches(batch_size=AT_ONCE):
-            yield batch.to_pylist()
+            yield from batch.to_pylist()
     except (ArrowException, OSError, OverflowError, UnicodeDecodeError) as error:
         raise ValueError(f"{str(path)!r} cannot be read as Parquet: {error}") from error
-
-
-def _refuse_repeated(path: Path, names: list[str]) -> None:
-    if repeated := [name for name, count in Counter(names).items() if count > 1]:
-        raise ValueError(f"{str(path)!r} has {names.count(repeated[0])} columns named {repeated[0]!r}: rename all but one")
 
 
 LONGEST = 2**26
@@ -202,18 +182,14 @@ def _lines(path: Path) -> Iterator[str]:
     try:
         # a byte order mark, which some editors write, is no part of the text
         with gzip.open(path, "rt", encoding="utf-8-sig") if path.suffix == ".gz" else path.open(encoding="utf-8-sig") as file:
-            yield from _short_lines(path, file)
+            for number, line in enumerate(iter(partial(file.readline, LONGEST), ""), start=1):
+                if len(line) == LONGEST:
+                    raise ValueError(
+                        f"{path}:{number}: the line has {LONGEST:,} characters or more, which no row has: write one object per line"
+                    )
+                yield line
     except (UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
         raise ValueError(f"{str(path)!r} cannot be read as text: {error}") from error
-
-
-def _short_lines(path: Path, file: TextIO) -> Iterator[str]:
-    number = 0
-    while line := file.readline(LONGEST):
-        number += 1
-        if len(line) == LONGEST:
-            raise ValueError(f"{path}:{number}: the line has {LONGEST:,} characters or more, which no row has: write one object per line")
-        yield line
 
 
 def _json_object(place: str, line: str) -> dict[str, Any]:

@@ -12,10 +12,7 @@ class StepNumbers:
     """The numbers of the steps of an epoch; each step draws its prompts itself. Goes on in mid-epoch after a resume."""
 
     def __init__(self, count: int) -> None:
-        """
-        Args:
-            count: training steps per Lightning epoch.
-        """
+        """`count`: training steps per Lightning epoch."""
         self.count = count
         self._done = 0
 
@@ -41,10 +38,7 @@ class PromptBatch:
     """Prompts to be evaluated together; a plain object, since Lightning converts the members of lists and refuses frozen dataclasses."""
 
     def __init__(self, prompts: list[Prompt]) -> None:
-        """
-        Args:
-            prompts: of this rank; may be empty.
-        """
+        """`prompts`: of this rank; may be empty."""
         self.prompts = prompts
 
 
@@ -54,9 +48,7 @@ class PromptBatches:
     def __init__(self, source: PromptSource, batch_size: int, rank: int, world_size: int) -> None:
         """
         Args:
-            source: sized.
             batch_size: prompts per batch and rank.
-            rank: of this process.
             world_size: number of processes; the last batch may be shorter, even empty, on some.
         """
         self.source, self.batch_size, self.rank, self.world_size = source, batch_size, rank, world_size

@@ -17,7 +17,6 @@ def shown(items: Iterable[T], doing: str, total: int | None = None) -> Iterator[
     """The items, with a bar on the first rank once it takes longer than a moment.
 
     Args:
-        items: anything.
         doing: names the work, such as `reading train.jsonl`.
         total: number of items; None: unknown.
     """

@@ -213,16 +213,7 @@ DEEPEST = 100
 
 
 def json_value(place: str, column: str, value: object) -> JSON:
-    """The value itself.
-
-    Args:
-        place: where its row stands, for messages.
-        column: where it stands in the row.
-        value: of a table.
-
-    Raises:
-        ValueError: it is none that JSON can hold.
-    """
+    """The value itself; a ValueError if JSON cannot hold it."""
     if value is None or (isinstance(value, str) and value.isascii()):
         return value
     culprit = next(_culprits(value, DEEPEST), None)

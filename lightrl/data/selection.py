@@ -25,10 +25,7 @@ class Identities:
     """
 
     def __init__(self, sources: Iterable[PromptSource]) -> None:
-        """
-        Args:
-            sources: of the run; those that are endless have no part in it.
-        """
+        """`sources`: of the run; those that are endless have no part in it."""
         self._known: dict[int, NDArray[np.bytes_]] = {}
         self._several = np.unique(np.concatenate([_with_several_answers(source, self._contents(source)) for source in sources]))
 
@@ -67,11 +64,6 @@ class Selection(PromptSource):
     """Some prompts of a sized source, in the source's order."""
 
     def __init__(self, source: PromptSource, indices: ArrayLike) -> None:
-        """
-        Args:
-            source: where the prompts come from.
-            indices: numbers of those that are kept.
-        """
         self.source = source
         self._indices = np.asarray(indices, np.int64)
 
@@ -83,19 +75,15 @@ class Selection(PromptSource):
         return self.source.prompt(int(self._indices[index]))
 
     def place(self, index: int) -> str:
-        """As the source says."""
         return self.source.place(int(self._indices[index]))
 
     def content(self, index: int) -> str:
-        """As the source says."""
         return self.source.content(int(self._indices[index]))
 
     def part(self, index: int) -> str:
-        """As the source says."""
         return self.source.part(int(self._indices[index]))
 
     def shares(self, drawn: int) -> Mapping[str, float]:
-        """As the source says."""
         return self.source.shares(drawn)
 
 
@@ -106,8 +94,6 @@ def hold_out(source: PromptSource, count: int, identities: Identities) -> tuple[
     and equal prompts stay together.
 
     Args:
-        source: sized.
-        count: how many are held out.
         identities: equal for prompts that stay together.
 
     Raises:
@@ -137,8 +123,6 @@ def without(source: PromptSource, others: Sequence[PromptSource], identities: Id
     """The prompts of a sized source that occur in none of the others.
 
     Args:
-        source: sized.
-        others: whose prompts are left out.
         identities: equal for prompts that are the same.
 
     Raises:
@@ -158,13 +142,7 @@ class PromptsById:
     """The prompts of a sized source by id: 16 bytes for each, after one way through all of them."""
 
     def __init__(self, source: PromptSource) -> None:
-        """
-        Args:
-            source: sized.
-
-        Raises:
-            ValueError: the source is endless.
-        """
+        """Raises ValueError for an endless source."""
         if source.size is None:
             raise ValueError(
                 "an endless training source has no prompts by id: give a source with a size, or a sampler that draws all prompts"
@@ -176,14 +154,7 @@ class PromptsById:
         self._hashes = found[self._order]
 
     def prompt(self, name: str) -> Prompt:
-        """The prompt with this id.
-
-        Args:
-            name: the id.
-
-        Raises:
-            ValueError: there is none.
-        """
+        """The prompt with this id; a ValueError if there is none."""
         wanted = np.frombuffer(_hash(name), np.uint64)[0]
         low, high = (int(np.searchsorted(self._hashes, wanted, side)) for side in ("left", "right"))
         for index in self._order[low:high].tolist():

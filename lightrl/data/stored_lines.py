@@ -32,14 +32,7 @@ class StoredLines:
         return len(self._ends) - 1
 
     def append(self, line: bytes) -> None:
-        """Add a line.
-
-        Args:
-            line: of any bytes.
-
-        Raises:
-            DiskError: the folder of temporary files (`TMPDIR`) has no room; also raised when a line is read.
-        """
+        """Add a line; a DiskError, also where one is read, if the folder of temporary files (`TMPDIR`) has no room."""
         self._waiting.append(line)
         self._ends.append(self._ends[-1] + len(line))
         if len(self._waiting) == AT_ONCE:

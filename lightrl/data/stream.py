@@ -24,9 +24,6 @@ class PromptStream:
         Args:
             size: number of prompts; None counts upwards without an end.
             shuffle: a new order in every epoch; without effect on an endless source.
-            seed: of the orders.
-            rank: of this process.
-            world_size: number of processes that draw.
 
         Raises:
             ValueError: there is no prompt, or no such rank.
@@ -58,7 +55,10 @@ class PromptStream:
         counts = counts_of(n, self.world_size)
         start = self.position + sum(counts[: self.rank])
         drawn = [self._index(position) for position in range(start, start + counts[self.rank])]
-        self._advance(sum(counts))
+        self.position += sum(counts)
+        if self.size is not None:
+            epochs, self.position = divmod(self.position, self.size)
+            self.epoch += epochs
         return drawn
 
     def state_dict(self) -> dict[str, JSON]:
@@ -76,29 +76,14 @@ class PromptStream:
         epoch = self.epoch + epochs
         return epoch, int(self._order_of(epoch, self.size)[offset]) if self.shuffle else offset
 
-    def _advance(self, positions: int) -> None:
-        self.position += positions
-        if self.size is not None:
-            epochs, self.position = divmod(self.position, self.size)
-            self.epoch += epochs
-
     def _order_of(self, epoch: int, size: int) -> torch.Tensor:
         if self._order is None or self._order[0] != epoch:
-            seed = int.from_bytes(blake2b(f"{self.seed}:{epoch}".encode(), digest_size=7).digest(), "little")
-            self._order = epoch, torch.randperm(size, generator=torch.Generator().manual_seed(seed))
+            self._order = epoch, torch.randperm(size, generator=torch.Generator().manual_seed(_seed(self.seed, epoch)))
         return self._order[1]
 
 
 def counts_of(n: int | Sequence[int], ranks: int) -> list[int]:
-    """How many indices each rank draws.
-
-    Args:
-        n: for each rank, or for every one its own number.
-        ranks: that draw.
-
-    Raises:
-        ValueError: a number is negative, or there are not as many as ranks.
-    """
+    """How many indices each rank draws, given one number for all or one for each; a ValueError if one is negative or missing."""
     counts = [n] * ranks if isinstance(n, int) else list(n)
     if min(counts) < 0:
         raise ValueError(f"cannot draw {min(counts)} prompts")
@@ -119,9 +104,6 @@ class MixedStream:
         Args:
             source: sized, with shares.
             shuffle: each part has a new order in each of its epochs.
-            seed: of the orders.
-            rank: of this process.
-            world_size: number of processes that draw.
 
         Raises:
             ValueError: a part has a share and no prompt.
@@ -132,6 +114,7 @@ class MixedStream:
         empty = sorted(set(source.shares(0)) - set(self._indices))
         if empty:
             raise ValueError(f"no prompt of {empty[0]!r} is left to train on, and the mixture has a weight for it: leave it out")
+        # parts of one size would be in one order with the same seed
         self._streams = {name: PromptStream(len(of), shuffle, _seed(seed, name)) for name, of in self._indices.items()}
         self._credit = dict.fromkeys(self._indices, 0.0)
         self._drawn = 0
@@ -162,6 +145,5 @@ class MixedStream:
         return epoch, int(self._indices[chosen][index])
 
 
-def _seed(seed: int, name: str) -> int:
-    # parts of one size would else be in one order
-    return int.from_bytes(blake2b(f"{seed}:{name}".encode(), digest_size=7).digest(), "little")
+def _seed(seed: int, of: int | str) -> int:
+    return int.from_bytes(blake2b(f"{seed}:{of}".encode(), digest_size=7).digest(), "little")

@@ -24,10 +24,7 @@ class Survey:
     """Totals over the prompts of a source, or over those only that are short enough."""
 
     def __init__(self, bound: int | None = None) -> None:
-        """
-        Args:
-            bound: most tokens a prompt may have; None: any number.
-        """
+        """`bound`: most tokens a prompt may have; None: any number."""
         self.bound = bound
         self.fitting = array("q")
         """Indices of the prompts that are short enough."""
@@ -45,22 +42,12 @@ class Survey:
         """A hash of answers and columns in their order, once it is known."""
 
     def take(self, index: int, prompt: Prompt) -> None:
-        """Count a prompt that is short enough.
-
-        Args:
-            index: in its source.
-            prompt: the prompt.
-        """
+        """Count a prompt that is short enough."""
         self.fitting.append(index)
         self.columns = set(prompt.columns) if self.columns is None else self.columns.intersection(prompt.columns)
 
     def leave(self, prompt: Prompt, tokens: int) -> None:
-        """Count a prompt that is too long.
-
-        Args:
-            prompt: the prompt.
-            tokens: of it.
-        """
+        """Count a prompt that is too long."""
         self.too_long += 1
         self.longest = max(self.longest, tokens)
         self.example = prompt.id if self.example is None else self.example
@@ -85,11 +72,7 @@ class _Hashes:
 
 
 def survey(source: PromptSource) -> Survey:
-    """Go through a source, whatever the lengths of its prompts; of an endless one, through its first prompts.
-
-    Args:
-        source: any.
-    """
+    """Go through a source, whatever the lengths of its prompts; of an endless one, through its first prompts."""
     found, hashes = Survey(), _Hashes()
     for index in shown(range(ENDLESS_SAMPLE if source.size is None else source.size), "reading prompts"):
         prompt = source.prompt(index)
@@ -102,8 +85,6 @@ def measure(source: PromptSource, encode: Encode, at_most: AtMost, bound: int | 
     """Go through a sized source, and leave out prompts that are too long.
 
     Args:
-        source: sized.
-        encode: the policy's own encoding.
         at_most: spares encoding a prompt that is certainly short enough.
         bound: most tokens a prompt may have; None: any number.
         watch: is given every prompt that is short enough.
@@ -154,24 +135,13 @@ REPORTED = ("answers",)
 
 
 def order_of(survey: Survey, source: PromptSource, shuffle: bool, seed: int) -> dict[str, JSON]:
-    """Number of prompts, hashes of their ids and contents in order and of their answers and columns, and how they are mixed and shuffled.
-
-    Args:
-        survey: of the source.
-        source: of the training prompts.
-        shuffle: whether they are shuffled.
-        seed: of the order.
-    """
+    """Number of prompts, hashes of their ids and contents in order and of answers and columns, and how they are mixed and shuffled."""
     hashes = {"contents": survey.contents, "answers": survey.answers}
     return {"prompts": source.size, **hashes, "parts_by_weight": sorted(source.shares(0)), "shuffle": shuffle, "seed": seed}
 
 
 def must_be_the_same(ours: Mapping[str, JSON], theirs: Mapping[str, JSON]) -> None:
-    """Compare the order of this run with that of a checkpoint.
-
-    Raises:
-        ValueError: a position in the one means nothing in the other; the message says what differs.
-    """
+    """Raise ValueError, which says what differs, if a position in a checkpoint's order means nothing in that of this run."""
     differing = [name for name in ours if name not in REPORTED and ours[name] != theirs[name]]
     if not differing:
         return

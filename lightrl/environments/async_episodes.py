@@ -23,11 +23,7 @@ class EpisodeLoop(CallLoop[Call]):
     """Makes at most `concurrency` calls at a time; a loop that stands still leaves its episodes to another."""
 
     def __init__(self, environment: AsyncEnvironment, history: History | None = None) -> None:
-        """
-        Args:
-            environment: copied for every episode, with its `timeout_s` and `concurrency`.
-            history: of episodes that are to go on here.
-        """
+        """`environment`: copied for every episode, with its `timeout_s` and `concurrency`."""
         self._environment, self._history = environment, history or History()
         self._copies: dict[int, AsyncEnvironment] = {}
         self._under_way: dict[asyncio.Task[None], int] = {}

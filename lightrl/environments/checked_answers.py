@@ -17,11 +17,7 @@ LARGEST_NUMBER = 3.4028234663852886e38
 
 
 def checked_opening(said: object) -> str | list[Message]:
-    """The opening of an episode.
-
-    Raises:
-        WrongAnswerError: it is neither a text nor messages, or too long.
-    """
+    """The opening of an episode; a WrongAnswerError if it is neither a text nor messages, or too long."""
     opening = _said("begin()", said)
     _check_size("begin()", opening, None)
     if not isinstance(opening, str) and not opening:
@@ -33,7 +29,6 @@ def checked_reply(reply: object, extras: Set[str] = frozenset()) -> list[JSON]:
     """The members of a reply.
 
     Args:
-        reply: of the environment.
         extras: names that the environment declares.
 
     Raises:
@@ -48,7 +43,7 @@ def checked_reply(reply: object, extras: Set[str] = frozenset()) -> list[JSON]:
         None if reward is None else _number("reply().reward", reward),
         _done(done),
         None if state is None else _mapping("reply().state", state),
-        None if counts is None else {name: _count(name, value) for name, value in _mapping("reply().counts", counts).items()},
+        None if counts is None else _numbers("reply().counts", _mapping("reply().counts", counts)),
         None if numbers is None else _extras(numbers, extras),
     ]
     if not checked[2] and not checked[0]:
@@ -94,7 +89,11 @@ def _extras(given: object, declared: Set[str]) -> dict[str, float]:
             f"reply().extras has {', '.join(map(repr, unknown))}, and the class declares {', '.join(sorted(declared)) or 'none'}: have it "
             "in gives_extras for a number of the episode, or in gives_turn_extras for one of the turn"
         )
-    return {name: _number(f"reply().extras[{name!r}]", value) for name, value in extras.items()}
+    return _numbers("reply().extras", extras)
+
+
+def _numbers(where: str, values: Mapping[str, object]) -> dict[str, float]:
+    return {name: _number(f"{where}[{name!r}]", value) for name, value in values.items()}
 
 
 def _done(done: object) -> bool:
@@ -104,22 +103,12 @@ def _done(done: object) -> bool:
     return plain
 
 
-def _count(name: str, value: object) -> float:
-    if isinstance(value, (bool, int, float)) and math.isfinite(value):
-        return float(value)
-    raise WrongAnswerError(f"reply().counts[{name!r}] is {_shown(value)}, expected a finite number")
-
-
 def _mapping(where: str, value: object) -> dict[str, JSON]:
     if not isinstance(value, Mapping):
         raise WrongAnswerError(f"{where} is {_shown(value)}, expected a mapping or None")
-    return {_name(where, name): _json(f"{where}[{name!r}]", member) for name, member in value.items()}
-
-
-def _name(where: str, name: object) -> str:
-    if not isinstance(name, str):
-        raise WrongAnswerError(f"{where} has the name {_shown(name)}, expected a text")
-    return name
+    if wrong := [name for name in value if not isinstance(name, str)]:
+        raise WrongAnswerError(f"{where} has the name {_shown(wrong[0])}, expected a text")
+    return {name: _json(f"{where}[{name!r}]", member) for name, member in value.items()}
 
 
 def _json(where: str, value: object) -> JSON:

@@ -32,19 +32,10 @@ class PendingAnswers:
     """Answers of an environment, while they are waited for."""
 
     def __init__(self, calls: Sequence[Call], pending: Pending) -> None:
-        """
-        Args:
-            calls: that were made.
-            pending: their answers.
-        """
         self._calls, self._pending = calls, pending
 
     def result(self) -> list[EpisodeAnswer]:
-        """Wait for them: one answer per call, in the order asked.
-
-        Raises:
-            RuntimeError: the environment cannot be loaded in its worker process.
-        """
+        """Wait for them: one answer per call, in order; a RuntimeError if a worker process cannot load the environment."""
         return [_of_episode(call, answer) for call, answer in zip(self._calls, self._pending.result(), strict=True)]
 
 
@@ -60,9 +51,6 @@ class EpisodeHost:
 
     def __init__(self, environment: Environment) -> None:
         """
-        Args:
-            environment: copied for every episode.
-
         Raises:
             ValueError: it runs in no known way.
         """
@@ -76,36 +64,15 @@ class EpisodeHost:
         self._place.start()
 
     def begin(self, episodes: Sequence[tuple[int, Prompt, int]]) -> PendingAnswers:
-        """Begin episodes.
-
-        Args:
-            episodes: of each its number, its prompt and its seed.
-
-        Raises:
-            ValueError: two have the same number.
-        """
+        """Begin episodes: of each its number, its prompt and its seed. Two with one number are a ValueError."""
         return self._submit([Begin(*episode) for episode in episodes])
 
     def reply(self, turns: Sequence[tuple[int, str]]) -> PendingAnswers:
-        """Say what the policy has said.
-
-        Args:
-            turns: of each the number of the episode and the completion.
-
-        Raises:
-            ValueError: two have the same number.
-        """
+        """Say what the policy has said: of each episode its number and the completion. Two with one number are a ValueError."""
         return self._submit([Turn(*turn) for turn in turns])
 
     def end(self, episodes: Sequence[int]) -> PendingAnswers:
-        """Drop episodes; never waits for a worker and never raises, what the environment raises is logged.
-
-        Args:
-            episodes: their numbers.
-
-        Returns:
-            What was answered, for which no caller has to wait.
-        """
+        """Drop episodes; never waits for a worker and never raises, what the environment raises is logged."""
         ends = [End(episode) for episode in episodes]
         pending = self._place.submit(ends) if self._place.started else Done([Answer()] * len(ends))
         pending.when_done(log_failed_ends)
@@ -146,7 +113,6 @@ class Unanswered(Place):
     """Opens an episode with its prompt, and ends it after a turn."""
 
     def submit(self, calls: Sequence[Call]) -> Done:
-        """Answer at once."""
         return Done([Answer(own_opening(call.prompt)) if isinstance(call, Begin) else OVER for call in calls])
 
 
@@ -154,20 +120,14 @@ class InlineEpisodes(Inline):
     """Episodes in this process, whose random generators go on as if no environment had drawn from them."""
 
     def __init__(self, environment: Environment) -> None:
-        """
-        Args:
-            environment: copied for every episode.
-        """
         self._episodes = Episodes(environment)
         super().__init__(self._episodes)
 
     def submit(self, calls: Sequence[Call]) -> Done:
-        """Make the calls."""
         with left_alone():
             return super().submit(calls)
 
     def close(self) -> None:
-        """End all episodes."""
         self.submit([End(episode) for episode in self._episodes.open]).when_done(log_failed_ends)
 
 
@@ -175,10 +135,6 @@ class ProcessEpisodes(ProcessPlace):
     """Episodes in worker processes; each stays with one of them, until that has to be killed."""
 
     def __init__(self, environment: Environment) -> None:
-        """
-        Args:
-            environment: with its `workers`, `timeout_s` and `memory_mb`.
-        """
         inline = 'set runs = "inline" in the class'
         program = WorkerProgram(Episodes(environment), environment, "environment", inline, environment.memory_mb)
         super().__init__(program, environment.workers, environment.timeout_s, History)

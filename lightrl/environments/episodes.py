@@ -25,10 +25,7 @@ class EpisodeRandom:
     __slots__ = ("_generators", "_numpy", "_python", "_seed")
 
     def __init__(self, seed: int) -> None:
-        """
-        Args:
-            seed: at least 0 and below 2^32.
-        """
+        """`seed`: at least 0 and below 2^32."""
         self._seed = seed
         self._python: Any = None
         self._numpy: Any = None
@@ -118,10 +115,7 @@ class Episodes:
     """Makes the calls of episodes, in any order; an exception or a wrong answer ends its episode."""
 
     def __init__(self, environment: Environment) -> None:
-        """
-        Args:
-            environment: copied for every episode, and never called itself.
-        """
+        """`environment`: copied for every episode, and never called itself."""
         self._environment = environment
         self._copies: dict[int, tuple[Environment, EpisodeRandom]] = {}
         self._failed: set[int] = set()
@@ -142,7 +136,10 @@ class Episodes:
         if isinstance(call, Begin):
             return self._begun(call)
         if call.episode not in self._copies:
-            return self._absent(call)
+            self._failed.discard(call.episode)
+            if isinstance(call, Turn):
+                raise WrongAnswerError(OVER)
+            return None
         if isinstance(call, Turn):
             return self._replied(call)
         self._failed.discard(call.episode)
@@ -168,11 +165,6 @@ class Episodes:
         with random:
             reply = environment.reply(call.completion)
         return checked_reply(reply, declared_extras(environment))
-
-    def _absent(self, call: Turn | End) -> None:
-        self._failed.discard(call.episode)
-        if isinstance(call, Turn):
-            raise WrongAnswerError(OVER)
 
 
 def log_failed_ends(answers: Sequence[Answer]) -> None:

@@ -35,7 +35,6 @@ class History(FreeCalls[Call]):
         return call.episode
 
     def worker_is_gone(self) -> None:
-        """All copies are lost."""
         self._present.clear()
 
     def elsewhere(self) -> History:

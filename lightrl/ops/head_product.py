@@ -27,9 +27,6 @@ def head_format(weight: Tensor) -> torch.dtype:
     """The format in which the numbers of a head are multiplied: at the caller's place, as the layers are, with or without autocast.
 
     On a CPU it is at least float32, in which products of halves are exact, and quicker.
-
-    Args:
-        weight: of the head.
     """
     kind = weight.device.type
     if kind == "cpu":

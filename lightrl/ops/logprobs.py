@@ -62,10 +62,6 @@ def head_logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature
     Args:
         hidden: `[m, H]`.
         weight: `[V, H]`, in `head_format`.
-        bias: as in `chosen_logprobs`.
-        temperature: as in `chosen_logprobs`.
-        softcap: as in `chosen_logprobs`.
-        scale: as in `chosen_logprobs`.
     """
     raw = head_product(hidden, weight, bias)
     if scale != 1.0:
@@ -182,13 +178,7 @@ def _gradients(
 
 
 def _through_outputs(logits: Tensor, targets: Tensor, used: list[tuple[Compute, Tensor]]) -> Tensor | None:
-    """The gradient of the outputs with respect to the logits after cap and temperature; None where none is used.
-
-    Args:
-        logits: `[m, V]` after cap and temperature.
-        targets: `[m]`.
-        used: each output, and the gradient with respect to it, `[m]`.
-    """
+    """The gradient of the outputs with respect to the logits after cap and temperature; None where none is used."""
     if not used:
         return None
     with torch.enable_grad():
@@ -206,17 +196,7 @@ def _through_softmax(
     softcap: float | None,
     temperature: float,
 ) -> Tensor:
-    """The gradient with respect to the logits before cap and temperature; written over the logits.
-
-    Args:
-        logits: `[m, V]` after cap and temperature; lost.
-        targets: `[m]`.
-        normaliser: `[m]`, their logsumexp.
-        grad_logprobs: `[m]`, the gradient with respect to the log-probs.
-        further: `[m, V]`, a gradient with respect to the logits to be added.
-        softcap: as in `chosen_logprobs`.
-        temperature: as in `chosen_logprobs`; the gradient is still to be divided by it.
-    """
+    """The gradient with respect to the logits before cap and temperature, by which it is still to be divided; written over them."""
     slope = None if softcap is None else (logits * (temperature / softcap)).square_().neg_().add_(1.0)
     g = logits.sub_(normaliser[:, None]).exp_().mul_(-grad_logprobs[:, None])
     g.scatter_add_(1, targets[:, None], grad_logprobs[:, None])

@@ -152,13 +152,7 @@ def _runs(segments: Sequence[Segment]) -> list[list[int]]:
 
 
 def _block(segments: Sequence[Segment], offsets: Sequence[int], places: np.ndarray) -> Block:
-    """The segments padded to one shape.
-
-    Args:
-        segments: B.
-        offsets: place of the first token of each.
-        places: `[n, L]`, where each token of each row stands.
-    """
+    """The segments padded to one shape; `places` is `[n, L]`, where each token of each row stands."""
     queries = np.zeros((len(segments), max(s.size for s in segments)), dtype=np.int64)
     keys = np.zeros((len(segments), max(s.stop for s in segments)), dtype=np.int64)
     for line, (segment, offset) in enumerate(zip(segments, offsets, strict=True)):

@@ -1,20 +1,19 @@
-"""Models of transformers as lightrl takes them: with every weight from their files, and without dropout."""
+"""Models of transformers as lightrl takes them: with every weight from their files, without dropout, for some time with other tensors."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from torch import nn
+from torch import Tensor, nn
 
 
 def with_every_weight(auto: Any, path: str, head: bool = True, **options: Any) -> Any:
     """The model of a folder or hub id; transformers alone would make up what the files lack, with a warning.
 
     Args:
-        auto: a class of transformers with `from_pretrained`.
-        path: the folder or hub id.
         head: the output embeddings are of use; False: the files may do without them.
-        **options: of `from_pretrained`.
 
     Raises:
         ValueError: a weight is in no file.
@@ -41,3 +40,29 @@ def without_dropout(model: M) -> M:
             for name in [name for name, value in vars(holder or module).items() if "drop" in name and isinstance(value, float)]:
                 setattr(holder or module, name, 0.0)
     return model
+
+
+class ReplacedTensors:
+    """Tensors that take the places of some parameters and buffers of a module; its own are not touched, and come back as they were."""
+
+    def __init__(self, module: nn.Module, instead_of: Callable[[nn.Module, Tensor], Tensor]) -> None:
+        """`instead_of`: gives what takes the place of a tensor of one of its modules, or the tensor itself, which then stays."""
+        self._others: list[tuple[dict[str, Any], str, Tensor]] = [
+            (owner, name, nn.Parameter(other, requires_grad=False) if isinstance(tensor, nn.Parameter) else other)
+            for part in module.modules()
+            for owner in (part._parameters, part._buffers)
+            for name, tensor in owner.items()
+            if tensor is not None and (other := instead_of(part, tensor)) is not tensor
+        ]
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Within, they are there."""
+        own = [(owner, name, owner[name]) for owner, name, _ in self._others]
+        for owner, name, tensor in self._others:
+            owner[name] = tensor
+        try:
+            yield
+        finally:
+            for owner, name, tensor in own:
+                owner[name] = tensor

@@ -104,11 +104,6 @@ def _drawn(weights: Tensor, sums: Tensor, uniform: Tensor) -> Tensor:
     """`[n]` int64: the first index whose cumulated weight exceeds uniform times the row's total; never one of weight 0.
 
     Sums are kept in float64 over at most `BLOCK` numbers, so that the far tail of a large vocabulary keeps its probability.
-
-    Args:
-        weights: `[n, V]`, not negative, with at least one positive number in each row.
-        sums: of `_block_sums`.
-        uniform: `[n]` float64 in [0, 1).
     """
     vocabulary = weights.shape[-1]
     if vocabulary <= BLOCK:

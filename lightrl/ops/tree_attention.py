@@ -28,7 +28,7 @@ def tree_attention(query: Tensor, key: Tensor, value: Tensor, rows: PackedRows, 
     """
     shared = query.shape[1] // key.shape[1]
     queries, keys = rows.kept("places", None, _places)
-    masks = rows.kept("blocks", window, _masks)
+    masks = rows.kept("blocks", window, lambda rows, window: [block.mask(window) for block in rows.blocks])
     found = []
     for q, k, v, mask in zip(_taken(query, queries), _taken(key, keys), _taken(value, keys), masks, strict=True):
         k, v = _repeated(k, shared), _repeated(v, shared)
@@ -63,10 +63,6 @@ def _listed(blocks: Tensor) -> tuple[Tensor, Tensor]:
     """How many of a line of blocks are chosen, and the numbers of the blocks, those that are chosen first."""
     order = blocks.int().argsort(dim=1, descending=True, stable=True)
     return blocks.sum(1).int()[None, None], order.int()[None, None]
-
-
-def _masks(rows: PackedRows, window: int | None) -> list[Tensor | None]:
-    return [block.mask(window) for block in rows.blocks]
 
 
 def _places(rows: PackedRows, window: int | None) -> tuple[_Places, _Places]:

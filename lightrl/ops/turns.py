@@ -1,4 +1,4 @@
-"""Turns in a row: the runs of tokens that the policy sampled, with tokens of others between them."""
+"""Turns in a row: the runs of tokens that the policy sampled (`mask`, `[N, L]` bool), with tokens of others between them."""
 
 from __future__ import annotations
 
@@ -7,31 +7,19 @@ from torch import Tensor
 
 
 def turn_starts(mask: Tensor) -> Tensor:
-    """`[N, L]` bool: the first token of each turn.
-
-    Args:
-        mask: `[N, L]` bool, tokens that the policy sampled.
-    """
+    """`[N, L]` bool: the first token of each turn."""
     before = torch.nn.functional.pad(mask, (1, 0))[:, :-1]
     return mask & ~before
 
 
 def turn_ends(mask: Tensor) -> Tensor:
-    """`[N, L]` bool: the last token of each turn.
-
-    Args:
-        mask: `[N, L]` bool, tokens that the policy sampled.
-    """
+    """`[N, L]` bool: the last token of each turn."""
     after = torch.nn.functional.pad(mask, (0, 1))[:, 1:]
     return mask & ~after
 
 
 def turn_numbers(mask: Tensor) -> Tensor:
-    """`[N, L]` int64: which turn of its row a token belongs to, from 0; -1 where others wrote.
-
-    Args:
-        mask: `[N, L]` bool, tokens that the policy sampled.
-    """
+    """`[N, L]` int64: which turn of its row a token belongs to, from 0; -1 where others wrote."""
     return torch.where(mask, turn_starts(mask).cumsum(1) - 1, -1)
 
 
@@ -40,7 +28,6 @@ def turn_sums(values: Tensor, mask: Tensor) -> Tensor:
 
     Args:
         values: `[N, L]`; anything outside the mask.
-        mask: `[N, L]` bool, tokens that the policy sampled.
     """
     counted = torch.where(mask, values, 0.0)
     sums = torch.zeros_like(counted).scatter_add(1, _first_of(mask), counted)
@@ -52,7 +39,6 @@ def over_turns(values: Tensor, mask: Tensor) -> Tensor:
 
     Args:
         values: `[N, L]`; only first tokens of turns are read.
-        mask: `[N, L]` bool, tokens that the policy sampled.
     """
     return torch.where(mask, values.gather(1, _first_of(mask)), 0.0)
 

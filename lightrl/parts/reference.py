@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from lightrl.ops.lazy import read
-from lightrl.ops.replaced_tensors import ReplacedTensors
+from lightrl.ops.pretrained import ReplacedTensors
 from lightrl.parts.base import Part
 
 

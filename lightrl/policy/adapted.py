@@ -39,11 +39,7 @@ class AdaptedPolicy(Policy):
     """`[16]` uint8, a hash of the frozen weights."""
 
     def __init__(self, peft_model: PeftModel, tokenizer: Tokenizer) -> None:
-        """
-        Args:
-            peft_model: around a causal LM, its adapters trainable.
-            tokenizer: that fits it.
-        """
+        """`peft_model`: around a causal LM, its adapters trainable."""
         super().__init__(peft_model.get_base_model(), tokenizer)
         # in a tuple, or its parameters would be registered a second time
         self._peft = (peft_model,)
@@ -105,11 +101,7 @@ class AdaptedPolicy(Policy):
                 raise NotImplementedError(f"{owner}: what PEFT's {type(layer).__name__} has learnt cannot be given to an engine")
 
     def adapter_tensors(self, access: WeightAccess) -> dict[str, Tensor]:
-        """The tensors that PEFT stores of the adapters, by their names in the model with adapters.
-
-        Args:
-            access: gathers it, tensor by tensor.
-        """
+        """The tensors that PEFT stores of the adapters, by their names in the model with adapters."""
         from peft import get_peft_model_state_dict
 
         model = self._peft[0]
@@ -122,12 +114,7 @@ class AdaptedPolicy(Policy):
         self.save_adapters(folder, self.adapter_tensors(WeightAccess()))
 
     def save_adapters(self, folder: str | Path, tensors: dict[str, Tensor]) -> None:
-        """As `save`, of tensors that were gathered.
-
-        Args:
-            folder: where to write.
-            tensors: of `adapter_tensors`.
-        """
+        """As `save`, of tensors that were gathered."""
         with warnings.catch_warnings(), onto_disk(Path(folder)):
             # vocabularies are never resized here, and a base that was made from a seed has no folder to compare with
             warnings.filterwarnings("ignore", message="Could not find a config file in")

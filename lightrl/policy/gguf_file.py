@@ -30,9 +30,6 @@ _INSTEAD = "Give the model's folder or hub id instead"
 def check_gguf(path: str) -> None:
     """Refuse a file that no package can read, and warn of what transformers leaves out.
 
-    Args:
-        path: of a file.
-
     Raises:
         ValueError: it is of another format or one of several, or the package `gguf` is missing.
     """
@@ -55,7 +52,6 @@ def gguf_alone(path: str, what: str) -> Iterator[str]:
     """A folder with nothing but a link to the file, named `NAME`: transformers would also read the files beside it.
 
     Args:
-        path: of the file.
         what: is read there, for the message.
 
     Raises:
@@ -76,7 +72,6 @@ def plain_model(model: PreTrainedModel, path: str) -> PreTrainedModel:
     """The model as if it had never been quantized, so that it can be saved; it takes over the weights.
 
     Args:
-        model: as transformers made it of the file.
         path: of the file, which may name a second token that ends a turn.
     """
     from accelerate import init_empty_weights

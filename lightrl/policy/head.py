@@ -52,7 +52,6 @@ def fits_scoring_head(model: Any, difference: Callable[[Tensor, Tensor], float])
     """Make the head of a model able to score, if its log-probs are those of the model's own logits; else a warning says what that costs.
 
     Args:
-        model: a causal LM.
         difference: the largest difference of both for `[1, L]` ids and a mask of the same shape.
 
     Raises:
@@ -85,11 +84,7 @@ def fits_scoring_head(model: Any, difference: Callable[[Tensor, Tensor], float])
 
 @contextmanager
 def head_alone(model: Any) -> Iterator[None]:
-    """Within, the head has a few random rows and reads random hidden states, so that a model can be run whose weights were not read.
-
-    Args:
-        model: a causal LM with a linear head.
-    """
+    """Within, the head has a few random rows and reads random hidden states, so that a model can be run whose weights were not read."""
     head, trunk = model.get_output_embeddings(), model.base_model
     kept = dict(head._parameters)
     made = torch.Generator().manual_seed(0)

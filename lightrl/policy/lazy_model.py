@@ -45,9 +45,6 @@ def lazy_model(
 
     Args:
         path: a folder written by `save_pretrained`, or a hub id.
-        dtype: of the weights in memory.
-        trust_remote_code: as for `PretrainedPolicy`.
-        revision: of a hub id.
         gguf_file: the name of such a file in the folder, whose weights are quantized.
         **options: for `from_config`, such as `attn_implementation`.
 

@@ -179,11 +179,7 @@ class SavedAdapters(AdapterSource):
 
 
 def adapted(model: PreTrainedModel, config: PeftConfig) -> PeftModel:
-    """The model with new adapters in its layers.
-
-    Raises:
-        ValueError: the method does not work inside layers, or its targets are not in the model.
-    """
+    """The model with new adapters; a ValueError if the method does not work inside layers, or its targets are not in the model."""
     from peft import get_peft_model
 
     check_method(config)
@@ -205,11 +201,7 @@ def adapted(model: PreTrainedModel, config: PeftConfig) -> PeftModel:
 
 
 def check_method(config: PeftConfig) -> None:
-    """Refuse a method that is not the base once its adapters are off, or that gives another ratio than 1 in a second pass.
-
-    Raises:
-        ValueError: says which setting, and why.
-    """
+    """Raise ValueError for a method that is not the base without its adapters, or that gives another ratio than 1 in a second pass."""
     name = type(config).__name__
     if config.is_prompt_learning or config.is_adaption_prompt or getattr(config, "alora_invocation_tokens", None):
         raise ValueError(f"{name}: the method works on the prompt and not inside layers, so log-probs of a row would be those of another")

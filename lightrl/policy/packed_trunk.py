@@ -65,9 +65,7 @@ def trunk_states(
     """Run a trunk on rows: packed where it can be, and padded otherwise.
 
     Args:
-        trunk: of a causal LM of transformers.
         input_ids: `[n, L]` int64, on the CPU.
-        device: where the trunk is.
         lengths: of n rows; what follows is not looked at.
         longest_packed: the longest row with which the trunk takes packed rows; 0: none.
         steering: `[n, L, ...]` of each token, by the name under which the layers are given it.
@@ -116,10 +114,7 @@ def packed_hidden(trunk: Any, rows: PackedRows, steered: Mapping[str, Tensor] = 
 
 
 def _take_over() -> None:
-    """Let transformers' attention look for packed rows; without them it is what it was.
-
-    A layer that is computed again in the backward pass finds them too, since they are among its arguments.
-    """
+    """Let transformers' attention look for packed rows among its arguments, also in a layer that is computed again."""
     from transformers import AttentionInterface
 
     known = AttentionInterface()[IMPLEMENTATION]

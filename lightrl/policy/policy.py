@@ -235,14 +235,7 @@ class Policy(nn.Module):
         )
 
     def _values(self, critic: nn.Module, input_ids: Tensor, hidden: Callable[[], Tensor], selected: Selected) -> Tensor:
-        """`[n, L]` values of the selected tokens.
-
-        Args:
-            critic: as in `forward`.
-            input_ids: `[n, L]`, on the CPU.
-            hidden: gives the policy's `[n, L, H]` last hidden states.
-            selected: the tokens.
-        """
+        """`[n, L]` values of the selected tokens; `hidden` gives the policy's `[n, L, H]` last hidden states."""
 
         def of_trunk(trunk: nn.Module) -> Tensor:
             return trunk_states(trunk, input_ids, self.device, selected.lengths(), getattr(critic, "longest_packed", 0)).rows()

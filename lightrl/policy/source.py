@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import logging
 from abc import abstractmethod
@@ -190,13 +191,43 @@ class PretrainedPolicy(PolicySource):
             )
 
 
+class LoadedPolicy(PolicySource):
+    """A causal LM of Hugging Face and its tokenizer, as a script has loaded or made them; the model itself is trained."""
+
+    def __init__(self, model: PreTrainedModel, tokenizer: Tokenizer) -> None:
+        """
+        Args:
+            model: with a language-modelling head.
+            tokenizer: that fits it.
+
+        Raises:
+            TypeError: one of them is something else.
+        """
+        if not isinstance(model, torch.nn.Module) or not hasattr(model, "get_output_embeddings"):
+            raise TypeError(f"model must be a causal LM, got {type(model).__name__}.\nType AutoModelForCausalLM.from_pretrained(...)")
+        if not hasattr(tokenizer, "decode"):
+            raise TypeError(f"tokenizer must be one, got {type(tokenizer).__name__}.\nType AutoTokenizer.from_pretrained(...)")
+        self._model, self._tokenizer = model, tokenizer
+
+    @property
+    def dtype(self) -> str:
+        """Of the weights."""
+        return str(self._model.dtype).removeprefix("torch.")
+
+    def build(self) -> Policy:
+        return Policy(self._model.train(), self._tokenizer)
+
+    def tokenizer(self) -> Tokenizer:
+        return self._tokenizer
+
+    def outline(self) -> Any:
+        with torch.device("meta"):
+            return type(self._model)(copy.deepcopy(self._model.config))
+
+
 @functools.cache
 def announce_code(path: str) -> None:
-    """Say once that the code in a model's folder is executed.
-
-    Args:
-        path: the folder, or a hub id.
-    """
+    """Say once that the code in a model's folder is executed."""
     log.warning("trust_remote_code is true: the Python files that come with the policy %r are executed", path)
 
 

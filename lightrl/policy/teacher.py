@@ -83,15 +83,7 @@ class Teacher(FrozenReference):
 
 
 def refuse_other_tokens(policy: Tokenizer, teacher: Tokenizer) -> None:
-    """Refuse a teacher to whom the ids of the policy mean something else.
-
-    Args:
-        policy: its tokenizer.
-        teacher: its tokenizer.
-
-    Raises:
-        ValueError: vocabularies or special tokens differ; the message names the first differences.
-    """
+    """Raise ValueError, with the first differences, if the ids of the policy mean something else to a teacher."""
     ours, theirs = policy.get_vocab(), teacher.get_vocab()
     differing = sorted(
         (token for token in ours.keys() | theirs.keys() if ours.get(token) != theirs.get(token)), key=(theirs | ours).__getitem__

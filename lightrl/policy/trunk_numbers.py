@@ -22,12 +22,7 @@ class FromTrunk:
 
 @contextmanager
 def listening(trunk: nn.Module, asked: Mapping[str, FromTrunk]) -> Iterator[dict[str, Callable[[], Tensor]]]:
-    """Within, the trunk runs once; then the functions give what was asked for.
-
-    Args:
-        trunk: of a causal LM.
-        asked: by name.
-    """
+    """Within, the trunk runs once; then the functions give what was asked for."""
     with ExitStack() as stack:
         yield {name: stack.enter_context(numbers.listen(trunk)) for name, numbers in asked.items()}
 

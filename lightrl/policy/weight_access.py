@@ -23,19 +23,11 @@ class WeightAccess:
         return nullcontext()
 
     def gathered(self, module: nn.Module) -> AbstractContextManager[None]:
-        """Within, the parameters of one module inside the policy are whole on this rank; collective.
-
-        Args:
-            module: a layer, or less.
-        """
+        """Within, the parameters of one module inside the policy are whole on this rank; collective."""
         return nullcontext()
 
     def whole(self, tensor: Tensor) -> Tensor:
-        """One parameter or buffer, whole on this rank; collective.
-
-        Args:
-            tensor: as the module has it.
-        """
+        """One parameter or buffer, whole on this rank; collective."""
         return tensor
 
     def gather(self, value: T) -> list[T]:

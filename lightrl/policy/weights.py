@@ -21,12 +21,11 @@ T = TypeVar("T")
 
 
 class TrainerWeights:
-    """The weights of a policy as they are now; see `lightrl.PolicyWeights`."""
+    """The weights of a policy as they are now, by the methods of `lightrl.PolicyWeights`; what is tied comes once."""
 
     def __init__(self, policy: Policy, access: WeightAccess | None = None, compute_dtype: torch.dtype | None = None) -> None:
         """
         Args:
-            policy: the trainer's own.
             access: the strategy's; None: this is the only rank.
             compute_dtype: that the trainer's layers compute in; None: that of the weights.
         """
@@ -34,39 +33,23 @@ class TrainerWeights:
         self.compute_dtype: torch.dtype = compute_dtype or policy.model.dtype
 
     def whole(self) -> AbstractContextManager[None]:
-        """Within, the policy's own modules have gathered weights on this rank."""
         return self._access.gathered_weights()
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Every tensor by its Hugging Face name, one at a time; weights that are tied come once.
-
-        Adapters are added to the weights that they adapt, for which one layer is gathered at a time.
-        """
         for name, tensor in self.policy.hugging_face_tensors(self._access):
             yield name, tensor.detach()
 
     def own_tensors(self, trained: bool) -> Iterator[tuple[str, Tensor]]:
-        """Every tensor by its name in the policy's model, one at a time; weights that are tied come once.
-
-        Args:
-            trained: only those that learn, and buffers.
-        """
         for name, tensor in self.policy.own_tensors():
             if tensor.requires_grad or not trained or not isinstance(tensor, nn.Parameter):
                 yield name, self._access.whole(tensor).detach()
 
     def save(self, folder: Path) -> None:
-        """Write weights, config and tokenizer; adapters are added to the weights. Collective: the first rank writes."""
         # what one rank keeps must not change with the gathered tensors that come next
         kept = {name: tensor.to("cpu", copy=True) for name, tensor in self.tensors() if self._access.rank == 0}
         self.on_first_rank(lambda: self._write(folder, kept))
 
     def save_adapters(self, folder: Path) -> None:
-        """Write the adapters alone, as PEFT takes them. Collective: the first rank writes.
-
-        Raises:
-            ValueError: the policy has none.
-        """
         policy = self.policy
         if not isinstance(policy, AdaptedPolicy):
             raise ValueError(
@@ -76,14 +59,6 @@ class TrainerWeights:
         self.on_first_rank(lambda: policy.save_adapters(folder, kept))
 
     def on_first_rank(self, action: Callable[[], T]) -> T:
-        """The outcome of an action that the first rank takes alone; every rank waits for it, and gets its error too.
-
-        Args:
-            action: gives a JSON value.
-
-        Raises:
-            RuntimeError: on the other ranks, if it has failed.
-        """
         outcome = list[T]()
         failure: Exception | None = None
         if self._access.rank == 0:
@@ -101,13 +76,6 @@ class TrainerWeights:
 
     @torch.no_grad()
     def logprobs(self, context: Sequence[int], tokens: Sequence[int], temperature: float) -> list[float]:
-        """The trainer's own log-probs of tokens behind a context; collective, with the same tokens on every rank.
-
-        Args:
-            context: token ids, at least one.
-            tokens: token ids.
-            temperature: divides the logits; > 0.
-        """
         ids = torch.tensor([[*context, *tokens]], device=next(self.policy.parameters()).device)
         mask = torch.arange(ids.shape[1], device=ids.device)[None] >= len(context)
         found: list[float] = self.policy(ids, mask, temperature).logprobs[mask].tolist()

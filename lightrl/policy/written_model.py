@@ -15,13 +15,7 @@ from lightrl.text.tokenizer import Tokenizer
 
 
 def write_model(model: Any, folder: str | Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write weights and config by `save_pretrained`, which imports no DeepSpeed for it.
-
-    Args:
-        model: of transformers.
-        folder: where to write.
-        tensors: the weights, by the names of the model.
-    """
+    """Write weights and config by `save_pretrained`, which imports no DeepSpeed for it."""
     with _deepspeed_left_alone():
         model.save_pretrained(folder, state_dict=tensors)
 

@@ -17,8 +17,6 @@ def on_tokens(name: str, reward: Reward, scored: ScoredRollout, normalized: bool
     """`[N, L]`: a reward's scores on the tokens that earned them, not yet weighted; NaN where there is none.
 
     Args:
-        name: of the reward.
-        reward: with its `normalize`.
         scored: whole groups.
         normalized: as the reward says; False: the raw scores.
 

@@ -23,10 +23,6 @@ class Dispatcher(CallLoop[Call]):
     """Makes at most `concurrency` calls at a time; a call that waits for another attempt leaves its place to others."""
 
     def __init__(self, reward: AsyncReward) -> None:
-        """
-        Args:
-            reward: with its `timeout_s`, `concurrency`, `retries`, `requests_per_minute` and `transient`.
-        """
         self._reward = reward
         self._room = asyncio.Semaphore(reward.concurrency)
         rate = reward.requests_per_minute

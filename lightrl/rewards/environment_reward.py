@@ -24,13 +24,6 @@ class EnvironmentReward(BatchReward):
     it earned something.
     """
 
-    def __init__(self, weight: float = 1.0) -> None:
-        """
-        Args:
-            weight: the factor in the sum of rewards.
-        """
-        super().__init__(weight)
-
     def score(self, rollout: Rollout) -> Tensor:
         """`[N, L]`: the reward of a turn on its last token, NaN elsewhere."""
         scores = torch.full(rollout.response_mask.shape, math.nan, dtype=torch.float32, device=rollout.response_mask.device)
@@ -47,15 +40,7 @@ class EnvironmentReward(BatchReward):
 
 
 def with_environment(rewards: Mapping[str, Reward], environment: Environment) -> dict[str, Reward]:
-    """The rewards of a config, and that of its environment if it gives any.
-
-    Args:
-        rewards: by name.
-        environment: of the config.
-
-    Raises:
-        ValueError: a reward has the name of the environment's.
-    """
+    """The rewards of a config, and that of its environment if it gives any; a ValueError if another one has its name."""
     if not environment.gives_rewards:
         return dict(rewards)
     if NAME in rewards:

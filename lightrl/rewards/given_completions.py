@@ -93,8 +93,6 @@ def score_completions(rewards: RewardSet, completions: GivenCompletions, encode:
     """Score completions as a run would, some whole groups at a time.
 
     Args:
-        rewards: with their weights, gates, normalisations, limits and caches.
-        completions: N of them.
         encode: gives the tokens that rewards may look at; None: every completion counts as one token.
 
     Raises:

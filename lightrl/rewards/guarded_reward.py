@@ -10,13 +10,16 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 
+import torch
+from torch import Tensor
+
+from lightrl.ops.moments import row_values
 from lightrl.parts.base import FaultyPartError, Part
 from lightrl.parts.function import Function
 from lightrl.parts.reward import AsyncReward, BatchReward, Reward, RowReward
-from lightrl.rewards.gates import behind
-from lightrl.rewards.reward_scores import RewardScores, all_failed, filled_in, from_answers, from_tensor
+from lightrl.rewards.reward_scores import RewardScores, all_failed, failures_of, filled_in, from_answers, from_tensor
 from lightrl.rewards.row_call import Call, RowPerformer, calls_of, named_arguments
-from lightrl.types import Rollout
+from lightrl.types import Outcome, Rollout
 from lightrl.workers.calls import Answer, Done, Inline, Pending, Place, answered
 from lightrl.workers.error_budget import ErrorBudget
 from lightrl.workers.program import WorkerProgram
@@ -45,15 +48,9 @@ class WholeRollouts(Place):
     """The training process, in which a batch reward is given all rows at once."""
 
     def __init__(self, name: str, reward: BatchReward) -> None:
-        """
-        Args:
-            name: of the reward.
-            reward: called where it stands.
-        """
         self._name, self._reward = name, reward
 
     def start(self) -> None:
-        """Let the reward load what it needs."""
         self._reward.start()
 
     def submit(self, calls: Sequence[Rollout]) -> Done:
@@ -62,7 +59,6 @@ class WholeRollouts(Place):
         return Done([self._scored(rollout) for rollout in calls])
 
     def close(self) -> None:
-        """Let the reward give back what it has loaded."""
         self._reward.close()
 
     def _scored(self, rollout: Rollout) -> Answer:
@@ -79,10 +75,7 @@ class ScoreCache:
     """
 
     def __init__(self, reward: RowReward) -> None:
-        """
-        Args:
-            reward: whose class, `version` and arguments are part of every key.
-        """
+        """`reward`: whose class, `version` and arguments are part of every key."""
         cls = type(reward)
         arguments = {name: value for name, value in vars(reward).items() if not name.startswith("_")}
         self._reward = json.dumps([cls.__module__, cls.__qualname__, reward.version, arguments], default=repr, sort_keys=True)
@@ -119,12 +112,6 @@ class CachedCalls:
     """Calls of which some were answered before, or are asked twice now."""
 
     def __init__(self, place: Place, cache: ScoreCache, calls: Sequence[Call]) -> None:
-        """
-        Args:
-            place: where the others are made.
-            cache: of the reward.
-            calls: one per row.
-        """
         self._cache, self._keys = cache, cache.keys(calls)
         self._known = {key: answer for key in dict.fromkeys(self._keys) if (answer := cache.get(key)) is not None}
         self._new = {key: call for key, call in zip(self._keys, calls, strict=True) if key not in self._known}
@@ -145,12 +132,8 @@ class GuardedReward:
 
     def __init__(self, name: str, reward: Reward) -> None:
         """
-        Args:
-            name: under which it is logged.
-            reward: a row reward or a batch reward.
-
         Raises:
-            ValueError: it is neither, or it runs in processes and keeps state, of which each process would have its own.
+            ValueError: it is no row or batch reward, or it runs in processes and keeps state, of which each process would have its own.
         """
         if not isinstance(reward, (RowReward, BatchReward)):
             raise ValueError(f"reward {name!r} is a {type(reward).__name__}, expected a RowReward or a BatchReward")
@@ -171,15 +154,6 @@ class GuardedReward:
         else:
             self.place = WholeRollouts(name, reward)
 
-    def submit(self, rollout: Rollout, gate: RewardScores | None) -> PendingScores:
-        """Begin to score a rollout.
-
-        Args:
-            rollout: N rows.
-            gate: the scores of the gate, if there is one.
-        """
-        return PendingScores(self, rollout, gate)
-
     def begin(self, rollout: Rollout) -> Pending | CachedCalls:
         """Make one call for each row that the cache does not know, or one for all rows."""
         if not isinstance(self.reward, RowReward):
@@ -192,7 +166,6 @@ class GuardedReward:
 
         Args:
             answers: to the calls; none: there was no row to ask about.
-            rollout: that was scored.
         """
         if isinstance(self.reward, RowReward) or not answers:
             return from_answers(self.name, answers, rollout)
@@ -201,11 +174,7 @@ class GuardedReward:
         return scores
 
     def counts(self) -> dict[str, float]:
-        """The numbers that the reward itself counts.
-
-        Raises:
-            FaultyPartError: they are no numbers.
-        """
+        """The numbers that the reward itself counts; a FaultyPartError if they are none."""
         counted = self.reward.counts()
         try:
             return {name: float(number) for name, number in counted.items()}
@@ -217,15 +186,9 @@ class PendingScores:
     """The scores of one reward, while the rollout waits for them."""
 
     def __init__(self, guarded: GuardedReward, rollout: Rollout, gate: RewardScores | None) -> None:
-        """
-        Args:
-            guarded: the reward.
-            rollout: N rows.
-            gate: the scores of its gate, if it has one.
-        """
         started = time.perf_counter()
         self._guarded, self._rollout = guarded, rollout
-        self._gate = None if gate is None else behind(guarded.reward, gate, rollout)
+        self._gate = None if gate is None else _behind(guarded.reward, gate, rollout)
         self._asked = rollout if self._gate is None else rollout.select(self._gate[0])
         # a reward that loads something on its first call need not do so for nothing
         shut = self._gate is not None and not len(self._asked)
@@ -245,3 +208,16 @@ class PendingScores:
             return own
         rows, rest = self._gate
         return filled_in(own, rows, rest, self._rollout.response_mask)
+
+
+def _behind(reward: Reward, gate: RewardScores, rollout: Rollout) -> tuple[Tensor, RewardScores]:
+    """Numbers of the rows where the gate is open, and scores of all rows, which mean something where it is not."""
+    raw = row_values(gate.part)
+    opens = torch.where(raw.isnan(), -torch.inf, raw) > reward.gate_above
+    abstained = gate.outcome == int(Outcome.ABSTAINED)
+    failed = (gate.outcome == int(Outcome.ERROR)) | (gate.outcome == int(Outcome.TIMEOUT))
+    outcome = torch.full_like(gate.outcome, int(Outcome.GATED))
+    outcome = outcome.masked_fill(abstained, int(Outcome.ABSTAINED)).masked_fill(failed, int(Outcome.ERROR))
+    part = torch.zeros_like(raw).masked_fill(abstained | failed, torch.nan)
+    failures = failures_of(outcome, rollout, [f"its gate {reward.gate!r} failed"] * len(rollout))
+    return opens.nonzero()[:, 0], RewardScores(part, outcome, failures)

@@ -12,7 +12,6 @@ from torch import Tensor
 from lightrl.ops.moments import row_values
 from lightrl.parts.reward import BatchReward, Reward, RowReward
 from lightrl.rewards.components import on_rows, on_tokens, shares
-from lightrl.rewards.gates import stages
 from lightrl.rewards.guarded_reward import GuardedReward
 from lightrl.rewards.row_call import FACTS, RESERVED, named_arguments
 from lightrl.rewards.scoring import Scoring
@@ -20,12 +19,14 @@ from lightrl.types import JSON, Prompt, Rollout, ScoredRollout, Statistics
 
 
 class RewardSet:
-    """Named rewards; the policy is trained on their weighted sum."""
+    """Named rewards; the policy is trained on their weighted sum.
+
+    Methods take scored rollouts of whole groups, with rewards normalised as each says, or, for an evaluation of single completions, raw.
+    """
 
     def __init__(self, rewards: Mapping[str, Reward], needed: bool = True) -> None:
         """
         Args:
-            rewards: by the names under which they are logged.
             needed: the policy learns from them; False: there may be none, or none with a weight, and a row needs no score.
 
         Raises:
@@ -42,7 +43,7 @@ class RewardSet:
         self.rewards = dict(rewards)
         self.rollouts = 0
         self.needed = needed
-        self._stages = stages(rewards)
+        self._stages = _stages(rewards)
 
     @property
     def weights(self) -> dict[str, float]:
@@ -156,10 +157,6 @@ class RewardSet:
         A `[N]` part sits on the last response token, an `[N, L]` part where it is not NaN; rows that are not scorable and rows
         without a response get nothing.
 
-        Args:
-            scored: whole groups.
-            normalized: as each reward says; False: raw scores, as for an evaluation of single completions.
-
         Returns:
             `[N, L]` f32 rewards, and `[N, L]` bool: a reward with a weight was given at this token, 0 included.
         """
@@ -180,10 +177,6 @@ class RewardSet:
         on this rank. `weight`. `contribution`: its part of the row's reward; over all names they add up to the reward.
         `share`: its part of the differences between the rows of a group on this rank, and so of the advantage; over all names they add up
         to 1.
-
-        Args:
-            scored: whole groups.
-            normalized: as in `token_rewards`.
         """
         rows: dict[str, Tensor] = {}
         brought = self.contributions(scored, normalized)
@@ -201,8 +194,6 @@ class RewardSet:
         """`[N]` per reward: its part of the row's reward, gated, normalised and weighted; NaN where the row is not scorable.
 
         Args:
-            scored: whole groups.
-            normalized: as in `token_rewards`.
             rollouts: that were learnt from before this one, for weights on a schedule; None: all so far.
         """
         brought: dict[str, Tensor] = {}
@@ -212,12 +203,7 @@ class RewardSet:
         return brought
 
     def row_rewards(self, scored: ScoredRollout, normalized: bool = True) -> Tensor:
-        """`[N]` the weighted sum of the rewards of each row, also of one without response tokens; NaN where the row is not scorable.
-
-        Args:
-            scored: whole groups.
-            normalized: as in `token_rewards`.
-        """
+        """`[N]` the weighted sum of the rewards of each row, also of one without response tokens; NaN where the row is not scorable."""
         brought = list(self.contributions(scored, normalized).values())
         return torch.stack(brought).sum(0) if brought else torch.zeros_like(scored.rollout_logprobs[:, 0])
 
@@ -233,11 +219,7 @@ class RewardSet:
         return {"rollouts": self.rollouts, "rewards": {name: state for name, state in states.items() if state}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` gave.
-
-        Raises:
-            ValueError: it has state for a reward that is not here.
-        """
+        """Take back what `state_dict` gave; a ValueError if it has state for a reward that is not here."""
         unknown = sorted(set(state["rewards"]) - set(self.rewards))
         if unknown:
             raise ValueError(f"the checkpoint has state for the rewards {unknown}, but these are: {', '.join(self.rewards)}")
@@ -248,6 +230,23 @@ class RewardSet:
             # one that is gone may fail no more, and a new one has not failed yet
             if name in self._guarded:
                 self._guarded[name].budget.load_state_dict(window)
+
+
+def _stages(rewards: Mapping[str, Reward]) -> list[list[str]]:
+    """The names in the order in which they can be asked: a gate is in an earlier stage than the rewards behind it."""
+    for name, reward in rewards.items():
+        if reward.gate is not None and reward.gate not in rewards:
+            raise ValueError(f"reward {name!r} has the gate {reward.gate!r}, which is no reward here. There are: {', '.join(rewards)}")
+    order: list[list[str]] = []
+    settled: set[str] = set()
+    while len(settled) < len(rewards):
+        stage = [n for n, r in rewards.items() if n not in settled and (r.gate is None or r.gate in settled)]
+        if not stage:
+            circle = ", ".join(f"{n!r} (gate {r.gate!r})" for n, r in rewards.items() if n not in settled)
+            raise ValueError(f"these rewards wait for each other and would never be asked: {circle}. Take one gate away")
+        order.append(stage)
+        settled.update(stage)
+    return order
 
 
 def _weight(reward: Reward, rollouts: int) -> float:

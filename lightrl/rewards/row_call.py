@@ -46,7 +46,6 @@ def calls_of(names: dict[str, bool] | None, rollout: Rollout) -> list[Call]:
 
     Args:
         names: the arguments that the reward takes by name; None: any column, and no facts of the episode.
-        rollout: N rows.
     """
     copies: dict[int, tuple[Prompt, dict[str, Any]]] = {}
     facts = FACTS & frozenset(names or ())
@@ -92,10 +91,6 @@ class RowPerformer:
     """Makes the calls of a reward, in this process or in a worker."""
 
     def __init__(self, reward: RowReward) -> None:
-        """
-        Args:
-            reward: to be called.
-        """
         self._reward = reward
 
     def perform(self, call: Call) -> Answer:

@@ -39,10 +39,7 @@ class Scoring:
     ) -> None:
         """
         Args:
-            guarded: all rewards, by name.
             stages: their names, gates before what they open.
-            weights: of each reward.
-            rollout: N rows.
             needed: a row needs the answer of a reward with a weight.
         """
         self._needed = needed
@@ -128,7 +125,7 @@ class Scoring:
         # those that work elsewhere begin first
         for name in sorted(names, key=lambda name: self._guarded[name].reward.runs == "inline"):
             gate = self._guarded[name].reward.gate
-            self._pending[name] = self._guarded[name].submit(self._rollout, None if gate is None else self._results[gate])
+            self._pending[name] = PendingScores(self._guarded[name], self._rollout, None if gate is None else self._results[gate])
 
     def warn(self) -> None:
         """Log one line for each reward that has failed, and, once, for one that has said nothing so far; after `result`."""

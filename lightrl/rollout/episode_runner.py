@@ -50,11 +50,6 @@ class EpisodeRunner:
     ) -> None:
         """
         Args:
-            engine: with the weights to sample from.
-            host: of the environment.
-            encoder: of the policy's tokenizer.
-            policy: decodes turns, and says how long a row may be.
-            sampling: how tokens are drawn.
             show: reports how far the episodes have come.
             check_template: finds out whether conversations can be continued; called before each that begins.
         """
@@ -112,7 +107,7 @@ class EpisodeRunner:
             episode.sample(result, text, opened)
             if result.finish_reason == "length":
                 # nobody can answer half a turn
-                episode.end("length")
+                episode.finish_reason = "length"
             else:
                 # in some families the marks of a call are special tokens
                 heard.append((episode, self._text(result, special=True) if self._environment.tools else text))
@@ -143,9 +138,9 @@ class EpisodeRunner:
         before = list(episode.chat)
         episode.hear(reply, seconds)
         if reply.done:
-            episode.end("stop")
+            episode.finish_reason = "stop"
         elif episode.turns >= self._environment.max_turns:
-            episode.end("turns")
+            episode.finish_reason = "turns"
         else:
             self._extend(episode, before, reply.said)
 
@@ -157,7 +152,7 @@ class EpisodeRunner:
             episode.fail(f"what it said cannot be encoded: {describe(error)}", late=False, seconds=0.0)
             return
         if self._room(episode) <= len(encoded.ids):
-            episode.end("length")
+            episode.finish_reason = "length"
         else:
             episode.extend(encoded)
 

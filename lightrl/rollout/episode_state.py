@@ -19,8 +19,6 @@ class EpisodeState:
         """
         Args:
             number: names the episode for engine and environment.
-            prompt: of its group.
-            group: number of the group.
             key: of the random numbers of its first turn.
             seed: of its environment.
         """
@@ -74,7 +72,6 @@ class EpisodeState:
         """Take a turn of the policy.
 
         Args:
-            result: of the engine.
             text: the decoded turn, without the closing special token.
             opened: it spells the opening of another author's turn.
         """
@@ -106,10 +103,6 @@ class EpisodeState:
         self._add(encoded.ids, [0.0] * len(encoded.ids), sampled=False)
         self._others += len(encoded.ids)
         self._special += encoded.special
-
-    def end(self, reason: str) -> None:
-        """The episode is over."""
-        self.finish_reason = reason
 
     def fail(self, failure: str, late: bool, seconds: float) -> None:
         """The environment has failed, so nothing can be said of the row."""

@@ -43,12 +43,7 @@ class RolloutLoop:
     """An engine and an environment at work for one run, with the policy's weights and the position in its random numbers."""
 
     def __init__(self, engine: RolloutEngine, environment: Environment, observer: LoopObserver | None = None) -> None:
-        """
-        Args:
-            engine: continues contexts.
-            environment: answers the policy.
-            observer: is informed of progress and of the engine's answers; None: no observer.
-        """
+        """`observer`: is informed of progress and of the engine's answers; None: no observer."""
         self.engine, self.environment, self.host = engine, environment, EpisodeHost(environment)
         self._observer = observer or LoopObserver()
         self._calls, self._version = 0, 0
@@ -76,7 +71,6 @@ class RolloutLoop:
         """Let the engine have the policy's present weights.
 
         Args:
-            weights: of the policy.
             version: optimizer steps behind them.
         """
         self.start()
@@ -188,7 +182,7 @@ class RolloutLoop:
         tokens = row.ids[row.response :]
         result = Result(episode.number, tokens, [0.0] * len(tokens), "stop", ((self._version, len(tokens)),), read=0)
         episode.sample(result, completion, opened=False)
-        episode.end("stop")
+        episode.finish_reason = "stop"
 
     def _count_failures(self, episodes: Sequence[EpisodeState]) -> None:
         complaints = [episode.complaint for episode in episodes]

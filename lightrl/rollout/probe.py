@@ -45,10 +45,6 @@ def probe(engine: RolloutEngine, questions: Sequence[Question], policy: SampledP
 
     Args:
         engine: with the weights of that version, and nothing under way.
-        questions: any number.
-        policy: decodes nothing, and says which tokens end a row.
-        version: of the weights.
-        numbers: of episodes.
 
     Returns:
         Rows of at most `TOKENS` sampled tokens each.

@@ -21,7 +21,6 @@ def rollout_of(episodes: Sequence[EpisodeState], temperature: float, version: in
 
     Args:
         episodes: that are over, groups in a row.
-        temperature: that the logits were divided by.
         version: of the weights, for rows that nothing was sampled in.
 
     Raises:
@@ -84,8 +83,6 @@ def environment_extras(episodes: Sequence[EpisodeState], environment: Environmen
     """Every extra that the environment declares, f32, also where no episode has one.
 
     Args:
-        episodes: that are over.
-        environment: declares the names.
         mask: `[N, L]` bool, tokens that the policy sampled.
     """
     whole = {

@@ -26,11 +26,6 @@ class StrategyAdapter(WeightAccess):
     """Single device and DDP: every rank has all weights, gradients are averaged over ranks in the last backward."""
 
     def __init__(self, trainer: Trainer, module: LightningModule) -> None:
-        """
-        Args:
-            trainer: whose strategy is adapted.
-            module: whose gradients are meant.
-        """
         self.trainer, self.module = trainer, module
         self._masters = MasterWeights([], module)
 
@@ -56,19 +51,13 @@ class StrategyAdapter(WeightAccess):
 
     @property
     def rank(self) -> int:
-        """The rank of this process."""
         return self.trainer.global_rank
 
     def shard(self, *modules: nn.Module | None) -> None:
         """Cut the weights of modules over the ranks, those that have not been read included; called before the optimizer is made."""
 
     def optimizer(self, make: Callable[[Groups], torch.optim.Optimizer], groups: Groups) -> torch.optim.Optimizer:
-        """The optimizer of parameter groups; in place of weights in half precision it moves float32 copies of them.
-
-        Args:
-            make: gives an optimizer of parameter groups.
-            groups: of weights as the strategy has cut them.
-        """
+        """The optimizer of parameter groups; in place of weights in half precision it moves float32 copies of them."""
         self._masters = MasterWeights(groups, self.module)
         return self._masters.optimizer(make)
 
@@ -81,7 +70,6 @@ class StrategyAdapter(WeightAccess):
 
         Args:
             loss_of: gives the loss, or a tuple with it.
-            micro: rows of a micro-batch.
         """
         return loss_of(micro)
 
@@ -132,7 +120,6 @@ class StrategyAdapter(WeightAccess):
         """Within, a step leaves these parameter groups alone, and what the optimizer remembers of them.
 
         Args:
-            optimizer: from `LightningModule.optimizers`.
             groups: numbers of parameter groups.
         """
         inner = innermost(optimizer)
@@ -160,7 +147,6 @@ class StrategyAdapter(WeightAccess):
         return max(self.gather(value))
 
     def gather(self, value: T) -> list[T]:
-        """The values of all ranks, in the order of ranks."""
         return gathered(value, self.world_size)
 
 
@@ -168,7 +154,6 @@ def clipped_norm(optimizer: LightningOptimizer, max_norm: float | None) -> Tenso
     """Scale down the gradients that an optimizer is about to use; the norm that they had.
 
     Args:
-        optimizer: from `LightningModule.optimizers`.
         max_norm: of all gradients together; None: any.
     """
     parameters = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
@@ -176,11 +161,7 @@ def clipped_norm(optimizer: LightningOptimizer, max_norm: float | None) -> Tenso
 
 
 def innermost(optimizer: LightningOptimizer) -> torch.optim.Optimizer:
-    """The optimizer that does the arithmetic, inside what Lightning and the strategy wrap around it.
-
-    Raises:
-        TypeError: it is none of torch's.
-    """
+    """The optimizer of torch inside what Lightning and the strategy wrap around it; a TypeError if it is none of torch's."""
     inner: object = optimizer
     while hasattr(inner, "optimizer"):
         inner = inner.optimizer
@@ -197,11 +178,7 @@ def _forget_frozen(optimizer: torch.optim.Optimizer, *_: object) -> None:
 
 
 def module_of(strategy: Strategy) -> LightningModule:
-    """The module, which a strategy has from the time its trainer connects them.
-
-    Raises:
-        RuntimeError: it has none yet.
-    """
+    """The module, which a strategy has from the time its trainer connects them; a RuntimeError before."""
     module = strategy.lightning_module
     if module is None:
         raise RuntimeError(f"{type(strategy).__name__} has no module yet: it gets one when the trainer begins")
@@ -212,11 +189,7 @@ class SideGroup:
     """A process group of its own, since the ranks may reach a call here and one of the trainer's in any order."""
 
     def __init__(self, ranks: int) -> None:
-        """Collective.
-
-        Args:
-            ranks: of the run.
-        """
+        """Collective."""
         self._ranks = ranks
         # through the CPU, whatever devices the trainer's group connects
         self._group = torch.distributed.new_group(backend="gloo") if ranks > 1 else None
@@ -235,7 +208,6 @@ def gathered(value: T, ranks: int, group: object = None) -> list[T]:
 
     Args:
         value: of this rank; it must be picklable where there are several.
-        ranks: of the run.
         group: their process group; None: the trainer's.
     """
     if ranks == 1:

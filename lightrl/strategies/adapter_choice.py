@@ -12,11 +12,7 @@ from lightrl.strategies.fsdp2 import FSDP2Adapter, FSDP2Strategy
 
 
 def adapter_for(trainer: Trainer, module: LightningModule) -> StrategyAdapter:
-    """The adapter of the trainer's strategy.
-
-    Raises:
-        ValueError: the strategy is one whose gradients would silently be wrong.
-    """
+    """The adapter of the trainer's strategy; a ValueError for one whose gradients would silently be wrong."""
     strategy = trainer.strategy
     if isinstance(strategy, ManualDeepSpeedStrategy):
         return DeepSpeedAdapter(trainer, module)

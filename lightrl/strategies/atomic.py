@@ -31,7 +31,6 @@ def publish(written: Path, path: Path) -> None:
 
     Args:
         written: a file or folder on the same file system.
-        path: its name from now on.
     """
     for file in [written, *(p for p in written.rglob("*"))] if written.is_dir() else [written]:
         _to_disk(file)
@@ -106,10 +105,8 @@ def _alive(pid: int) -> bool:
         return False
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return isinstance(error, PermissionError)
     return True
 
 
@@ -132,12 +129,7 @@ log = logging.getLogger(__name__)
 
 
 def tidy(folder: Path, below: bool = False) -> None:
-    """Undo what killed processes left half done in a folder, and say what that was.
-
-    Args:
-        folder: what does not exist is passed over.
-        below: in the folders inside it too.
-    """
+    """Undo what killed processes left half done in a folder, and say what that was."""
     found = recover(folder, below)
     if found.removed:
         total = in_words(sum(found.removed.values()))

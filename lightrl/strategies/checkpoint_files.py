@@ -223,11 +223,7 @@ def ranks_now() -> int:
 
 
 def agreed(act: Callable[[], object]) -> None:
-    """Do something on every rank; a barrier.
-
-    Raises:
-        CheckpointError: it failed on one of them, whose complaint this is.
-    """
+    """Do something on every rank; a barrier. Where it failed on one, all raise CheckpointError with its complaint."""
     complaint = None
     try:
         act()
@@ -243,11 +239,7 @@ def agreed(act: Callable[[], object]) -> None:
 
 
 def check_together(path: Path) -> Written:
-    """`check` a checkpoint, each rank its share of a folder's files, with the same outcome on all.
-
-    Raises:
-        CheckpointError: a rank found something wrong.
-    """
+    """`check` a checkpoint, each rank its share of a folder's files; all raise the same CheckpointError, or none does."""
     ranks = ranks_now()
     rank = torch.distributed.get_rank() if ranks > 1 else 0
     agreed(lambda: check(path, slice(rank, None, ranks)) if rank == 0 or path.is_dir() else None)

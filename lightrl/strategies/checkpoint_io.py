@@ -24,18 +24,11 @@ class WholeFileIO(TorchCheckpointIO):
     """Lightning's file of tensors and plain values; a path with `://` goes Lightning's own way, and is loaded as carefully."""
 
     def __init__(self, module: LightningModule | None = None) -> None:
-        """
-        Args:
-            module: whose weights a checkpoint must have to be loaded; None: any.
-        """
+        """`module`: whose weights a checkpoint must have to be loaded; None: any."""
         self._module, self._recovered = module, set[Path]()
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: object = None) -> None:
-        """Write beside the path and rename.
-
-        Raises:
-            CheckpointError: something in it could not be loaded again.
-        """
+        """Write beside the path and rename; a CheckpointError if something in it could not be loaded again."""
         marked = {**checkpoint, MARK: asdict(Written(ranks_now()))}
         if storage_options is not None or "://" in str(path):
             super().save_checkpoint(marked, str(path), storage_options)
@@ -90,40 +83,26 @@ class KeptIO(CheckpointIO):
     """A user's wrapper around `WholeFileIO`, as Lightning's `AsyncCheckpointIO` is one; Lightning itself would put its own file inside."""
 
     def __init__(self, wrapper: _WrappingCheckpointIO, inner: WholeFileIO) -> None:
-        """
-        Args:
-            wrapper: of the user's.
-            inner: what it writes and loads through from now on.
-        """
         self.wrapper = wrapper
         wrapper.checkpoint_io = inner
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: object = None) -> None:
-        """As the wrapper does."""
         self.wrapper.save_checkpoint(checkpoint, path, storage_options)
 
     def load_checkpoint(
         self, path: str | os.PathLike[str], map_location: object = None, weights_only: bool | None = None
     ) -> dict[str, Any]:
-        """As the wrapper does."""
         return self.wrapper.load_checkpoint(path, weights_only=weights_only)
 
     def remove_checkpoint(self, path: str | os.PathLike[str]) -> None:
-        """As the wrapper does."""
         self.wrapper.remove_checkpoint(path)
 
     def teardown(self) -> None:
-        """As the wrapper does."""
         self.wrapper.teardown()
 
 
 def guard(strategy: Strategy, module: LightningModule) -> None:
-    """Have a strategy write and load its checkpoints by these rules, unless it was given a `CheckpointIO` of the user's own.
-
-    Args:
-        strategy: of a trainer.
-        module: whose weights its checkpoints hold.
-    """
+    """Have a strategy write and load its checkpoints by these rules, unless it was given a `CheckpointIO` of the user's own."""
     given = strategy.checkpoint_io
     if type(given) is TorchCheckpointIO:
         strategy.checkpoint_io = WholeFileIO(module)

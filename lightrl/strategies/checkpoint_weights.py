@@ -33,8 +33,6 @@ def refuse_shapes(path: Path, module: LightningModule, among: str = "") -> None:
     A module whose `strict_loading` is off may leave weights of the checkpoint alone, and keep frozen weights that are not in it.
 
     Args:
-        path: of the checkpoint.
-        module: that would load it.
         among: what the names of the weights begin with that are compared.
 
     Raises:

@@ -47,14 +47,7 @@ class DeepSpeedNeedsError(ValueError):
 
 
 def refuse_without_deepspeed(what: str) -> None:
-    """Refuse what only DeepSpeed can do where it is not installed; it is not imported.
-
-    Args:
-        what: what asks for it, with its key, as `trainer.strategy: deepspeed_stage_2`.
-
-    Raises:
-        DeepSpeedNeedsError: it is not installed.
-    """
+    """Raise DeepSpeedNeedsError if DeepSpeed, which `what` asks for with its key, is not installed; it is not imported."""
     if find_spec("deepspeed") is None:
         raise DeepSpeedNeedsError(
             f"{what} needs DeepSpeed, which is not installed here; only on Linux it comes with lightrl-core.\n"
@@ -249,16 +242,13 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
             return module_of(self).training_step(*args, **kwargs)
 
     def validation_step(self, *args: object, **kwargs: object) -> Any:
-        """The module's step itself."""
         with self.precision_plugin.val_step_context():
             return module_of(self).validation_step(*args, **kwargs)
 
     def test_step(self, *args: object, **kwargs: object) -> Any:
-        """The module's step itself."""
         with self.precision_plugin.test_step_context():
             return module_of(self).test_step(*args, **kwargs)
 
     def predict_step(self, *args: object, **kwargs: object) -> Any:
-        """The module's step itself."""
         with self.precision_plugin.predict_step_context():
             return module_of(self).predict_step(*args, **kwargs)

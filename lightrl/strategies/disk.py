@@ -30,7 +30,6 @@ def onto_disk(path: Path, needed: int | None = None) -> Iterator[None]:
     """Within, what the disk refuses is an error that says so, whichever library was writing.
 
     Args:
-        path: what is being written.
         needed: bytes that it will have, about; None: unknown.
 
     Raises:
@@ -48,14 +47,7 @@ def onto_disk(path: Path, needed: int | None = None) -> Iterator[None]:
 
 @contextmanager
 def below(folder: Path) -> Iterator[None]:
-    """Within, an error of the disk that does not say where it was is one of this folder.
-
-    Args:
-        folder: where all is written.
-
-    Raises:
-        DiskError: the disk refused something.
-    """
+    """Within, an error of the disk that does not say where it was is a DiskError of this folder."""
     try:
         yield
     except OSError as error:
@@ -66,14 +58,7 @@ def below(folder: Path) -> Iterator[None]:
 
 
 def refuse_closed(folder: Path) -> None:
-    """Refuse a folder that cannot be made or written to; nothing is left in it.
-
-    Args:
-        folder: that is there or not.
-
-    Raises:
-        DiskError: the disk refused.
-    """
+    """Raise DiskError if a folder cannot be made or written to; nothing is left in it."""
     try:
         with tempfile.TemporaryDirectory(dir=_standing(folder)):
             pass
@@ -85,7 +70,6 @@ def refusal_of_disk(error: OSError, folder: Path | None = None) -> str | None:
     """A message about an error of the disk, in at most three lines; None for any other error.
 
     Args:
-        error: of any call.
         folder: where it was if it does not say so itself; None: the working directory.
     """
     if isinstance(error, DiskError):
@@ -140,9 +124,5 @@ def size_of(path: Path) -> int:
 
 def in_words(size: int) -> str:
     """Bytes with a unit, three digits."""
-    value = float(size)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if value < 1024 or unit == "TiB":
-            break
-        value /= 1024
-    return f"{value:.3g} {unit}"
+    power = min(max(size.bit_length() - 1, 0) // 10, 4)
+    return f"{size / 1024**power:.3g} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"

@@ -5,7 +5,7 @@ A step of 1e-6 is less than half of what parts two neighbours in bfloat16, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -29,11 +29,6 @@ class MasterWeights:
     """
 
     def __init__(self, groups: Groups, module: nn.Module) -> None:
-        """
-        Args:
-            groups: parameter groups with the weights of the module.
-            module: knows the names of the weights.
-        """
         ours = {p for group in groups for p in group["params"]}
         self._names = {name: p for name, p in module.named_parameters(remove_duplicate=False) if p in ours}
         self._copies = {p: nn.Parameter(p.detach().float()) for p in ours if p.dtype in HALVES}
@@ -46,11 +41,7 @@ class MasterWeights:
         return len(self._copies)
 
     def optimizer(self, make: Callable[[Groups], torch.optim.Optimizer]) -> torch.optim.Optimizer:
-        """The optimizer of the copies, and of weights that need none; the copies are part of its state.
-
-        Args:
-            make: gives an optimizer of parameter groups.
-        """
+        """The optimizer of the copies, and of weights that need none; the copies are part of its state."""
         made = make(self._groups)
         made.register_step_post_hook(self._round)
         made.register_state_dict_post_hook(self._save)
@@ -78,23 +69,16 @@ class MasterWeights:
 
     @torch.no_grad()
     def _load(self, optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-        """Take the copies of a checkpoint; a run that needs none has its weights from them.
-
-        Raises:
-            CheckpointError: it lacks one.
-        """
+        """Take the copies of a checkpoint; a run that needs none has its weights from them."""
         held = state.pop(KEY, {})
-        self._refuse_missing(name for name, weight in self._names.items() if weight in self._copies and name not in held)
+        if missing := [name for name, weight in self._names.items() if weight in self._copies and name not in held]:
+            raise CheckpointError(
+                f"ckpt_path: the checkpoint has no float32 copy of {missing[0]}, which this run keeps of weights in half precision.\n"
+                "Type the trainer.precision and the model.policy.dtype of the run that wrote it, or train from the folder of lightrl export"
+            )
         for name, weight in self._names.items():
             if name in held:
                 self.moved(weight).copy_(cut_like(held[name], weight))
-
-    def _refuse_missing(self, names: Iterable[str]) -> None:
-        if missing := next(iter(names), None):
-            raise CheckpointError(
-                f"ckpt_path: the checkpoint has no float32 copy of {missing}, which this run keeps of weights in half precision.\n"
-                "Type the trainer.precision and the model.policy.dtype of the run that wrote it, or train from the folder of lightrl export"
-            )
 
 
 def cut_like(value: Tensor, like: Tensor) -> Tensor:

@@ -38,10 +38,6 @@ def template_of(value: str) -> str:
 def with_arguments(template: Template, arguments: Mapping[str, JSON]) -> Template:
     """A template, or several by name, with values for arguments that a rendering does not give.
 
-    Args:
-        template: of a tokenizer.
-        arguments: by name.
-
     Raises:
         ValueError: there is no template, or it has no such argument.
     """

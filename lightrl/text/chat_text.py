@@ -27,11 +27,6 @@ class ChatText:
     """Renders conversations of which the policy has written some messages, those of the role `assistant`."""
 
     def __init__(self, tokenizer: Tokenizer, tools: Sequence[JSON]) -> None:
-        """
-        Args:
-            tokenizer: of the policy.
-            tools: schemas that the template shows.
-        """
         self._tokenizer, self._tools = tokenizer, list(tools)
         self._tried: set[tuple[tuple[str, ...], int]] = set()
 
@@ -62,7 +57,6 @@ class ChatText:
 
         Args:
             messages: as for `continuation`; only their roles count.
-            reply: likewise.
 
         Raises:
             ValueError: what others wrote is changed by the reply, or is not written in order.
@@ -94,11 +88,7 @@ class ChatText:
         return found
 
     def kept(self, turn: str) -> str | None:
-        """A turn of the policy as the template writes it in a later rendering; None if it cannot be found there.
-
-        Args:
-            turn: what the policy said.
-        """
+        """A turn of the policy as the template writes it in a later rendering; None if it cannot be found there."""
         front, back, mark = islice(unused([turn, *self._tools], MARKS), 3)
         talk = [{"role": "user", "content": front}, {"role": "assistant", "content": turn}, {"role": "user", "content": back}]
         with_mark = self._render([talk[0], {"role": "assistant", "content": mark}, talk[2]], opened=True)
@@ -108,11 +98,7 @@ class ChatText:
         return text[len(before) : len(text) - len(after)] if whole else None
 
     def opening(self, role: str) -> str | None:
-        """The text between a turn of the policy and a message of somebody else; None if the template has no such message.
-
-        Args:
-            role: who writes the message.
-        """
+        """The text between a turn of the policy and a message of somebody else; None if the template has no such message."""
         asked, said, told = islice(unused(self._tools, MARKS), 3)
         talk = [{"role": "user", "content": asked}, {"role": "assistant", "content": said}, {"role": role, "content": told}]
         try:

@@ -109,7 +109,6 @@ def unused(value: JSON, among: range = PRIVATE) -> Iterator[str]:
     """Private characters that a value does not have.
 
     Args:
-        value: a text, or any JSON value.
         among: their code points.
     """
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

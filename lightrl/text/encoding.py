@@ -48,11 +48,6 @@ class EncodedCompletion:
 def encode_prompt(tokenizer: Tokenizer, prompt: Prompt, ends: Collection[int] = ()) -> EncodedTurn:
     """A prompt in tokens: messages through the chat template with the opening of the answer, text as it is.
 
-    Args:
-        tokenizer: of the policy that answers.
-        prompt: to be answered.
-        ends: ids that end a completion.
-
     Raises:
         ValueError: the prompt has messages and the tokenizer no chat template, or it encodes to nothing.
     """
@@ -65,11 +60,7 @@ def encode_opening(
     """A text or messages that the policy is to answer, in tokens.
 
     Args:
-        tokenizer: of the policy.
-        plain: of the same tokenizer.
-        said: the opening.
         whose: names it in errors.
-        tools: schemas that the chat template shows.
         rendered: a text is what a chat template wrote.
 
     Raises:
@@ -96,11 +87,8 @@ def encode_sampled(tokenizer: Tokenizer, prompt: Prompt, completion: str, end: i
     """A prompt and a completion as the policy would have sampled it: no token reaches over the place where they meet.
 
     Args:
-        tokenizer: of the policy.
-        prompt: that was answered.
         completion: the answer, without EOS.
         end: EOS; None for a completion that was cut off.
-        ends: ids that end a completion.
 
     Raises:
         ValueError: the prompt cannot be encoded, see `encode_prompt`.
@@ -112,12 +100,7 @@ def encode_sampled(tokenizer: Tokenizer, prompt: Prompt, completion: str, end: i
 
 
 def closing_id(tokenizer: Tokenizer, ends: Collection[int]) -> int:
-    """The EOS that ends a given completion: the tokenizer's, or the least of those that end one.
-
-    Args:
-        tokenizer: of the policy.
-        ends: ids that end a completion; at least one.
-    """
+    """The EOS that ends a given completion: the tokenizer's, or the least of those that end one."""
     own = tokenizer.eos_token_id
     return min(ends) if own is None else own
 
@@ -129,8 +112,6 @@ def encode_conversation(tokenizer: Tokenizer, prompt: Prompt, completion: str) -
     tokens that the tokenizer adds itself.
 
     Args:
-        tokenizer: fast.
-        prompt: that was answered.
         completion: the answer, without EOS.
 
     Raises:
@@ -167,10 +148,7 @@ def render(tokenizer: Tokenizer, messages: Sequence[Message], opened: bool = Fal
     """Messages as one text, by the chat template.
 
     Args:
-        tokenizer: with a chat template.
-        messages: the conversation.
         opened: with the opening of an answer, as for sampling.
-        tools: schemas that the chat template shows.
     """
     return tokenizer.apply_chat_template(list(messages), tools=list(tools) or None, tokenize=False, add_generation_prompt=opened)
 
@@ -181,15 +159,7 @@ def first_difference(one: str, other: str) -> int:
 
 
 def must_be_fast(tokenizer: Tokenizer, remedy: str) -> None:
-    """Refuse a tokenizer that cannot tell which characters a token stands for.
-
-    Args:
-        tokenizer: of which offsets are wanted.
-        remedy: to be done about it.
-
-    Raises:
-        ValueError: it is not fast.
-    """
+    """Raise ValueError for a tokenizer that cannot tell which characters a token stands for."""
     if not tokenizer.is_fast:
         raise ValueError(f"{type(tokenizer).__name__} does not tell which characters a token stands for: {remedy}")
 
@@ -199,8 +169,6 @@ def no_template(what: str, whose: str, remedy: str) -> ValueError:
 
     Args:
         what: names the messages, such as a prompt with its id.
-        whose: the tokenizer without a template.
-        remedy: to be done about it.
     """
     return ValueError(f"{what} is a conversation, but {whose} has no chat template: {remedy}")
 

@@ -37,37 +37,22 @@ class PlainText:
     """Reads texts so that no control token counts but those that a chat template wrote."""
 
     def __init__(self, tokenizer: Tokenizer, ends: Collection[int] = ()) -> None:
-        """
-        Args:
-            tokenizer: its added tokens that are special are control tokens.
-            ends: ids of added tokens that are control tokens as well, since they end a completion.
-        """
         self._tokenizer = tokenizer
         self.control = ControlTokens(tokenizer, ends)
         self._copies = lru_cache(maxsize=4)(self._copy)
 
     def written(self, text: str, hidden: Mapping[str, str]) -> Written:
-        """A rendering of masked texts, ready to be read.
-
-        Args:
-            text: the rendering.
-            hidden: of `Masked`.
-        """
+        """A rendering of masked texts, ready to be read."""
         return self._exchanged(text, hidden) if hidden else Written(text)
 
     def said(self, text: str) -> Written:
-        """A text without any control token, ready to be read.
-
-        Args:
-            text: of others.
-        """
+        """A text without any control token, ready to be read."""
         return Written(text, self._new_names(text) if self.control.count(text) else {})
 
     def read(self, written: Written, add: bool = False, middle: bool = False) -> Tokens:
         """The tokens of a text.
 
         Args:
-            written: the text.
             add: the tokenizer adds its special tokens.
             middle: it stands behind other text, so the tokenizer puts no space in front of it.
 
@@ -143,12 +128,7 @@ def _plain_text(tokenizer: Tokenizer, ends: frozenset[int], size: int) -> PlainT
 
 
 def plain_text(tokenizer: Tokenizer, ends: Collection[int] = ()) -> PlainText:
-    """The `PlainText` of a tokenizer, made once.
-
-    Args:
-        tokenizer: as for `PlainText`.
-        ends: as for `PlainText`.
-    """
+    """The `PlainText` of a tokenizer, made once."""
     # tokens may have been added since
     return _plain_text(tokenizer, frozenset(ends), len(tokenizer))
 
@@ -168,7 +148,6 @@ def rename_tokens(tokenizer: Tokenizer, names: Mapping[str, str], dummy_prefix: 
 
     Args:
         tokenizer: fast; stays as it is.
-        names: the new name of each renamed token.
         dummy_prefix: the copy puts a space in front of a text if the tokenizer does, as for the beginning of a row; otherwise never.
     """
     spec = json.loads(tokenizer.backend_tokenizer.to_str())

@@ -35,11 +35,6 @@ class TokenBound:
     """
 
     def __init__(self, tokenizer: Tokenizer, ends: Collection[int] = ()) -> None:
-        """
-        Args:
-            tokenizer: of the policy.
-            ends: ids that end a completion.
-        """
         self._tokenizer = tokenizer
         self._longest = _longest(tokenizer)
         self._first = plain_text(tokenizer, ends).control.first
@@ -47,11 +42,7 @@ class TokenBound:
         self._of_roles: dict[tuple[str, ...], int | None] = {}
 
     def __call__(self, prompt: Prompt) -> int | None:
-        """At most how many tokens the prompt has; None: unknown.
-
-        Args:
-            prompt: of the data.
-        """
+        """At most how many tokens the prompt has; None: unknown."""
         if prompt.messages is not None:
             return self._of_messages(prompt.messages)
         found = self._of(prompt.text or "")

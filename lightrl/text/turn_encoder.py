@@ -24,12 +24,6 @@ class TurnEncoder:
     """
 
     def __init__(self, tokenizer: Tokenizer, ends: frozenset[int], tools: Sequence[JSON] = ()) -> None:
-        """
-        Args:
-            tokenizer: of the policy.
-            ends: ids that end a turn of the policy.
-            tools: schemas that the chat template shows.
-        """
         self._tokenizer, self._ends, self._tools = tokenizer, ends, list(tools)
         self._plain = plain_text(tokenizer, ends)
         self._said: dict[str, EncodedTurn] = {}
@@ -39,7 +33,6 @@ class TurnEncoder:
         """A text as it is, with the special tokens that the tokenizer adds, or messages through the chat template.
 
         Args:
-            said: what the policy reads first.
             rendered: a text is what a chat template wrote.
 
         Raises:
@@ -90,9 +83,6 @@ class TurnEncoder:
         """Whether a sampled turn contains the text with which the chat template opens a message of somebody else.
 
         By control tokens or by letters, with any space between its words.
-
-        Args:
-            ids: of the turn.
         """
         if not self._openings:
             return False
@@ -140,7 +130,6 @@ def check_template(chat: ChatText, tools: bool) -> list[str]:
     """Sentences about a chat template, to be shown at the start of a run.
 
     Args:
-        chat: of the template.
         tools: tools are shown to the policy, so their results may follow as messages of the role `tool`.
 
     Raises:

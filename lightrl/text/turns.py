@@ -35,8 +35,6 @@ def tokenize_turns(tokenizer: Tokenizer, messages: Sequence[Message], wanted: Co
     conversation before it, with the answer opened as for sampling, and the conversation through it.
 
     Args:
-        tokenizer: fast, with a chat template.
-        messages: the conversation.
         wanted: numbers of messages of the assistant.
         ends: ids that end a turn when the policy samples them.
         eos: one of them, for a template that writes none.
@@ -44,7 +42,9 @@ def tokenize_turns(tokenizer: Tokenizer, messages: Sequence[Message], wanted: Co
     Raises:
         ValueError: no chat template, a tokenizer that is not fast, or a template by which a wanted turn cannot be found.
     """
-    _must_have_template(tokenizer)
+    if not tokenizer.chat_template:
+        raise ValueError("it is a conversation, and the tokenizer has no chat template: give model.policy a chat_template")
+    must_be_fast(tokenizer, "save a fast one (tokenizer.json)")
     plain = plain_text(tokenizer, ends)
     masked = plain.control.mask(list(messages))
     marked = _MARKED.search(tokenizer.get_chat_template())
@@ -84,18 +84,14 @@ def _between(tokenizer: Tokenizer, messages: Sequence[Message], wanted: Collecti
         before, through = render(tokenizer, messages[:turn], opened=True), render(tokenizer, messages[: turn + 1])
         for part in (before, through):
             if not whole.startswith(part):
-                raise _unstable(turn, whole, part)
+                at = first_difference(whole, part)
+                raise ValueError(
+                    f"the chat template is not prefix-stable, so the tokens of message {turn + 1} cannot be found: it writes "
+                    f"{whole[at : at + 30]!r} in the whole conversation and {part[at : at + 30]!r} when the conversation ends there. Give "
+                    "the policy a chat_template that marks the assistant's words with {% generation %}, or the message train: false"
+                )
         spans[turn] = (len(before), len(through))
     return whole, spans
-
-
-def _unstable(turn: int, whole: str, part: str) -> ValueError:
-    at = first_difference(whole, part)
-    return ValueError(
-        f"the chat template is not prefix-stable, so the tokens of message {turn + 1} cannot be found: it writes "
-        f"{whole[at : at + 30]!r} in the whole conversation and {part[at : at + 30]!r} when the conversation ends there. Give the policy a "
-        "chat_template that marks the assistant's words with {% generation %}, or the message train: false"
-    )
 
 
 def _covered(offsets: Sequence[tuple[int, int]], start: int, end: int) -> range:
@@ -112,12 +108,6 @@ def _through_eos(tokens: range, ids: Sequence[int], ends: Collection[int]) -> ra
     return range(tokens.start, tokens.stop + 1) if tokens and tokens.stop < len(ids) and ids[tokens.stop] in ends else tokens
 
 
-def _must_have_template(tokenizer: Tokenizer) -> None:
-    if not tokenizer.chat_template:
-        raise ValueError("it is a conversation, and the tokenizer has no chat template: give model.policy a chat_template")
-    must_be_fast(tokenizer, "save a fast one (tokenizer.json)")
-
-
 TURN_WEIGHTS = "turn_weights"
 """In `Prompt.meta`: per message the weight that it was given, null where it says nothing."""
 
@@ -125,18 +115,13 @@ TURN_WEIGHTS = "turn_weights"
 def turn_weights(place: str, turns: Sequence[Mapping[str, Any]]) -> dict[str, JSON]:
     """The weights that messages give themselves, by `train: false` or `weight: 0.5`; empty if none does.
 
-    Args:
-        place: where the conversation stands, for messages.
-        turns: the messages as they stand in the data.
-
     Raises:
         ValueError: a weight is no finite number of 0 or more, or a message of somebody else than the assistant is to be learnt.
     """
     # a table has every key in every row, null where a message does not have it
     if all(turn.get("train") is None and turn.get("weight") is None for turn in turns):
         return {}
-    found = [_weight(f"{place}: message {number}", turn) for number, turn in enumerate(turns, 1)]
-    return {TURN_WEIGHTS: found}
+    return {TURN_WEIGHTS: [_weight(f"{place}: message {number}", turn) for number, turn in enumerate(turns, 1)]}
 
 
 def _weight(message: str, turn: Mapping[str, Any]) -> float | None:

@@ -57,8 +57,6 @@ def failed(error: BaseException, seconds: float = 0.0, limit: float | None = Non
     """The answer of a call that has raised.
 
     Args:
-        error: that it raised.
-        seconds: that it took.
         limit: seconds that it was given, after which it raises TimeoutError; None: a TimeoutError is one of its own.
     """
     if limit is not None and isinstance(error, TimeoutError):
@@ -152,11 +150,7 @@ class Place(ABC):
         return True
 
     def check(self) -> None:  # noqa: B027 - what runs in this process has nothing to be sent
-        """Refuse a part that cannot be sent to where it is to run.
-
-        Raises:
-            ValueError: says why.
-        """
+        """Raise ValueError for a part that cannot be sent to where it is to run."""
 
     def start(self) -> None:  # noqa: B027 - nor anything to start
         """Get ready in the background."""
@@ -173,14 +167,9 @@ class Inline(Place):
     """Makes calls one after another in this process; an exception is caught, but nothing can stop a call that does not return."""
 
     def __init__(self, performer: Performer) -> None:
-        """
-        Args:
-            performer: makes them.
-        """
         self._performer = performer
 
     def submit(self, calls: Sequence[Any]) -> Done:
-        """Make the calls."""
         return Done([self._performer.perform(call) for call in calls])
 
 

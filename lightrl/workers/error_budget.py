@@ -28,11 +28,7 @@ class ErrorBudget:
     """The last `error_window` samples that a reward or an environment was asked about, and which of them failed."""
 
     def __init__(self, part: MayFail, samples: str) -> None:
-        """
-        Args:
-            part: with its `max_error_rate` and `error_window`.
-            samples: their name in messages, such as `completions`.
-        """
+        """`samples`: their name in messages, such as `completions`."""
         self._samples = samples
         self._most = part.max_error_rate * part.error_window
         self._window: deque[str | None] = deque(maxlen=part.error_window)

@@ -32,10 +32,6 @@ class CallLoop(ABC, Generic[C]):
     """A thread that runs an event loop until it is ended, and the object whose calls are made in it."""
 
     def __init__(self, name: str) -> None:
-        """
-        Args:
-            name: of the thread.
-        """
         self.loop, self._process = asyncio.new_event_loop(), os.getpid()
         self.abandoned = False
         """It stood still, and was given up."""
@@ -51,11 +47,7 @@ class CallLoop(ABC, Generic[C]):
 
     @abstractmethod
     async def farewell(self, patience_s: float) -> None:
-        """Give back what the calls have opened.
-
-        Args:
-            patience_s: seconds that it may take.
-        """
+        """Give back what the calls have opened."""
 
     @abstractmethod
     def method(self, call: C) -> str:
@@ -99,11 +91,7 @@ class CallLoop(ABC, Generic[C]):
         return True
 
     def close(self, patience_s: float) -> None:
-        """Say farewell and end the loop; one that stands still is not waited for long.
-
-        Args:
-            patience_s: seconds that the farewell may take.
-        """
+        """Say farewell and end the loop; one that stands still is not waited for long."""
         if self.loop.is_running() and self.still_for() < patience_s:
             try:
                 self.run(self.farewell(patience_s)).result(patience_s)
@@ -151,7 +139,6 @@ async def in_time(work: Callable[[], Awaitable[T]], limit: float) -> T:
     its cancellation and goes on.
 
     Args:
-        work: makes what is awaited.
         limit: seconds that it may take.
 
     Raises:

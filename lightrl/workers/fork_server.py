@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
 from pathlib import Path
 
-from lightrl.workers.calls import Answer, Performer, Servant, describe
+from lightrl.workers.calls import Performer, Servant, describe
 from lightrl.workers.process_ends import end_with_parent, kill, only_this_process
 
 FORK, WAIT = b"F", b"W"
@@ -104,13 +104,9 @@ def _answer_calls(connection: Connection, channel: int, performer: Performer) ->
                 answer = performer.perform(call)
             # what has eaten the memory is still there, so the next call gets a fresh worker
             leaves = answer.error is not None and answer.error.startswith("MemoryError")
-            _write(channel, _line(number, answer, leaves))
+            _write(channel, ENCODER.encode([number, answer.value, answer.error, answer.seconds, leaves]).encode() + b"\n")
             if leaves:
                 os._exit(0)
-
-
-def _line(number: int, answer: Answer, leaves: bool) -> bytes:
-    return ENCODER.encode([number, answer.value, answer.error, answer.seconds, leaves]).encode() + b"\n"
 
 
 def _write(channel: int, line: bytes) -> None:

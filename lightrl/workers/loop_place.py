@@ -18,17 +18,11 @@ class LoopPlace(Place, Generic[C]):
     """Makes calls in an event loop of the part's own, which runs in a thread."""
 
     def __init__(self, make: Callable[[], CallLoop[C]], timeout_s: float) -> None:
-        """
-        Args:
-            make: starts a loop.
-            timeout_s: seconds that a call may take.
-        """
         self._make, self._timeout_s = make, timeout_s
         self._loop: CallLoop[C] | None = None
 
     @property
     def started(self) -> bool:
-        """There is a loop."""
         return self._loop is not None
 
     @property
@@ -37,11 +31,9 @@ class LoopPlace(Place, Generic[C]):
         return self._timeout_s + CLOSE_TIMEOUT_S
 
     def start(self) -> None:
-        """Start the loop."""
         self.current()
 
     def submit(self, calls: Sequence[C]) -> LoopCalls[C]:
-        """Put all calls into the loop."""
         return LoopCalls(self, calls)
 
     def close(self) -> None:
@@ -78,11 +70,6 @@ class LoopCalls(Generic[C]):
     """Calls under way in an event loop."""
 
     def __init__(self, place: LoopPlace[C], calls: Sequence[C]) -> None:
-        """
-        Args:
-            place: where they are made.
-            calls: to be made.
-        """
         self._place, self._calls = place, calls
         self._answers: dict[int, Answer] = {}
         self._submit()

@@ -50,7 +50,6 @@ class FreeCalls(Generic[C]):
         """The calls that have to be made, repeated ones among them; calls that need none are answered at once.
 
         Args:
-            calls: to be answered.
             answers: by place, those that are there; more are put in.
         """
         return [Step(call, place) for place, call in enumerate(calls) if place not in answers]
@@ -59,8 +58,6 @@ class FreeCalls(Generic[C]):
         """Take the answer to a step.
 
         Args:
-            step: that was made.
-            answer: to it.
             answers: by place; that of a call that was asked for is put in.
         """
         if step.place is not None:
@@ -71,38 +68,24 @@ class ProcessPlace(Place):
     """Makes calls in worker processes; each call has its own wall clock, and a worker that runs out of it is replaced."""
 
     def __init__(self, program: WorkerProgram, workers: int, timeout_s: float, calls: type[FreeCalls[Any]] = FreeCalls) -> None:
-        """
-        Args:
-            program: of all workers.
-            workers: how many.
-            timeout_s: seconds for each call.
-            calls: whether they stay with a worker, and what is remembered of them there.
-        """
+        """`calls`: whether they stay with a worker, and what is remembered of them there."""
         self._program, self._workers, self._timeout_s, self._kind = program, workers, timeout_s, calls
         self._lines: _Lines | None = None
 
     @property
     def started(self) -> bool:
-        """There are processes."""
         return self._lines is not None
 
     def check(self) -> None:
-        """Refuse a part that cannot be pickled.
-
-        Raises:
-            ValueError: says why.
-        """
         try:
             self._program.setup()
         except RunEndedError as error:
             raise ValueError(str(error)) from error
 
     def start(self) -> None:
-        """Start the processes without waiting for them."""
         self._running()
 
     def submit(self, calls: Sequence[Any]) -> Shares:
-        """Hand out the calls."""
         lines = self._running().lines
         size = min(LARGEST_CHUNK, max(1, -(-len(calls) // (self._workers * CHUNKS))))
         shares: dict[int, list[int]] = {}
@@ -118,7 +101,6 @@ class ProcessPlace(Place):
             wait([line.take([]) for line in self._lines.lines], seconds)
 
     def close(self) -> None:
-        """End all processes."""
         if self._lines is not None:
             self._lines.close()
             self._lines = None

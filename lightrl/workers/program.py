@@ -38,11 +38,7 @@ class WorkerProgram:
         return type(self.part).__name__
 
     def setup(self) -> bytes:
-        """The first message to a fork server.
-
-        Raises:
-            RunEndedError: the part cannot be pickled.
-        """
+        """The first message to a fork server; a RunEndedError if the part cannot be pickled."""
         buffer = io.BytesIO()
         pickler = _ModulePickler(buffer)
         try:

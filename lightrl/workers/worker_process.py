@@ -35,13 +35,7 @@ class ForkServer:
     """A process that has loaded one reward, environment or engine and forks workers of it."""
 
     def __init__(self, program: WorkerProgram) -> None:
-        """
-        Args:
-            program: sent there once, pickled.
-
-        Raises:
-            RuntimeError: it cannot be pickled.
-        """
+        """Raises RuntimeError for a program that cannot be pickled."""
         setup = program.setup()
         ours, theirs = socket.socketpair()
         with theirs:
@@ -107,12 +101,6 @@ class Worker:
     """A process that makes calls and can be killed."""
 
     def __init__(self, pid: int, channel: socket.socket, server: ForkServer) -> None:
-        """
-        Args:
-            pid: its number.
-            channel: where calls go and answers come from.
-            server: that has forked it.
-        """
         self.pid, self.alive, self._asked, self._unread = pid, True, 0, b""
         self.channel, self._server = channel, server
         self.calls = Connection(os.dup(channel.fileno()))
@@ -208,29 +196,17 @@ class WorkerSource:
     """
 
     def __init__(self, program: WorkerProgram) -> None:
-        """
-        Args:
-            program: of all workers.
-        """
         self._program, self._lock = program, threading.Lock()
         self._server: ForkServer | None = None
         self._closed = False
         self._failure: RuntimeError | None = None
 
     def start(self) -> None:
-        """Start the server, and do not wait for it.
-
-        Raises:
-            RuntimeError: the program cannot be pickled.
-        """
+        """Start the server, and do not wait for it; a RuntimeError if the program cannot be pickled."""
         self._running_server(None)
 
     def ready(self, worker: Worker | None) -> Worker:
-        """The given worker if it still runs, else a new one.
-
-        Raises:
-            RuntimeError: the program cannot be pickled or loaded, or the workers were closed.
-        """
+        """The given worker if it still runs, else a new one; a RuntimeError if the program cannot be loaded, or the workers were closed."""
         if worker is not None and worker.alive:
             return worker
         server = self._running_server(None)

@@ -32,7 +32,7 @@ UNUSED = re.compile(rf"(?<![\w`])({'|'.join(PLAIN)})(?![\w`])", re.IGNORECASE)
 ALLOWED: dict[str, int] = {
     "lightrl": 1,
     "lightrl/algorithms": 2,
-    "lightrl/data": 2,
+    "lightrl/data": 1,
     "lightrl/ops": 4,
     "lightrl/parts": 13,
     "lightrl/rewards": 1,

@@ -25,7 +25,6 @@ NETWORK = (
     "lightrl/rollout/decode/cache.py",
     "lightrl/rollout/decode/kept_rows.py",
     "lightrl/rollout/decode/lean_step.py",
-    "lightrl/rollout/decode/step_choice.py",
     "lightrl/strategies/",
     "lightrl/ops/logprobs.py",
     "lightrl/ops/packing.py",

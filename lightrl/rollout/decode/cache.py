@@ -1,4 +1,4 @@
-"""Keys and values that grow in place, where transformers' own cache copies them at every token; or in buffers that do not move."""
+"""Keys and values that grow in place, where transformers' own cache copies them at every token."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
 from lightrl.versions import layers_without_keys
@@ -59,7 +60,6 @@ class GrowingLayer(DynamicLayer):
         """Go on with the first rows, after some others have taken places there.
 
         Args:
-            count: rows that stay.
             sources: `[m]` rows that move.
             targets: `[m]`, below `count`, where they go.
         """
@@ -72,14 +72,13 @@ class GrowingLayer(DynamicLayer):
         """Put further rows below, so that the last positions of both are neighbours.
 
         Args:
-            further: their layer.
             unread: first positions of this layer that are padding in all rows, and are dropped.
         """
         width = max(self.keys.shape[-2] - unread, further.keys.shape[-2])
         self.left = max(self.left, further.left)
         self._room = self._room_behind(width)
-        self._key_buffer, self.keys = joined(self.keys[:, :, unread:], further.keys, width, self._room)
-        self._value_buffer, self.values = joined(self.values[:, :, unread:], further.values, width, self._room)
+        self._key_buffer, self.keys = _joined(self.keys[:, :, unread:], further.keys, width, self._room)
+        self._value_buffer, self.values = _joined(self.values[:, :, unread:], further.values, width, self._room)
 
     def release(self) -> None:
         """Free keys and values."""
@@ -94,8 +93,7 @@ class GrowingLayer(DynamicLayer):
 
     def _enlarge(self, least: int) -> None:
         self._room = max(least, self._room_behind(self.keys.shape[-2]))
-        self._key_buffer = _with_room(self.keys, self._room)
-        self._value_buffer = _with_room(self.values, self._room)
+        self._key_buffer, self._value_buffer = (F.pad(states, (0, 0, 0, self._room)) for states in (self.keys, self.values))
 
     def _room_behind(self, length: int) -> int:
         return max(0, min(self.left, max(ROOM, length // 2)))
@@ -105,7 +103,6 @@ def growing_cache(config: PreTrainedConfig, most: int = sys.maxsize) -> Cache:
     """The cache that transformers would choose, with full-attention layers that grow in place.
 
     Args:
-        config: of the model; says which layers have a sliding window, a recurrent state or nothing to keep.
         most: positions that will be read.
     """
     cache = DynamicCache(config=config)
@@ -135,7 +132,7 @@ def _chosen(states: Tensor, rows: Tensor, room: int) -> tuple[Tensor, Tensor]:
     return buffer, front
 
 
-def joined(states: Tensor, further: Tensor, width: int, room: int) -> tuple[Tensor, Tensor]:
+def _joined(states: Tensor, further: Tensor, width: int, room: int) -> tuple[Tensor, Tensor]:
     """A buffer that begins with so many positions of the rows of both, and that part of it."""
     rows, heads, _, size = states.shape
     buffer = states.new_empty(rows + len(further), heads, width + room, size)
@@ -148,97 +145,7 @@ def joined(states: Tensor, further: Tensor, width: int, room: int) -> tuple[Tens
     return buffer, front
 
 
-def _with_room(states: Tensor, room: int) -> Tensor:
-    rows, heads, length, width = states.shape
-    buffer = states.new_empty(rows, heads, length + room, width)
-    buffer[:, :, :length] = states
-    return buffer
-
-
 def _written(buffer: Tensor, states: Tensor, begin: int) -> Tensor:
     end = begin + states.shape[-2]
     buffer[:, :, begin:end] = states
     return buffer[:, :, :end]
-
-
-POSITIONS_AT_ONCE = 256
-"""Positions by which buffers grow."""
-
-
-class FixedLayer(GrowingLayer):
-    """A layer whose buffers have more rows and positions than are used, so that they move seldom: a recorded step finds them again."""
-
-    whole: tuple[Tensor, ...] = ()
-    """The buffers of keys and values, `[rows, heads, positions, width]` each and finite; their first rows and positions are in use."""
-
-    @classmethod
-    def instead_of(cls, layer: GrowingLayer) -> FixedLayer:
-        """One with the same keys and values."""
-        fixed = cls()
-        fixed.restore(layer.keys, layer.values)
-        fixed._put(layer.keys, layer.values)
-        return fixed
-
-    def reorder_cache(self, beam_idx: Tensor) -> None:
-        self._put(self.keys[beam_idx], self.values[beam_idx])
-
-    def keep(self, count: int, sources: Tensor, targets: Tensor) -> None:
-        super().keep(count, sources, targets)
-        if self.whole[0].shape[0] >= 2 * rows_for(count):
-            self._put(self.keys, self.values)
-
-    def join(self, further: GrowingLayer, unread: int) -> None:
-        width = max(self.keys.shape[-2] - unread, further.keys.shape[-2])
-        pairs = ((self.keys, further.keys), (self.values, further.values))
-        keys, values = (joined(own[:, :, unread:], other, width, 0)[1] for own, other in pairs)
-        self._put(keys, values)
-
-    def release(self) -> None:
-        super().release()
-        self.whole = ()
-
-    def make_room(self) -> None:
-        """Let there be room for one position more."""
-        if not self._room:
-            self._enlarge(1)
-
-    def advance(self) -> None:
-        """Let keys and values have one position more, which was written to the buffers behind them."""
-        end = self.keys.shape[-2] + 1
-        self.keys, self.values = self._key_buffer[:, :, :end], self._value_buffer[:, :, :end]
-        self._room -= 1
-
-    def _enlarge(self, least: int) -> None:
-        self._put(self.keys, self.values, least)
-
-    def _put(self, keys: Tensor, values: Tensor, further: int = 1) -> None:
-        """Go on with these, which lie elsewhere, and room for some positions more."""
-        rows, _, length, _ = keys.shape
-        buffers = self.whole or (None, None)
-        self.whole = tuple(_holding(buffer, states, further) for buffer, states in zip(buffers, (keys, values), strict=True))
-        self._key_buffer, self._value_buffer = (buffer[:rows] for buffer in self.whole)
-        self.keys, self.values = self._key_buffer[:, :, :length], self._value_buffer[:, :, :length]
-        self._room = self._key_buffer.shape[-2] - length
-
-
-def _holding(buffer: Tensor | None, states: Tensor, further: int) -> Tensor:
-    """The buffer, or a new one where it is too small or twice as large as needed, with the states in front."""
-    rows, heads, length, width = states.shape
-    size = rows_for(rows), positions_for(length + max(further, ROOM))
-    if buffer is None or not (rows <= buffer.shape[0] < 2 * size[0] and length + further <= buffer.shape[2] < 2 * size[1]):
-        buffer = states.new_zeros(size[0], heads, size[1], width)
-    buffer[:rows, :, :length] = states
-    # it is read with weight 0, which leaves nothing of it only if it is finite
-    buffer[:, :, length:] = 0
-    return buffer
-
-
-def rows_for(rows: int) -> int:
-    """The next of 1, 2, 3, 4, 6, 8, 12, 16, 24 and so on."""
-    power = 1 << (rows - 1).bit_length()
-    return 3 * power // 4 if rows <= 3 * power // 4 else power
-
-
-def positions_for(positions: int) -> int:
-    """The next multiple of `POSITIONS_AT_ONCE`."""
-    return -(-positions // POSITIONS_AT_ONCE) * POSITIONS_AT_ONCE

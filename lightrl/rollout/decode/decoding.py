@@ -31,28 +31,19 @@ def tokens_between_looks(device: torch.device) -> int:
     return 1 if device.type == "cpu" else LOOKED_AT_ONCE
 
 
-Admission = Callable[[int], AdmittedRows | None]
-"""From the rows that are being decoded to those that join them; None: no rows join."""
-
-
 class Decoding:
     """Decodes a batch of rows to their ends."""
 
     def __init__(self, model: IncrementalModel, sampling: Sampling, ends: Collection[int], stops: StopStrings | None) -> None:
-        """
-        Args:
-            model: the incremental model.
-            sampling: how tokens are drawn; its `max_new_tokens` is not read here.
-            ends: ids that end a completion.
-            stops: watches for stop strings; None if there are none.
-        """
+        """`sampling`: how tokens are drawn; its `max_new_tokens` is not read here."""
         self._model, self._sampling, self._ends, self._stops = model, sampling, torch.tensor(sorted(ends)), stops
 
-    def run(self, admit: Admission) -> Iterator[list[DecodedRow]]:
+    def run(self, admit: Callable[[int], AdmittedRows | None]) -> Iterator[list[DecodedRow]]:
         """The rows as they leave the batch; others take their places.
 
         Args:
-            admit: asked for rows at the beginning, and whenever finished rows have been dropped.
+            admit: gives rows that join those that are being decoded, whose number it gets, or None; asked at the beginning, and whenever
+                finished rows have been dropped.
         """
         admitted = admit(0)
         if admitted is None:
@@ -78,7 +69,9 @@ class Decoding:
                     stay, waste = rows.keep_alive(), 0
                     kept = onto(stay, logits.device)
                     uniform, seeds = uniform[kept], seeds[kept]
-                    logits = self._stepped(tokens[kept], stay) if remaining else logits[:0]
+                    if remaining:
+                        self._model.keep(stay)
+                    logits = self._model.step(tokens[kept]) if remaining else logits[:0]
                     if joining := admit(remaining):
                         logits, seeds = torch.cat([logits, joining.logits]), torch.cat([seeds, joining.seeds])
                         rows.join(joining.limits)
@@ -87,10 +80,6 @@ class Decoding:
                         return
                     continue
             logits = self._model.step(tokens)
-
-    def _stepped(self, tokens: Tensor, stay: Tensor) -> Tensor:
-        self._model.keep(stay)
-        return self._model.step(tokens)
 
     def _look(self, rows: DecodingRows, drawn: list[_Drawn]) -> None:
         # one copy, and one for each name that is recorded: float64 holds every id and every log-prob
@@ -131,7 +120,6 @@ class StopStrings:
     def __init__(self, stop: Sequence[str], decode: Callable[[Sequence[int]], str], special: Sequence[int]) -> None:
         """
         Args:
-            stop: the stop strings; none is empty.
             decode: text of ids, special tokens left out.
             special: ids that `decode` leaves out.
         """

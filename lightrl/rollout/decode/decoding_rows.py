@@ -49,10 +49,7 @@ class DecodingRows:
     """The rows of the batch, in its order and on the host: what was sampled in each, and whether it goes on."""
 
     def __init__(self, limits: Tensor) -> None:
-        """
-        Args:
-            limits: `[n]` int64, the most tokens each row may get; at least 1.
-        """
+        """`limits`: `[n]` int64, the most tokens each row may get; at least 1."""
         self.numbers = torch.arange(len(limits))
         """In the order in which rows have come."""
         self.alive = torch.ones_like(self.numbers, dtype=torch.bool)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import torch
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-NOTHING: Mapping[str, FromTrunk] = MappingProxyType({})
-"""Nothing is recorded."""
-
-
 class IncrementalModel:
     """One batch being decoded: the cache, and where each row stands.
 
@@ -38,13 +33,11 @@ class IncrementalModel:
         model: PreTrainedModel,
         max_positions: int | None,
         choose: Callable[[], DecodeStep],
-        recorded: Mapping[str, FromTrunk] = NOTHING,
+        recorded: Mapping[str, FromTrunk] | None = None,
     ) -> None:
         """
         Args:
-            model: a `transformers` causal LM, in evaluation mode.
             max_positions: longest row it takes; None if there is no limit.
-            choose: gives the decode step; called before the first one.
             recorded: numbers from inside the trunk, by name; with any, each step is the model's own forward.
 
         Raises:
@@ -55,7 +48,7 @@ class IncrementalModel:
         self._last_position = None if max_positions is None else max_positions - 1
         self._mask: Tensor | None = None
         self._positions: Tensor | None = None
-        self._recorded = recorded
+        self._recorded = recorded or {}
         self.heard: dict[str, Tensor] = {}
         """`[n, ...]` of what is recorded, where the next tokens are predicted."""
 
@@ -86,7 +79,6 @@ class IncrementalModel:
         """Read each prompt once and go on with some rows of it.
 
         Args:
-            prompts: token ids of B prompts.
             repeats: rows of each prompt, which are neighbours; they add up to n.
             further: most tokens of a row that follow.
 
@@ -118,7 +110,6 @@ class IncrementalModel:
         """Go on with rows that were kept, after reading what has been added to them.
 
         Args:
-            rows: n of them, of any lengths.
             further: token ids that each row goes on with, at least one.
 
         Returns:
@@ -158,12 +149,7 @@ class IncrementalModel:
         self.heard = {name: torch.cat([numbers, further.heard[name]]) for name, numbers in self.heard.items()}
 
     def take_out(self, places: Sequence[int], lengths: Sequence[int]) -> list[KeptRow]:
-        """Copies of what was read of some rows of the batch.
-
-        Args:
-            places: their numbers in the batch.
-            lengths: tokens of each that count.
-        """
+        """Copies of what was read of some rows of the batch."""
         return take_out(self._cache, places, self._mask, lengths)
 
     def step(self, tokens: Tensor) -> Tensor:

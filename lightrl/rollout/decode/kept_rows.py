@@ -14,19 +14,12 @@ from lightrl.rows import onto
 
 
 @dataclass(frozen=True)
-class KeptRows:
-    """Rows that have left a batch together."""
-
-    layers: list[tuple[Tensor, Tensor]]
-    """Per full-attention layer its keys and values, `[rows, heads, longest, width]` each, padded on the left."""
-
-
-@dataclass(frozen=True)
 class KeptRow:
     """One row between two turns of its episode."""
 
-    rows: KeptRows
-    """It and those that left with it."""
+    rows: list[tuple[Tensor, Tensor]]
+    """Of it and those that left the batch with it, per full-attention layer: keys and values, `[rows, heads, longest, width]` each, padded
+    on the left."""
     index: int
     """Its number among them."""
     length: int
@@ -37,7 +30,6 @@ def take_out(cache: Cache, places: Sequence[int], mask: Tensor | None, lengths: 
     """Copy rows out of the cache.
 
     Args:
-        cache: of the batch.
         places: their numbers in the batch; at least one.
         mask: `[n, positions]` bool, False where a row has padding or a gap; None: there is none.
         lengths: the first tokens of each that count; what was fed after its end does not.
@@ -49,16 +41,12 @@ def take_out(cache: Cache, places: Sequence[int], mask: Tensor | None, lengths: 
     counting = read & (read.cumsum(1) <= onto(torch.tensor(lengths), states.device)[:, None])
     # what counts comes last and in its order, so that gaps become padding on the left
     order = counting.byte().argsort(dim=1, stable=True)[:, -max(lengths) :]
-    rows = KeptRows([(_taken(layer.keys, at, order), _taken(layer.values, at, order)) for layer in layers])
+    rows = [(_taken(layer.keys, at, order), _taken(layer.values, at, order)) for layer in layers]
     return [KeptRow(rows, index, length) for index, length in enumerate(lengths)]
 
 
 def put_back(cache: Cache, rows: Sequence[KeptRow]) -> Tensor:
     """Fill an empty cache with rows of any lengths, padded on the left.
-
-    Args:
-        cache: whose full-attention layers are filled.
-        rows: n of them.
 
     Returns:
         `[n, longest]` bool: where a row has a token.
@@ -71,11 +59,11 @@ def put_back(cache: Cache, rows: Sequence[KeptRow]) -> Tensor:
     parts = []
     for places in together.values():
         kept = rows[places[0]].rows
-        device = kept.layers[0][0].device
+        device = kept[0][0].device
         indices = torch.tensor([rows[place].index for place in places])
         parts.append((kept, onto(indices, device), onto(torch.tensor(places), device)))
     for number, layer in enumerate(_growing(cache)):
-        keys, values = ([(part.layers[number][i], indices, places) for part, indices, places in parts] for i in (0, 1))
+        keys, values = ([(part[number][i], indices, places) for part, indices, places in parts] for i in (0, 1))
         layer.restore(_stacked(keys, len(rows), longest), _stacked(values, len(rows), longest))
     return torch.arange(longest) >= longest - lengths[:, None]
 

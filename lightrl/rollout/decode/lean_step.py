@@ -1,20 +1,25 @@
-"""A decode step in plain tensor operations, for blocks of RMS norm, rotary positions, attention and MLP in the order of Llama."""
+"""A decode step in plain tensor operations, for blocks of RMS norm, rotary positions, attention and MLP in the order of Llama.
+
+A model gets it if it gives what the model's own forward gives.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lightrl.rollout.decode.cache import GrowingLayer, growing_cache
-from lightrl.rollout.decode.model_forward import DecodeStep, unwrapped
+from lightrl.rollout.decode.incremental import IncrementalModel
+from lightrl.rollout.decode.model_forward import DecodeStep, ModelForward, unwrapped
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-    from transformers.cache_utils import Cache
+    from transformers.cache_utils import Cache, CacheLayerMixin
 
 TYPES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
 """Values of `model_type` whose blocks are of this form, at every length."""
@@ -22,13 +27,6 @@ ROPES = frozenset({"default", "linear", "llama3", "yarn"})
 """Rotary positions whose angles do not depend on the length of the row."""
 POSITIONS_AT_ONCE = 256
 """Positions by which the table of angles grows."""
-
-
-class KeysOf(Protocol):
-    """Keys and values of one layer."""
-
-    def update(self, key_states: Tensor, value_states: Tensor) -> tuple[Tensor, Tensor]:
-        """Take `[n, heads, 1, width]` keys and values; `[n, heads, positions, width]` of all, these included."""
 
 
 def has_lean_form(model: PreTrainedModel) -> bool:
@@ -46,10 +44,6 @@ class LeanStep(DecodeStep):
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
-        """
-        Args:
-            model: of which `has_lean_form` is true.
-        """
         inner: Any = unwrapped(model)
         trunk = inner.base_model
         self._embedding, self._norm, self._head = trunk.embed_tokens, trunk.norm, inner.get_output_embeddings()
@@ -57,36 +51,10 @@ class LeanStep(DecodeStep):
         self._angles = _Angles(trunk.rotary_emb)
 
     def logits(self, tokens: Tensor, cache: Cache, mask: Tensor | None, positions: Tensor | None) -> Tensor:
-        hidden = self.embedded(tokens)
+        hidden = self._embedding(tokens)
         cos, sin = self._angles.at(cache.get_seq_length(), positions, hidden)
-        return self.through(hidden, cache.layers, cos, sin, mask)
-
-    def embedded(self, tokens: Tensor) -> Tensor:
-        """`[n, H]` of `[n]` tokens."""
-        out: Tensor = self._embedding(tokens)
-        return out
-
-    def angles(self, positions: int, like: Tensor) -> tuple[Tensor, Tensor]:
-        """`[at least positions, 1, width]` cosines and sines, the first half of the sines negative.
-
-        Args:
-            positions: how many, from 0.
-            like: has their dtype and device.
-        """
-        return self._angles.table(positions, like)
-
-    def through(self, hidden: Tensor, layers: Iterable[KeysOf], cos: Tensor, sin: Tensor, mask: Tensor | None) -> Tensor:
-        """`[n, V]` logits of the next tokens.
-
-        Args:
-            hidden: `[n, H]`, the embedded tokens.
-            layers: keys and values of what was read; each takes those of these tokens.
-            cos: `[1 or n, 1, width]`, of the tokens' positions.
-            sin: the same.
-            mask: `[n, positions]` bool, False where nothing is to be read; None: everything is.
-        """
         closed = None if mask is None else hidden.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)[:, None, None]
-        for block, layer in zip(self._blocks, layers, strict=True):
+        for block, layer in zip(self._blocks, cache.layers, strict=True):
             hidden = block(hidden, layer, cos, sin, closed)
         out: Tensor = self._head(_normed(self._norm, hidden))
         return out
@@ -102,16 +70,8 @@ class _Block:
         self._query_norm, self._key_norm = getattr(attention, "q_norm", None), getattr(attention, "k_norm", None)
         self._out, self._width, self._scale = attention.o_proj, attention.head_dim, attention.scaling
 
-    def __call__(self, hidden: Tensor, layer: KeysOf, cos: Tensor, sin: Tensor, closed: Tensor | None) -> Tensor:
-        """`[n, H]` to `[n, H]`.
-
-        Args:
-            hidden: `[n, H]`.
-            layer: of the cache.
-            cos: `[1 or n, 1, width]`.
-            sin: the same, its first half negative.
-            closed: `[n, 1, 1, positions]`, minus infinity where a row has padding; None: nowhere.
-        """
+    def __call__(self, hidden: Tensor, layer: CacheLayerMixin, cos: Tensor, sin: Tensor, closed: Tensor | None) -> Tensor:
+        """`[n, H]` to `[n, H]`; `closed` is `[n, 1, 1, positions]`, minus infinity where a row has padding, or None: nowhere."""
         rows = len(hidden)
         normed = _normed(self._before, hidden)
         query = self._heads(self._query(normed), self._query_norm)
@@ -143,17 +103,13 @@ class _Angles:
 
     def at(self, read: int, positions: Tensor | None, like: Tensor) -> tuple[Tensor, Tensor]:
         """`[1 or n, 1, width]` cosines and sines of positions that are at most `read`."""
-        cos, sin = self.table(read + 1, like)
-        return (cos[read : read + 1], sin[read : read + 1]) if positions is None else (cos[positions], sin[positions])
-
-    def table(self, positions: int, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Those of the first positions, and some more."""
-        if self._table is None or len(self._table[0]) < positions:
-            upto = torch.arange(positions - 1 + POSITIONS_AT_ONCE, device=like.device)
+        if self._table is None or len(self._table[0]) <= read:
+            upto = torch.arange(read + POSITIONS_AT_ONCE, device=like.device)
             cos, sin = (part[0, :, None] for part in self._rotary(like, upto[None]))
             half = cos.shape[-1] // 2
             self._table = cos, torch.cat([-sin[..., :half], sin[..., half:]], -1)
-        return self._table
+        cos, sin = self._table
+        return (cos[read : read + 1], sin[read : read + 1]) if positions is None else (cos[positions], sin[positions])
 
 
 def _turned(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -167,3 +123,53 @@ def _normed(norm: Any, states: Tensor) -> Tensor:
         return F.rms_norm(states, norm.weight.shape, norm.weight, norm.variance_epsilon)
     out: Tensor = norm(states)
     return out
+
+
+log = logging.getLogger(__name__)
+
+TRIALS = (((1, 2, 3, 4), (5, 6, 7, 8)), ((9, 10), (11, 12, 13, 14, 15)))
+"""Prompts that are tried: of one length, and of two."""
+STEPS = 2
+"""Tokens that are decoded behind each."""
+TOLERANCE = 1e-4
+"""Largest difference of single or double precision that is rounding, relative to the largest number."""
+HALF_TOLERANCE = 0.1
+"""The same for narrower numbers, and where torch may multiply single ones as if they were."""
+
+
+class StepChoice:
+    """The decode step of one model; it is tried once, at the first use."""
+
+    def __init__(self, model: PreTrainedModel, max_positions: int | None) -> None:
+        """`max_positions`: longest row it takes; None if there is no limit."""
+        self.model, self._max_positions = model, max_positions
+        self._form: Callable[[PreTrainedModel], DecodeStep] | None = None
+
+    def step(self) -> DecodeStep:
+        """The step; the weights must be whole, and the model in evaluation mode."""
+        if self._form is None:
+            self._form = LeanStep if has_lean_form(self.model) and self._agrees() else ModelForward
+            said = "the lean step" if self._form is LeanStep else "its own forward"
+            log.info("%s decodes with %s", type(unwrapped(self.model)).__name__, said)
+        return self._form(self.model)
+
+    def _agrees(self) -> bool:
+        expected, found = (self._tried(step) for step in (ModelForward(self.model), LeanStep(self.model)))
+        # the keys are as narrow as what the layers compute in, and the logits may be wider
+        exact = min(theirs.element_size() for theirs in expected) >= 4 and torch.get_float32_matmul_precision() == "highest"
+        tolerance = TOLERANCE if exact else HALF_TOLERANCE
+        pairs = zip(found, expected, strict=True)
+        return all(a.shape == b.shape and bool((a - b).abs().max() <= tolerance * b.abs().max()) for a, b in pairs)
+
+    def _tried(self, step: DecodeStep) -> list[Tensor]:
+        vocabulary = self.model.config.get_text_config().vocab_size
+        found = []
+        for prompts in TRIALS:
+            batch = IncrementalModel(self.model, self._max_positions, lambda: step)
+            logits = batch.prefill([[token % vocabulary for token in prompt] for prompt in prompts], [1] * len(prompts))
+            for _ in range(STEPS):
+                logits = batch.step(logits.argmax(-1))
+                found.append(logits)
+            # a head of zeros would hide what stands before it
+            found += batch.keys
+        return found

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from lightrl.ops.head_product import head_format
-from lightrl.ops.replaced_tensors import ReplacedTensors
+from lightrl.ops.pretrained import ReplacedTensors
 from lightrl.policy.head import ScoringHead
 from lightrl.versions import CACHE_ARGUMENTS, cache_argument
 
@@ -31,7 +31,6 @@ class DecodeStep(ABC):
 
         Args:
             tokens: `[n]` int64, one per row.
-            cache: keys and values of what was read.
             mask: `[n, positions]` bool, False where a row has padding or a gap, these tokens included; None: there is none.
             positions: `[n]` int64, of these tokens in their rows; None: behind all that was read.
         """
@@ -42,9 +41,6 @@ class ModelForward(DecodeStep):
 
     def __init__(self, model: PreTrainedModel) -> None:
         """
-        Args:
-            model: a causal LM.
-
         Raises:
             ValueError: its forward takes no key-value cache.
         """
@@ -66,8 +62,6 @@ class ModelForward(DecodeStep):
         """`[n, V]` logits behind the last of `[n, length]` tokens.
 
         Args:
-            input_ids: `[n, length]`.
-            cache: keys and values of what was read before.
             inputs: mask and position ids, where they are needed.
         """
         last = {"logits_to_keep": 1} if "logits_to_keep" in self._arguments else {}

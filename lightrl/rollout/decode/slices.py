@@ -28,10 +28,7 @@ class Slices:
     """Cuts requests into slices; episodes that began in one slice stay together, so that keys and values need not travel."""
 
     def __init__(self, slice_rows: int | None) -> None:
-        """
-        Args:
-            slice_rows: most requests in a slice; None: all of a call.
-        """
+        """`slice_rows`: most requests in a slice; None: all of a call."""
         self._slice_rows = slice_rows
         self._numbers = iter(range(sys.maxsize))  # unlike `count`, copied and pickled by every Python
         self._began: dict[int, int] = {}
@@ -68,13 +65,7 @@ class Slices:
 
 def with_one_context(requests: Sequence[Request]) -> list[list[Request]]:
     """Runs of neighbours that share the list of their context."""
-    out: list[list[Request]] = []
-    for request in requests:
-        if out and out[-1][0].context is request.context:
-            out[-1].append(request)
-        else:
-            out.append([request])
-    return out
+    return [list(run) for _, run in groupby(requests, key=lambda request: id(request.context))]
 
 
 @dataclass(frozen=True)

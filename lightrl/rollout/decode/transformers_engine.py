@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import torch
 from annotated_types import Ge, Gt, Le, Lt
 from torch import Tensor, nn
 
-from lightrl.ops.replaced_tensors import ReplacedTensors
+from lightrl.ops.pretrained import ReplacedTensors
 from lightrl.parts.engine import PolicyWeights, Request, Result, RolloutEngine, SampledPolicy, Sampling
 from lightrl.ranges import Count, Natural, Seed, Temperature
 from lightrl.rollout.decode.decoding_rows import AdmittedRows, DecodedRow
@@ -23,7 +23,7 @@ from lightrl.rows import onto
 if TYPE_CHECKING:
     from lightrl.rollout.decode.incremental import IncrementalModel
     from lightrl.rollout.decode.kept_rows import KeptRow
-    from lightrl.rollout.decode.step_choice import StepChoice
+    from lightrl.rollout.decode.lean_step import StepChoice
 
 
 class TransformersEngine(RolloutEngine):
@@ -140,7 +140,7 @@ class TransformersEngine(RolloutEngine):
     def _ready(self) -> IncrementalModel:
         from lightrl.policy.trunk_numbers import FromTrunk
         from lightrl.rollout.decode.incremental import IncrementalModel
-        from lightrl.rollout.decode.step_choice import StepChoice
+        from lightrl.rollout.decode.lean_step import StepChoice
 
         if self._policy is None:
             raise RuntimeError("TransformersEngine has no weights yet: call update_weights first")
@@ -181,7 +181,7 @@ class TransformersEngine(RolloutEngine):
         begun, waiting = batch.unanswered()
         for request in begun:
             self._kept.pop(request.episode, None)
-        self._waiting.extendleft(reversed(self._batched([*begun, *waiting])))
+        self._waiting.extendleft(reversed(list(self._batched([*begun, *waiting]))))
 
     def _tell_fitting(self) -> None:
         if self._lacked is not None:
@@ -192,10 +192,17 @@ class TransformersEngine(RolloutEngine):
             )
             self._lacked = None
 
-    def _batched(self, requests: Sequence[Request]) -> list[RequestBatch]:
-        """Batches of requests, apart those whose episodes are kept."""
-        parts = [([request for request in requests if (request.episode in self._kept) == kept], kept) for kept in (False, True)]
-        return [batch for alike, kept in parts for batch in self._batches(alike, kept)]
+    def _batched(self, requests: Sequence[Request]) -> Iterator[RequestBatch]:
+        """Batches of requests, apart those whose episodes are kept; neighbours with one context are read once."""
+        model = self._ready()
+        for kept in (False, True):
+            alike = [request for request in requests if (request.episode in self._kept) == kept]
+            contexts = [[request] for request in alike] if kept else with_one_context(alike)
+            lengths = [len(rows[0].context) for rows in contexts]
+            cuts = list(batches(lengths, [len(rows) for rows in contexts], self._fitting, kept or model.takes_padding))
+            # one batch, if rows can join others
+            for shares in [list(chain.from_iterable(cuts))] if model.keeps_rows and cuts else cuts:
+                yield RequestBatch(([contexts[share.context][row] for row in share.rows] for share in shares), self._fitting, kept)
 
     def _ready_copies(self) -> ReplacedTensors:
         from lightrl.rollout.decode.model_forward import compute_copies
@@ -203,18 +210,6 @@ class TransformersEngine(RolloutEngine):
         if self._copies is None:
             self._copies = compute_copies(self._ready().model)
         return self._copies
-
-    def _batches(self, requests: Sequence[Request], kept: bool) -> Iterator[RequestBatch]:
-        """Neighbours with one context are read once; one batch, if rows can join others."""
-        contexts = [[request] for request in requests] if kept else with_one_context(requests)
-        lengths = [len(alike[0].context) for alike in contexts]
-        model = self._ready()
-        cuts = list(batches(lengths, [len(alike) for alike in contexts], self._fitting, kept or model.takes_padding))
-        if model.keeps_rows and cuts:
-            cuts = [list(chain.from_iterable(cuts))]
-        for shares in cuts:
-            rows = ([contexts[share.context][row] for row in share.rows] for share in shares)
-            yield RequestBatch(rows, self._fitting, kept)
 
     def _decode(self, batch: RequestBatch) -> Iterator[list[Result]]:
         from lightrl.rollout.decode.decoding import Decoding, StopStrings
@@ -237,7 +232,10 @@ class TransformersEngine(RolloutEngine):
             over += len(rows)
             wanted = [(batch.begun[row.row], row) for row in rows if batch.begun[row.row].episode not in batch.forgotten]
             self._keep(model, [(request, row) for request, row in wanted if request.open])
-            ended += [self._result(request, row, read[row.row]) for request, row in wanted]
+            for request, row in wanted:
+                versions = ((self._version, len(row.tokens)),)
+                reason: Literal["stop", "length"] = "stop" if row.stopped else "length"
+                ended.append(Result(request.id, row.tokens, row.logprobs, reason, versions, read[row.row], row.heard))
             # whoever goes on is answered while the others are decoded
             if (batch.left or over < len(batch.begun)) and any(request.open for request, _ in wanted):
                 yield ended
@@ -277,10 +275,6 @@ class TransformersEngine(RolloutEngine):
             lengths = [len(request.context) + len(row.tokens) - 1 for request, row in rows]
             kept = model.take_out([row.place for _, row in rows], lengths)
             self._kept.update({request.episode: row for (request, _), row in zip(rows, kept, strict=True)})
-
-    def _result(self, request: Request, row: DecodedRow, read: int) -> Result:
-        versions = ((self._version, len(row.tokens)),)
-        return Result(request.id, row.tokens, row.logprobs, "stop" if row.stopped else "length", versions, read, row.heard)
 
 
 @contextmanager

@@ -40,10 +40,7 @@ class EnginePool:
         """
         Args:
             name: of the engine's class, in messages.
-            host: where the workers live; nothing is started here.
-            workers: how many.
             timeout_s: seconds in which a worker must answer.
-            max_replacements: workers that may be replaced.
             threads: of each worker on the CPU; None: as many as the trainer has.
             devices: of the workers of all ranks of this machine, in turn; none: that of the trainer.
         """
@@ -79,11 +76,7 @@ class EnginePool:
         return [worker.slices for worker in self._workers]
 
     def update(self, weights: PolicyWeights, version: int) -> None:
-        """Copy the weights to where the workers find them, and have each take them from there.
-
-        Raises:
-            ValueError: the policy's tensors are others than before.
-        """
+        """Have each worker take the weights from where they are copied to; a ValueError if the policy's tensors are others than before."""
         known = self._policy is weights.policy
         self._update = Update(version, self._host.publish(weights.own_tensors(trained=known), whole=not known))
         if not known:

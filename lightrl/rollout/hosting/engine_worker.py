@@ -10,7 +10,7 @@ from typing import Protocol
 
 import torch
 
-from lightrl.parts.engine import Result, RolloutEngine
+from lightrl.parts.engine import RolloutEngine
 from lightrl.policy.policy import Policy
 from lightrl.policy.weights import TrainerWeights
 from lightrl.rollout.hosting.engine_messages import Ask, End, Failed, Forget, Found, Outline, Update, Updated
@@ -59,11 +59,6 @@ class EngineWorker:
     """One engine with a model of its own, and the requests that it works on."""
 
     def __init__(self, engine: RolloutEngine, connection: EngineConnection) -> None:
-        """
-        Args:
-            engine: started.
-            connection: to the training process.
-        """
         self._engine, self._connection = engine, connection
         self._messages: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._outline: Outline | None = None
@@ -133,14 +128,10 @@ class EngineWorker:
         for result in results:
             del self._under_way[result.id]
         self._connection.send(Found(results))
-        if not self._under_way:
-            # an engine may clear away its last batch when it is asked for more
-            self._check_none_left(self._engine.results())
-
-    def _check_none_left(self, results: list[Result]) -> None:
-        if results:
+        # an engine may clear away its last batch when it is asked for more
+        if not self._under_way and (further := self._engine.results()):
             name = type(self._engine).__name__
-            raise RuntimeError(f"{name} has results of requests {[result.id for result in results]}, which are not under way")
+            raise RuntimeError(f"{name} has results of requests {[result.id for result in further]}, which are not under way")
 
     def _known(self) -> Outline:
         if self._outline is None:

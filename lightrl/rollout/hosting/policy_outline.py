@@ -64,7 +64,6 @@ class PolicyOutline:
 
         Args:
             tensors: every tensor by its name in the trainer's own modules, copied at once.
-            device: of the model.
 
         Raises:
             ValueError: they are not the tensors of the model that the config describes.
@@ -91,7 +90,6 @@ def copy_into(model: torch.nn.Module, tensors: Iterable[tuple[str, Tensor]], eve
     """Give a model other weights, in place.
 
     Args:
-        model: a causal LM of transformers.
         tensors: parameters and persistent buffers by their names.
         every: none may be missing.
 

@@ -1,4 +1,4 @@
-"""Workers in processes of this machine, with weights in memory that all of them see."""
+"""An engine in processes of this machine, with weights in memory that all of them see."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import recv_handle, send_handle
+from typing import Annotated
 
+from annotated_types import Ge, Le
 from torch import Tensor
 
 from lightrl.parts.engine import RolloutEngine
+from lightrl.ranges import Natural, Positive, Workers
 from lightrl.rollout.hosting.engine_host import EngineHost, FailedWorkerError, WorkerLink
 from lightrl.rollout.hosting.engine_messages import Outline, Update
 from lightrl.rollout.hosting.engine_worker import serve_engine
+from lightrl.rollout.hosting.hosted_engine import HostedEngine
 from lightrl.rollout.hosting.weight_bytes import MappedWeights, SharedWeights, WeightBlock
 from lightrl.workers.process_ends import cause_of
 from lightrl.workers.program import WorkerProgram
@@ -37,7 +41,6 @@ class ProcessHost(EngineHost):
     def __init__(self, engine: RolloutEngine, timeout_s: float, load_s: float) -> None:
         """
         Args:
-            engine: that each worker gets a copy of.
             timeout_s: seconds in which a worker must take each message.
             load_s: seconds that loading the engine may take.
         """
@@ -47,11 +50,7 @@ class ProcessHost(EngineHost):
         self._block: WeightBlock | None = None
 
     def start(self) -> None:
-        """Start the process that the workers are made of, and do not wait for it.
-
-        Raises:
-            RuntimeError: the engine cannot be pickled.
-        """
+        """Start the process that the workers are made of, and do not wait for it; a RuntimeError if the engine cannot be pickled."""
         self._source.start()
 
     def close(self) -> None:
@@ -86,12 +85,7 @@ class ProcessLink(WorkerLink):
     """Messages through a socket; the block with the weights follows the outline of the policy."""
 
     def __init__(self, worker: Worker, timeout_s: float, block: Callable[[], WeightBlock]) -> None:
-        """
-        Args:
-            worker: that has just been forked.
-            timeout_s: seconds in which it must take each message.
-            block: gives the present block of the weights.
-        """
+        """`timeout_s`: seconds in which it must take each message."""
         self._worker, self._timeout_s, self._block = worker, timeout_s, block
         self.name = f"process {worker.pid}"
         seconds, rest = divmod(timeout_s, 1)
@@ -129,7 +123,7 @@ class ProcessLink(WorkerLink):
         except BlockingIOError:
             raise self.timed_out(f"stopped in the middle of an answer for {self._timeout_s:g} s") from None
         except (EOFError, OSError):
-            raise self._died() from None
+            raise FailedWorkerError(f"{self.name} died: {cause_of(self._worker.end())}") from None
         return message
 
     def end(self) -> str:
@@ -146,46 +140,29 @@ class ProcessLink(WorkerLink):
                 continue
         self._worker.end()
 
-    def _died(self) -> FailedWorkerError:
-        return FailedWorkerError(f"{self.name} died: {cause_of(self._worker.end())}")
 
-
+@dataclass(frozen=True)
 class EngineServant:
     """Serves an engine to the training process; see `lightrl.workers.calls.Servant`."""
 
-    def __init__(self, engine: RolloutEngine) -> None:
-        """
-        Args:
-            engine: not started.
-        """
-        self._engine = engine
+    engine: RolloutEngine
 
     def serve(self, connection: Connection) -> None:
         """Start the engine, obey messages until the last one, and close it."""
-        serve_engine(self._engine, PipeConnection(connection))
+        serve_engine(self.engine, PipeConnection(connection))
 
 
 class PipeConnection:
     """Messages through a socket; see `lightrl.EngineConnection`. The descriptor of the weights' block follows an outline."""
 
     def __init__(self, connection: Connection) -> None:
-        """
-        Args:
-            connection: to the training process.
-        """
         self._connection = connection
         self._block: MappedWeights | None = None
 
     def send(self, message: object) -> None:
-        """Send a message."""
         self._connection.send(message)
 
     def receive(self) -> object:
-        """The next message; an update has its weights.
-
-        Raises:
-            EOFError: the training process has ended.
-        """
         message: object = self._connection.recv()
         if isinstance(message, Outline):
             places = self._connection.recv()
@@ -193,3 +170,41 @@ class PipeConnection:
         elif isinstance(message, Update) and isinstance(message.weights, SharedWeights):
             return replace(message, weights=replace(message.weights, block=self._block))
         return message
+
+
+class ProcessEngine(HostedEngine):
+    """Hosts any engine in worker processes on this machine, each with a model of its own.
+
+    Requests are cut into slices of at most `slice_rows` of the engine, and each slice is decoded by one worker. Which requests share a
+    slice depends on nothing but the requests, so `TransformersEngine` gives the same tokens for any number of workers, and the same as
+    without any. A worker that dies or hangs is replaced and asked again.
+    """
+
+    def __init__(
+        self,
+        engine: RolloutEngine,
+        workers: Workers = 1,
+        timeout_s: Positive = 600.0,
+        max_replacements: Natural = 10,
+        threads: Annotated[int, Ge(1), Le(4096)] | None = None,
+        devices: list[str] | None = None,
+    ) -> None:
+        """
+        Args:
+            engine: that each worker has a copy of; with several workers it needs `slice_rows`.
+            workers: processes, on every rank.
+            timeout_s: seconds in which a worker must take new weights, and give the next result. It has as long to start, and 300 at
+                least.
+            max_replacements: workers that may be replaced; when one more fails, the run ends.
+            threads: of each worker on the CPU; null: as many as the trainer has, so that numbers are rounded as there.
+            devices: of the workers, in turn, such as `cuda:1`: those of the first rank of a machine, then those of the next one; null: that
+                of the rank.
+
+        Raises:
+            ValueError: an argument outside its range, or one that leaves workers without work.
+        """
+        super().__init__(engine, workers, timeout_s, max_replacements, threads, devices or [])
+        self.workers, self.devices = workers, list(devices or [])
+
+    def host(self, start_s: float) -> EngineHost:
+        return ProcessHost(self.engine, self.timeout_s, start_s)

@@ -42,11 +42,7 @@ class SliceWorker:
     """
 
     def __init__(self, link: WorkerLink, timeout_s: float) -> None:
-        """
-        Args:
-            link: to a worker that has just been started.
-            timeout_s: seconds in which it must give the next result.
-        """
+        """`timeout_s`: seconds in which it must give the next result."""
         self.link, self.timeout_s = link, timeout_s
         self._asked: list[_Asked] = []
         self.updating = False

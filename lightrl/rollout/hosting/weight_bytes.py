@@ -84,11 +84,7 @@ class MappedWeights:
     """A block as another process reads it."""
 
     def __init__(self, descriptor: int, places: tuple[TensorPlace, ...]) -> None:
-        """
-        Args:
-            descriptor: of the block; it is closed here.
-            places: of its tensors.
-        """
+        """`descriptor`: of the block; it is closed here."""
         self._places = places
         # nobody but the owner writes
         self._block = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
@@ -113,11 +109,7 @@ class SharedWeights:
     """Of the worker; it travels apart."""
 
     def tensors(self, every: bool) -> Iterator[tuple[str, Tensor]]:
-        """Tensors by their names, to be copied at once.
-
-        Args:
-            every: all of the policy's; False: those that may have changed.
-        """
+        """Tensors by their names, to be copied at once."""
         if self.block is None:
             raise RuntimeError("weights came before the block that they are in")
         return self.block.tensors(None if every else self.names)
@@ -169,12 +161,7 @@ def _checked(tensors: Iterable[tuple[str, Tensor]], known: Sequence[TensorPlace]
 
 
 def tensors_in(block: Buffer, places: Iterable[TensorPlace]) -> Iterator[tuple[str, Tensor]]:
-    """Tensors by their names, to be copied at once.
-
-    Args:
-        block: bytes.
-        places: of the tensors in it.
-    """
+    """Tensors by their names, to be copied at once."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given buffer is not writable")
         values = torch.frombuffer(block, dtype=torch.uint8)
@@ -199,11 +186,7 @@ def _write(descriptor: int, tensor: Tensor, offset: int) -> None:
 
 
 def the_same(place: TensorPlace, before: TensorPlace | None) -> TensorPlace:
-    """The place that a tensor had before.
-
-    Raises:
-        ValueError: it had another dtype or shape, or there was no such tensor.
-    """
+    """The place that a tensor had before; a ValueError if it had another dtype or shape, or there was no such tensor."""
     if before is None or (place.dtype, place.shape) != (before.dtype, before.shape):
         first = "there was no such tensor" if before is None else f"it was {_seen(before)}"
         raise ValueError(f"the policy's tensor {place.name} is {_seen(place)}, and at the first update {first}")
