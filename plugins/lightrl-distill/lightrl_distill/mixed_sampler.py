@@ -49,18 +49,11 @@ class MixedSampler(Sampler):
         return collection.score(Rollout.concat([sampled, given]))
 
     def by_student(self, prompt: Prompt) -> bool:
-        """Whether the policy completes the prompt.
-
-        Args:
-            prompt: as it was drawn.
-        """
+        """Whether the policy completes the prompt."""
         return random.Random(f"{self.seed}/{prompt.meta.get('epoch', 0)}/{prompt.id}").random() < self.student_share
 
     def completion(self, prompt: Prompt) -> str:
         """The completion of the data.
-
-        Args:
-            prompt: any.
 
         Raises:
             ValueError: there is none.

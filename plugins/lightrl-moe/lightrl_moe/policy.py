@@ -85,9 +85,6 @@ class PretrainedMixture(PretrainedPolicy):
 def exact(policy: Policy) -> Policy:
     """The same policy; in float64 with routers that compute in float64.
 
-    Args:
-        policy: a mixture of experts.
-
     Raises:
         ValueError: it is none.
     """

@@ -79,9 +79,6 @@ def softmax(logits: Tensor) -> Tensor:
 def routers_of(trunk: nn.Module) -> list[Router]:
     """The routers of a trunk, block by block.
 
-    Args:
-        trunk: of a causal LM.
-
     Raises:
         ValueError: it has none, or none of a kind that is known here.
     """
@@ -100,10 +97,6 @@ def routers_of(trunk: nn.Module) -> list[Router]:
 def refuse_unknown(router: nn.Module, answer: object) -> None:
     """Refuse a router whose answer is none of logits, weights and experts.
 
-    Args:
-        router: that answered.
-        answer: its answer.
-
     Raises:
         ValueError: it is something else.
     """
@@ -113,13 +106,7 @@ def refuse_unknown(router: nn.Module, answer: object) -> None:
 
 
 def weights_of(router: Any, logits: Tensor, experts: Tensor) -> Tensor:
-    """`[P, k]`: what each of the chosen experts counts, with the gradient of the logits.
-
-    Args:
-        router: that has chosen, or would have.
-        logits: `[P, E]`.
-        experts: `[P, k]` int64.
-    """
+    """`[P, k]`: what each of the chosen experts `[P, k]` counts, with the gradient of the logits `[P, E]`."""
     chosen = softmax(logits).gather(-1, experts)
     # Mixtral has no such attribute, and always divides
     return chosen / chosen.sum(-1, keepdim=True) if getattr(router, "norm_topk_prob", True) else chosen
@@ -128,9 +115,6 @@ def weights_of(router: Any, logits: Tensor, experts: Tensor) -> Tensor:
 @contextmanager
 def heard(trunk: nn.Module) -> Iterator[list[Said]]:
     """Within, the trunk runs once; afterwards the answers of its routers are there, block by block.
-
-    Args:
-        trunk: of a causal LM.
 
     Raises:
         ValueError: its routers are not known here.
@@ -151,13 +135,7 @@ def _hear(said: list[Said], router: nn.Module, args: object, answer: Any) -> Non
 
 
 def in_its_own_type(router: nn.Module, args: object, answer: Any) -> Any:
-    """A hook for a policy in float64: weights in float64, which transformers rounds to float32.
-
-    Args:
-        router: that answered.
-        args: not looked at.
-        answer: logits, weights and experts.
-    """
+    """A hook for a policy in float64: weights in float64, which transformers rounds to float32."""
     refuse_unknown(router, answer)
     logits, _, experts = answer
     return logits, weights_of(router, logits, experts), experts

@@ -45,9 +45,6 @@ def obey(trunk: nn.Module) -> None:
     The routes reach the modules inside a block as arguments, also where the block is computed again in the backward pass, which the hooks
     of the block itself do not see.
 
-    Args:
-        trunk: of a causal LM; nothing is done a second time.
-
     Raises:
         ValueError: its routers are not known here.
     """
@@ -179,11 +176,6 @@ class ReplayedSequenceRatio(RoutedSequenceRatio):
 
 
 def rerouted(old: Tensor, new: Tensor) -> dict[str, Tensor]:
-    """The share of tokens that some layer sends to other experts, and the share of choices that are other experts, `[n, L]` each.
-
-    Args:
-        old: `[n, L, layers, k]`.
-        new: the same, later; experts in any order.
-    """
+    """The share of tokens that some layer sends to other experts, and of choices that are others, `[n, L]` each, of `[n, L, layers, k]`."""
     moved = ~(new[..., :, None] == old[..., None, :]).any(-1)
     return {"rerouted/tokens": moved.flatten(2).any(-1).double(), "rerouted/experts": moved.flatten(2).double().mean(-1)}

@@ -45,10 +45,7 @@ class ActorLink(WorkerLink):
         return [self._given, *self._taken]
 
     def settle(self, over: set[ray.ObjectRef[Any]]) -> bool:
-        """There is something to receive.
-
-        Args:
-            over: calls that are over, of this actor or others.
+        """There is something to receive: these calls are over, of this actor or others.
 
         Raises:
             RuntimeError: a message cannot be read there.

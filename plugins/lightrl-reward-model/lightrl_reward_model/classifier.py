@@ -44,13 +44,7 @@ class Classifier:
         self._model.to(device)
 
     def scores(self, rows: Sequence[EncodedCompletion], pooling: Pooling, batch_tokens: int | None) -> Tensor:
-        """`[N]` float64, on the CPU: the head's output at the last token, or its mean over the response's tokens.
-
-        Args:
-            rows: N conversations.
-            pooling: `last` or `mean`.
-            batch_tokens: padded tokens of one forward pass; None: all rows at once.
-        """
+        """`[N]` float64, on the CPU: the head's output at the last token, or its mean over the response's tokens."""
         out = torch.zeros(len(rows), dtype=torch.float64)
         for batch in batches([len(row.ids) for row in rows], batch_tokens):
             out[batch] = self._batch([rows[i] for i in batch], pooling)

@@ -70,11 +70,7 @@ class BestAndWorst(TokenWeight):
 
 
 def best_rows(experience: Experience) -> Tensor:
-    """`[P]` rows: of each group with a scorable row the one with the highest reward; of several the one that the policy found likeliest.
-
-    Args:
-        experience: whole groups.
-    """
+    """`[P]` rows: of each group with a scorable row the one with the highest reward; of several the one that the policy found likeliest."""
     likelihood = torch.where(experience.response_mask, experience.rollout_logprobs, 0.0).double().sum(1)
     found = []
     for group in torch.unique(experience.group):

@@ -45,10 +45,7 @@ class Case:
         return f"{self.cls.__name__}: {self.check.title}"
 
     def run(self, folder: Path) -> None:
-        """Run the check on the class.
-
-        Args:
-            folder: empty, for arguments that are files.
+        """Run the check on the class; arguments that are files are made in the folder.
 
         Raises:
             BrokenContract: it fails; the message names class, check and the smallest example.
@@ -101,12 +98,7 @@ def contract_cases(plugin: str | ModuleType, arguments: Mapping[str, Arguments] 
 
 
 def class_cases(kind: str, cls: type[Any], arguments: Arguments | None = None) -> list[Case]:
-    """Every check of one class.
-
-    Args:
-        kind: title of its kind, a key of `KINDS`.
-        cls: the class.
-        arguments: to build it with.
+    """Every check of one class of a kind, a key of `KINDS`, built with these arguments.
 
     Raises:
         ValueError: the class is of another kind, or states an exception from what is no check of its contract.
@@ -145,11 +137,7 @@ def contract_tests(plugin: str | ModuleType, arguments: Mapping[str, Arguments] 
 
 
 def marked(cases: Sequence[Case]) -> list[ParameterSet]:
-    """Cases as parameters of a pytest test; those from which a class states an exception may fail.
-
-    Args:
-        cases: of one or several classes.
-    """
+    """Cases as parameters of a pytest test; those from which a class states an exception may fail."""
     import pytest
 
     def mark(reason: str) -> pytest.MarkDecorator:
@@ -159,12 +147,7 @@ def marked(cases: Sequence[Case]) -> list[ParameterSet]:
 
 
 def tiny_run(kind: str, cls: type[Any]) -> dict[str, Any]:
-    """Arguments that modules need and have no defaults for; none for other kinds.
-
-    Args:
-        kind: title of the kind.
-        cls: the class.
-    """
+    """Arguments that modules need and have no defaults for; none for other kinds."""
     if kind != "module":
         return {}
     from lightrl import ChosenLikelihood, GroupRelative, TinyPolicy

@@ -62,11 +62,7 @@ class Meeting:
 
 
 def on_ranks(count: int, act: Callable[[int, Ranks], T]) -> list[T]:
-    """The outcome of an action on each of several ranks, which may gather values from each other.
-
-    Args:
-        count: ranks.
-        act: is given the number of its rank, from 0, and the ranks.
+    """The outcome of an action on each of several ranks, given its number and the ranks, which may gather values from each other.
 
     Raises:
         RuntimeError: one rank called `gather` or `total` more often than another, which would hang a real run.

@@ -84,14 +84,7 @@ class ReplayedRollouts(RolloutLoop):
 def rollouts_with(
     policy: Policy, engine: RolloutEngine | None = None, environment: Environment | None = None, version: int = 0
 ) -> RolloutLoop:
-    """The loop of a run, whose engine has a policy's weights: `rollouts_with(policy).rollout(prompts, n)`.
-
-    Args:
-        policy: to be sampled from.
-        engine: None: a `TransformersEngine`.
-        environment: None: a single turn.
-        version: of the weights.
-    """
+    """The loop of a run, whose engine has a policy's weights: `rollouts_with(policy).rollout(prompts, n)`; it decodes in process."""
     rollouts = RolloutLoop(engine or TransformersEngine(), environment or SingleTurn())
     rollouts.update_weights(TrainerWeights(policy), version)
     return rollouts

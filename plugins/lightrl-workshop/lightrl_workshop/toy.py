@@ -7,11 +7,7 @@ from lightrl.prompt import Prompt
 
 
 def small_digits(completion: str) -> float:
-    """The share of a completion's characters that are digits below five: it differs between almost any two random ones.
-
-    Args:
-        completion: the text.
-    """
+    """The share of a completion's characters that are digits below five: it differs between almost any two random ones."""
     return sum(c in "01234" for c in completion) / max(len(completion), 1)
 
 

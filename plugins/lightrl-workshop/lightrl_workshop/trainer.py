@@ -99,11 +99,6 @@ def gradient_of_step(
 def assert_same_gradient(one: Tensor, other: Tensor, tolerance: float = 1e-10) -> None:
     """Raise if two gradients differ by more than rounding, or are too small to prove anything.
 
-    Args:
-        one: the gradient that is taken to be right.
-        other: one that should be the same.
-        tolerance: largest difference, as a share of the largest entry.
-
     Raises:
         AssertionError: they differ, or no entry is above 1e-4.
     """

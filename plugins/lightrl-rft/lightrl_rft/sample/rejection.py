@@ -38,11 +38,7 @@ class Keep(ABC):
 
     @abstractmethod
     def rows(self, candidates: Sequence[Candidate]) -> list[Row]:
-        """The columns that are written for a prompt, beside the prompt itself.
-
-        Args:
-            candidates: all completions of the prompt.
-        """
+        """The columns that are written for a prompt, beside the prompt itself."""
 
 
 class All(Keep):
@@ -100,13 +96,7 @@ def ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def rejection_counts(candidates: Sequence[Candidate], kept: int, right: float) -> dict[str, float]:
-    """Counts of the completions of one prompt, to be summed over prompts.
-
-    Args:
-        candidates: all its completions.
-        kept: rows that were written.
-        right: a reward above it is that of a right completion.
-    """
+    """Counts of the completions of one prompt, to be summed over prompts; one is right if its reward is above `right`."""
     rewards = [c.reward for c in candidates if not math.isnan(c.reward)]
     good = sum(reward > right for reward in rewards)
     usable = [c for c in candidates if c.usable]

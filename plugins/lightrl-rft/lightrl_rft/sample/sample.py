@@ -74,11 +74,7 @@ def sample(words: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="lightrl sample",
-        description=__doc__,
-        epilog=EPILOG,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="lightrl sample", description=__doc__, epilog=EPILOG, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--n", metavar="N", type=int, default=8, help="completions per prompt (8)")
     parser.add_argument("--keep", choices=KEEPS, default="best", help="which of them are written (best)")
@@ -146,12 +142,7 @@ def _identity(path: Path | None) -> str | None:
 
 
 def print_summary(counts: Mapping[str, float], options: argparse.Namespace) -> None:
-    """Print it for a person.
-
-    Args:
-        counts: as `rejection_counts` gives them, summed over prompts.
-        options: of the command line.
-    """
+    """Print the counts of `rejection_counts`, summed over prompts, for a person."""
     prompts, completions = counts["prompts"], counts["completions"]
     scored = completions - counts["failed"]
     right = "above 0" if options.at_least is None else f"of at least {options.at_least:g}"

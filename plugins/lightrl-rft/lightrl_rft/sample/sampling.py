@@ -67,11 +67,7 @@ class SamplingSession:
         self.rewards.check(self.data.columns(), self.data.placed_prompts())
 
     def fill(self, rows: ResumableRows, keep: Keep) -> None:
-        """Go through all prompts that are not done yet.
-
-        Args:
-            rows: receives what is kept.
-            keep: chooses.
+        """Go through all prompts that are not done yet; `rows` receives what `keep` chooses.
 
         Raises:
             ConfigError: a reward or the environment has failed more often than its error budget allows.

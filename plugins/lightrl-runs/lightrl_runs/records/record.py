@@ -21,11 +21,7 @@ FORMAT = 1
 
 
 def fingerprints(batch: TrainingBatch) -> dict[str, str]:
-    """The fingerprint of every tensor that was computed from a rollout before the first step, in the order of computing.
-
-    Args:
-        batch: rows of one rank.
-    """
+    """The fingerprint of every tensor that was computed from a rollout before the first step, in the order of computing."""
     mask = batch.response_mask
     found = {name: getattr(batch, name) for name in PER_TOKEN}
     return {name: _digest(values[mask]) for name, values in found.items() if values is not None}
@@ -121,12 +117,7 @@ class Parts:
 
 
 def parts_of(batch: TrainingBatch, told: Mapping[str, Any]) -> Parts:
-    """The parts of a rollout that are written.
-
-    Args:
-        batch: as it was learnt from.
-        told: the fields of `Notes` that do not follow from it.
-    """
+    """The parts of a rollout that are written; `told` are the fields of `Notes` that do not follow from it."""
     prompts: list[Prompt] = []
     number: list[int] = []
     for prompt in batch.prompts:
@@ -148,11 +139,7 @@ def parts_of(batch: TrainingBatch, told: Mapping[str, Any]) -> Parts:
 
 
 def record_of(parts: Parts) -> Record:
-    """The inverse of `parts_of`.
-
-    Args:
-        parts: as they were read.
-    """
+    """The inverse of `parts_of`."""
     notes = Notes.from_json(parts.notes)
     rows, predicted = unpack(parts.tensors)
     prompts = [Prompt.from_json(one) for one in notes.prompts]
@@ -177,11 +164,7 @@ def _whole(told: Mapping[str, Any], plain: Episode) -> Episode:
 
 
 def rows_of(records: Sequence[Record]) -> ScoredRollout:
-    """The rows of several ranks one after the other, their groups numbered on.
-
-    Args:
-        records: of the same rollout, in the order of ranks.
-    """
+    """The rows of several ranks one after the other, their groups numbered on."""
     first, shares = 0, []
     for record in records:
         share = record.scored.select(range(len(record.scored)))

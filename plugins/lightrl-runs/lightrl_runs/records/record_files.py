@@ -29,30 +29,17 @@ class RecordError(ValueError):
 
 
 def folder_of(run: Path, rollout: int) -> Path:
-    """The folder of a record.
-
-    Args:
-        run: folder of the run.
-        rollout: its number, from 1.
-    """
+    """The folder of a record of a run; rollouts are numbered from 1."""
     return run / FOLDER / f"rollout={rollout}"
 
 
 def recorded(run: Path) -> dict[int, Path]:
-    """The folders of the complete records of a run, by rollout, the oldest first.
-
-    Args:
-        run: folder of the run.
-    """
+    """The folders of the complete records of a run, by rollout, the oldest first."""
     return {rollout: folder for rollout, folder in begun(run).items() if is_record(folder)}
 
 
 def begun(run: Path) -> dict[int, Path]:
-    """The folders of all records of a run, complete or not, by rollout, the oldest first.
-
-    Args:
-        run: folder of the run.
-    """
+    """The folders of all records of a run, complete or not, by rollout, the oldest first."""
     found = {path.name.removeprefix("rollout="): path for path in (run / FOLDER).glob("rollout=*")}
     return dict(sorted((int(number), path) for number, path in found.items() if number.isdigit()))
 
@@ -64,12 +51,6 @@ def is_record(folder: Path) -> bool:
 
 def write(folder: Path, rank: int, parts: Parts, rows: Iterable[dict[str, JSON]]) -> None:
     """Write what one rank learnt from; the notes come last, so that a record with notes is complete.
-
-    Args:
-        folder: of the record.
-        rank: of this process.
-        parts: to be written.
-        rows: of the data set.
 
     Raises:
         DiskError: there is no room, or nothing may be written there.
@@ -87,9 +68,6 @@ def write(folder: Path, rank: int, parts: Parts, rows: Iterable[dict[str, JSON]]
 def read(folder: Path) -> list[Record]:
     """The record of every rank, in their order.
 
-    Args:
-        folder: of the record.
-
     Raises:
         RecordError: a file is missing, damaged, or of a later version.
     """
@@ -98,12 +76,7 @@ def read(folder: Path) -> list[Record]:
 
 
 def data_rows(batch: ScoredRollout, rewards: Tensor) -> Iterable[dict[str, JSON]]:
-    """The rows of a rollout with the columns that `lightrl sample` writes, beside the completion and its finish reason.
-
-    Args:
-        batch: rows of one rank.
-        rewards: `[N]` in total.
-    """
+    """The rows of a rollout with the columns that `lightrl sample` writes, beside the completion and its finish reason."""
     from lightrl.ops.moments import row_values
 
     parts = {name: row_values(part).tolist() for name, part in batch.reward_parts.items()}

@@ -39,9 +39,6 @@ class Chosen:
 def choose(options: argparse.Namespace) -> Chosen:
     """Find the record and read it.
 
-    Args:
-        options: of the command line.
-
     Raises:
         ConfigError: there is no such record, it is damaged, or it has no config.
     """

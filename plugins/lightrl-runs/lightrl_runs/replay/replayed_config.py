@@ -67,10 +67,6 @@ class Replayed:
 def words_of(algorithm: str | None, rest: list[str]) -> list[str]:
     """The settings of a command as words, each `--KEY=VALUE`.
 
-    Args:
-        algorithm: of `--algorithm`.
-        rest: the words that are no option of the verb.
-
     Raises:
         ConfigError: a key that a replay does not take.
     """
@@ -93,11 +89,6 @@ def words_of(algorithm: str | None, rest: list[str]) -> list[str]:
 def refuse_processes(words: list[str], ranks: int, compared: bool) -> None:
     """Refuse a number of processes that cannot share a record.
 
-    Args:
-        words: settings of the trainer.
-        ranks: of the run.
-        compared: two algorithms are.
-
     Raises:
         ConfigError: there are neither one nor as many as in the run, or several are to compare two algorithms.
     """
@@ -112,12 +103,7 @@ def refuse_processes(words: list[str], ranks: int, compared: bool) -> None:
 
 
 def replayed(chosen: Chosen, words: list[str], beside: Replayed | None = None) -> Replayed:
-    """Learn once more from a record.
-
-    Args:
-        chosen: the record.
-        words: settings in place of those of the run.
-        beside: the replay with the run's own algorithm, if this is another one.
+    """Learn once more from a record; `beside`: the replay with the run's own algorithm, if this is another one.
 
     Raises:
         ConfigError: the config does not fit the record, or a part needs what is not there.

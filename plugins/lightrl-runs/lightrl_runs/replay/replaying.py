@@ -104,12 +104,7 @@ class Replaying(PolicyOptimization):
     """Slots of the algorithm whose parts take the state that the checkpoint has of them; the others begin anew."""
 
     def replay(self, records: Sequence[Record], kept_state: frozenset[str]) -> None:
-        """Take what is to be replayed.
-
-        Args:
-            records: of all ranks of the run.
-            kept_state: slots whose parts are those of the run.
-        """
+        """Take what is to be replayed; the parts in the slots of `kept_state` are those of the run."""
         self.records, self.kept_state = records, kept_state
 
     def rollout_phase(self) -> ScoredRollout:
@@ -162,11 +157,7 @@ def minibatches_of_ranks(batch: TrainingBatch, passes: range, count: int, seed: 
 
 
 def numbered(records: Sequence[Record]) -> ScoredRollout:
-    """The rows of records, each of which knows its number and its rank.
-
-    Args:
-        records: in the order of ranks.
-    """
+    """The rows of records, each of which knows its number and its rank."""
     rows = rows_of(records)
     ranks = [record.notes.rank for record in records for _ in range(len(record.scored))]
     return replace(rows, extras=rows.extras | {ROW: torch.arange(len(rows)), SHARE: torch.tensor(ranks, dtype=torch.long)})

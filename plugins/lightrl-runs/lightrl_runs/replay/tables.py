@@ -28,15 +28,7 @@ MOST_TEXT = 600
 
 
 def print_outcome(chosen: Chosen, mine: Replayed) -> bool:
-    """Print the record, and whether the run's numbers were found again.
-
-    Args:
-        chosen: the record.
-        mine: the replay with the run's own algorithm.
-
-    Returns:
-        Nothing differs.
-    """
+    """Print the record, and whether the run's numbers were found again; True if nothing differs."""
     console, notes = Console(soft_wrap=True, highlight=False), chosen.records[0].notes
     ranks = f", {notes.ranks} ranks" if notes.ranks > 1 else ""
     rows = rows_of(chosen.records)
@@ -65,13 +57,7 @@ def print_outcome(chosen: Chosen, mine: Replayed) -> bool:
 
 
 def print_comparison(mine: Replayed, other: Replayed, rows: int) -> None:
-    """Print two algorithms side by side.
-
-    Args:
-        mine: the run's algorithm.
-        other: another one.
-        rows: how many to show on which they disagree most.
-    """
+    """Print two algorithms side by side, and as many of the rows on which they disagree most."""
     console, both = Console(soft_wrap=True, highlight=False), [mine, other]
     console.print(Text(f"\n{mine.name} and {other.name} on the same rows", style="bold"))
     _print_notes(console, other)

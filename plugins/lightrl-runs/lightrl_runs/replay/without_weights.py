@@ -35,12 +35,6 @@ def first_pass(records: Sequence[Record], algorithm: Algorithm, rewards: RewardS
 
     The log-probs of these weights are the old ones, so that every ratio is 1 unless the engine's log-probs differ from the trainer's.
 
-    Args:
-        records: of all ranks.
-        algorithm: that learns.
-        rewards: of the run.
-        seed: of the order of groups over minibatches.
-
     Raises:
         ValueError: a part needs numbers that the record does not have.
     """
@@ -128,12 +122,7 @@ class FirstPass:
 
 
 def refuse_lacking(records: Sequence[Record], algorithm: Algorithm, values: bool) -> None:
-    """Refuse an algorithm that needs what the record does not have.
-
-    Args:
-        records: of all ranks.
-        algorithm: that is to learn.
-        values: there are no weights, so that log-probs of a reference and values of a critic must be in the record.
+    """Refuse an algorithm that needs what the record does not have; without weights also log-probs of a reference and values of a critic.
 
     Raises:
         ValueError: names the part, what it needs, and what the record has.
@@ -183,12 +172,7 @@ def terms_without_weights(algorithm: Algorithm) -> tuple[list[Term], tuple[str, 
 
 
 def predictions_of(records: Sequence[Record], width: int) -> dict[str, Tensor]:
-    """The numbers that the run computed for every token, by name: `[N, L]` of all ranks.
-
-    Args:
-        records: in the order of ranks, which computed the same.
-        width: L.
-    """
+    """The numbers that the run computed for every token, by name: `[N, L]` of all ranks, which computed the same."""
     found = {}
     for name in records[0].predicted:
         rows = [replace(record.scored, rollout_logprobs=record.predicted[name]) for record in records]

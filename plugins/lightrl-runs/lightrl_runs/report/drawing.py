@@ -24,14 +24,7 @@ STYLE = Path(__file__).parent / "page.mplstyle"
 
 
 def chart(lines: Sequence[Line], name: str, unit: str, wide: bool = False) -> str:
-    """A number of every line over the run: a thin line for each run, a thick one for their mean, a band from the lowest to the highest.
-
-    Args:
-        lines: those without the number are left out.
-        name: of the number.
-        unit: `rollout` or `step`.
-        wide: twice as large.
-    """
+    """A number of every line over the run: a thin line for each run, a thick one for their mean, a band from the lowest to the highest."""
     with _axes((6.6, 2.9) if wide else (3.2, 2.0)) as (axes, saved):
         for line in lines:
             series = line.series(name)
@@ -45,13 +38,7 @@ def chart(lines: Sequence[Line], name: str, unit: str, wide: bool = False) -> st
 
 
 def heat_map(records: Sequence[Series[Histogram]], unit: str, colour: str) -> str:
-    """A distribution over the run: the darker, the more of the values that were logged together lie there.
-
-    Args:
-        records: histograms of each run.
-        unit: `rollout` or `step`.
-        colour: of the darkest place.
-    """
+    """A distribution over the run: the darker, the more of the values that were logged together lie there."""
     from matplotlib.colors import LinearSegmentedColormap
 
     steps = sorted({x for series in records for x in series})
@@ -75,12 +62,7 @@ def heat_map(records: Sequence[Series[Histogram]], unit: str, colour: str) -> st
 
 
 def bars(histogram: Histogram, edges: np.ndarray) -> np.ndarray:
-    """The counts of a histogram on other limits; a bar that spans several of them is shared out by width.
-
-    Args:
-        histogram: of values between the outermost edges.
-        edges: ascending, one more than there are new bars.
-    """
+    """The counts of a histogram between other, ascending edges; a bar that spans several of them is shared out by width."""
     found = np.zeros(len(edges) - 1)
     for (lower, upper), count in zip(histogram.limits, histogram.counts, strict=True):
         if not count:

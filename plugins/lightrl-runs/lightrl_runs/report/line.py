@@ -85,11 +85,7 @@ class Curve:
 
 
 def merged(series: Sequence[Series[float]]) -> Curve:
-    """The mean and the band of several runs, at the rollouts that all of them have; of a killed run the others are shown alone.
-
-    Args:
-        series: of each run; values that are not finite are left out.
-    """
+    """The mean and the band of several runs, at the rollouts that all of them have; of a killed run the others are shown alone."""
     finite = [{x: value for x, value in one.items() if math.isfinite(value)} for one in series]
     shared = sorted(set[int].intersection(*map(set, finite))) if finite else []
     together = -(-len(shared) // MOST_POINTS) or 1

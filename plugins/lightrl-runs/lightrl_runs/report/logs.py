@@ -67,11 +67,7 @@ def is_validation(name: str) -> bool:
 
 
 def read_table(file: Path) -> RunLog:
-    """The log of a run from its table; it has no texts, no histograms and no times.
-
-    Args:
-        file: `metrics.csv`; its last line may be cut off, as a killed run leaves it.
-    """
+    """The log of a run from its `metrics.csv`, whose last line may be cut off; it has no texts, no histograms and no times."""
     log, begun = RunLog(last_entry=file.stat().st_mtime), False
     with file.open(newline="") as table:
         for line, row in enumerate(csv.DictReader(table), start=2):
@@ -92,9 +88,6 @@ def read_events(folder: Path) -> RunLog:
     """The log of a run from its event files, in the order in which they were written.
 
     A run that went on from a checkpoint wrote another file, and may have repeated rollouts: then those of the later file count.
-
-    Args:
-        folder: of the run.
     """
     log = RunLog(seconds=0.0)
     for file in sorted(folder.glob(EVENTS)):

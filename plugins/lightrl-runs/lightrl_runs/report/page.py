@@ -44,9 +44,6 @@ def page(runs: Sequence[RunFolder]) -> str:
     """The HTML of the report.
 
     Every text of a log or a config is escaped, and the page forbids the browser to load or to run anything.
-
-    Args:
-        runs: at least one.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 

@@ -140,12 +140,7 @@ def planned(run: RunFolder) -> int | None:
 
 
 def state(run: RunFolder, now: float | None = None) -> str:
-    """A sentence on how far the run came and whether it is over.
-
-    Args:
-        run: with its log.
-        now: in seconds since 1970; None: the present.
-    """
+    """A sentence on how far the run came and whether it is over, now or at a time in seconds since 1970."""
     unit, wanted, done = unit_of(run), planned(run), run.log.done
     if run.log.last_entry is None or not run.log.numbers:
         return f"Nothing was logged before the report was made: the run has not finished its first {unit}, or it ended before."

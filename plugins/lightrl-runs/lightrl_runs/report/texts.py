@@ -41,11 +41,7 @@ class Alarm:
 
 
 def alarms_of(line: Line) -> list[Alarm]:
-    """The alarms that the runs of a line raised, by name.
-
-    Args:
-        line: its runs with their logs.
-    """
+    """The alarms that the runs of a line raised, by name."""
     found: dict[str, Alarm] = {}
     for run in line.runs:
         for name, series in run.log.numbers.items():
@@ -94,11 +90,7 @@ class Sampled:
 
 
 def samples(log: RunLog) -> tuple[bool, list[Sampled]]:
-    """Whether the prompts are held out, and the completions of the first prompts; of a run without validation each prompt comes once.
-
-    Args:
-        log: of one run.
-    """
+    """Whether the prompts are held out, and the completions of the first prompts; of a run without validation each prompt comes once."""
     held_out = bool(log.texts.get(HELD_OUT))
     tables = log.texts.get(HELD_OUT) or log.texts.get(LEARNT, {})
     by_prompt: dict[str, dict[int, Sample]] = {}

@@ -54,16 +54,7 @@ def request(
     ends: frozenset[int] = NO_END,
     further: bool = False,
 ) -> Request:
-    """A request whose number is its id, its episode and its seed.
-
-    Args:
-        number: of the request.
-        context: token ids.
-        limit: of new tokens.
-        sampling: how tokens are drawn.
-        ends: ids that end it.
-        further: another request of the episode follows.
-    """
+    """A request whose number is its id, its episode and its seed; `further`: another request of the episode follows."""
     return Request(number, context, limit, sampling, ends, seed=1000 + number, episode=number, open=further)
 
 

@@ -23,13 +23,7 @@ Numbers = Tensor | WithStatistics
 
 
 def per_token_checks(kind: str, ask: Callable[[T, Micro], Numbers], inputs: tuple[str, ...]) -> None:
-    """Make the checks of a method that sees a micro-batch part of the contract of a kind.
-
-    Args:
-        kind: its title.
-        ask: calls the method on a micro-batch; `[n, L]`.
-        inputs: the fields of `Micro` that the method sees, for messages.
-    """
+    """Make the checks of a method that sees a micro-batch, and gives `[n, L]`, part of the contract of a kind."""
 
     @contract_check_on(kind, "it gives each token a finite number", micros_of)
     def shapes(make: Make[T], micro: Micro) -> None:
@@ -44,13 +38,7 @@ def per_token_checks(kind: str, ask: Callable[[T, Micro], Numbers], inputs: tupl
 
 
 def rows_apart_checks(kind: str, ask: Callable[[T, Micro], Numbers], inputs: tuple[str, ...]) -> None:
-    """Make it part of the contract of a kind that masked positions, other rows and padding have no influence.
-
-    Args:
-        kind: its title.
-        ask: calls the method on a micro-batch; `[n, L]`, or `[n, L, ...]` of several numbers.
-        inputs: the fields of `Micro` that the method sees, for messages.
-    """
+    """Make it part of the contract of a kind that masked positions, other rows and padding have no influence on `[n, L, ...]` numbers."""
 
     def expect_equal(make: Make[T], micro: Micro, changed: Micro, rows: list[int], what: str) -> None:
         """The chosen rows of a micro-batch have the numbers that they have in a changed one."""
@@ -73,13 +61,7 @@ def rows_apart_checks(kind: str, ask: Callable[[T, Micro], Numbers], inputs: tup
 
 
 def row_constant_check(kind: str, ask: Callable[[Any, Micro], Numbers], what: str) -> None:
-    """Make it part of the contract of a kind that `row_constant` is declared if and only if the tokens of a row share their number.
-
-    Args:
-        kind: its title.
-        ask: calls the method on a micro-batch; `[n, L]`.
-        what: the name of the number.
-    """
+    """Make it part of the contract of a kind that `row_constant` is declared if and only if the tokens of a row share their number."""
 
     @contract_check(kind, f"row_constant is declared if and only if all tokens of a row have one {what}")
     def row_constant(make: Make[Any]) -> None:
@@ -100,14 +82,7 @@ def micros_of(part: object) -> Iterable[Micro]:
 
 
 def whole_batch_checks(kind: str, ask: Callable[[T, TrainingBatch], Numbers], signed: bool = False, of: str = "") -> None:
-    """Make the checks of a method that sees a rollout part of the contract of a kind.
-
-    Args:
-        kind: its title.
-        ask: calls the method on an experience; `[N, L]`.
-        signed: the numbers may be below 0.
-        of: begins each title, where a kind has another method with such checks.
-    """
+    """Make the checks of a method that sees a rollout, and gives `[N, L]`, part of the contract of a kind; `of` begins each title."""
 
     def value(make: Make[T], rows: TrainingBatch) -> Tensor:
         found, statistics = unpack(ask(make(), rows))
@@ -139,13 +114,7 @@ def whole_batch_checks(kind: str, ask: Callable[[T, TrainingBatch], Numbers], si
 
 
 def no_influence_checks(kind: str, value: Callable[[Make[Any], TrainingBatch], Tensor], of: str = "") -> None:
-    """Make it part of the contract of a kind that masked positions, failed rows and padding have no influence.
-
-    Args:
-        kind: its title.
-        value: the numbers of an experience, `[N, L]` or `[N, L, ...]`; 0 where they mean nothing.
-        of: begins each title.
-    """
+    """Make it part of the contract of a kind that masked positions, failed rows and padding have no influence on `[N, L, ...]` numbers."""
 
     @contract_check_on(kind, f"{of}masked positions and failed rows have no influence", experiences_for)
     def masked(make: Make[Any], rows: TrainingBatch) -> None:

@@ -44,14 +44,7 @@ def inline(part: Environment) -> Environment:
 
 
 def played(host: EpisodeHost, prompts: Sequence[Prompt], seeds: Sequence[int], said: Sequence[str]) -> list[list[EpisodeAnswer]]:
-    """The answers in episodes side by side, one per prompt: to `begin`, and to each turn up to one that is the last or failed.
-
-    Args:
-        host: of the environment.
-        prompts: of the episodes.
-        seeds: of the episodes.
-        said: turns of the policy, the same in every episode.
-    """
+    """The answers in episodes side by side, one per prompt: to `begin`, and to each turn up to one that is the last or failed."""
     numbers = range(len(prompts))
     begun = host.begin(list(zip(numbers, prompts, seeds, strict=True))).result()
     answers = [[answer] for answer in begun]

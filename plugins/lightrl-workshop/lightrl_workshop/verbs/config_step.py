@@ -41,10 +41,6 @@ def one_step(file: Path, keep: str | None = None) -> int:
 
     Policy, teacher, engine, rewards, a critic from a folder and prompts from files give way to tiny ones.
 
-    Args:
-        file: the config.
-        keep: a distribution whose parts stay as the config has them.
-
     Raises:
         ConfigError: the config cannot be carried out.
     """

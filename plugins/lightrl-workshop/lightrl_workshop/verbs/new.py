@@ -60,12 +60,7 @@ def new(words: list[str]) -> int:
 
 
 def contents(kind: Kind, values: dict[str, str]) -> dict[str, str]:
-    """Every file of the package by its path, from the templates.
-
-    Args:
-        kind: of the class that the package registers.
-        values: of the templates' placeholders.
-    """
+    """Every file of the package by its path, from the templates."""
     module, own = values["module"], _sections(kind, values)
     files = {
         "pyproject.toml": _filled("package/pyproject.toml.tmpl", values),
