@@ -144,14 +144,7 @@ class GroupNormalized(Advantage):
         return Advantages(broadcast_to_tokens(rows, experience))
 
     def normalised(self, values: Tensor, group: Tensor, valid: Tensor, ranks: Ranks) -> Tensor:
-        """`[N]` float64: values less the mean of their group, divided by the deviation.
-
-        Args:
-            values: `[N]`; anything where `valid` is False.
-            group: `[N]` int64, any numbering.
-            valid: `[N]` bool, values that count.
-            ranks: whose values count too where the deviation is the batch's.
-        """
+        """`[N]` float64: values `[N]`, where valid, less the mean of their group, by the deviation; `ranks` share that of the batch."""
         of_group = group_statistics(values, group, valid, self.ddof)
         deviation = of_group.std
         if self.std == "batch":
@@ -249,12 +242,6 @@ class GAE(Advantage):
         return Advantages(whiten(raw, mask, ranks=experience.ranks) if self.whitened else raw, returns)
 
     def estimates(self, rewards: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Advantages before whitening, and the targets of the critic, both `[N, L]` and 0 outside the mask.
-
-        Args:
-            rewards: `[N, L]`, on the tokens that earned them.
-            values: `[N, L]` of the critic.
-            mask: `[N, L]` bool, sampled tokens of scorable rows.
-        """
+        """Advantages before whitening, and the targets of the critic, both `[N, L]` and 0 outside the mask, as are all arguments."""
         raw = generalised_advantages(rewards, values, mask, self.gamma, self.lam)
         return raw, torch.where(mask, raw + values, 0.0)

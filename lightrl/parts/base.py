@@ -54,11 +54,7 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
             return self
 
     def but(self, **changes: object) -> Self:
-        """A new part of this class: made with the same arguments, except those given here. Parts among them are made anew.
-
-        Args:
-            **changes: arguments of the class.
-        """
+        """A new part of this class: made with the same arguments, except those given here. Parts among them are made anew."""
         return type(self)(**{name: _anew(value) for name, value in made_with(self).items()} | changes)
 
     @property
@@ -152,19 +148,11 @@ class TrunkOutput(Output):
         """
 
     def like(self, uniforms: Tensor) -> Tensor:
-        """Numbers that it might give, for the contract of parts that read it; by default one per token.
-
-        Args:
-            uniforms: `[N, L]` in [0, 1).
-        """
+        """Numbers that it might give for uniforms `[N, L]` in [0, 1), for the contract of parts that read it; by default one per token."""
         return uniforms
 
     def compute(self, logits: Tensor, ids: Tensor) -> Tensor:
-        """See `Output.compute`.
-
-        Raises:
-            RuntimeError: always, since logits do not say it.
-        """
+        """Raise a RuntimeError: logits do not say it."""
         raise RuntimeError(f"{type(self).__name__} comes from inside the trunk: listen to it while it runs")
 
 

@@ -122,10 +122,7 @@ class ValueHead(ClippedCritic):
 
 
 def hidden_size(policy: nn.Module) -> int:
-    """The width of a policy's hidden states.
-
-    Args:
-        policy: with a number `hidden_size`, as `lightrl.Policy` has.
+    """The width of a policy's hidden states: its number `hidden_size`, as `lightrl.Policy` has it.
 
     Raises:
         TypeError: the module has no such number.

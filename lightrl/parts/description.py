@@ -13,11 +13,7 @@ P = TypeVar("P", bound=Part)
 
 
 def describe(part: Part, key: str) -> None:
-    """Remember of a default, and of the parts in its arguments, that each describes a part.
-
-    Args:
-        part: a class attribute, or the default of an argument.
-        key: where it stands, as `DAPO.clip`.
+    """Remember of a default at a key such as `DAPO.clip`, and of the parts in its arguments, that each describes a part.
 
     Raises:
         ValueError: the part, or one in its arguments, already describes something else.
@@ -33,9 +29,6 @@ def describe(part: Part, key: str) -> None:
 def describe_defaults(cls: type[object]) -> None:
     """Let the parts that are defaults in the constructor of a class describe those that its instances make with `own`.
 
-    Args:
-        cls: whose `__init__` may have parts as defaults.
-
     Raises:
         ValueError: two arguments have one part as their default.
     """
@@ -45,11 +38,7 @@ def describe_defaults(cls: type[object]) -> None:
 
 
 def own(part: P, key: str) -> P:
-    """A part that is made anew if it describes one, else the part itself.
-
-    Args:
-        part: given by the caller, or the default.
-        key: where it stands, as `DAPO.clip`.
+    """A part that is made anew if it describes one, else the part itself; the key says where it stands, as `DAPO.clip`.
 
     Raises:
         ValueError: a part in its arguments describes another one.

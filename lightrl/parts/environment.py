@@ -103,10 +103,7 @@ class Environment(Part):
         return ()
 
     def check(self, columns: frozenset[str]) -> None:
-        """Refuse settings and data that cannot work; called once before training.
-
-        Args:
-            columns: names that every prompt has.
+        """Refuse settings, and prompts that all have these columns, that cannot work; called once before training.
 
         Raises:
             ValueError: what is wrong, and what to type.
@@ -132,11 +129,7 @@ class Environment(Part):
 
     @abstractmethod
     def reply(self, completion: str) -> Reply | Awaitable[Reply]:
-        """The answer to a turn of the policy.
-
-        Args:
-            completion: the decoded turn, without the closing special token.
-        """
+        """The answer to a turn of the policy, decoded without the closing special token."""
 
     def end(self) -> Any:
         """Give back what the episode holds; called once when it is over, also when it was cut off. What it raises is logged."""

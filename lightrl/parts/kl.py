@@ -60,12 +60,7 @@ class KLController(Part):
 
     @abstractmethod
     def factor(self, kl: float, rows: int) -> float:
-        """The factor on the coefficients after a rollout.
-
-        Args:
-            kl: of the rollout in nats per `unit`.
-            rows: how many rows were seen.
-        """
+        """The factor on the coefficients after a rollout of so many rows, with its KL in nats per `unit`."""
 
 
 class AdaptiveKL(KLController):

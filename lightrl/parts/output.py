@@ -47,11 +47,7 @@ class Comparison(Output):
         """
 
     def compute(self, logits: Tensor, ids: Tensor) -> Tensor:
-        """See `Output.compute`.
-
-        Raises:
-            RuntimeError: always, since there are no logits of the other one.
-        """
+        """Raise a RuntimeError: there are no logits of the other one."""
         raise RuntimeError(f"{type(self).__name__} compares two policies: call compare with the logits of both")
 
     def checked(self, logits: Tensor, other: Tensor, ids: Tensor) -> Tensor:

@@ -60,11 +60,7 @@ class PromptSource(Part):
         return ""
 
     def shares(self, drawn: int) -> Mapping[str, float]:
-        """The share of each part by name, adding up to 1, in what is drawn next; empty: all prompts are in one order.
-
-        Args:
-            drawn: training prompts that were drawn so far, on all ranks.
-        """
+        """The share of each part by name, adding up to 1, in what is drawn next; empty: all prompts are in one order."""
         return {}
 
     def prepare(self) -> None:

@@ -61,13 +61,7 @@ class Reference(Part):
         """
 
     def logits(self, policy: nn.Module, input_ids: Tensor, mask: Tensor, temperature: float = 1.0) -> Callable[[slice], Tensor]:
-        """A function that gives `[k, V]` logits of the positions before the selected tokens, for any slice of them in their order.
-
-        Args:
-            policy: as it is now.
-            input_ids: as in `logprobs`.
-            mask: as in `logprobs`.
-            temperature: as in `logprobs`.
+        """A function that gives `[k, V]` logits before any slice of the selected tokens, in their order; arguments as of `logprobs`.
 
         Raises:
             ValueError: it gives log-probs alone.
@@ -83,11 +77,7 @@ class Reference(Part):
         return 0
 
     def at_hand(self, policy: nn.Module) -> AbstractContextManager[None]:
-        """Within, the reference is asked several times, so that what it moves to the policy's device is moved once.
-
-        Args:
-            policy: as in `logprobs`.
-        """
+        """Within, the reference is asked several times, so that what it moves to the policy's device is moved once."""
         return nullcontext()
 
     def moves_at(self, step: int) -> bool:

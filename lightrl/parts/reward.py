@@ -87,10 +87,7 @@ class Reward(Part):
         self.schedule, self.max_error_rate, self.error_window = schedule, max_error_rate, error_window
 
     def check(self, columns: Set[str]) -> None:
-        """Refuse settings and data that cannot work; called once before training.
-
-        Args:
-            columns: names that every prompt has.
+        """Refuse settings, and prompts that all have these columns, that cannot work; called once before training.
 
         Raises:
             ValueError: says what is wrong.
@@ -175,9 +172,6 @@ class RowReward(Reward):
         """Refuse a prompt that this reward can never score, such as one whose answer it cannot read.
 
         Asked about every prompt of a run's data before the run, so it is to be quick; a reward behind a gate is not asked.
-
-        Args:
-            prompt: with its answer and columns.
 
         Raises:
             ValueError: the message says what it cannot read, and what it expects.

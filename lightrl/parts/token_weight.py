@@ -34,19 +34,11 @@ class TokenWeight(StepPart):
         """
 
     def step_weights(self, rows: TrainingBatch) -> Tensor:
-        """`[N, L]` at least 0, by which the weights are multiplied in one optimizer step; asked if `prepares` names anything.
-
-        Args:
-            rows: of this rank in the step, with the extras of `prepare`.
-        """
+        """`[N, L]` at least 0, by which the weights are multiplied in one optimizer step; asked if `prepares` names anything."""
         return torch.ones_like(rows.token_weight)
 
     def in_statistics(self, experience: Experience) -> Tensor:
-        """`[N]` bool: rows whose reward enters the statistics of the advantage; the others get the advantage 0.
-
-        Args:
-            experience: the rows of this rank, each of which is decided by itself.
-        """
+        """`[N]` bool: rows whose reward enters the statistics of the advantage, each decided by itself; the others get the advantage 0."""
         return torch.ones(len(experience), dtype=torch.bool, device=experience.group.device)
 
 
