@@ -41,7 +41,7 @@ class Collection(Protocol):
         """
 
     def rollout(self, prompts: Sequence[Prompt], n: int, temperature: float | None = None) -> Rollout:
-        """n completions for each prompt; no prompts give an empty rollout. Temperature 0 takes the likeliest token, not to be trained on."""
+        """n completions for each prompt; no prompts give an empty rollout. Temperature 0: the likeliest tokens, not to be trained on."""
 
     def given(self, prompts: Sequence[Prompt], completions: Sequence[str]) -> Rollout:
         """Rows of completions without EOS that somebody else wrote, each of one prompt; no prompts give an empty rollout. Not collective.

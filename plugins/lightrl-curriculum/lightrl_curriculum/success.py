@@ -31,9 +31,7 @@ class Completion(NamedTuple):
     """A scored completion."""
 
     prompt: str
-    """The id of its prompt."""
     level: str
-    """The prompt's level."""
     score: float
     """From 0, failed, to 1, succeeded."""
 
@@ -47,22 +45,14 @@ def completions(learnt: TrainingBatch, ranks: Ranks, metric: str | None, level: 
 
 
 def level_of(prompt: Prompt, column: str | None) -> str:
-    """The level of a prompt, from the column that tells it; None: there is one level.
-
-    Raises:
-        ValueError: the prompt has no such column.
-    """
+    """The level of a prompt, from the column that tells it, without which it is refused (ValueError); None: there is one level."""
     if column is not None and column not in prompt.columns:
         raise ValueError(f"algorithm.sampler.level is {column!r}, and prompt {prompt.id!r} has the columns {sorted(prompt.columns)}")
     return "" if column is None else json.dumps(prompt.columns[column], sort_keys=True)
 
 
 def drawn_by_all(collection: Collection, count: int, describe: Callable[[Prompt], str], beside: Set[str] = frozenset()) -> dict[str, str]:
-    """The next `count` prompts of the stream over all ranks that are not `beside`: a description of each by its id, in the stream's order.
-
-    Raises:
-        ValueError: there are not as many.
-    """
+    """The next `count` prompts of all ranks that are not `beside`: a text about each by id, in their order; ValueError: there are fewer."""
     if collection.size is not None and collection.size < count + len(beside):
         raise ValueError(f"a rollout needs {count + len(beside)} different prompts of {collection.size}: lower model.prompts_per_rollout")
     ranks, found = len(collection.gather(None)), dict[str, str]()

@@ -43,11 +43,7 @@ class MultipleChoice(Verdict):
         self.options = options.upper()
 
     def check_prompt(self, prompt: Prompt) -> None:
-        """Refuse an answer that is none of the options.
-
-        Raises:
-            ValueError: it is none of them.
-        """
+        """Refuse an answer that is none of the options."""
         self._expected(prompt, prompt.answer)
 
     def score(self, prompt: Prompt, completion: str, *, answer: Any) -> float:

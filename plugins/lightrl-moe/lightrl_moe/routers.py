@@ -24,7 +24,6 @@ class Router:
     """A router inside a trunk."""
 
     name: str
-    """Of the module, within the trunk."""
     module: nn.Module
     """Gives logits `[P, E]`, weights `[P, k]` and the experts `[P, k]` of P positions."""
 
@@ -41,7 +40,6 @@ class Said:
     """The answer of one router."""
 
     router: nn.Module
-    """The one that answered."""
     logits: Tensor
     """`[P, E]`, with gradient."""
     weights: Tensor
@@ -54,11 +52,7 @@ class Said:
         return softmax(self.logits)
 
     def refuse_other_weights(self) -> None:
-        """Refuse a router that weighs its experts in another way than by the softmax of its logits.
-
-        Raises:
-            ValueError: it does.
-        """
+        """Refuse, with a ValueError, a router that weighs its experts in another way than by the softmax of its logits."""
         tolerance = TOLERANCE if self.weights.element_size() >= 4 else HALF_TOLERANCE
         with torch.no_grad():
             distances = (weights_of(self.router, self.logits, self.experts) - self.weights).abs()
@@ -77,11 +71,7 @@ def softmax(logits: Tensor) -> Tensor:
 
 
 def routers_of(trunk: nn.Module) -> list[Router]:
-    """The routers of a trunk, block by block.
-
-    Raises:
-        ValueError: it has none, or none of a kind that is known here.
-    """
+    """The routers of a trunk, block by block; a ValueError if it has none of a kind that is known here."""
     named = (getattr(module, "_can_record_outputs", None) or {} for module in trunk.modules())
     recorder = next((found["router_logits"] for found in named if "router_logits" in found), None)
     kind = getattr(recorder, "target_class", recorder)
@@ -95,11 +85,7 @@ def routers_of(trunk: nn.Module) -> list[Router]:
 
 
 def refuse_unknown(router: nn.Module, answer: object) -> None:
-    """Refuse a router whose answer is none of logits, weights and experts.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """Refuse, with a ValueError, a router whose answer is none of logits, weights and experts."""
     known = isinstance(answer, tuple) and len(answer) == 3 and all(isinstance(part, Tensor) for part in answer)
     if not known or answer[2].is_floating_point() or answer[1].shape != answer[2].shape:  # type: ignore[index]
         raise ValueError(f"{type(router).__name__} does not give logits, weights and experts of each token, as the routers of {TRIED} do")
@@ -114,11 +100,7 @@ def weights_of(router: Any, logits: Tensor, experts: Tensor) -> Tensor:
 
 @contextmanager
 def heard(trunk: nn.Module) -> Iterator[list[Said]]:
-    """Within, the trunk runs once; afterwards the answers of its routers are there, block by block.
-
-    Raises:
-        ValueError: its routers are not known here.
-    """
+    """Within, the trunk runs once; afterwards the answers of its routers, which must be known here, are there, block by block."""
     said: list[Said] = []
     # in front of hooks that change the answer
     hooks = [router.module.register_forward_hook(partial(_hear, said), prepend=True) for router in routers_of(trunk)]

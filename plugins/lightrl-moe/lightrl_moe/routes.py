@@ -44,9 +44,6 @@ def obey(trunk: nn.Module) -> None:
 
     The routes reach the modules inside a block as arguments, also where the block is computed again in the backward pass, which the hooks
     of the block itself do not see.
-
-    Raises:
-        ValueError: its routers are not known here.
     """
     for column, router in enumerate(routers_of(trunk)):
         block, name = router.block

@@ -37,21 +37,12 @@ class Cluster:
     """The program that waits for the end of this process, if Ray was started here."""
 
     def __init__(self, address: str | None, actors: int, resources: Mapping[str, float]) -> None:
-        """
-        Args:
-            address: of a running cluster; None: Ray is started on this machine.
-            actors: how many there will be at a time.
-            resources: of each of them.
-        """
+        """At the address of a running cluster, or, None, one that is started on this machine; with the resources of each actor."""
         self._address, self._actors, self._resources = address, actors, resources
         self._connected = False
 
     def connect(self) -> None:
-        """Start Ray, or connect to the running cluster; a connection that this process has already is used, and left alone by `close`.
-
-        Raises:
-            RuntimeError: it cannot be started or reached, or what this process has started on this machine is too small.
-        """
+        """Start Ray or connect to the cluster, or raise a RuntimeError; a connection that is there is used, and left alone by `close`."""
         with _environment(SETTINGS if self._address else {**SETTINGS, "RAY_AUTH_MODE": "token"}), _own_sigterm():
             import ray
 

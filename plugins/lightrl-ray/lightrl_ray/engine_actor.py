@@ -25,10 +25,6 @@ class EngineActor:
     """Runs an engine in a thread, so that messages come and go while it decodes."""
 
     def __init__(self, engine: RolloutEngine) -> None:
-        """
-        Args:
-            engine: not started.
-        """
         self._connection = ActorConnection()
         threading.Thread(target=self._serve, args=(engine,), name="engine", daemon=True).start()
 

@@ -22,14 +22,7 @@ class Classifier:
     """
 
     def __init__(self, model: Any, label: int) -> None:
-        """
-        Args:
-            model: a decoder of transformers with a linear head named `score`.
-            label: which of the head's outputs is the score.
-
-        Raises:
-            ValueError: another kind of head.
-        """
+        """The decoder must have a linear head `score` (else a ValueError), of which the output `label` is the score."""
         head = getattr(model, "score", None)
         if not isinstance(head, nn.Linear):
             raise ValueError(

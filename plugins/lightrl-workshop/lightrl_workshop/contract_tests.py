@@ -45,11 +45,7 @@ class Case:
         return f"{self.cls.__name__}: {self.check.title}"
 
     def run(self, folder: Path) -> None:
-        """Run the check on the class; arguments that are files are made in the folder.
-
-        Raises:
-            BrokenContract: it fails; the message names class, check and the smallest example.
-        """
+        """Run the check on the class, with an empty folder for arguments; a BrokenContract names class, check and the smallest example."""
         __tracebackhide__ = True
         try:
             self.check.run(self.maker(folder))

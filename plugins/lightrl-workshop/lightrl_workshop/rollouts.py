@@ -69,10 +69,6 @@ class ReplayedRollouts(RolloutLoop):
     """
 
     def __init__(self, rollout: Rollout) -> None:
-        """
-        Args:
-            rollout: returned by every call, with its own prompts.
-        """
         super().__init__(TransformersEngine(), SingleTurn())
         self._rollout = rollout
 

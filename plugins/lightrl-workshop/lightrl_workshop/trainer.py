@@ -97,11 +97,7 @@ def gradient_of_step(
 
 
 def assert_same_gradient(one: Tensor, other: Tensor, tolerance: float = 1e-10) -> None:
-    """Raise if two gradients differ by more than rounding, or are too small to prove anything.
-
-    Raises:
-        AssertionError: they differ, or no entry is above 1e-4.
-    """
+    """Raise an AssertionError if two gradients differ by more than rounding, as a share of the largest entry, or none is above 1e-4."""
     largest = float(one.abs().max())
     if not largest > 1e-4:
         raise AssertionError(f"a gradient of nothing proves nothing: its largest entry is {largest:.1e}")

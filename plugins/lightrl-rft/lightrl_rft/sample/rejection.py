@@ -17,7 +17,6 @@ class Candidate:
     """A completion that was sampled and scored."""
 
     text: str
-    """The completion."""
     reward: float
     """The run's reward; NaN where it could not be scored."""
     logprob: float
@@ -58,11 +57,7 @@ class Best(Keep):
     """
 
     def __init__(self, per_prompt: int | None = 1, at_least: float = -math.inf) -> None:
-        """
-        Args:
-            per_prompt: most rows of a prompt; None: any number.
-            at_least: lowest reward.
-        """
+        """At most so many rows of a prompt (None: any number), of at least this reward."""
         self.per_prompt, self.at_least = per_prompt, at_least
 
     def rows(self, candidates: Sequence[Candidate]) -> list[Row]:
@@ -73,11 +68,7 @@ class Pairs(Keep):
     """The best completion against the worst, the second best against the second worst, and so on while the first is better."""
 
     def __init__(self, per_prompt: int | None = 1, margin: float = 0.0) -> None:
-        """
-        Args:
-            per_prompt: most pairs of a prompt; None: any number.
-            margin: by how much more than this the rewards of a pair differ; 0 or more.
-        """
+        """At most so many pairs of a prompt (None: any number), whose rewards differ by more than the margin."""
         self.per_prompt, self.margin = per_prompt, margin
 
     def rows(self, candidates: Sequence[Candidate]) -> list[Row]:

@@ -50,11 +50,7 @@ was interrupted.
 
 
 def sample(words: list[str]) -> int:
-    """Carry out `lightrl sample`.
-
-    Raises:
-        ConfigError: the config, the checkpoint or the file is not as it must be, or a reward is broken.
-    """
+    """Carry out `lightrl sample`; a ConfigError if the config, the checkpoint or the file is not as it must be, or a reward is broken."""
     parser = _parser()
     options, rest = parser.parse_known_args(words)
     keep = _keep(options)

@@ -38,18 +38,7 @@ class SamplingSession:
     def __init__(
         self, config: ScoringConfig, checkpoint: Path | None, rewards: RewardSet, environment: Environment, options: argparse.Namespace
     ) -> None:
-        """
-        Args:
-            config: with the policy, the engine and the prompts.
-            checkpoint: whose weights the policy gets; None: those of its source.
-            rewards: of the config.
-            environment: of the config.
-            options: of the command line.
-
-        Raises:
-            ConfigError: the checkpoint has another policy, or there are not as many prompts.
-            ValueError: what the config describes cannot be had.
-        """
+        """With the checkpoint's weights or those of the source; a ConfigError if it has another policy, or prompts are too few."""
         build, model = config.builder.build, config.resolved.model
         self.rewards, self.n, self.step = rewards, options.n, options.prompts_at_a_time
         self.right = 0.0 if options.at_least is None else float(torch.tensor(options.at_least).nextafter(torch.tensor(-torch.inf)))
@@ -67,11 +56,7 @@ class SamplingSession:
         self.rewards.check(self.data.columns(), self.data.placed_prompts())
 
     def fill(self, rows: ResumableRows, keep: Keep) -> None:
-        """Go through all prompts that are not done yet; `rows` receives what `keep` chooses.
-
-        Raises:
-            ConfigError: a reward or the environment has failed more often than its error budget allows.
-        """
+        """Go through all prompts left, to `rows` what `keep` chooses; a ConfigError if a reward or the environment fails too often."""
         try:
             self._fill(rows, keep)
         finally:

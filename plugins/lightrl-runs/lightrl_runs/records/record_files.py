@@ -50,27 +50,19 @@ def is_record(folder: Path) -> bool:
 
 
 def write(folder: Path, rank: int, parts: Parts, rows: Iterable[dict[str, JSON]]) -> None:
-    """Write what one rank learnt from; the notes come last, so that a record with notes is complete.
-
-    Raises:
-        DiskError: there is no room, or nothing may be written there.
-    """
+    """Write what one rank learnt from, or raise a DiskError; the notes come last, so that a record with notes is complete."""
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    texts = {"completion": parts.completions, "finish_reason": parts.finish_reason}
     _publish(folder / f"rank={rank}.safetensors", lambda path: save_file(parts.tensors, path, {"lightrl": str(FORMAT)}))
-    lines = (json.dumps(row | {name: column[i] for name, column in texts.items()}, ensure_ascii=False) for i, row in enumerate(rows))
+    told = zip(rows, parts.completions, parts.finish_reason, strict=True)
+    lines = (json.dumps(row | {"completion": text, "finish_reason": reason}, ensure_ascii=False) for row, text, reason in told)
     _publish(folder / f"rank={rank}.jsonl", lambda path: path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8"))
     _publish(folder / f"rank={rank}.json", lambda path: path.write_text(json.dumps(parts.notes, ensure_ascii=False), encoding="utf-8"))
 
 
 def read(folder: Path) -> list[Record]:
-    """The record of every rank, in their order.
-
-    Raises:
-        RecordError: a file is missing, damaged, or of a later version.
-    """
+    """The record of every rank, in their order; a RecordError if a file is missing, damaged, or of a later version."""
     first = _read(folder, 0)
     return [first, *(_read(folder, rank) for rank in range(1, first.notes.ranks))]
 

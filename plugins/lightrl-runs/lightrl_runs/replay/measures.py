@@ -47,7 +47,6 @@ class Agreement:
     differing: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """By name: the run's number and the replay's."""
     steps: bool = True
-    """The steps were replayed."""
 
     @property
     def holds(self) -> bool:
@@ -84,9 +83,7 @@ class Share:
     """A part of the rows, and how much of the gradient is theirs."""
 
     name: str
-    """Of the part."""
     rows: int
-    """How many it has."""
     shares: tuple[float, ...]
     """Per algorithm: the sum of |d loss / d log-prob| over its tokens, by that over all tokens; NaN if there is no gradient."""
 
@@ -96,7 +93,6 @@ class Disagreement:
     """A row that two algorithms pull differently."""
 
     row: int
-    """Its number in the rollout."""
     pulls: tuple[float, float]
     """Per algorithm: the sum of its tokens' pulls by that of the sizes of all pulls; above 0 the row is made likelier."""
 

@@ -16,11 +16,9 @@ class Gradients:
 
     def __init__(self) -> None:
         self.first: Tensor | None = None
-        """One vector on the CPU."""
         self.total: Tensor | None = None
         """One vector on the CPU."""
         self.steps = 0
-        """How many steps had a gradient."""
 
     def add(self, parameters: Iterable[nn.Parameter]) -> None:
         """Add what a step has accumulated, before it is scaled down; a parameter without a gradient has 0."""
@@ -41,11 +39,6 @@ class Pulls:
     """
 
     def __init__(self, rows: int, width: int) -> None:
-        """
-        Args:
-            rows: N of the rollout.
-            width: L of the rollout.
-        """
         self.values = torch.zeros(rows, width, dtype=torch.float64)
         """`[N, L]`."""
 
@@ -66,11 +59,8 @@ class Outcome:
     """One algorithm's replay of one rollout."""
 
     algorithm: str
-    """Name of its class."""
     batch: TrainingBatch
-    """The rows with their advantages."""
     numbers: Mapping[str, float]
-    """As a run logs them."""
     gradients: Gradients
     """Of the weights; without weights, of the tokens' log-probs."""
     pulls: Tensor

@@ -31,12 +31,7 @@ class RecordedEngine(RolloutEngine):
     """Stands in for the engine that sampled a recorded rollout."""
 
     def __init__(self, exact_logprobs: bool, comparable_logprobs: bool, in_process: bool) -> None:
-        """
-        Args:
-            exact_logprobs: of the engine that sampled.
-            comparable_logprobs: of the engine that sampled.
-            in_process: of the engine that sampled.
-        """
+        """All of the engine that sampled."""
         self.exact_logprobs, self.comparable_logprobs, self.in_process = exact_logprobs, comparable_logprobs, in_process
         self.sampling = Sampling()
 
@@ -57,9 +52,7 @@ class ReplayingLearner(PolicyLearner):
     """Keeps the gradients of the steps on recorded rows."""
 
     gradients: Gradients
-    """Of the policy's weights."""
     pulls: Pulls
-    """Of the tokens."""
 
     def minibatches(self, batch: TrainingBatch, passes: range) -> Iterator[TrainingBatch]:
         """The minibatches of all ranks put together, each cut as its rank has cut it."""
@@ -99,7 +92,6 @@ class Replaying(PolicyOptimization):
     learner_class = ReplayingLearner
     learner: ReplayingLearner
     records: Sequence[Record] = ()
-    """Of all ranks of the run."""
     kept_state: frozenset[str] = frozenset()
     """Slots of the algorithm whose parts take the state that the checkpoint has of them; the others begin anew."""
 

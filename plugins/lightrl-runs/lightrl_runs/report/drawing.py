@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lightrl_runs.report.line import Curve, Line, merged
+from lightrl_runs.report.line import Line, merged
 from lightrl_runs.report.logs import Histogram, Series
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ def chart(lines: Sequence[Line], name: str, unit: str, wide: bool = False) -> st
             for one in series if len(series) > 1 else []:
                 single = merged([one])
                 axes.plot(single.x, single.mean, color=line.colour, linewidth=0.5, alpha=0.45)
-            _draw(axes, merged(series), line.colour)
+            mean = merged(series)
+            axes.plot(mean.x, mean.mean, color=line.colour, linewidth=1.4, marker="o" if len(mean.x) <= 12 else None, markersize=2.5)
+            axes.fill_between(mean.x, mean.low, mean.high, color=line.colour, alpha=0.18, linewidth=0)
         axes.set_xlabel(f"{unit}s")
         axes.margins(x=0.01)
     return saved[0]
@@ -73,12 +75,6 @@ def bars(histogram: Histogram, edges: np.ndarray) -> np.ndarray:
         else:
             found[min(max(int(np.searchsorted(edges, lower, side="right")) - 1, 0), len(found) - 1)] += count
     return found
-
-
-def _draw(axes: Axes, curve: Curve, colour: str) -> None:
-    marker = "o" if len(curve.x) <= 12 else None
-    axes.plot(curve.x, curve.mean, color=colour, linewidth=1.4, marker=marker, markersize=2.5)
-    axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
 
 
 @contextmanager

@@ -24,11 +24,8 @@ class Line:
     """Runs with the same settings but for their seeds."""
 
     letter: str
-    """Under which it is found in the page."""
     runs: list[RunFolder]
-    """At least one."""
     colour: str = COLOURS[0]
-    """In every chart."""
 
     @property
     def settings(self) -> dict[str, str]:
@@ -79,9 +76,7 @@ class Curve:
     mean: list[float]
     """Over runs, and over the rollouts that were put together in a point."""
     low: list[float]
-    """The lowest of the values of a point."""
     high: list[float]
-    """The highest of them."""
 
 
 def merged(series: Sequence[Series[float]]) -> Curve:

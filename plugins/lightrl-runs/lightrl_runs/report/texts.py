@@ -11,7 +11,6 @@ from lightrl_runs.report.logs import RunLog, Series
 
 ALARMS = "alarms/"
 NO_TEXT = "At {when}; the log has no texts."
-"""In place of what an alarm saw."""
 LONGEST = 1500
 """Letters of a text that are shown."""
 
@@ -21,9 +20,7 @@ class Raised:
     """An alarm of some run."""
 
     path: Path
-    """Of the run."""
     when: int
-    """The rollout or step that raised it."""
     seen: str
     """What it saw; where the log has no texts, that it has none."""
 
@@ -33,7 +30,6 @@ class Alarm:
     """An alarm of a line, with the runs that raised it."""
 
     name: str
-    """Of the alarm."""
     raised: list[Raised] = field(default_factory=list)
     """In the order of the runs; an alarm that was raised again is listed again."""
     advice: list[str] = field(default_factory=list)
@@ -86,7 +82,6 @@ class Sampled:
     prompt: str
     """Or the number of the row, where a row holds a whole conversation."""
     samples: list[Sample]
-    """Of the earliest moment first."""
 
 
 def samples(log: RunLog) -> tuple[bool, list[Sampled]]:

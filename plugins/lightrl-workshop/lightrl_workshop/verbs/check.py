@@ -26,14 +26,7 @@ Given = Mapping[str, Mapping[str, object]]
 
 
 def check(words: list[str]) -> int:
-    """Check plugins in a process of their own, in which nothing has been imported or registered by hand.
-
-    Returns:
-        0 if all is well, 1 if something is wrong, 2 if the request is.
-
-    Raises:
-        ConfigError: arguments that are none.
-    """
+    """Check plugins in a process of their own: 0 if all is well, 1 if something is wrong, 2 or a ConfigError if the request is."""
     parser = argparse.ArgumentParser(prog="lightrl plugins check", description=__doc__)
     parser.add_argument("names", nargs="+", metavar="NAME", help="of a plugin or of its distribution, or its folder")
     parser.add_argument("--arguments", metavar="YAML", help="for classes with required arguments, as a file or {Class: {name: value}}")
@@ -136,11 +129,7 @@ def _print_findings(findings: list[Finding]) -> int:
 
 
 def name_of(text: str) -> str:
-    """The distribution of the project in this folder; if it is no such folder, the text itself.
-
-    Raises:
-        ConfigError: the project file cannot be read or has no name.
-    """
+    """The distribution of the project in this folder, or a ConfigError if it names none; if it is no such folder, the text itself."""
     file = Path(text) / "pyproject.toml"
     if not file.is_file():
         return text
@@ -151,11 +140,7 @@ def name_of(text: str) -> str:
 
 
 def read_arguments(text: str | None) -> Given:
-    """Read the option: YAML, or a file with it.
-
-    Raises:
-        ConfigError: it is no mapping of class names to arguments.
-    """
+    """Read the option, YAML or a file with it; a ConfigError if it is no mapping of class names to arguments."""
     if text is None:
         return {}
     try:
@@ -169,11 +154,7 @@ def read_arguments(text: str | None) -> Given:
 
 
 def refuse_unknown(records: list[PluginRecord], given: Given) -> None:
-    """Refuse arguments that nothing would read.
-
-    Raises:
-        ConfigError: a class that is not checked, or an argument that it does not have or that has another type.
-    """
+    """Refuse, with a ConfigError, a class that is not checked, and arguments that it does not take."""
     checked = {cls.__name__: (kind, cls) for r in records for kind, classes in r.classes.items() for cls in classes}
     for name, arguments in given.items():
         if name not in checked:
@@ -182,11 +163,7 @@ def refuse_unknown(records: list[PluginRecord], given: Given) -> None:
 
 
 def choice_of(kind: str, cls: type[Any], arguments: Mapping[str, object]) -> Choice:
-    """A class of a kind with these arguments.
-
-    Raises:
-        ConfigError: it does not take them.
-    """
+    """A class of a kind with these arguments; a ConfigError if it does not take them."""
     base = KINDS[kind].base_class
     choice = Choice(cls, Slot("part", base, base, kind))
     merger = Merger()

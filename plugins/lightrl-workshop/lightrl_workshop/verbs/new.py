@@ -29,12 +29,7 @@ CONFIG = """\
 
 
 def new(words: list[str]) -> int:
-    """Write the package.
-
-    Raises:
-        ConfigError: a name of package or class that cannot be one or is taken, an unknown kind, or a folder that is there; nothing is
-            written.
-    """
+    """Write the package, or nothing and raise a ConfigError: a name or folder that cannot be or is taken, or an unknown kind."""
     parser = argparse.ArgumentParser(prog="lightrl plugins new", description=__doc__)
     parser.add_argument("name", metavar="NAME", help="of the package, such as my-idea")
     parser.add_argument("--kind", default="algorithm", help=f"kind of its class: {', '.join(k.slug for k in KINDS.values())} (algorithm)")
