@@ -19,7 +19,7 @@ from lightrl.types import Experience, Statistics
 
 
 def generalised_advantages(rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam: Tensor | float) -> Tensor:
-    """Advantages from per-token rewards and values.
+    """`[N, L]` advantages from per-token rewards and values, 0 outside the mask.
 
     delta_t = r_t + gamma V_{t+1} - V_t and A_t = delta_t + gamma lambda A_{t+1}, where t + 1 is the next masked-in token
     and V after the last one is 0.
@@ -32,9 +32,6 @@ def generalised_advantages(rewards: Tensor, values: Tensor, mask: Tensor, gamma:
         mask: `[N, L]` bool, tokens of the policy; gaps are skipped and carry nothing.
         gamma: discount per token, in [0, 1].
         lam: lambda in [0, 1], one number or `[N]`.
-
-    Returns:
-        `[N, L]`, 0 outside the mask.
     """
     lam = torch.as_tensor(lam, dtype=values.dtype, device=values.device)
     advantage = next_value = values.new_zeros(len(values))
@@ -211,6 +208,7 @@ class GAE(Advantage):
     Source: Schulman et al. 2016, arXiv:1506.02438, eq. 16.
     """
 
+    needs = frozenset({"values"})
     baseline: Literal["group", "batch", "values", "none"] = "values"
     level: Literal["completion", "turn", "token"] = "token"
 
@@ -226,10 +224,6 @@ class GAE(Advantage):
             ValueError: gamma or lam outside [0, 1].
         """
         self.gamma, self.lam, self.whitened, self.whitened_rewards = gamma, lam, whitened, whitened_rewards
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"values"})
 
     def compute(self, experience: Experience) -> Advantages:
         if experience.values is None:

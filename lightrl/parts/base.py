@@ -140,11 +140,9 @@ class TrunkOutput(Output):
     def listen(self, trunk: nn.Module) -> AbstractContextManager[Callable[[], Tensor]]:
         """Within, the trunk runs once. Then the function that was entered gives `[P, ...]`: of each position that ran, in their order.
 
-        Rows may stand behind one another without padding, so P is less than rows times length. Operations with a gradient belong into
-        the function: what happens within the trunk is done again, without listening, where activations are recomputed.
-
-        Args:
-            trunk: of a causal LM of transformers: all but the head.
+        The trunk is all but the head of a causal LM. Rows may stand behind one another without padding, so P is less than rows times
+        length. Operations with a gradient belong into the function: what happens within the trunk is done again, without listening,
+        where activations are recomputed.
         """
 
     def like(self, uniforms: Tensor) -> Tensor:

@@ -81,15 +81,9 @@ def by_name(outputs: Iterable[Output]) -> dict[str, Output]:
 
 
 def entropies(logits: Tensor) -> Tensor:
-    """The entropy of softmax(logits), in nats.
+    """`[m]`: the entropy of softmax(logits), in nats, of `[m, V]`; -inf is a token of probability 0, which adds nothing.
 
     H = -sum_v p_v log p_v, dH / dlogits_v = -p_v (log p_v + H).
-
-    Args:
-        logits: `[m, V]`; -inf: a token of probability 0, which adds nothing.
-
-    Returns:
-        `[m]`.
     """
     apply: Callable[[Tensor], Tensor] = _Entropies.apply
     return apply(logits)

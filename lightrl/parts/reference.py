@@ -123,11 +123,7 @@ class FrozenReference(ModuleReference):
         self._is_base = self._is_at_hand = False
 
     def build(self, policy: nn.Module) -> None:
-        """See `Reference.build`.
-
-        Raises:
-            ValueError: the policy begins with adapters that already change its base, so that neither is free to be had.
-        """
+        """See `Reference.build`; a ValueError if the policy begins with adapters that already change its base."""
         self._is_base = isinstance(policy, Adapted)
         if isinstance(policy, Adapted) and not policy.begins_at_base():
             raise ValueError(
@@ -191,15 +187,10 @@ class BaseReference(ModuleReference):
     wants_adapters = True
 
     def check(self, policy: nn.Module) -> None:
-        """See `Reference.check`: the policy must have adapters."""
         self._adapted(policy)
 
     def build(self, policy: nn.Module) -> None:
-        """See `Reference.build`.
-
-        Raises:
-            ValueError: the policy has no adapters.
-        """
+        """See `Reference.build`; a ValueError if the policy has no adapters."""
         self._adapted(policy)
 
     @contextmanager

@@ -42,13 +42,6 @@ RowScore = float | int | bool | Sequence[float] | None
 Runs = Literal["inline", "process", "async"]
 """Where a reward runs: in the training process, in worker processes that can be killed, or in an event loop."""
 
-TIMEOUT_S = 10.0
-"""Seconds per completion where nothing else is said."""
-WORKERS = 2
-"""Worker processes of a reward where nothing else is said."""
-MEMORY_MB = 4096
-"""Megabytes that a worker process may take beyond its start where nothing else is said."""
-
 
 class Reward(Part):
     """Scores completions; subclass `RowReward`, `AsyncReward` or `BatchReward` and hand `**kwargs` on to it."""
@@ -150,9 +143,9 @@ class RowReward(Reward):
         useless = [key for key in limits if self.runs == "inline" or (self.runs == "async" and key != "timeout_s")]
         if useless:
             raise ValueError(f"{name} runs {self.runs}, where {', '.join(useless)} would limit nothing: leave it out, or set runs: process")
-        self.timeout_s = TIMEOUT_S if timeout_s is None else timeout_s
-        self.workers = WORKERS if workers is None else workers
-        self.memory_mb = MEMORY_MB if memory_mb is None else memory_mb
+        self.timeout_s = 10.0 if timeout_s is None else timeout_s
+        self.workers = 2 if workers is None else workers
+        self.memory_mb = 4096 if memory_mb is None else memory_mb
         self.cache = cache
 
     @abstractmethod
@@ -209,11 +202,8 @@ class BatchReward(Reward):
     def observe(self, statistics: Mapping[str, float]) -> None:
         """Told after each rollout, on every rank the same: what the statistics of `score` came to over all its rows and ranks.
 
-        Evaluations are not told of. What is learnt from a rollout so, and not in `score`, depends neither on the order of rows
-        nor on how they are cut and shared out.
-
-        Args:
-            statistics: by the names that `score` gave, beside those that the core reports of every reward.
+        They have the names that `score` gave, beside those that the core reports of every reward. Evaluations are not told of. What is
+        learnt from a rollout so, and not in `score`, depends neither on the order of rows nor on how they are cut and shared out.
         """
 
 

@@ -54,7 +54,7 @@ class Minibatch:
 
 
 def largest(values: Tensor, mask: Tensor, count: int, uniforms: Tensor, ranks: Ranks = ALONE) -> Tensor:
-    """Which tokens hold the `count` largest values of all ranks; collective.
+    """`[n, L]` bool: which tokens hold the `count` largest values of all ranks; collective.
 
     Values that differ by rounding alone, as those of the same token in another micro-batch do, are equal: of them the smallest random
     numbers go first. So the choice depends neither on the order of rows, nor on how they are cut or shared out.
@@ -65,9 +65,6 @@ def largest(values: Tensor, mask: Tensor, count: int, uniforms: Tensor, ranks: R
         count: of tokens over all ranks, the same on each; all where there are fewer.
         uniforms: `[n, L]` random numbers.
         ranks: that hold the other tokens.
-
-    Returns:
-        `[n, L]` bool.
     """
     keys, numbers = _rounded(values[mask]), uniforms[mask]
     order = _order(keys, numbers)[: max(count, 0)]
@@ -116,13 +113,9 @@ class StepPart(Part):
         return True
 
     def prepare(self, minibatch: Minibatch) -> Extras:
-        """Numbers that depend on all rows of a step, those of other ranks and micro-batches included; asked before the first backward pass.
+        """`[N]` or `[N, L]` for each name of `prepares`, from all rows of a step, those of other ranks and micro-batches included.
 
-        Args:
-            minibatch: this rank's rows under the current policy, with sums over all ranks.
-
-        Returns:
-            `[N]` or `[N, L]` for each name of `prepares`, for this and other parts to read.
+        Asked before the first backward pass, with this rank's rows under the current policy, and sums over all ranks.
         """
         return {}
 

@@ -25,12 +25,9 @@ class TokenWeight(StepPart):
     def weights(self, experience: Experience) -> Tensor:
         """`[N, L]` at least 0; 0 masks. The core multiplies by the response mask and drops rows that are not scorable.
 
-        A threshold over the batch is not possible here: other ranks have the rest of it. Completions of one prompt can be compared. What
-        must see the whole batch belongs into an advantage, into a sampler, which has `Collection.total`, or into `prepare` and
-        `step_weights`, which see an optimizer step.
-
-        Args:
-            experience: the rows of this rank, in whole groups; no advantages yet.
+        The rows are those of this rank, in whole groups, without advantages yet. A threshold over the batch is not possible here: other
+        ranks have the rest of it. Completions of one prompt can be compared. What must see the whole batch belongs into an advantage, into
+        a sampler, which has `Collection.total`, or into `prepare` and `step_weights`, which see an optimizer step.
         """
 
     def step_weights(self, rows: TrainingBatch) -> Tensor:

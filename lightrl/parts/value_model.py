@@ -45,11 +45,7 @@ class ValueModel(ClippedCritic):
             _config(self.path, _vocabulary(policy))
 
     def build(self, policy: nn.Module) -> nn.Module:
-        """See `Critic.build`.
-
-        Raises:
-            ValueError: the folder is not there, holds no model with one output, or has another vocabulary.
-        """
+        """See `Critic.build`; a ValueError if the folder is not there, holds no model with one output, or has another vocabulary."""
         like = next(policy.parameters())
         if self.path is None:
             trunk, head = _plain_copy(policy).base_model, value_head(hidden_size(policy))

@@ -47,10 +47,6 @@ class Said:
     experts: Tensor
     """`[P, k]` int64: the router's own choice, also where another one is forced on it."""
 
-    def probabilities(self) -> Tensor:
-        """`[P, E]`: how likely each expert is, in float32 or the logits' own type if that is wider."""
-        return softmax(self.logits)
-
     def refuse_other_weights(self) -> None:
         """Refuse, with a ValueError, a router that weighs its experts in another way than by the softmax of its logits."""
         tolerance = TOLERANCE if self.weights.element_size() >= 4 else HALF_TOLERANCE
@@ -66,7 +62,7 @@ class Said:
 
 
 def softmax(logits: Tensor) -> Tensor:
-    """`[P, E]` probabilities of logits."""
+    """`[P, E]` probabilities of logits, in float32 or their own type if that is wider."""
     return logits.softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lightrl import Output, SequenceRatio, StepPart, TokenRatio, TrunkOutput, WithStatistics
+from lightrl import SequenceRatio, StepPart, TokenRatio, TrunkOutput, WithStatistics
 from lightrl_moe.routers import Said, heard, refuse_unknown, routers_of, weights_of
 
 OLD_ROUTES = "old_routes"
@@ -103,17 +103,7 @@ class _Routed(StepPart):
 
     needs_extras = extras_per_token = frozenset({OLD_ROUTES})
 
-    @property
-    def outputs(self) -> tuple[Output, ...]:
-        return (Routes(),)
-
-    @property
-    def old_outputs(self) -> tuple[Output, ...]:
-        return (Routes(),)
-
-    @property
-    def rollout_outputs(self) -> tuple[TrunkOutput, ...]:
-        return (Routes(),)
+    outputs = old_outputs = rollout_outputs = (Routes(),)
 
     def rerouted(self) -> dict[str, Tensor]:
         """The statistics of a micro-batch; those of the rollout only where its engine has recorded routes."""

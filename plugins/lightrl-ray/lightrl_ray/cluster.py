@@ -77,13 +77,9 @@ class Cluster:
         """The resources of the cluster and what is free of them, in words."""
         import ray
 
-        free, total = ray.available_resources(), ray.cluster_resources()
-        return (
-            _listed({name: total.get(name, 0.0) for name in self._resources})
-            + " in all, of which "
-            + _listed({name: free.get(name, 0.0) for name in self._resources})
-            + " are free"
-        )
+        every = (ray.cluster_resources(), ray.available_resources())
+        total, free = (_listed({name: found.get(name, 0.0) for name in self._resources}) for found in every)
+        return f"{total} in all, of which {free} are free"
 
     def _begin(self) -> None:
         """Start Ray, or connect to a cluster that runs; whatever fails, nothing is left."""

@@ -136,10 +136,8 @@ def marked(cases: Sequence[Case]) -> list[ParameterSet]:
     """Cases as parameters of a pytest test; those from which a class states an exception may fail."""
     import pytest
 
-    def mark(reason: str) -> pytest.MarkDecorator:
-        return pytest.mark.xfail(reason=reason, raises=BrokenContract, strict=False)
-
-    return [pytest.param(case, marks=() if case.exception is None else mark(case.exception)) for case in cases]
+    marks = [() if c.exception is None else pytest.mark.xfail(reason=c.exception, raises=BrokenContract, strict=False) for c in cases]
+    return [pytest.param(case, marks=mark) for case, mark in zip(cases, marks, strict=True)]
 
 
 def tiny_run(kind: str, cls: type[Any]) -> dict[str, Any]:

@@ -89,9 +89,8 @@ def gradient_of_step(
     trainer = quiet_trainer(max_epochs=1, devices=ranks, strategy="ddp" if ranks > 1 else "auto", callbacks=callbacks)
     trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=100)))
     if trainer.global_step != 1:
-        raise ValueError(
-            f"gradient_of_step wants an algorithm with one step per rollout; {type(algorithm).__name__} made {trainer.global_step}"
-        )
+        steps = f"{type(algorithm).__name__} made {trainer.global_step}"
+        raise ValueError(f"gradient_of_step wants an algorithm with one step per rollout; {steps}")
     before = policy.build().state_dict()
     return torch.cat([(before[name] - now).flatten().double() for name, now in module.policy.state_dict().items()])
 

@@ -80,10 +80,8 @@ class Pairs(Keep):
 def ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The usable completions without duplicates, by falling reward and then by falling log-prob."""
     order = sorted((c for c in candidates if c.usable), key=lambda c: (-c.reward, -c.logprob))
-    distinct: dict[str, Candidate] = {}
-    for candidate in order:
-        distinct.setdefault(candidate.text, candidate)
-    return list(distinct.values())
+    first = {candidate.text: candidate for candidate in reversed(order)}
+    return [candidate for candidate in order if first[candidate.text] is candidate]
 
 
 def rejection_counts(candidates: Sequence[Candidate], kept: int, right: float) -> dict[str, float]:

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -57,17 +58,11 @@ class SamplingSession:
 
     def fill(self, rows: ResumableRows, keep: Keep) -> None:
         """Go through all prompts left, to `rows` what `keep` chooses; a ConfigError if a reward or the environment fails too often."""
-        try:
-            self._fill(rows, keep)
-        finally:
-            self.rollouts.close()
-
-    def _fill(self, rows: ResumableRows, keep: Keep) -> None:
-        if rows.state is not None:
-            self.data.draw(rows.done)
-            self.rollouts.load_state_dict(rows.state["rollouts"])
-            self.rewards.load_state_dict(rows.state["rewards"])
-        with _progress() as progress:
+        with closing(self.rollouts), _progress() as progress:
+            if rows.state is not None:
+                self.data.draw(rows.done)
+                self.rollouts.load_state_dict(rows.state["rollouts"])
+                self.rewards.load_state_dict(rows.state["rewards"])
             task = progress.add_task("Sampling", total=self.prompts, completed=rows.done)
             while rows.done < self.prompts:
                 prompts = self.data.draw(min(self.step, self.prompts - rows.done))

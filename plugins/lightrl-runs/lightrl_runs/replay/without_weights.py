@@ -109,7 +109,7 @@ class FirstPass:
 
 
 def refuse_lacking(records: Sequence[Record], algorithm: Algorithm, values: bool) -> None:
-    """Refuse, with a ValueError, an algorithm that needs what the record lacks; without weights (`values`) what a network would give too."""
+    """Refuse, with a ValueError, an algorithm that needs what the record lacks; without weights (`values`) also what a network gives."""
     record, name = records[0], type(algorithm).__name__
     run = record.notes.algorithm
     advantage, has = algorithm.advantage, ", ".join(sorted(record.scored.extras)) or "none"

@@ -169,9 +169,8 @@ def round_trip(old: Registered, new: Registered) -> None:
         raise BrokenContract(f"torch.load(weights_only=True) refuses its state: {str(error).splitlines()[0]}", state=state) from error
     if loaded:
         new.load_state_dict(loaded)
-    expect(
-        same_state(new.state_dict(), state), "a new instance that took the state back has another one", given=state, kept=new.state_dict()
-    )
+    kept = new.state_dict()
+    expect(same_state(kept, state), "a new instance that took the state back has another one", given=state, kept=kept)
 
 
 def _check_plain(value: object, where: str) -> None:

@@ -40,10 +40,8 @@ def complete(make: Make[RolloutEngine]) -> None:
     with running(make, peaked_policy()) as engine:
         found = answers(engine, requests)
     for asked in requests:
-        count = len(found[asked.id].tokens)
-        expect(
-            1 <= count <= asked.limit, f"{count} tokens were sampled, expected 1 to {asked.limit}", request=asked, result=found[asked.id]
-        )
+        result, count = found[asked.id], len(found[asked.id].tokens)
+        expect(1 <= count <= asked.limit, f"{count} tokens were sampled, expected 1 to {asked.limit}", request=asked, result=result)
 
 
 @contract_check(KIND, "a completion ends with one of ends exactly if its finish reason is stop")
@@ -113,10 +111,8 @@ def frequencies(make: Make[RolloutEngine]) -> None:
     drawn = float(logprobs[[result.tokens[0] for result in found.values()]].mean())
     mean = float((logprobs.exp() * logprobs).sum())
     error = math.sqrt(float((logprobs.exp() * (logprobs - mean) ** 2).sum()) / DRAWS)
-    expect(
-        abs(drawn - mean) < 5 * error,
-        f"of {DRAWS} tokens at temperature {temperature} the mean log-prob is {drawn:.3f}, expected {mean:.3f} +- {error:.3f}",
-    )
+    what = f"of {DRAWS} tokens at temperature {temperature} the mean log-prob is {drawn:.3f}, expected {mean:.3f} +- {error:.3f}"
+    expect(abs(drawn - mean) < 5 * error, what)
 
 
 @contract_check(KIND, "at temperature 0 it takes the likeliest token")

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,16 +51,8 @@ def _checked(arguments: str, names: Sequence[str]) -> int:
     return max(_check(record, arguments) for record in records)
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One line of the answer."""
-
-    text: str
-    """The check that passed; or the fault, and what to type."""
-    wrong: bool = False
-    """It is a fault."""
-    excepted: bool = False
-    """It is a check that the class says it does not keep."""
+Finding = tuple[str, str]
+"""A line of the answer: `ok`, `wrong`, or `but` of a check that the class says it does not keep; and what passed, or the fault."""
 
 
 def _check(record: PluginRecord, arguments: str) -> int:
@@ -75,34 +66,30 @@ def _check(record: PluginRecord, arguments: str) -> int:
 def _loading(record: PluginRecord) -> list[Finding]:
     if record.error:
         where = f"\n{record.traceback.strip()}" if record.traceback else ""
-        return [Finding(f"it does not load: {record.error}{where}", wrong=True)]
+        return [("wrong", f"it does not load: {record.error}{where}")]
     registered = [f"{kind} {cls.__name__}" for kind, classes in record.classes.items() for cls in classes]
     if not registered and not record.configs:
-        return [Finding("it registers nothing: decorate a function such as lightrl_advantages with lightrl.hookimpl", wrong=True)]
-    return [Finding(f"it loads, its hooks are valid, and it registers {', '.join(registered) or 'configs alone'}")]
+        return [("wrong", "it registers nothing: decorate a function such as lightrl_advantages with lightrl.hookimpl")]
+    return [("ok", f"it loads, its hooks are valid, and it registers {', '.join(registered) or 'configs alone'}")]
 
 
 def _names(record: PluginRecord) -> list[Finding]:
     """A finding for each name that another plugin registers too, so that a config would have to say which is meant."""
     others = [r for r in registry().records if r is not record and not r.error]
     taken = [
-        Finding(
-            f"{kind} {cls.__name__} is registered by {r.distribution} too: rename it, or a config has to say which is meant", wrong=True
-        )
+        f"{kind} {cls.__name__} is registered by {r.distribution} too: rename it, or a config has to say which is meant"
         for kind, classes in record.classes.items()
         for cls in classes
         for r in others
         if cls.__name__ in {other.__name__ for other in r.classes.get(kind, [])}
     ]
     taken += [
-        Finding(
-            f"config {path.stem} is brought by {r.distribution} too: rename the file, or --config has to say which is meant", wrong=True
-        )
+        f"config {path.stem} is brought by {r.distribution} too: rename the file, or --config has to say which is meant"
         for path in record.configs
         for r in others
         if path.stem in {other.stem for other in r.configs}
     ]
-    return taken or [Finding("no other plugin registers one of its names")]
+    return [("wrong", text) for text in taken] or [("ok", "no other plugin registers one of its names")]
 
 
 def _contract(record: PluginRecord, arguments: str) -> list[Finding]:
@@ -113,19 +100,17 @@ def _contract(record: PluginRecord, arguments: str) -> list[Finding]:
     sys.stderr.write("running its contract tests, and a step of each config ...\n")
     run = run_contract(record.name, arguments)
     passed = {"checks of its contracts pass": "test_contract_check", "of its configs take a step on a CPU": "test_config"}
-    good = [Finding(f"{run.passed[test]} {text}") for text, test in passed.items() if run.passed.get(test)]
-    stated = [Finding(text, excepted=True) for text in run.excepted]
-    return [*good, *stated, *(Finding(message, wrong=True) for message in run.failed)]
+    good = [("ok", f"{run.passed[test]} {text}") for text, test in passed.items() if run.passed.get(test)]
+    return [*good, *(("but", text) for text in run.excepted), *(("wrong", text) for text in run.failed)]
 
 
 def _print_findings(findings: list[Finding]) -> int:
     """Print them, and count the faults."""
-    for finding in findings:
-        first, *rest = finding.text.splitlines()
-        sign = "wrong" if finding.wrong else "but  " if finding.excepted else "ok   "
-        sys.stdout.write(f"  {sign}  {first}\n")
+    for sign, text in findings:
+        first, *rest = text.splitlines()
+        sys.stdout.write(f"  {sign:<5}  {first}\n")
         sys.stdout.writelines(f"         {line}\n" for line in rest)
-    return sum(finding.wrong for finding in findings)
+    return sum(sign == "wrong" for sign, _ in findings)
 
 
 def name_of(text: str) -> str:

@@ -40,17 +40,15 @@ def new(words: list[str]) -> int:
     folder = Path(options.out if options.out is not None else name).expanduser()
     values = _values(name, chosen, options.class_name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(
-            f"lightrl plugins new {name}", f"{str(folder)!r} is already there and stays as it is.", "Type another: --out FOLDER"
-        )
+        there = f"{str(folder)!r} is already there and stays as it is."
+        raise ConfigError(f"lightrl plugins new {name}", there, "Type another: --out FOLDER")
     for path, text in contents(chosen, values).items():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
         sys.stdout.write(f"{file}\n")
-    sys.stdout.write(
-        f"Install it: pip install -e {folder}\nThen: lightrl plugins check {name}. What to change first: {folder / 'README.md'}\n"
-    )
+    sys.stdout.write(f"Install it: pip install -e {folder}\nThen: lightrl plugins check {name}. ")
+    sys.stdout.write(f"What to change first: {folder / 'README.md'}\n")
     return 0
 
 
@@ -95,9 +93,8 @@ def _values(name: str, kind: Kind, class_name: str | None) -> dict[str, str]:
         raise ConfigError("lightrl plugins new", f"a module named {module!r} is already installed: choose another name.")
     taken = [distribution for distribution, cls in registry().of_kind(kind.title) if cls.__name__ == class_name]
     if taken:
-        raise ConfigError(
-            "lightrl plugins new", f"{taken[0]} registers a {kind.title} named {class_name!r}: choose another name, or type --class NAME."
-        )
+        problem = f"{taken[0]} registers a {kind.title} named {class_name!r}: choose another name, or type --class NAME."
+        raise ConfigError("lightrl plugins new", problem)
     methods = sorted(getattr(kind.base_class, "__abstractmethods__", ())) or ["__init__"]
     return {
         "name": name,
