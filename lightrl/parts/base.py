@@ -87,11 +87,7 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
         return {}
 
     def load_state_dict(self, state: dict[str, JSON]) -> None:
-        """Take back what `state_dict` gave.
-
-        Raises:
-            ValueError: the part keeps no state and was given some.
-        """
+        """Take back what `state_dict` gave; a ValueError if the part keeps no state and was given some."""
         if state:
             raise ValueError(f"{type(self).__name__} keeps no state, but the checkpoint has {sorted(state)} for it")
 

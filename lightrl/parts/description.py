@@ -13,12 +13,8 @@ P = TypeVar("P", bound=Part)
 
 
 def describe(part: Part, key: str) -> None:
-    """Remember of a default at a key such as `DAPO.clip`, and of the parts in its arguments, that each describes a part.
-
-    Raises:
-        ValueError: the part, or one in its arguments, already describes something else.
-    """
-    if _slot(described_by(part)) == _slot(key):
+    """Remember of a default at a key such as `DAPO.clip`, and of its parts, that each describes a part, and nothing else (ValueError)."""
+    if described_by(part).partition(".")[2] == key.partition(".")[2]:
         return
     for path, inner in _tree(part, key):
         if other := described_by(inner):
@@ -27,22 +23,14 @@ def describe(part: Part, key: str) -> None:
 
 
 def describe_defaults(cls: type[object]) -> None:
-    """Let the parts that are defaults in the constructor of a class describe those that its instances make with `own`.
-
-    Raises:
-        ValueError: two arguments have one part as their default.
-    """
+    """Let the parts that are defaults in a constructor, each of one argument (ValueError), describe those that instances make with `own`."""
     for name, parameter in inspect.signature(cls.__init__).parameters.items():
         if isinstance(parameter.default, Part):
             describe(parameter.default, f"{cls.__name__}.{name}")
 
 
 def own(part: P, key: str) -> P:
-    """A part that is made anew if it describes one, else the part itself; the key says where it stands, as `DAPO.clip`.
-
-    Raises:
-        ValueError: a part in its arguments describes another one.
-    """
+    """A part that is made anew if it describes one, else the part at a key such as `DAPO.clip` itself; a ValueError if one within does."""
     if described_by(part):
         return part.but()
     for path, inner in _tree(part, key):
@@ -81,10 +69,6 @@ def _tree(value: object, key: str) -> Iterator[tuple[str, Part]]:
     elif isinstance(value, (list, tuple)):
         for member in value:
             yield from _tree(member, key)
-
-
-def _slot(key: str) -> str:
-    return key.partition(".")[2]
 
 
 def _shared(key: str, other: str) -> str:

@@ -70,11 +70,7 @@ class PolicyWeights(Protocol):
         """
 
     def save_adapters(self, folder: Path) -> None:
-        """Write the adapters alone, as PEFT takes them; collective as `save`.
-
-        Raises:
-            ValueError: the policy has none.
-        """
+        """Write the adapters alone, as PEFT takes them; collective as `save`, and a ValueError if the policy has none."""
 
     def on_first_rank(self, action: Callable[[], T]) -> T:
         """The JSON value of an action that the first rank takes alone. Every rank waits for it, and gets its error too."""

@@ -56,10 +56,7 @@ class Function(RowReward):
 
     @classmethod
     def of(cls, function: Callable[..., Any], weight: float = 1.0, **kwargs: Any) -> Function:
-        """A function itself, as a script has it; it is called in the training process, where nothing can stop it.
-
-        Raises:
-            ValueError: it is async.
+        """A function itself, not async (ValueError), as a script has it; it is called in the training process, where nothing can stop it.
         """
         reward = cls.__new__(cls)
         RowReward.__init__(reward, weight, runs="inline", **kwargs)
@@ -166,11 +163,7 @@ class TRLReward:
         self._takes = None if any(p.kind is p.VAR_KEYWORD for p in own) else frozenset(taken)
 
     def __call__(self, prompt: Prompt, completion: str, **columns: object) -> float | None:
-        """The score of one completion.
-
-        Raises:
-            TypeError: the function did not return a list of one number.
-        """
+        """The score of one completion; a TypeError if the function did not return a list of one number."""
         spoken = prompt.messages is not None
         given: dict[str, Any] = {name: [value] for name, value in columns.items()}
         given["prompts"] = [list(prompt.messages)] if prompt.messages is not None else [prompt.text]

@@ -32,11 +32,7 @@ class Likelihood:
 
     @property
     def log_ratio(self) -> Tensor:
-        """`[n]` log pi(y | x) - log pi_ref(y | x).
-
-        Raises:
-            RuntimeError: there is no reference: the objective does not say that it needs `ref_logprobs`.
-        """
+        """`[n]` log pi(y | x) - log pi_ref(y | x); a RuntimeError unless the objective says that it needs `ref_logprobs`."""
         if self.reference is None:
             raise RuntimeError("there are no log-probs of a reference: an objective that uses them has 'ref_logprobs' among its needs")
         return self.logprob - self.reference

@@ -51,11 +51,7 @@ class Comparison(Output):
         raise RuntimeError(f"{type(self).__name__} compares two policies: call compare with the logits of both")
 
     def checked(self, logits: Tensor, other: Tensor, ids: Tensor) -> Tensor:
-        """`compare`, of logits of one size.
-
-        Raises:
-            ValueError: the vocabularies are of different sizes.
-        """
+        """`compare`, of logits of one size; a ValueError if the vocabularies are of different sizes."""
         if logits.shape != other.shape:
             raise ValueError(
                 f"{type(self).__name__} compares the whole vocabulary, and the policy has {logits.shape[1]:,} logits where the "
@@ -65,11 +61,7 @@ class Comparison(Output):
 
 
 def by_name(outputs: Iterable[Output]) -> dict[str, Output]:
-    """Outputs by their names, in a fixed order, each once.
-
-    Raises:
-        ValueError: two different outputs have one name.
-    """
+    """Outputs by their names, in a fixed order, each once; a ValueError if two different ones have one name."""
     found: dict[str, Output] = {}
     for output in sorted(outputs, key=repr):
         if repr(found.setdefault(output.name, output)) != repr(output):

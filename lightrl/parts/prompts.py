@@ -64,8 +64,4 @@ class PromptSource(Part):
         return {}
 
     def prepare(self) -> None:
-        """Read files; called once before the first prompt is asked for.
-
-        Raises:
-            ValueError: the data is missing or malformed; the message names the file, the line and the field.
-        """
+        """Read files, before the first prompt is asked for; a ValueError names the file, the line and the field of what is malformed."""

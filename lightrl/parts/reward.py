@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from lightrl.parts.base import Part
+from lightrl.parts.environment import Runs
 from lightrl.prompt import Prompt
 from lightrl.ranges import Count, Natural, Positive, Share, Weight, Workers, refuse_outside
 
@@ -39,8 +40,6 @@ class LinearWeight:
 
 RowScore = float | int | bool | Sequence[float] | None
 """The score of a row: a number for the row, one number per response token, or None to abstain."""
-Runs = Literal["inline", "process", "async"]
-"""Where a reward runs: in the training process, in worker processes that can be killed, or in an event loop."""
 
 
 class Reward(Part):
@@ -80,11 +79,7 @@ class Reward(Part):
         self.schedule, self.max_error_rate, self.error_window = schedule, max_error_rate, error_window
 
     def check(self, columns: Set[str]) -> None:
-        """Refuse settings, and prompts that all have these columns, that cannot work; called once before training.
-
-        Raises:
-            ValueError: says what is wrong.
-        """
+        """Refuse, with a ValueError, settings and prompts with these columns that cannot work; called once before training."""
 
     def counts(self) -> dict[str, float]:
         """Numbers of its own since it was last asked, logged as `rewards/{name}/{number}` and added up over a rollout and all ranks.

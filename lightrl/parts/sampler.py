@@ -84,11 +84,7 @@ class Sampler(Part):
     """The policy has sampled every row; False: some are from `Collection.given`, and the trainer computes the old log-probs of all rows."""
 
     def check(self, rewards: Sequence[str]) -> None:
-        """Refuse settings that cannot work with rewards of these names; called once before training.
-
-        Raises:
-            ValueError: says what is wrong.
-        """
+        """Refuse, with a ValueError, settings that cannot work with rewards of these names; called once before training."""
 
     @abstractmethod
     def collect(self, collection: Collection) -> ScoredRollout:
@@ -129,11 +125,7 @@ class GroupSampler(Sampler):
 
 
 def deciding_reward(rewards: Sequence[str], metric: str | None) -> str:
-    """The name of the raw reward that a sampler goes by: its `metric`, or, if that is None, the only one there is.
-
-    Raises:
-        ValueError: there is no reward of that name, or none is named and there is not exactly one.
-    """
+    """The raw reward that a sampler goes by: the one that `metric` names, or the only one; a ValueError if there is none or several."""
     names = sorted(rewards)
     if metric in names:
         return metric
@@ -145,9 +137,5 @@ def deciding_reward(rewards: Sequence[str], metric: str | None) -> str:
 
 
 def metric_of(scored: ScoredRollout, metric: str | None) -> Tensor:
-    """`[N]` f32: one raw reward of every row, a row's steps added up, NaN without a score; None: the only reward there is.
-
-    Raises:
-        ValueError: as `deciding_reward`.
-    """
+    """`[N]` f32: one raw reward of every row, as `deciding_reward` names it, a row's steps added up, NaN without a score."""
     return row_values(scored.reward_parts[deciding_reward(list(scored.reward_parts), metric)])

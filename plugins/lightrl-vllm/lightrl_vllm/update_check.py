@@ -34,7 +34,7 @@ class UpdateCheck:
         self._version: int | None = None
 
     def compare(self, rows: list[dict[str, Any]], weights: PolicyWeights, version: int) -> None:
-        """Refuse an update that has not arrived, by fields of `Row`, the same on every rank; a ServerError says what log-probs look like."""
+        """Refuse an update that has not arrived, by fields of `Row`, the same on every rank; a ServerError says what its log-probs are."""
         limits = Limits.of(weights.compute_dtype, self._tolerance)
         judged = [_Judged(row, weights, limits) for row in (Row(**fields) for fields in rows)]
         for address in dict.fromkeys(one.row.address for one in judged):
