@@ -32,7 +32,7 @@ class Critic(Part):
     """Passes over each rollout for the critic alone, after those it shares with the policy."""
 
     def check(self, policy: nn.Module) -> None:
-        """Refuse, with a ValueError, a policy for which it cannot be built; called before `build`, when its weights may not have been read."""
+        """Refuse, with a ValueError, a policy for which it cannot be built; before `build`, when its weights may not have been read."""
 
     @abstractmethod
     def build(self, policy: nn.Module) -> nn.Module:

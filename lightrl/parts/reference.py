@@ -39,7 +39,7 @@ class Reference(Part):
     """It can also give all logits at a token, for parts that compare them."""
 
     def check(self, policy: nn.Module) -> None:
-        """Refuse, with a ValueError, a policy for which it cannot be built; called before `build`, when its weights may not have been read."""
+        """Refuse, with a ValueError, a policy for which it cannot be built; before `build`, when its weights may not have been read."""
 
     @abstractmethod
     def build(self, policy: nn.Module) -> None:
