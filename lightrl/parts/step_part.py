@@ -132,7 +132,7 @@ class StepPart(Part):
         return found
 
     def extra(self, name: str) -> Tensor:
-        """An extra `[n]` or `[n, L]` among `needs_extras` or `prepares`, or an output, of the micro-batch; a RuntimeError if there is none."""
+        """An extra `[n]` or `[n, L]` that is needed or prepared, or an output, of the micro-batch; a RuntimeError if nobody left it."""
         if name not in self.extras:
             known = ", ".join(self.extras) or "none"
             raise RuntimeError(
