@@ -13,7 +13,7 @@ P = TypeVar("P", bound=Part)
 
 
 def describe(part: Part, key: str) -> None:
-    """Remember of a default at a key such as `DAPO.clip`, and of its parts, that each describes a part, and nothing else (ValueError)."""
+    """Remember that a default at a key such as `DAPO.clip`, and each part within it, describes a part; a ValueError if another one too."""
     if described_by(part).partition(".")[2] == key.partition(".")[2]:
         return
     for path, inner in _tree(part, key):
@@ -23,14 +23,14 @@ def describe(part: Part, key: str) -> None:
 
 
 def describe_defaults(cls: type[object]) -> None:
-    """Let the parts that are defaults in a constructor, each of one argument (ValueError), describe what instances make with `own`."""
+    """Let the parts that are defaults in a constructor describe what instances make with `own`; a ValueError if two arguments share one."""
     for name, parameter in inspect.signature(cls.__init__).parameters.items():
         if isinstance(parameter.default, Part):
             describe(parameter.default, f"{cls.__name__}.{name}")
 
 
 def own(part: P, key: str) -> P:
-    """A part that is made anew if it describes one, else the part at a key such as `DAPO.clip` itself; a ValueError if one within does."""
+    """A part that is made anew if it describes one, else the part itself, at a key; a ValueError if one within describes another."""
     if described_by(part):
         return part.but()
     for path, inner in _tree(part, key):

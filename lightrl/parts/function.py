@@ -56,7 +56,7 @@ class Function(RowReward):
 
     @classmethod
     def of(cls, function: Callable[..., Any], weight: float = 1.0, **kwargs: Any) -> Function:
-        """A function itself, not async (ValueError), as a script has it; it is called in the training process, where nothing can stop it."""
+        """A function itself, not async (ValueError), as a script has it; called in the training process, where nothing can stop it."""
         reward = cls.__new__(cls)
         RowReward.__init__(reward, weight, runs="inline", **kwargs)
         reward.path = f"{function.__module__}.{getattr(function, '__qualname__', type(function).__name__)}"

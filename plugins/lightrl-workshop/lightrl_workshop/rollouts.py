@@ -80,7 +80,7 @@ class ReplayedRollouts(RolloutLoop):
 def rollouts_with(
     policy: Policy, engine: RolloutEngine | None = None, environment: Environment | None = None, version: int = 0
 ) -> RolloutLoop:
-    """The loop of a run, whose engine has a policy's weights: `rollouts_with(policy).rollout(prompts, n)`; it decodes in process."""
+    """The loop of a run with a policy's weights, by default in process and of one turn: `rollouts_with(policy).rollout(prompts, n)`."""
     rollouts = RolloutLoop(engine or TransformersEngine(), environment or SingleTurn())
     rollouts.update_weights(TrainerWeights(policy), version)
     return rollouts
