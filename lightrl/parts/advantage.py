@@ -19,7 +19,7 @@ from lightrl.types import Experience, Statistics
 
 
 def generalised_advantages(rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam: Tensor | float) -> Tensor:
-    """Advantages from per-token rewards and values.
+    """`[N, L]` advantages from per-token rewards and values, 0 outside the mask.
 
     delta_t = r_t + gamma V_{t+1} - V_t and A_t = delta_t + gamma lambda A_{t+1}, where t + 1 is the next masked-in token
     and V after the last one is 0.
@@ -32,9 +32,6 @@ def generalised_advantages(rewards: Tensor, values: Tensor, mask: Tensor, gamma:
         mask: `[N, L]` bool, tokens of the policy; gaps are skipped and carry nothing.
         gamma: discount per token, in [0, 1].
         lam: lambda in [0, 1], one number or `[N]`.
-
-    Returns:
-        `[N, L]`, 0 outside the mask.
     """
     lam = torch.as_tensor(lam, dtype=values.dtype, device=values.device)
     advantage = next_value = values.new_zeros(len(values))
@@ -144,14 +141,7 @@ class GroupNormalized(Advantage):
         return Advantages(broadcast_to_tokens(rows, experience))
 
     def normalised(self, values: Tensor, group: Tensor, valid: Tensor, ranks: Ranks) -> Tensor:
-        """`[N]` float64: values less the mean of their group, divided by the deviation.
-
-        Args:
-            values: `[N]`; anything where `valid` is False.
-            group: `[N]` int64, any numbering.
-            valid: `[N]` bool, values that count.
-            ranks: whose values count too where the deviation is the batch's.
-        """
+        """`[N]` float64: values `[N]`, where valid, less the mean of their group, by the deviation; `ranks` share that of the batch."""
         of_group = group_statistics(values, group, valid, self.ddof)
         deviation = of_group.std
         if self.std == "batch":
@@ -218,6 +208,7 @@ class GAE(Advantage):
     Source: Schulman et al. 2016, arXiv:1506.02438, eq. 16.
     """
 
+    needs = frozenset({"values"})
     baseline: Literal["group", "batch", "values", "none"] = "values"
     level: Literal["completion", "turn", "token"] = "token"
 
@@ -234,10 +225,6 @@ class GAE(Advantage):
         """
         self.gamma, self.lam, self.whitened, self.whitened_rewards = gamma, lam, whitened, whitened_rewards
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"values"})
-
     def compute(self, experience: Experience) -> Advantages:
         if experience.values is None:
             raise ValueError(f"{type(self).__name__} needs the values of a critic: give the algorithm one, for example critic: ValueHead")
@@ -249,12 +236,6 @@ class GAE(Advantage):
         return Advantages(whiten(raw, mask, ranks=experience.ranks) if self.whitened else raw, returns)
 
     def estimates(self, rewards: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Advantages before whitening, and the targets of the critic, both `[N, L]` and 0 outside the mask.
-
-        Args:
-            rewards: `[N, L]`, on the tokens that earned them.
-            values: `[N, L]` of the critic.
-            mask: `[N, L]` bool, sampled tokens of scorable rows.
-        """
+        """Advantages before whitening, and the targets of the critic, both `[N, L]` and 0 outside the mask, as are all arguments."""
         raw = generalised_advantages(rewards, values, mask, self.gamma, self.lam)
         return raw, torch.where(mask, raw + values, 0.0)

@@ -54,11 +54,7 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
             return self
 
     def but(self, **changes: object) -> Self:
-        """A new part of this class: made with the same arguments, except those given here. Parts among them are made anew.
-
-        Args:
-            **changes: arguments of the class.
-        """
+        """A new part of this class: made with the same arguments, except those given here. Parts among them are made anew."""
         return type(self)(**{name: _anew(value) for name, value in made_with(self).items()} | changes)
 
     @property
@@ -91,11 +87,7 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
         return {}
 
     def load_state_dict(self, state: dict[str, JSON]) -> None:
-        """Take back what `state_dict` gave.
-
-        Raises:
-            ValueError: the part keeps no state and was given some.
-        """
+        """Take back what `state_dict` gave; a ValueError if the part keeps no state and was given some."""
         if state:
             raise ValueError(f"{type(self).__name__} keeps no state, but the checkpoint has {sorted(state)} for it")
 
@@ -144,27 +136,17 @@ class TrunkOutput(Output):
     def listen(self, trunk: nn.Module) -> AbstractContextManager[Callable[[], Tensor]]:
         """Within, the trunk runs once. Then the function that was entered gives `[P, ...]`: of each position that ran, in their order.
 
-        Rows may stand behind one another without padding, so P is less than rows times length. Operations with a gradient belong into
-        the function: what happens within the trunk is done again, without listening, where activations are recomputed.
-
-        Args:
-            trunk: of a causal LM of transformers: all but the head.
+        The trunk is all but the head of a causal LM. Rows may stand behind one another without padding, so P is less than rows times
+        length. Operations with a gradient belong into the function: what happens within the trunk is done again, without listening,
+        where activations are recomputed.
         """
 
     def like(self, uniforms: Tensor) -> Tensor:
-        """Numbers that it might give, for the contract of parts that read it; by default one per token.
-
-        Args:
-            uniforms: `[N, L]` in [0, 1).
-        """
+        """Numbers that it might give for uniforms `[N, L]` in [0, 1), for the contract of parts that read it; by default one per token."""
         return uniforms
 
     def compute(self, logits: Tensor, ids: Tensor) -> Tensor:
-        """See `Output.compute`.
-
-        Raises:
-            RuntimeError: always, since logits do not say it.
-        """
+        """Raise a RuntimeError: logits do not say it."""
         raise RuntimeError(f"{type(self).__name__} comes from inside the trunk: listen to it while it runs")
 
 

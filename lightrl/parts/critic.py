@@ -32,11 +32,7 @@ class Critic(Part):
     """Passes over each rollout for the critic alone, after those it shares with the policy."""
 
     def check(self, policy: nn.Module) -> None:
-        """Refuse a policy for which it cannot be built; called before `build`, when the policy's weights may not have been read.
-
-        Raises:
-            ValueError: says why.
-        """
+        """Refuse, with a ValueError, a policy for which it cannot be built; before `build`, when its weights may not have been read."""
 
     @abstractmethod
     def build(self, policy: nn.Module) -> nn.Module:
@@ -122,14 +118,7 @@ class ValueHead(ClippedCritic):
 
 
 def hidden_size(policy: nn.Module) -> int:
-    """The width of a policy's hidden states.
-
-    Args:
-        policy: with a number `hidden_size`, as `lightrl.Policy` has.
-
-    Raises:
-        TypeError: the module has no such number.
-    """
+    """The width of a policy's hidden states: its number `hidden_size`, as `lightrl.Policy` has it, or a TypeError."""
     size = getattr(policy, "hidden_size", None)
     if not isinstance(size, int):
         raise TypeError(f"a critic reads hidden states, and {type(policy).__name__} does not say how wide they are: hidden_size is {size}")

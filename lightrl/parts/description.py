@@ -13,16 +13,8 @@ P = TypeVar("P", bound=Part)
 
 
 def describe(part: Part, key: str) -> None:
-    """Remember of a default, and of the parts in its arguments, that each describes a part.
-
-    Args:
-        part: a class attribute, or the default of an argument.
-        key: where it stands, as `DAPO.clip`.
-
-    Raises:
-        ValueError: the part, or one in its arguments, already describes something else.
-    """
-    if _slot(described_by(part)) == _slot(key):
+    """Remember that a default at a key such as `DAPO.clip`, and each part within it, describes a part; a ValueError if another one too."""
+    if described_by(part).partition(".")[2] == key.partition(".")[2]:
         return
     for path, inner in _tree(part, key):
         if other := described_by(inner):
@@ -31,29 +23,14 @@ def describe(part: Part, key: str) -> None:
 
 
 def describe_defaults(cls: type[object]) -> None:
-    """Let the parts that are defaults in the constructor of a class describe those that its instances make with `own`.
-
-    Args:
-        cls: whose `__init__` may have parts as defaults.
-
-    Raises:
-        ValueError: two arguments have one part as their default.
-    """
+    """Let the parts that are defaults in a constructor describe what instances make with `own`; a ValueError if two arguments share one."""
     for name, parameter in inspect.signature(cls.__init__).parameters.items():
         if isinstance(parameter.default, Part):
             describe(parameter.default, f"{cls.__name__}.{name}")
 
 
 def own(part: P, key: str) -> P:
-    """A part that is made anew if it describes one, else the part itself.
-
-    Args:
-        part: given by the caller, or the default.
-        key: where it stands, as `DAPO.clip`.
-
-    Raises:
-        ValueError: a part in its arguments describes another one.
-    """
+    """A part that is made anew if it describes one, else the part itself, at a key; a ValueError if one within describes another."""
     if described_by(part):
         return part.but()
     for path, inner in _tree(part, key):
@@ -92,10 +69,6 @@ def _tree(value: object, key: str) -> Iterator[tuple[str, Part]]:
     elif isinstance(value, (list, tuple)):
         for member in value:
             yield from _tree(member, key)
-
-
-def _slot(key: str) -> str:
-    return key.partition(".")[2]
 
 
 def _shared(key: str, other: str) -> str:

@@ -61,11 +61,7 @@ class PolicyWeights(Protocol):
         """
 
     def own_tensors(self, trained: bool) -> Iterator[tuple[str, Tensor]]:
-        """Tensors by their names in the trainer's own modules, as `tensors` otherwise: adapters stand beside the weights that they adapt.
-
-        Args:
-            trained: those that learn, and buffers; False: all.
-        """
+        """Tensors by their names in the trainer's own modules, all or the trained ones and buffers; adapters stand beside their weights."""
 
     def save(self, folder: Path) -> None:
         """Write a Hugging Face folder with weights, config and tokenizer. Adapters are added to the weights.
@@ -74,27 +70,13 @@ class PolicyWeights(Protocol):
         """
 
     def save_adapters(self, folder: Path) -> None:
-        """Write the adapters alone, as PEFT takes them; collective as `save`.
-
-        Raises:
-            ValueError: the policy has none.
-        """
+        """Write the adapters alone, as PEFT takes them; collective as `save`, and a ValueError if the policy has none."""
 
     def on_first_rank(self, action: Callable[[], T]) -> T:
-        """The outcome of an action that the first rank takes alone. Every rank waits for it, and gets its error too.
-
-        Args:
-            action: gives a JSON value.
-        """
+        """The JSON value of an action that the first rank takes alone. Every rank waits for it, and gets its error too."""
 
     def logprobs(self, context: Sequence[int], tokens: Sequence[int], temperature: float) -> list[float]:
-        """The trainer's own log-probs of tokens behind a context; collective, with the same tokens on every rank.
-
-        Args:
-            context: token ids, at least one.
-            tokens: token ids.
-            temperature: divides the logits; > 0.
-        """
+        """The trainer's own log-probs of tokens behind a context, of logits by a temperature above 0; collective, the same on all ranks."""
 
 
 @dataclass(frozen=True)

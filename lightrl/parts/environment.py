@@ -11,7 +11,7 @@ from lightrl.prompt import JSON, Message, Prompt
 from lightrl.ranges import Count, Natural, Positive, Share, Weight, Workers
 
 Runs = Literal["inline", "process", "async"]
-"""Where episodes run: in the training process, in worker processes that can be killed, or in an event loop."""
+"""Where episodes and rewards run: in the training process, in worker processes that can be killed, or in an event loop."""
 Said = str | Sequence[Message]
 """A text, or messages: a text in a conversation is a message of the user."""
 
@@ -103,14 +103,7 @@ class Environment(Part):
         return ()
 
     def check(self, columns: frozenset[str]) -> None:
-        """Refuse settings and data that cannot work; called once before training.
-
-        Args:
-            columns: names that every prompt has.
-
-        Raises:
-            ValueError: what is wrong, and what to type.
-        """
+        """Refuse, with a ValueError, settings and prompts with these columns that cannot work; called once before training."""
 
     def example_prompts(self) -> Sequence[Prompt]:
         """Prompts that it can begin with, at least one, for the tests of its contract; one whose prompts need more overrides it."""
@@ -132,11 +125,7 @@ class Environment(Part):
 
     @abstractmethod
     def reply(self, completion: str) -> Reply | Awaitable[Reply]:
-        """The answer to a turn of the policy.
-
-        Args:
-            completion: the decoded turn, without the closing special token.
-        """
+        """The answer to a turn of the policy, decoded without the closing special token."""
 
     def end(self) -> Any:
         """Give back what the episode holds; called once when it is over, also when it was cut off. What it raises is logged."""

@@ -56,16 +56,7 @@ class Function(RowReward):
 
     @classmethod
     def of(cls, function: Callable[..., Any], weight: float = 1.0, **kwargs: Any) -> Function:
-        """A function itself, as a script has it; it is called in the training process, where nothing can stop it.
-
-        Args:
-            function: as if it were named by a path.
-            weight: the factor in the sum of rewards; 0 scores and logs without training on it.
-            **kwargs: the arguments of `Reward`.
-
-        Raises:
-            ValueError: it is async.
-        """
+        """A function itself, not async (ValueError), as a script has it; called in the training process, where nothing can stop it."""
         reward = cls.__new__(cls)
         RowReward.__init__(reward, weight, runs="inline", **kwargs)
         reward.path = f"{function.__module__}.{getattr(function, '__qualname__', type(function).__name__)}"
@@ -129,16 +120,12 @@ def _imported(path: str) -> Callable[..., RowScore]:
 def _checked(function: Callable[..., Any], path: str) -> Callable[..., Any]:
     if inspect.iscoroutinefunction(function):
         raise ValueError(f"the reward function {path!r} is async: write a subclass of lightrl.AsyncReward with it as `score`")
-    return TRLReward(function) if is_of_trl(function) else function
+    # no reward of lightrl's own form takes `completions`
+    return TRLReward(function) if "completions" in inspect.signature(function).parameters else function
 
 
 NOT_HERE = frozenset({"completion_ids", "prompt_ids", "trainer_state", "log_extra", "log_metric", "environments"})
 """Arguments that TRL gives to such a function beside the columns, and nobody does here."""
-
-
-def is_of_trl(function: Callable[..., Any]) -> bool:
-    """Whether a function takes `completions`, which no reward of lightrl's own form does."""
-    return "completions" in inspect.signature(function).parameters
 
 
 class TRLReward:
@@ -175,11 +162,7 @@ class TRLReward:
         self._takes = None if any(p.kind is p.VAR_KEYWORD for p in own) else frozenset(taken)
 
     def __call__(self, prompt: Prompt, completion: str, **columns: object) -> float | None:
-        """The score of one completion.
-
-        Raises:
-            TypeError: the function did not return a list of one number.
-        """
+        """The score of one completion; a TypeError if the function did not return a list of one number."""
         spoken = prompt.messages is not None
         given: dict[str, Any] = {name: [value] for name, value in columns.items()}
         given["prompts"] = [list(prompt.messages)] if prompt.messages is not None else [prompt.text]

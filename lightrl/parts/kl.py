@@ -46,8 +46,6 @@ def k3_straight_through(logprobs: Tensor, other: Tensor) -> Tensor:
 
 ESTIMATORS = {"k1": k1, "k2": k2, "k3": k3, "k3_straight_through": k3_straight_through}
 """Every estimator by its name."""
-
-
 EXACT_GRADIENT = frozenset({"k2", "k3_straight_through"})
 """Estimators whose expected gradient on on-policy samples is that of KL(pi || other)."""
 
@@ -60,12 +58,7 @@ class KLController(Part):
 
     @abstractmethod
     def factor(self, kl: float, rows: int) -> float:
-        """The factor on the coefficients after a rollout.
-
-        Args:
-            kl: of the rollout in nats per `unit`.
-            rows: how many rows were seen.
-        """
+        """The factor on the coefficients after a rollout of so many rows, with its KL in nats per `unit`."""
 
 
 class AdaptiveKL(KLController):
@@ -123,12 +116,10 @@ class KL(Part):
         """
 
     def observe(self, kl: float, rows: int) -> None:
-        """Told after each rollout its KL and the number of rows.
+        """Told after each rollout its number of rows and its KL, the mean in nats per `unit`.
 
-        Args:
-            kl: mean in nats per `unit`; against the reference KL(old || reference) of the policy that sampled, against the
-                old policy KL(old || new) after the last step.
-            rows: how many rows were seen.
+        Against the reference it is KL(old || reference) of the policy that sampled, against the old policy KL(old || new) after the last
+        step.
         """
 
 

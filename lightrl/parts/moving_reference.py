@@ -6,28 +6,14 @@ from typing import Annotated, Any
 
 import torch
 from annotated_types import Gt, Le
-from torch import nn
+from torch import Tensor, nn
 
 from lightrl.parts.reference import FrozenReference, frozen_copy
 from lightrl.ranges import Count
 
 
-class StoredReference(FrozenReference):
-    """A reference that moves, hence its weights travel in the checkpoint; adapters are copied together with their base."""
-
-    def build(self, policy: nn.Module) -> None:
-        self._anchor = frozen_copy(policy)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {} if self._anchor is None else {"weights": self._anchor.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        if self._anchor is not None and "weights" in state:
-            self._anchor.load_state_dict(state["weights"])
-
-
-class PeriodicReference(StoredReference):
-    """The policy as it was every so many optimizer steps.
+class PeriodicReference(FrozenReference):
+    """The policy as it was every so many optimizer steps; adapters are copied together with their base.
 
     ref <- pi after every `every` steps.
 
@@ -45,6 +31,9 @@ class PeriodicReference(StoredReference):
         super().__init__()
         self.every = every
 
+    def build(self, policy: nn.Module) -> None:
+        self._anchor = frozen_copy(policy)
+
     def moves_at(self, step: int) -> bool:
         return step % self.every == 0
 
@@ -53,10 +42,21 @@ class PeriodicReference(StoredReference):
         if self.moves_at(step) and self._anchor is not None:
             # tensor by tensor: a strategy that shards weights would give its shards as the state
             for mine, new in zip(self._anchor.parameters(), policy.parameters(), strict=True):
-                mine.copy_(new)
+                self.move(mine, new)
+
+    def move(self, mine: Tensor, new: Tensor) -> None:
+        """Take a tensor of the policy over into one of the reference."""
+        mine.copy_(new)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {} if self._anchor is None else {"weights": self._anchor.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if self._anchor is not None and "weights" in state:
+            self._anchor.load_state_dict(state["weights"])
 
 
-class MovingAverageReference(StoredReference):
+class MovingAverageReference(PeriodicReference):
     """A mixture of the policy into the reference every so many optimizer steps.
 
     ref <- mixture pi + (1 - mixture) ref; mixture multiplies the new policy (the opposite of a decay).
@@ -75,19 +75,12 @@ class MovingAverageReference(StoredReference):
         Raises:
             ValueError: an argument outside its range.
         """
-        super().__init__()
-        self.mixture, self.every = mixture, every
+        super().__init__(every)
+        self.mixture = mixture
 
     @torch.no_grad()
     def build(self, policy: nn.Module) -> None:
         self._anchor = frozen_copy(policy).float()
 
-    def moves_at(self, step: int) -> bool:
-        return step % self.every == 0
-
-    @torch.no_grad()
-    def after_step(self, policy: nn.Module, step: int) -> None:
-        if not self.moves_at(step) or self._anchor is None:
-            return
-        for mine, new in zip(self._anchor.parameters(), policy.parameters(), strict=True):
-            mine.lerp_(new.to(mine), self.mixture)
+    def move(self, mine: Tensor, new: Tensor) -> None:
+        mine.lerp_(new.to(mine), self.mixture)

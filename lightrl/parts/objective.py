@@ -32,11 +32,7 @@ class Likelihood:
 
     @property
     def log_ratio(self) -> Tensor:
-        """`[n]` log pi(y | x) - log pi_ref(y | x).
-
-        Raises:
-            RuntimeError: there is no reference: the objective does not say that it needs `ref_logprobs`.
-        """
+        """`[n]` log pi(y | x) - log pi_ref(y | x); a RuntimeError unless the objective says that it needs `ref_logprobs`."""
         if self.reference is None:
             raise RuntimeError("there are no log-probs of a reference: an objective that uses them has 'ref_logprobs' among its needs")
         return self.logprob - self.reference
@@ -63,11 +59,7 @@ class PairObjective(Objective):
     """Learns from a better and a worse completion of each prompt."""
 
     def from_step(self, chosen: Likelihood, rejected: Likelihood) -> dict[str, Tensor]:
-        """Numbers of one optimizer step for `loss`, computed once, without gradient.
-
-        Args:
-            chosen: the better completions of all pairs of the step, of all ranks.
-            rejected: the worse ones.
+        """Numbers for `loss`, once from all pairs of a step on all ranks, without gradient.
 
         Returns:
             By a name, under which `loss` finds them in `chosen.prepared`: a number for each pair, or one for all.
@@ -76,12 +68,7 @@ class PairObjective(Objective):
 
     @abstractmethod
     def loss(self, chosen: Likelihood, rejected: Likelihood) -> Tensor | WithStatistics:
-        """`[n]` to be minimised, one value per pair, which depends on no other pair but through `chosen.prepared`.
-
-        Args:
-            chosen: the better completions of n prompts.
-            rejected: the worse ones of the same prompts.
-        """
+        """`[n]` to be minimised, of better and worse completions of n prompts; a pair depends on others through `chosen.prepared` alone."""
 
 
 class LabelledObjective(Objective):
@@ -91,33 +78,16 @@ class LabelledObjective(Objective):
     """`from_mismatched` is called before each step, which costs a forward pass of as many rows."""
 
     def from_step(self, completions: Likelihood, good: Tensor) -> dict[str, Tensor]:
-        """Numbers of one optimizer step for `loss`, computed once, without gradient.
-
-        Args:
-            completions: of all prompts of the step, of all ranks.
-            good: `[N]` bool.
-
-        Returns:
-            By a name, under which `loss` finds them in `completions.prepared`: a number for each completion, or one for all.
-        """
+        """As `PairObjective.from_step`, of all completions of a step and, `[N]` bool, which are good; for `completions.prepared`."""
         raise NotImplementedError(f"{type(self).__name__} says needs_step and has no from_step()")
 
     def from_mismatched(self, mismatched: Likelihood) -> dict[str, Tensor]:
-        """The same from completions that were written for other prompts: one number for all.
-
-        Args:
-            mismatched: of every prompt of the step and of all ranks, with the completion of the next prompt.
-        """
+        """The same from the completions of the next prompt for every prompt of the step, of all ranks: one number for all."""
         raise NotImplementedError(f"{type(self).__name__} says needs_mismatched and has no from_mismatched()")
 
     @abstractmethod
     def loss(self, completions: Likelihood, good: Tensor) -> Tensor | WithStatistics:
-        """`[n]` to be minimised, one value per completion, which depends on no other row but through `completions.prepared`.
-
-        Args:
-            completions: of n prompts.
-            good: `[n]` bool.
-        """
+        """`[n]` to be minimised, of n completions, `[n]` good or not; one depends on others through `completions.prepared` alone."""
 
 
 class ChosenLikelihood(PairObjective):

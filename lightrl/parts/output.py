@@ -47,19 +47,11 @@ class Comparison(Output):
         """
 
     def compute(self, logits: Tensor, ids: Tensor) -> Tensor:
-        """See `Output.compute`.
-
-        Raises:
-            RuntimeError: always, since there are no logits of the other one.
-        """
+        """Raise a RuntimeError: there are no logits of the other one."""
         raise RuntimeError(f"{type(self).__name__} compares two policies: call compare with the logits of both")
 
     def checked(self, logits: Tensor, other: Tensor, ids: Tensor) -> Tensor:
-        """`compare`, of logits of one size.
-
-        Raises:
-            ValueError: the vocabularies are of different sizes.
-        """
+        """`compare`, of logits of one size; a ValueError if the vocabularies are of different sizes."""
         if logits.shape != other.shape:
             raise ValueError(
                 f"{type(self).__name__} compares the whole vocabulary, and the policy has {logits.shape[1]:,} logits where the "
@@ -69,11 +61,7 @@ class Comparison(Output):
 
 
 def by_name(outputs: Iterable[Output]) -> dict[str, Output]:
-    """Outputs by their names, in a fixed order, each once.
-
-    Raises:
-        ValueError: two different outputs have one name.
-    """
+    """Outputs by their names, in a fixed order, each once; a ValueError if two different ones have one name."""
     found: dict[str, Output] = {}
     for output in sorted(outputs, key=repr):
         if repr(found.setdefault(output.name, output)) != repr(output):
@@ -85,15 +73,9 @@ def by_name(outputs: Iterable[Output]) -> dict[str, Output]:
 
 
 def entropies(logits: Tensor) -> Tensor:
-    """The entropy of softmax(logits), in nats.
+    """`[m]`: the entropy of softmax(logits), in nats, of `[m, V]`; -inf is a token of probability 0, which adds nothing.
 
     H = -sum_v p_v log p_v, dH / dlogits_v = -p_v (log p_v + H).
-
-    Args:
-        logits: `[m, V]`; -inf: a token of probability 0, which adds nothing.
-
-    Returns:
-        `[m]`.
     """
     apply: Callable[[Tensor], Tensor] = _Entropies.apply
     return apply(logits)

@@ -60,16 +60,8 @@ class PromptSource(Part):
         return ""
 
     def shares(self, drawn: int) -> Mapping[str, float]:
-        """The share of each part by name, adding up to 1, in what is drawn next; empty: all prompts are in one order.
-
-        Args:
-            drawn: training prompts that were drawn so far, on all ranks.
-        """
+        """The share of each part by name, adding up to 1, in what is drawn next; empty: all prompts are in one order."""
         return {}
 
     def prepare(self) -> None:
-        """Read files; called once before the first prompt is asked for.
-
-        Raises:
-            ValueError: the data is missing or malformed; the message names the file, the line and the field.
-        """
+        """Read files, before the first prompt is asked for; a ValueError names the file, the line and the field of what is malformed."""

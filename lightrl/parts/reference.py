@@ -39,11 +39,7 @@ class Reference(Part):
     """It can also give all logits at a token, for parts that compare them."""
 
     def check(self, policy: nn.Module) -> None:
-        """Refuse a policy for which it cannot be built; called before `build`, when the policy's weights may not have been read.
-
-        Raises:
-            ValueError: says why.
-        """
+        """Refuse, with a ValueError, a policy for which it cannot be built; before `build`, when its weights may not have been read."""
 
     @abstractmethod
     def build(self, policy: nn.Module) -> None:
@@ -61,13 +57,7 @@ class Reference(Part):
         """
 
     def logits(self, policy: nn.Module, input_ids: Tensor, mask: Tensor, temperature: float = 1.0) -> Callable[[slice], Tensor]:
-        """A function that gives `[k, V]` logits of the positions before the selected tokens, for any slice of them in their order.
-
-        Args:
-            policy: as it is now.
-            input_ids: as in `logprobs`.
-            mask: as in `logprobs`.
-            temperature: as in `logprobs`.
+        """A function that gives `[k, V]` logits before any slice of the selected tokens, in their order; arguments as of `logprobs`.
 
         Raises:
             ValueError: it gives log-probs alone.
@@ -83,11 +73,7 @@ class Reference(Part):
         return 0
 
     def at_hand(self, policy: nn.Module) -> AbstractContextManager[None]:
-        """Within, the reference is asked several times, so that what it moves to the policy's device is moved once.
-
-        Args:
-            policy: as in `logprobs`.
-        """
+        """Within, the reference is asked several times, so that what it moves to the policy's device is moved once."""
         return nullcontext()
 
     def moves_at(self, step: int) -> bool:
@@ -133,11 +119,7 @@ class FrozenReference(ModuleReference):
         self._is_base = self._is_at_hand = False
 
     def build(self, policy: nn.Module) -> None:
-        """See `Reference.build`.
-
-        Raises:
-            ValueError: the policy begins with adapters that already change its base, so that neither is free to be had.
-        """
+        """See `Reference.build`; a ValueError if the policy begins with adapters that already change its base."""
         self._is_base = isinstance(policy, Adapted)
         if isinstance(policy, Adapted) and not policy.begins_at_base():
             raise ValueError(
@@ -201,15 +183,10 @@ class BaseReference(ModuleReference):
     wants_adapters = True
 
     def check(self, policy: nn.Module) -> None:
-        """See `Reference.check`: the policy must have adapters."""
         self._adapted(policy)
 
     def build(self, policy: nn.Module) -> None:
-        """See `Reference.build`.
-
-        Raises:
-            ValueError: the policy has no adapters.
-        """
+        """See `Reference.build`; a ValueError if the policy has no adapters."""
         self._adapted(policy)
 
     @contextmanager

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from lightrl.parts.base import Part
+from lightrl.parts.environment import Runs
 from lightrl.prompt import Prompt
 from lightrl.ranges import Count, Natural, Positive, Share, Weight, Workers, refuse_outside
 
@@ -39,15 +40,6 @@ class LinearWeight:
 
 RowScore = float | int | bool | Sequence[float] | None
 """The score of a row: a number for the row, one number per response token, or None to abstain."""
-Runs = Literal["inline", "process", "async"]
-"""Where a reward runs: in the training process, in worker processes that can be killed, or in an event loop."""
-
-TIMEOUT_S = 10.0
-"""Seconds per completion where nothing else is said."""
-WORKERS = 2
-"""Worker processes of a reward where nothing else is said."""
-MEMORY_MB = 4096
-"""Megabytes that a worker process may take beyond its start where nothing else is said."""
 
 
 class Reward(Part):
@@ -87,14 +79,7 @@ class Reward(Part):
         self.schedule, self.max_error_rate, self.error_window = schedule, max_error_rate, error_window
 
     def check(self, columns: Set[str]) -> None:
-        """Refuse settings and data that cannot work; called once before training.
-
-        Args:
-            columns: names that every prompt has.
-
-        Raises:
-            ValueError: says what is wrong.
-        """
+        """Refuse, with a ValueError, settings and prompts with these columns that cannot work; called once before training."""
 
     def counts(self) -> dict[str, float]:
         """Numbers of its own since it was last asked, logged as `rewards/{name}/{number}` and added up over a rollout and all ranks.
@@ -153,9 +138,9 @@ class RowReward(Reward):
         useless = [key for key in limits if self.runs == "inline" or (self.runs == "async" and key != "timeout_s")]
         if useless:
             raise ValueError(f"{name} runs {self.runs}, where {', '.join(useless)} would limit nothing: leave it out, or set runs: process")
-        self.timeout_s = TIMEOUT_S if timeout_s is None else timeout_s
-        self.workers = WORKERS if workers is None else workers
-        self.memory_mb = MEMORY_MB if memory_mb is None else memory_mb
+        self.timeout_s = 10.0 if timeout_s is None else timeout_s
+        self.workers = 2 if workers is None else workers
+        self.memory_mb = 4096 if memory_mb is None else memory_mb
         self.cache = cache
 
     @abstractmethod
@@ -175,9 +160,6 @@ class RowReward(Reward):
         """Refuse a prompt that this reward can never score, such as one whose answer it cannot read.
 
         Asked about every prompt of a run's data before the run, so it is to be quick; a reward behind a gate is not asked.
-
-        Args:
-            prompt: with its answer and columns.
 
         Raises:
             ValueError: the message says what it cannot read, and what it expects.
@@ -215,11 +197,8 @@ class BatchReward(Reward):
     def observe(self, statistics: Mapping[str, float]) -> None:
         """Told after each rollout, on every rank the same: what the statistics of `score` came to over all its rows and ranks.
 
-        Evaluations are not told of. What is learnt from a rollout so, and not in `score`, depends neither on the order of rows
-        nor on how they are cut and shared out.
-
-        Args:
-            statistics: by the names that `score` gave, beside those that the core reports of every reward.
+        They have the names that `score` gave, beside those that the core reports of every reward. Evaluations are not told of. What is
+        learnt from a rollout so, and not in `score`, depends neither on the order of rows nor on how they are cut and shared out.
         """
 
 

@@ -41,22 +41,12 @@ class Collection(Protocol):
         """
 
     def rollout(self, prompts: Sequence[Prompt], n: int, temperature: float | None = None) -> Rollout:
-        """n completions for each prompt; no prompts give an empty rollout.
-
-        Args:
-            prompts: what is asked.
-            n: completions per prompt.
-            temperature: in place of the engine's; 0 takes the likeliest token, and such rows must not be trained on.
-        """
+        """n completions for each prompt; no prompts give an empty rollout. Temperature 0: the likeliest tokens, not to be trained on."""
 
     def given(self, prompts: Sequence[Prompt], completions: Sequence[str]) -> Rollout:
-        """Rows of completions that somebody else wrote, each of one prompt; no prompts give an empty rollout. Not collective.
+        """Rows of completions without EOS that somebody else wrote, each of one prompt; no prompts give an empty rollout. Not collective.
 
         Their `rollout_logprobs` are NaN until the core has computed them: a sampler that uses this says `samples_all = False`.
-
-        Args:
-            prompts: that are answered.
-            completions: the answers, without EOS.
 
         Raises:
             ValueError: a row is longer than the policy takes, or an environment would have to answer.
@@ -66,13 +56,7 @@ class Collection(Protocol):
         """The rollout with what each reward says of it."""
 
     def rollout_and_score(self, prompts: Sequence[Prompt], n: int, slices: int = 1) -> ScoredRollout:
-        """`score(rollout(prompts, n))`, with the same numbers, in slices: while one is completed, the one before is scored.
-
-        Args:
-            prompts: what is asked.
-            n: completions per prompt.
-            slices: parts of about equal numbers of prompts; the same on every rank.
-        """
+        """`score(rollout(prompts, n))`, with the same numbers, in slices of prompts: while one is completed, the one before is scored."""
 
     def reward(self, scored: ScoredRollout) -> Tensor:
         """`[N]`: the weighted sum of each row's rewards, before any shaping; NaN where the row is not scorable."""
@@ -100,14 +84,7 @@ class Sampler(Part):
     """The policy has sampled every row; False: some are from `Collection.given`, and the trainer computes the old log-probs of all rows."""
 
     def check(self, rewards: Sequence[str]) -> None:
-        """Refuse settings that cannot work; called once before training.
-
-        Args:
-            rewards: the names of the run's rewards.
-
-        Raises:
-            ValueError: says what is wrong.
-        """
+        """Refuse, with a ValueError, settings that cannot work with rewards of these names; called once before training."""
 
     @abstractmethod
     def collect(self, collection: Collection) -> ScoredRollout:
@@ -123,11 +100,8 @@ class Sampler(Part):
         """Called once the policy has learnt from a rollout, before the next one is collected: here a sampler remembers what it has seen.
 
         A checkpoint is written after it, and a run that is killed begins its rollout anew: what only `commit` changes is then the same
-        as in a run that was never killed. With `rollouts_ahead` the rows are older than those that `collect` gave last.
-
-        Args:
-            learnt: rows of this rank with their rewards and advantages; `ranks.gather` gives JSON values of all ranks.
-            ranks: that share the rollout. Unless the class says `state_per_rank`, its state must be the same on each of them.
+        as in a run that was never killed. With `rollouts_ahead` the rows are older than those that `collect` gave last. `ranks.gather`
+        gives JSON values of all ranks; unless the class says `state_per_rank`, its state must be the same on each of them.
         """
 
 
@@ -151,15 +125,7 @@ class GroupSampler(Sampler):
 
 
 def deciding_reward(rewards: Sequence[str], metric: str | None) -> str:
-    """The name of the raw reward that a sampler goes by.
-
-    Args:
-        rewards: the names that there are.
-        metric: the sampler's argument of this name; None: the only one there is.
-
-    Raises:
-        ValueError: there is no reward of that name, or none is named and there is not exactly one.
-    """
+    """The raw reward that a sampler goes by: the one that `metric` names, or the only one; a ValueError if there is none or several."""
     names = sorted(rewards)
     if metric in names:
         return metric
@@ -171,13 +137,5 @@ def deciding_reward(rewards: Sequence[str], metric: str | None) -> str:
 
 
 def metric_of(scored: ScoredRollout, metric: str | None) -> Tensor:
-    """`[N]` f32: one raw reward of every row, a row's steps added up; NaN without a score.
-
-    Args:
-        scored: rows with their raw rewards.
-        metric: name of the reward; None: the only one there is.
-
-    Raises:
-        ValueError: as `deciding_reward`.
-    """
+    """`[N]` f32: one raw reward of every row, as `deciding_reward` names it, a row's steps added up, NaN without a score."""
     return row_values(scored.reward_parts[deciding_reward(list(scored.reward_parts), metric)])

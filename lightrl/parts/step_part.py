@@ -37,30 +37,15 @@ class Minibatch:
         return (self.rows.token_weight > 0) & self.rows.response_mask
 
     def total(self, mask: Tensor) -> int:
-        """How many of the tokens of all ranks are chosen.
-
-        Args:
-            mask: `[N, L]` bool.
-        """
+        """How many of the tokens of all ranks are chosen by the mask, `[N, L]` bool."""
         return int(self.ranks.total(mask.sum()[None].double())[0])
 
     def moments(self, values: Tensor) -> Moments:
-        """Mean and spread over the tokens of all ranks that carry a loss.
-
-        Args:
-            values: `[N, L]`; anything outside of `mask`.
-        """
+        """Mean and spread of values `[N, L]` over the tokens of all ranks that carry a loss."""
         return moments(values[self.mask], self.ranks)
 
     def largest(self, values: Tensor, mask: Tensor, count: int, name: str) -> Tensor:
-        """`[N, L]` bool: the tokens with the `count` largest values of all ranks; a random number decides between equal ones.
-
-        Args:
-            values: `[N, L]`; anything outside of the mask.
-            mask: `[N, L]` bool, tokens that may be chosen.
-            count: of tokens over all ranks, the same on each; all where there are fewer.
-            name: of the random numbers.
-        """
+        """`[N, L]` bool: as `largest`, with random numbers of this name and step."""
         return largest(values, mask, count, self.uniforms(name), self.ranks)
 
     def uniforms(self, name: str) -> Tensor:
@@ -69,7 +54,7 @@ class Minibatch:
 
 
 def largest(values: Tensor, mask: Tensor, count: int, uniforms: Tensor, ranks: Ranks = ALONE) -> Tensor:
-    """Which tokens hold the `count` largest values of all ranks; collective.
+    """`[n, L]` bool: which tokens hold the `count` largest values of all ranks; collective.
 
     Values that differ by rounding alone, as those of the same token in another micro-batch do, are equal: of them the smallest random
     numbers go first. So the choice depends neither on the order of rows, nor on how they are cut or shared out.
@@ -80,9 +65,6 @@ def largest(values: Tensor, mask: Tensor, count: int, uniforms: Tensor, ranks: R
         count: of tokens over all ranks, the same on each; all where there are fewer.
         uniforms: `[n, L]` random numbers.
         ranks: that hold the other tokens.
-
-    Returns:
-        `[n, L]` bool.
     """
     keys, numbers = _rounded(values[mask]), uniforms[mask]
     order = _order(keys, numbers)[: max(count, 0)]
@@ -131,22 +113,14 @@ class StepPart(Part):
         return True
 
     def prepare(self, minibatch: Minibatch) -> Extras:
-        """Numbers that depend on all rows of a step, those of other ranks and micro-batches included; asked before the first backward pass.
+        """`[N]` or `[N, L]` for each name of `prepares`, from all rows of a step, those of other ranks and micro-batches included.
 
-        Args:
-            minibatch: this rank's rows under the current policy, with sums over all ranks.
-
-        Returns:
-            `[N]` or `[N, L]` for each name of `prepares`, for this and other parts to read.
+        Asked before the first backward pass, with this rank's rows under the current policy, and sums over all ranks.
         """
         return {}
 
     def given(self, extras: Extras) -> Self:
-        """A copy of the part that has the extras of a micro-batch; the core asks such a copy.
-
-        Args:
-            extras: what parts learnt of its rows and tokens, and the outputs of the current policy that parts read, with gradient.
-        """
+        """A copy of the part, which the core asks, with the extras of a micro-batch and the outputs of its policy, with gradient."""
         copied = copy.copy(self)
         vars(copied)["_extras"] = extras
         return copied
@@ -158,14 +132,7 @@ class StepPart(Part):
         return found
 
     def extra(self, name: str) -> Tensor:
-        """`[n]` or `[n, L]` of the micro-batch that the part is asked about.
-
-        Args:
-            name: of an extra among `needs_extras` or `prepares`, or of an output among `outputs`.
-
-        Raises:
-            RuntimeError: nobody left it.
-        """
+        """An extra `[n]` or `[n, L]` that is needed or prepared, or an output, of the micro-batch; a RuntimeError if nobody left it."""
         if name not in self.extras:
             known = ", ".join(self.extras) or "none"
             raise RuntimeError(

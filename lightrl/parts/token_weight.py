@@ -25,28 +25,17 @@ class TokenWeight(StepPart):
     def weights(self, experience: Experience) -> Tensor:
         """`[N, L]` at least 0; 0 masks. The core multiplies by the response mask and drops rows that are not scorable.
 
-        A threshold over the batch is not possible here: other ranks have the rest of it. Completions of one prompt can be compared. What
-        must see the whole batch belongs into an advantage, into a sampler, which has `Collection.total`, or into `prepare` and
-        `step_weights`, which see an optimizer step.
-
-        Args:
-            experience: the rows of this rank, in whole groups; no advantages yet.
+        The rows are those of this rank, in whole groups, without advantages yet. A threshold over the batch is not possible here: other
+        ranks have the rest of it. Completions of one prompt can be compared. What must see the whole batch belongs into an advantage, into
+        a sampler, which has `Collection.total`, or into `prepare` and `step_weights`, which see an optimizer step.
         """
 
     def step_weights(self, rows: TrainingBatch) -> Tensor:
-        """`[N, L]` at least 0, by which the weights are multiplied in one optimizer step; asked if `prepares` names anything.
-
-        Args:
-            rows: of this rank in the step, with the extras of `prepare`.
-        """
+        """`[N, L]` at least 0, by which the weights are multiplied in one optimizer step; asked if `prepares` names anything."""
         return torch.ones_like(rows.token_weight)
 
     def in_statistics(self, experience: Experience) -> Tensor:
-        """`[N]` bool: rows whose reward enters the statistics of the advantage; the others get the advantage 0.
-
-        Args:
-            experience: the rows of this rank, each of which is decided by itself.
-        """
+        """`[N]` bool: rows whose reward enters the statistics of the advantage, each decided by itself; the others get the advantage 0."""
         return torch.ones(len(experience), dtype=torch.bool, device=experience.group.device)
 
 

@@ -58,11 +58,7 @@ class TurnNormalized(GroupNormalized):
     level: Literal["completion", "turn", "token"] = "turn"
 
     def __init__(
-        self,
-        gamma: Share = 1.0,
-        std: Literal["group", "batch"] = "group",
-        ddof: Annotated[int, Ge(0), Le(1)] = 1,
-        eps: NonNegative = 1e-6,
+        self, gamma: Share = 1.0, std: Literal["group", "batch"] = "group", ddof: Annotated[int, Ge(0), Le(1)] = 1, eps: NonNegative = 1e-6
     ) -> None:
         """
         Args:

@@ -45,14 +45,12 @@ class ValueModel(ClippedCritic):
             _config(self.path, _vocabulary(policy))
 
     def build(self, policy: nn.Module) -> nn.Module:
-        """See `Critic.build`.
-
-        Raises:
-            ValueError: the folder is not there, holds no model with one output, or has another vocabulary.
-        """
+        """See `Critic.build`; a ValueError if the folder is not there, holds no model with one output, or has another vocabulary."""
         like = next(policy.parameters())
         if self.path is None:
-            trunk, head = _plain_copy(policy).base_model, value_head(hidden_size(policy))
+            # adapters that it may have in its weights
+            own: Any = copy.deepcopy(policy)
+            trunk, head = own.merged().model.base_model, value_head(hidden_size(policy))
         else:
             trunk, head = _from_folder(self.path, _vocabulary(policy))
         return _OwnTrunk(without_dropout(trunk).requires_grad_(), head).to(like)
@@ -68,12 +66,6 @@ class _OwnTrunk(nn.Module):
     def forward(self, input_ids: Tensor, hidden: Callable[[nn.Module], Tensor]) -> Tensor:
         found: Tensor = self.head(hidden(self.trunk))
         return found[..., 0]
-
-
-def _plain_copy(policy: nn.Module) -> Any:
-    """A copy of the policy's model, adapters that it may have in its weights."""
-    own: Any = copy.deepcopy(policy)
-    return own.merged().model
 
 
 def _vocabulary(policy: nn.Module) -> int:

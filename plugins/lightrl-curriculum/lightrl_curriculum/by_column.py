@@ -37,7 +37,11 @@ class EnvironmentByColumn(Environment):
         self.gives_rewards = any(environment.gives_rewards for environment in environments.values())
         self.gives_extras = frozenset[str]().union(*(environment.gives_extras for environment in environments.values()))
         self.gives_turn_extras = frozenset[str]().union(*(environment.gives_turn_extras for environment in environments.values()))
-        _check_shapes(self.gives_extras & self.gives_turn_extras)
+        if both := self.gives_extras & self.gives_turn_extras:
+            raise ValueError(
+                f"EnvironmentByColumn: {', '.join(sorted(both))} is a number of a turn in one environment and of an episode in another: "
+                "rename one of them"
+            )
         self._chosen: Environment | None = None
 
     @property
@@ -92,12 +96,4 @@ def _check_environments(environments: dict[str, Environment]) -> None:
         raise ValueError(
             f"EnvironmentByColumn shows the same tools for every prompt, and those of {first!r} and {other!r} differ: give them the same "
             "tools, or each a run of its own"
-        )
-
-
-def _check_shapes(names: frozenset[str]) -> None:
-    if names:
-        raise ValueError(
-            f"EnvironmentByColumn: {', '.join(sorted(names))} is a number of a turn in one environment and of an episode in another: "
-            "rename one of them"
         )

@@ -31,22 +31,13 @@ class Completion(NamedTuple):
     """A scored completion."""
 
     prompt: str
-    """The id of its prompt."""
     level: str
-    """The prompt's level."""
     score: float
     """From 0, failed, to 1, succeeded."""
 
 
 def completions(learnt: TrainingBatch, ranks: Ranks, metric: str | None, level: str | None = None) -> list[Completion]:
-    """The scorable completions of all ranks, in an order that depends on nothing but them.
-
-    Args:
-        learnt: rows of this rank.
-        ranks: that share the rollout.
-        metric: name of the raw reward; None: the only one. Scores below 0 count as 0, and above 1 as 1.
-        level: name of a column; None: all prompts have one level.
-    """
+    """The scorable completions of all ranks, in an order that depends on nothing but them; success is held within 0 and 1."""
     scores = metric_of(learnt, metric).clamp(0, 1).tolist()
     rows = zip(learnt.prompts, scores, learnt.scorable.tolist(), strict=True)
     mine = [[prompt.id, level_of(prompt, level), score] for prompt, score, scorable in rows if scorable and score == score]
@@ -54,32 +45,14 @@ def completions(learnt: TrainingBatch, ranks: Ranks, metric: str | None, level: 
 
 
 def level_of(prompt: Prompt, column: str | None) -> str:
-    """The level of a prompt.
-
-    Args:
-        prompt: any.
-        column: that tells the level; None: there is one level.
-
-    Raises:
-        ValueError: the prompt has no such column.
-    """
+    """The level of a prompt, from the column that tells it, without which it is refused (ValueError); None: there is one level."""
     if column is not None and column not in prompt.columns:
         raise ValueError(f"algorithm.sampler.level is {column!r}, and prompt {prompt.id!r} has the columns {sorted(prompt.columns)}")
     return "" if column is None else json.dumps(prompt.columns[column], sort_keys=True)
 
 
 def drawn_by_all(collection: Collection, count: int, describe: Callable[[Prompt], str], beside: Set[str] = frozenset()) -> dict[str, str]:
-    """The next prompts of the stream over all ranks: a description of each by its id, in the order of the stream.
-
-    Args:
-        collection: of this rank.
-        count: how many different ones, on all ranks together.
-        describe: a text that is needed of each prompt.
-        beside: ids of prompts that count as drawn already.
-
-    Raises:
-        ValueError: there are not as many.
-    """
+    """The next `count` prompts of all ranks that are not `beside`: a text about each by id, in their order; ValueError: there are fewer."""
     if collection.size is not None and collection.size < count + len(beside):
         raise ValueError(f"a rollout needs {count + len(beside)} different prompts of {collection.size}: lower model.prompts_per_rollout")
     ranks, found = len(collection.gather(None)), dict[str, str]()
@@ -91,12 +64,7 @@ def drawn_by_all(collection: Collection, count: int, describe: Callable[[Prompt]
 
 
 def shared_out(collection: Collection, names: Sequence[str]) -> list[Prompt]:
-    """The prompts of this rank, of those that all ranks complete.
-
-    Args:
-        collection: of this rank.
-        names: ids, as many as all ranks want together, the same on every rank.
-    """
+    """The prompts of this rank, of those that all ranks complete: ids, the same on every rank."""
     counts = collection.gather(collection.prompts)
     first = sum(counts[: collection.rank])
     return [collection.prompt(name) for name in names[first : first + collection.prompts]]

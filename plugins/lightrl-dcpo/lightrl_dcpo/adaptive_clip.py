@@ -48,8 +48,5 @@ class DynamicAdaptiveClip(ClipScheme):
         low = (ratio < lowest) & (advantages < 0)
         high = ((ratio > highest) & (advantages > 0)) | capped
         return Surrogate(
-            loss=-objective,
-            clipped_low=low,
-            clipped_high=high,
-            shares={"token_clipping_ratio": low | high, "clip_ratio/capped": capped},
+            loss=-objective, clipped_low=low, clipped_high=high, shares={"token_clipping_ratio": low | high, "clip_ratio/capped": capped}
         )

@@ -49,22 +49,11 @@ class MixedSampler(Sampler):
         return collection.score(Rollout.concat([sampled, given]))
 
     def by_student(self, prompt: Prompt) -> bool:
-        """Whether the policy completes the prompt.
-
-        Args:
-            prompt: as it was drawn.
-        """
+        """Whether the policy completes the prompt."""
         return random.Random(f"{self.seed}/{prompt.meta.get('epoch', 0)}/{prompt.id}").random() < self.student_share
 
     def completion(self, prompt: Prompt) -> str:
-        """The completion of the data.
-
-        Args:
-            prompt: any.
-
-        Raises:
-            ValueError: there is none.
-        """
+        """The completion of the data; a ValueError if there is none."""
         found = prompt.answer if self.column is None else prompt.columns.get(self.column)
         if found is None or isinstance(found, list | dict):
             there = "no answer that is a text" if self.column is None else f"no text in the column {self.column!r}"

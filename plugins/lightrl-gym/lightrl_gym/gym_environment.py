@@ -21,12 +21,6 @@ def first_text(prompt: Prompt, rules: str, shown: str, chat: bool) -> Opening:
     """The rules, then what the game shows at first.
 
     A prompt that has a text or messages of its own brings the rules itself.
-
-    Args:
-        prompt: the prompt of the episode.
-        rules: what to do, for prompts with an empty text.
-        shown: what the game shows at first; empty: nothing.
-        chat: the text becomes the user's message.
     """
     if prompt.messages:
         return _continued(list(prompt.messages), shown)
@@ -45,12 +39,7 @@ def _continued(messages: list[dict[str, str]], shown: str) -> list[dict[str, str
 
 
 def action_in(completion: str, actions: Mapping[str, int]) -> int | None:
-    """The number of the last action that a completion names, by a word or by its number; None: it names none.
-
-    Args:
-        completion: the text; what comes before the end of thinking does not count.
-        actions: the number of each word, in lower case.
-    """
+    """The number of the last action that a completion names behind its thoughts, by a word in lower case or its number; None: no action."""
     text = without_thoughts(completion).lower()
     words = {**actions, **{str(number): number for number in actions.values()}}
     # a longer word first: `drop off` is not `drop`

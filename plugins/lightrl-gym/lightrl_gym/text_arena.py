@@ -32,11 +32,7 @@ TURNS = 100
 
 
 def refuse(game: str) -> None:
-    """Raise if a game cannot be played here; no module of a game is loaded for it.
-
-    Raises:
-        ValueError: there is no such game, or it cannot be played; with the reason, and what to type.
-    """
+    """Raise a ValueError if a game cannot be played here, with the reason and what to type; no module of a game is loaded for it."""
     specs = _specs()
     if game not in specs:
         raise ValueError(f"TextArena has no game {game!r}; {_exist(game)}")

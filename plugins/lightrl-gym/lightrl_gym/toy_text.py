@@ -53,13 +53,9 @@ class Blackjack(GymEnvironment):
         if hand > 21:
             return f"You have {hand}. You lose."
         game: Any = self._gym.unwrapped
-        dealer = _value(game.dealer)
+        cards = game.dealer
+        dealer = sum(cards) + (10 if 1 in cards and sum(cards) <= 11 else 0)
         return f"You have {hand}. The dealer has {dealer}. {'You win.' if reward > 0 else 'You lose.' if reward < 0 else 'A draw.'}"
-
-
-def _value(cards: list[int]) -> int:
-    total = sum(cards)
-    return total + 10 if 1 in cards and total <= 11 else total
 
 
 class FrozenLake(GymEnvironment):
@@ -123,20 +119,8 @@ class Taxi(GymEnvironment):
     """
 
     game = "Taxi-v4"
-    actions = {
-        "down": 0,
-        "south": 0,
-        "up": 1,
-        "north": 1,
-        "right": 2,
-        "east": 2,
-        "left": 3,
-        "west": 3,
-        "pickup": 4,
-        "pick up": 4,
-        "dropoff": 5,
-        "drop off": 5,
-    }
+    actions = {"down": 0, "up": 1, "right": 2, "left": 3, "pickup": 4, "dropoff": 5}
+    actions |= {"south": 0, "north": 1, "east": 2, "west": 3, "pick up": 4, "drop off": 5}
     rules = (
         "You drive a taxi in a grid of 5 rows and 5 columns, counted from 0 at the top left; | is a wall. Fetch the passenger and bring "
         "them to the destination. Say down, up, right, left, pickup or dropoff. red is at row 0, column 0; green at row 0, column 4; "

@@ -30,19 +30,13 @@ class FoundObject:
     """An outermost JSON object in a text."""
 
     start: int
-    """The place of its first character."""
     end: int
     """The place behind its last."""
     value: dict[str, Any]
-    """What it says."""
 
 
 def json_objects(text: str) -> list[FoundObject]:
-    """Outermost JSON objects of a text, in order. One in which a key stands twice, or NaN, is none.
-
-    Raises:
-        TooManyError: too much begins as an object does and is none.
-    """
+    """Outermost JSON objects of a text, in order, or TooManyError. One in which a key stands twice, or NaN, is none."""
     found: list[FoundObject] = []
     work, place = 0, _BEGINNING.search(text)
     while place is not None:
@@ -58,13 +52,7 @@ def json_objects(text: str) -> list[FoundObject]:
 
 
 def outside(objects: Sequence[FoundObject], pattern: str, text: str) -> list[re.Match[str]]:
-    """Matches of a pattern in a text, outside of its objects.
-
-    Args:
-        objects: of the text, in order.
-        pattern: a regular expression.
-        text: to be searched.
-    """
+    """Matches of a pattern in a text, outside of its objects, which are in order."""
     starts = [one.start for one in objects]
 
     def within(at: int) -> bool:
@@ -100,11 +88,6 @@ def judgement(reply: str, name: str, read: Callable[[Any], T]) -> T:
     with the field must agree, and every mention of the field must stand inside an object that can be read: a judge that quotes somebody
     else's `"score": 10` in broken JSON has given no score.
 
-    Args:
-        reply: the judge's.
-        name: of the field.
-        read: from the JSON value to the judgement; raises ValueError for what is none.
-
     Raises:
         UnreadableError: there is no such judgement, or more than one.
         TooLargeError: the reply is longer than `LONGEST`.
@@ -136,11 +119,9 @@ class Form(Generic[T]):
     """A JSON object with one field that matters."""
 
     name: str
-    """Of the field."""
     wanted: str
     """The content that the judge is asked to put there."""
     schema: dict[str, Any]
-    """JSON schema of the field."""
     read: Callable[[Any], T]
     """From the field's JSON value to the judgement; raises ValueError for what is none."""
 
@@ -169,21 +150,7 @@ class Form(Generic[T]):
 
 
 async def ask(chat: Chat, system: str, user: str, form: Form[T], ask_again: int = 0, structured: bool = False) -> T:
-    """One judgement.
-
-    Args:
-        chat: of the judge.
-        system: the system prompt; empty: none.
-        user: the question.
-        form: of the reply.
-        ask_again: how often an unreadable reply is sent back with a complaint.
-        structured: have the server force the form.
-
-    Raises:
-        UnreadableError: no reply could be read; the message is about the last.
-        JudgeError: other reasons for which there is no judgement.
-        UnavailableError: no answer this time.
-    """
+    """One judgement, or the JudgeError or UnavailableError why there is none; an unreadable reply is sent back `ask_again` times."""
     messages = [*([{"role": "system", "content": system}] if system else []), {"role": "user", "content": user}]
     while True:
         reply = await chat.reply(messages, form.response_format if structured else None)

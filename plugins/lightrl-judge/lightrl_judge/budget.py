@@ -28,11 +28,7 @@ class Budget:
         self._new: Counter[str] = Counter()
 
     def take(self) -> None:
-        """A request is about to be sent.
-
-        Raises:
-            BudgetSpentError: it may not be.
-        """
+        """A request is about to be sent; a BudgetSpentError if it may not be."""
         for name, used, limit in (
             ("max_requests", self.requests, self.max_requests),
             ("max_tokens_total", self.tokens, self.max_tokens_total),
@@ -43,14 +39,7 @@ class Budget:
         self._new["requests"] += 1
 
     def add(self, tokens: int | None) -> None:
-        """A reply is there.
-
-        Args:
-            tokens: of prompt and reply; None: the server did not say.
-
-        Raises:
-            JudgeError: tokens are limited and the server does not count them.
-        """
+        """A reply is there, with its tokens if the server counts them; a JudgeError if it does not and they are limited."""
         if tokens is None and self.max_tokens_total is not None:
             raise JudgeError("the server reports no usage, so max_tokens_total cannot be kept: use max_requests")
         self.tokens += tokens or 0

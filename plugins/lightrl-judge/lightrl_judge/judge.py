@@ -123,11 +123,6 @@ class JudgeScore(Judge):
     async def score(self, prompt: Prompt, completion: str, **columns: Any) -> float:  # type: ignore[override]
         """The judge's score in the reward's range.
 
-        Args:
-            prompt: what was asked.
-            completion: the decoded response.
-            **columns: those that the template names.
-
         Raises:
             JudgeError: there is no judgement.
             UnavailableError: the server did not answer this time.

@@ -77,13 +77,7 @@ class PairwiseJudge:
         return self._template.fields - {"prompt", "a", "b"}
 
     async def compare(self, prompt: Prompt, a: str, b: str, columns: Mapping[str, Any] | None = None) -> Verdict:
-        """Ask twice, the second time with a and b in each other's place.
-
-        Args:
-            prompt: what was asked.
-            a: a completion.
-            b: another.
-            columns: values of those that the template names; None: the prompt's own.
+        """Ask twice, the second time with a and b in each other's place; columns are the prompt's own unless given.
 
         Raises:
             JudgeError: there is no verdict.
@@ -142,11 +136,6 @@ class JudgePair(Judge):
     async def score(self, prompt: Prompt, completion: str, **columns: Any) -> float | None:  # type: ignore[override]
         """1, 0 or 0.5; None where the two orders contradict each other.
 
-        Args:
-            prompt: what was asked.
-            completion: the one completion.
-            **columns: `other`, the other completion, and what the template names.
-
         Raises:
             JudgeError: there is no verdict.
             UnavailableError: the server did not answer this time.
@@ -193,11 +182,6 @@ class JudgePreference(Judge):
 
     async def score(self, prompt: Prompt, completion: str, **columns: Any) -> float:  # type: ignore[override]
         """The completion's rate of wins.
-
-        Args:
-            prompt: what was asked.
-            completion: the decoded response.
-            **columns: the reference, and what the template names.
 
         Raises:
             JudgeError: there is no verdict.

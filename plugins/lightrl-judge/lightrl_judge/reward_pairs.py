@@ -46,11 +46,7 @@ it was interrupted.
 
 
 def reward_pairs(words: list[str]) -> int:
-    """Carry out `lightrl reward pairs`.
-
-    Raises:
-        ConfigError: the config, the file or a column is not as it must be, or the judge fails too often.
-    """
+    """Carry out `lightrl reward pairs`; a ConfigError if config, file or a column is not as it must be, or the judge fails too often."""
     parser = _parser()
     options, rest = parser.parse_known_args(words)
     from lightrl.cli.data_tools import read_scoring_config
@@ -213,22 +209,14 @@ class Comparison:
     """Two completions of a prompt."""
 
     prompt: Prompt
-    """The prompt that they answer."""
     one: str
-    """A completion."""
     other: str
-    """Another."""
 
 
 def comparisons(file: CompletionFile, per_prompt: int, seed: int) -> list[list[Comparison]]:
     """For each prompt of a file some of its pairs of distinct completions, chosen and ordered by chance.
 
     Completions that are blank or were cut at the token limit are in none.
-
-    Args:
-        file: of completions.
-        per_prompt: most pairs of a prompt.
-        seed: of the choice; that of a prompt does not depend on other prompts.
     """
     texts: dict[str, dict[str, None]] = {}
     prompts: dict[str, Prompt] = {}

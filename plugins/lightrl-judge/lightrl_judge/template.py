@@ -39,11 +39,7 @@ class Template:
             )
 
     def render(self, values: Mapping[str, str]) -> str:
-        """The text with every field replaced, once: braces in a value are left as they are.
-
-        Args:
-            values: at least its fields.
-        """
+        """The text with every field replaced, once: braces in a value are left as they are."""
         return "".join(literal + ("" if name is None else values[name]) for literal, name in self._pieces)
 
 
@@ -58,11 +54,7 @@ def conversation(prompt: Prompt) -> str:
 
 
 def column_text(prompt: Prompt, name: str, value: Any) -> str:
-    """A column's value as text; what is none is written as JSON.
-
-    Raises:
-        ValueError: the prompt has nothing there.
-    """
+    """A column's value as text; what is none is written as JSON, and nothing there is a ValueError."""
     if value is None:
         raise ValueError(f"prompt {prompt.id!r} has nothing in {name!r}, which the judge is to be shown")
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

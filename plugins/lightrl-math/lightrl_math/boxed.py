@@ -48,11 +48,7 @@ class Boxed(Verdict):
     runs = "inline"
 
     def check_prompt(self, prompt: Prompt) -> None:
-        """Refuse a prompt without an answer to compare with.
-
-        Raises:
-            ValueError: there is none.
-        """
+        """Refuse a prompt without an answer to compare with."""
         _expected(prompt, prompt.answer)
 
     def score(self, prompt: Prompt, completion: str, *, answer: Any) -> float:

@@ -43,20 +43,11 @@ class MultipleChoice(Verdict):
         self.options = options.upper()
 
     def check_prompt(self, prompt: Prompt) -> None:
-        """Refuse an answer that is none of the options.
-
-        Raises:
-            ValueError: it is none of them.
-        """
+        """Refuse an answer that is none of the options."""
         self._expected(prompt, prompt.answer)
 
     def score(self, prompt: Prompt, completion: str, *, answer: Any) -> float:
-        """`correct`, `wrong`, or `unparsable` without a choice.
-
-        Args:
-            prompt: for messages.
-            completion: what the policy said.
-            answer: a letter, also as `(C)`, or the number of an option, from 0.
+        """`correct`, `wrong`, or `unparsable` without a choice; the answer is a letter, also as `(C)`, or the number of an option, from 0.
 
         Raises:
             ValueError: the answer is none of the options.

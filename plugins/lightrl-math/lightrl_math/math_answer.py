@@ -41,12 +41,7 @@ class MathAnswer(Verdict):
         self.__dict__.update(state)
 
     def score(self, prompt: Prompt, completion: str, *, answer: Any) -> float:
-        """`correct`, `wrong`, or `unparsable` without anything mathematical.
-
-        Args:
-            prompt: for messages.
-            completion: what the policy said.
-            answer: a number, LaTeX with or without `$`, or GSM8K's solution ending in `#### 72`.
+        """`correct`, `wrong`, or `unparsable`; the answer is a number, LaTeX with or without `$`, or GSM8K's solution ending in `#### 72`.
 
         Raises:
             ValueError: the reference cannot be read.

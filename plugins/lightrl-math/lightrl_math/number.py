@@ -42,11 +42,7 @@ class FinalNumber(Verdict):
     runs = "inline"
 
     def check_prompt(self, prompt: Prompt) -> None:
-        """Refuse an answer that is not one number.
-
-        Raises:
-            ValueError: it is none, or something else besides.
-        """
+        """Refuse an answer that is not one number."""
         _reference(prompt, prompt.answer)
 
     def score(self, prompt: Prompt, completion: str, *, answer: Any) -> float:

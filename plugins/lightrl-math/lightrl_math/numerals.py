@@ -52,10 +52,6 @@ class Numeral:
     """A number in a text."""
 
     def __init__(self, match: re.Match[str]) -> None:
-        """
-        Args:
-            match: of `NUMBER`.
-        """
         self._match = match
         self.start, self.end = match.span()
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from lightrl import Aggregation, LossTerm, Minibatch, Output, PolicyOutput, TrainingBatch, TrunkOutput, WithStatistics
-from lightrl_moe.routers import heard
+from lightrl_moe.routers import heard, softmax
 from lightrl_moe.routes import Routes
 
 LOAD = "expert_load"
@@ -49,7 +49,7 @@ class Balance(TrunkOutput):
                 for router in () if self._checked else said:
                     router.refuse_other_weights()
                 self._checked = True
-                likely = torch.stack([router.probabilities() for router in said], 1)
+                likely = torch.stack([softmax(router.logits) for router in said], 1)
                 if self._shares is None:
                     return likely.new_zeros(len(likely))
                 layers, experts = likely.shape[1:]

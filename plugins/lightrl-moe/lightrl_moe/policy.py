@@ -83,14 +83,7 @@ class PretrainedMixture(PretrainedPolicy):
 
 
 def exact(policy: Policy) -> Policy:
-    """The same policy; in float64 with routers that compute in float64.
-
-    Args:
-        policy: a mixture of experts.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """The same policy, in float64 with routers that compute in float64; a ValueError if it is no mixture."""
     routers = routers_of(policy.model.base_model)
     if policy.model.dtype == torch.float64:
         for router in routers:

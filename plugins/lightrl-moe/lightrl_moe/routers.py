@@ -24,7 +24,6 @@ class Router:
     """A router inside a trunk."""
 
     name: str
-    """Of the module, within the trunk."""
     module: nn.Module
     """Gives logits `[P, E]`, weights `[P, k]` and the experts `[P, k]` of P positions."""
 
@@ -41,7 +40,6 @@ class Said:
     """The answer of one router."""
 
     router: nn.Module
-    """The one that answered."""
     logits: Tensor
     """`[P, E]`, with gradient."""
     weights: Tensor
@@ -49,16 +47,8 @@ class Said:
     experts: Tensor
     """`[P, k]` int64: the router's own choice, also where another one is forced on it."""
 
-    def probabilities(self) -> Tensor:
-        """`[P, E]`: how likely each expert is, in float32 or the logits' own type if that is wider."""
-        return softmax(self.logits)
-
     def refuse_other_weights(self) -> None:
-        """Refuse a router that weighs its experts in another way than by the softmax of its logits.
-
-        Raises:
-            ValueError: it does.
-        """
+        """Refuse, with a ValueError, a router that weighs its experts in another way than by the softmax of its logits."""
         tolerance = TOLERANCE if self.weights.element_size() >= 4 else HALF_TOLERANCE
         with torch.no_grad():
             distances = (weights_of(self.router, self.logits, self.experts) - self.weights).abs()
@@ -72,19 +62,12 @@ class Said:
 
 
 def softmax(logits: Tensor) -> Tensor:
-    """`[P, E]` probabilities of logits."""
+    """`[P, E]` probabilities of logits, in float32 or their own type if that is wider."""
     return logits.softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
 
 def routers_of(trunk: nn.Module) -> list[Router]:
-    """The routers of a trunk, block by block.
-
-    Args:
-        trunk: of a causal LM.
-
-    Raises:
-        ValueError: it has none, or none of a kind that is known here.
-    """
+    """The routers of a trunk, block by block; a ValueError if it has none of a kind that is known here."""
     named = (getattr(module, "_can_record_outputs", None) or {} for module in trunk.modules())
     recorder = next((found["router_logits"] for found in named if "router_logits" in found), None)
     kind = getattr(recorder, "target_class", recorder)
@@ -98,28 +81,14 @@ def routers_of(trunk: nn.Module) -> list[Router]:
 
 
 def refuse_unknown(router: nn.Module, answer: object) -> None:
-    """Refuse a router whose answer is none of logits, weights and experts.
-
-    Args:
-        router: that answered.
-        answer: its answer.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """Refuse, with a ValueError, a router whose answer is none of logits, weights and experts."""
     known = isinstance(answer, tuple) and len(answer) == 3 and all(isinstance(part, Tensor) for part in answer)
     if not known or answer[2].is_floating_point() or answer[1].shape != answer[2].shape:  # type: ignore[index]
         raise ValueError(f"{type(router).__name__} does not give logits, weights and experts of each token, as the routers of {TRIED} do")
 
 
 def weights_of(router: Any, logits: Tensor, experts: Tensor) -> Tensor:
-    """`[P, k]`: what each of the chosen experts counts, with the gradient of the logits.
-
-    Args:
-        router: that has chosen, or would have.
-        logits: `[P, E]`.
-        experts: `[P, k]` int64.
-    """
+    """`[P, k]`: what each of the chosen experts `[P, k]` counts, with the gradient of the logits `[P, E]`."""
     chosen = softmax(logits).gather(-1, experts)
     # Mixtral has no such attribute, and always divides
     return chosen / chosen.sum(-1, keepdim=True) if getattr(router, "norm_topk_prob", True) else chosen
@@ -127,14 +96,7 @@ def weights_of(router: Any, logits: Tensor, experts: Tensor) -> Tensor:
 
 @contextmanager
 def heard(trunk: nn.Module) -> Iterator[list[Said]]:
-    """Within, the trunk runs once; afterwards the answers of its routers are there, block by block.
-
-    Args:
-        trunk: of a causal LM.
-
-    Raises:
-        ValueError: its routers are not known here.
-    """
+    """Within, the trunk runs once; afterwards the answers of its routers, which must be known here, are there, block by block."""
     said: list[Said] = []
     # in front of hooks that change the answer
     hooks = [router.module.register_forward_hook(partial(_hear, said), prepend=True) for router in routers_of(trunk)]
@@ -151,13 +113,7 @@ def _hear(said: list[Said], router: nn.Module, args: object, answer: Any) -> Non
 
 
 def in_its_own_type(router: nn.Module, args: object, answer: Any) -> Any:
-    """A hook for a policy in float64: weights in float64, which transformers rounds to float32.
-
-    Args:
-        router: that answered.
-        args: not looked at.
-        answer: logits, weights and experts.
-    """
+    """A hook for a policy in float64: weights in float64, which transformers rounds to float32."""
     refuse_unknown(router, answer)
     logits, _, experts = answer
     return logits, weights_of(router, logits, experts), experts

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lightrl import Output, SequenceRatio, StepPart, TokenRatio, TrunkOutput, WithStatistics
+from lightrl import SequenceRatio, StepPart, TokenRatio, TrunkOutput, WithStatistics
 from lightrl_moe.routers import Said, heard, refuse_unknown, routers_of, weights_of
 
 OLD_ROUTES = "old_routes"
@@ -44,12 +44,6 @@ def obey(trunk: nn.Module) -> None:
 
     The routes reach the modules inside a block as arguments, also where the block is computed again in the backward pass, which the hooks
     of the block itself do not see.
-
-    Args:
-        trunk: of a causal LM; nothing is done a second time.
-
-    Raises:
-        ValueError: its routers are not known here.
     """
     for column, router in enumerate(routers_of(trunk)):
         block, name = router.block
@@ -109,17 +103,7 @@ class _Routed(StepPart):
 
     needs_extras = extras_per_token = frozenset({OLD_ROUTES})
 
-    @property
-    def outputs(self) -> tuple[Output, ...]:
-        return (Routes(),)
-
-    @property
-    def old_outputs(self) -> tuple[Output, ...]:
-        return (Routes(),)
-
-    @property
-    def rollout_outputs(self) -> tuple[TrunkOutput, ...]:
-        return (Routes(),)
+    outputs = old_outputs = rollout_outputs = (Routes(),)
 
     def rerouted(self) -> dict[str, Tensor]:
         """The statistics of a micro-batch; those of the rollout only where its engine has recorded routes."""
@@ -179,11 +163,6 @@ class ReplayedSequenceRatio(RoutedSequenceRatio):
 
 
 def rerouted(old: Tensor, new: Tensor) -> dict[str, Tensor]:
-    """The share of tokens that some layer sends to other experts, and the share of choices that are other experts, `[n, L]` each.
-
-    Args:
-        old: `[n, L, layers, k]`.
-        new: the same, later; experts in any order.
-    """
+    """The share of tokens that some layer sends to other experts, and of choices that are others, `[n, L]` each, of `[n, L, layers, k]`."""
     moved = ~(new[..., :, None] == old[..., None, :]).any(-1)
     return {"rerouted/tokens": moved.flatten(2).any(-1).double(), "rerouted/experts": moved.flatten(2).double().mean(-1)}

@@ -38,12 +38,7 @@ class CentredReturn(DiscountedReturn):
 
     @abstractmethod
     def baseline_of(self, experience: Experience, first: Tensor) -> Tensor:
-        """`[N]`: b_i of each row.
-
-        Args:
-            experience: the rows of this rank.
-            first: `[N]` float64, the return of each row from its first response token on; NaN on rows that do not count.
-        """
+        """`[N]`: b_i of each row; `first` is its return from its first response token on, `[N]` float64, NaN on rows that do not count."""
 
     def compute(self, experience: Experience) -> Advantages:
         returns = self.returns(experience)

@@ -31,16 +31,14 @@ class MarginObjective(PairObjective):
 class ImplicitReward(Objective):
     """reward(y) = beta (log pi(y | x) - log pi_ref(y | x))."""
 
+    needs = frozenset({"ref_logprobs"})
+
     def __init__(self, beta: Annotated[float, Gt(0)] = 0.1) -> None:
         """
         Args:
             beta: how strongly the policy is held to the reference; > 0.
         """
         self.beta = beta
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"ref_logprobs"})
 
     def reward(self, completions: Likelihood) -> Tensor:
         return self.beta * completions.log_ratio
@@ -63,7 +61,6 @@ class DPO(ImplicitReward, MarginObjective):
             label_smoothing: e, the share of pairs taken to be labelled the wrong way round; in [0, 0.5).
         """
         super().__init__(beta)
-
         self.label_smoothing = label_smoothing
 
     def of_margin(self, margin: Tensor) -> Tensor:
@@ -79,9 +76,7 @@ class ReferenceFreeDPO(DPO):
     Source: Rafailov et al. 2023, arXiv:2305.18290, eq. 7 with pi_ref constant; Xu et al. 2024 (CPO), arXiv:2401.08417, eq. 3.
     """
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset()
+    needs = frozenset[str]()
 
     def reward(self, completions: Likelihood) -> Tensor:
         return self.beta * completions.logprob
@@ -175,8 +170,7 @@ class EXO(DPO):
         super().__init__(beta, label_smoothing)
 
     def of_margin(self, margin: Tensor) -> Tensor:
-        right, wrong = F.logsigmoid(margin), F.logsigmoid(-margin)
-        e = self.label_smoothing
+        right, wrong, e = F.logsigmoid(margin), F.logsigmoid(-margin), self.label_smoothing
         return torch.sigmoid(margin) * (right - math.log1p(-e)) + torch.sigmoid(-margin) * (wrong - math.log(e))
 
 
@@ -202,7 +196,6 @@ class DiscoPOP(DPO):
                 order explodes.
         """
         super().__init__(beta)
-
         self.tau = tau
 
     def of_margin(self, margin: Tensor) -> Tensor:

@@ -79,7 +79,6 @@ class ORPO(PairObjective):
         Args:
             weight: lambda, of the odds ratio beside the imitation; > 0.
         """
-
         self.weight = weight
 
     def reward(self, completions: Likelihood) -> Tensor:
@@ -93,11 +92,7 @@ class ORPO(PairObjective):
 
 
 def log_odds(logprob: Tensor) -> Tensor:
-    """log(p / (1 - p)) of p = exp(logprob), exact near p = 0 and near p = 1.
-
-    Args:
-        logprob: at most 0; what is closer to 0 than a number of its type can tell from it is held there, without a gradient.
-    """
+    """log(p / (1 - p)) of p = exp(logprob), exact near p = 0 and near p = 1, which it is held off by an eps, without a gradient."""
     below = logprob.clamp(max=-torch.finfo(logprob.dtype).eps)
     near_one = below > -0.6931
     # each branch is given only what it is exact for: an infinity in the other would make its gradient NaN

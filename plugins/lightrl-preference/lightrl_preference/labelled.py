@@ -36,7 +36,6 @@ class KTO(ImplicitReward, LabelledObjective):
             undesirable_weight: w_u, of bad ones; > 0.
         """
         super().__init__(beta)
-
         self.desirable_weight, self.undesirable_weight = desirable_weight, undesirable_weight
 
     def from_mismatched(self, mismatched: Likelihood) -> dict[str, Tensor]:
@@ -48,9 +47,8 @@ class KTO(ImplicitReward, LabelledObjective):
     def loss(self, completions: Likelihood, good: Tensor) -> Tensor:
         kl = completions.prepared["kl"]
         gain = self.beta * (completions.log_ratio - kl)
-        desirable = self.desirable_weight * torch.sigmoid(-gain)
-        undesirable = self.undesirable_weight * torch.sigmoid(gain)
-        return WithStatistics(torch.where(good, desirable, undesirable), {"kl": kl})  # type: ignore[return-value]
+        losses = torch.where(good, self.desirable_weight * torch.sigmoid(-gain), self.undesirable_weight * torch.sigmoid(gain))
+        return WithStatistics(losses, {"kl": kl})  # type: ignore[return-value]
 
 
 class BCO(ImplicitReward, LabelledObjective):

@@ -27,7 +27,6 @@ class Hinge(ImplicitReward, MarginObjective):
             margin: how far the rewards of a pair should be apart; > 0.
         """
         super().__init__(beta)
-
         self.margin = margin
 
     def of_margin(self, margin: Tensor) -> Tensor:
@@ -43,6 +42,8 @@ class ReferenceFreeHinge(Hinge):
     Source: Zhao et al. 2023 (SLiC-HF), arXiv:2305.10425, eq. 1, where beta is 1 and the margin is delta.
     """
 
+    needs = frozenset[str]()
+
     def __init__(self, beta: float = 1.0, margin: float = 1.0) -> None:
         """
         Args:
@@ -50,10 +51,6 @@ class ReferenceFreeHinge(Hinge):
             margin: delta, how far they should be apart; > 0.
         """
         super().__init__(beta, margin)
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset()
 
     def reward(self, completions: Likelihood) -> Tensor:
         return self.beta * completions.logprob
@@ -109,7 +106,6 @@ class SimPO(MarginObjective):
             gamma: how far the rewards of a pair should be apart; at least 0. The authors' configs give gamma / beta (0.55 for these
                 defaults).
         """
-
         self.beta, self.gamma = beta, gamma
 
     def reward(self, completions: Likelihood) -> Tensor:

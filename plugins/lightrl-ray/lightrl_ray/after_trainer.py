@@ -15,11 +15,7 @@ EVERY_S = 1.0
 
 
 def main(parent: int) -> None:
-    """Wait, and end what Ray's raylet had started.
-
-    Args:
-        parent: that started a Ray of its own.
-    """
+    """Wait, and end what Ray's raylet had started."""
     started = list[psutil.Process]()
     while os.getppid() == parent:
         with contextlib.suppress(psutil.NoSuchProcess):

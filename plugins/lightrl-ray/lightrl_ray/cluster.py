@@ -37,21 +37,12 @@ class Cluster:
     """The program that waits for the end of this process, if Ray was started here."""
 
     def __init__(self, address: str | None, actors: int, resources: Mapping[str, float]) -> None:
-        """
-        Args:
-            address: of a running cluster; None: Ray is started on this machine.
-            actors: how many there will be at a time.
-            resources: of each of them.
-        """
+        """At the address of a running cluster, or, None, one that is started on this machine; with the resources of each actor."""
         self._address, self._actors, self._resources = address, actors, resources
         self._connected = False
 
     def connect(self) -> None:
-        """Start Ray, or connect to the running cluster; a connection that this process has already is used, and left alone by `close`.
-
-        Raises:
-            RuntimeError: it cannot be started or reached, or what this process has started on this machine is too small.
-        """
+        """Start Ray or connect to the cluster, or raise a RuntimeError; a connection that is there is used, and left alone by `close`."""
         with _environment(SETTINGS if self._address else {**SETTINGS, "RAY_AUTH_MODE": "token"}), _own_sigterm():
             import ray
 
@@ -86,13 +77,9 @@ class Cluster:
         """The resources of the cluster and what is free of them, in words."""
         import ray
 
-        free, total = ray.available_resources(), ray.cluster_resources()
-        return (
-            _listed({name: total.get(name, 0.0) for name in self._resources})
-            + " in all, of which "
-            + _listed({name: free.get(name, 0.0) for name in self._resources})
-            + " are free"
-        )
+        every = (ray.cluster_resources(), ray.available_resources())
+        total, free = (_listed({name: found.get(name, 0.0) for name in self._resources}) for found in every)
+        return f"{total} in all, of which {free} are free"
 
     def _begin(self) -> None:
         """Start Ray, or connect to a cluster that runs; whatever fails, nothing is left."""

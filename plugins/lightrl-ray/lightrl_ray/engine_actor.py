@@ -25,20 +25,11 @@ class EngineActor:
     """Runs an engine in a thread, so that messages come and go while it decodes."""
 
     def __init__(self, engine: RolloutEngine) -> None:
-        """
-        Args:
-            engine: not started.
-        """
         self._connection = ActorConnection()
         threading.Thread(target=self._serve, args=(engine,), name="engine", daemon=True).start()
 
     def take(self, number: int, message: object) -> None:
-        """Take a message of the training process.
-
-        Args:
-            number: of the message, from 0; Ray may bring them in another order.
-            message: for the engine.
-        """
+        """Take a message of the training process; numbered from 0, since Ray may bring them in another order."""
         self._connection.arrived(number, message)
 
     def give(self) -> list[object]:

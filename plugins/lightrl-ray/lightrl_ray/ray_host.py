@@ -20,12 +20,7 @@ class ActorLink(WorkerLink):
     """Messages as calls of an actor: one for each that is sent, and one under way that waits for the next to come back."""
 
     def __init__(self, actor: Any, cluster: Cluster, timeout_s: float) -> None:
-        """
-        Args:
-            actor: handle of an `EngineActor` that has just been made, and may still wait for its resources.
-            cluster: where it lives.
-            timeout_s: seconds in which a message must have come through.
-        """
+        """Of an `EngineActor` that has just been made, and may still wait for its resources; a message comes through in `timeout_s`."""
         self._actor, self._cluster, self._timeout_s = actor, cluster, timeout_s
         self.name = f"Ray actor {actor._actor_id.hex()[:12]}"
         self._alive, self._sent = True, 0
@@ -45,14 +40,7 @@ class ActorLink(WorkerLink):
         return [self._given, *self._taken]
 
     def settle(self, over: set[ray.ObjectRef[Any]]) -> bool:
-        """There is something to receive.
-
-        Args:
-            over: calls that are over, of this actor or others.
-
-        Raises:
-            RuntimeError: a message cannot be read there.
-        """
+        """There is something to receive: these calls are over, of any actor; a RuntimeError if a message cannot be read there."""
         for ref in [ref for ref in self._taken if ref in over]:
             self._taken.remove(ref)
             self._expect_taken(ref)
@@ -93,11 +81,7 @@ class ActorLink(WorkerLink):
         return ""
 
     def timed_out(self, why: str) -> FailedWorkerError:
-        """End the actor, and say why.
-
-        Raises:
-            RuntimeError: it never started.
-        """
+        """End the actor, and say why; a RuntimeError if it never started."""
         started, _ = ray.wait([self._started], timeout=0)
         if self._alive and not started:
             self.end()
@@ -141,13 +125,7 @@ class RayHost(EngineHost):
     worker, workers = "Ray actor", "Ray actors"
 
     def __init__(self, engine: RolloutEngine, cluster: Cluster, resources: dict[str, float], timeout_s: float) -> None:
-        """
-        Args:
-            engine: that each actor gets a copy of.
-            cluster: where actors live; it is connected by `start`.
-            resources: of each actor.
-            timeout_s: seconds in which a message must have come through.
-        """
+        """Each actor gets a copy of the engine and these resources; the cluster is connected by `start`."""
         self._engine, self._cluster, self._timeout_s = engine, cluster, timeout_s
         self._stored: ray.ObjectRef[RolloutEngine] | None = None
         others = {name: amount for name, amount in resources.items() if name not in ("CPU", "GPU", "memory")}
@@ -167,11 +145,7 @@ class RayHost(EngineHost):
         """Every tensor of the policy, without its values."""
 
     def start(self) -> None:
-        """Start Ray, or connect to the cluster.
-
-        Raises:
-            RuntimeError: neither works, or the engine cannot be pickled.
-        """
+        """Start Ray, or connect to the cluster; a RuntimeError if neither works, or the engine cannot be pickled."""
         self._cluster.connect()
         try:
             self._stored = ray.put(self._engine)

@@ -16,19 +16,7 @@ SHARED = ("seed", "size")
 
 
 def dataset(task: str, size: int, seed: int, level: int | None, config: Mapping[str, Any]) -> ProceduralDataset:
-    """The questions of a task.
-
-    Args:
-        task: its name.
-        size: how many questions.
-        seed: which ones.
-        level: of the task's curriculum, for all its attributes; one that has fewer levels stays at its highest. None: as the task's
-            settings are by default.
-        config: settings of the task by name, in place of those that the level gives.
-
-    Raises:
-        ValueError: a task, a level or a setting that does not exist or that the task refuses.
-    """
+    """The questions of a task, at a level of its curriculum, with other settings; a ValueError if one of them is unknown or refused."""
     from reasoning_gym.factory import DATASETS
 
     if task not in DATASETS:

@@ -22,14 +22,7 @@ class Classifier:
     """
 
     def __init__(self, model: Any, label: int) -> None:
-        """
-        Args:
-            model: a decoder of transformers with a linear head named `score`.
-            label: which of the head's outputs is the score.
-
-        Raises:
-            ValueError: another kind of head.
-        """
+        """The decoder must have a linear head `score` (else a ValueError), of which the output `label` is the score."""
         head = getattr(model, "score", None)
         if not isinstance(head, nn.Linear):
             raise ValueError(
@@ -44,13 +37,7 @@ class Classifier:
         self._model.to(device)
 
     def scores(self, rows: Sequence[EncodedCompletion], pooling: Pooling, batch_tokens: int | None) -> Tensor:
-        """`[N]` float64, on the CPU: the head's output at the last token, or its mean over the response's tokens.
-
-        Args:
-            rows: N conversations.
-            pooling: `last` or `mean`.
-            batch_tokens: padded tokens of one forward pass; None: all rows at once.
-        """
+        """`[N]` float64, on the CPU: the head's output at the last token, or its mean over the response's tokens."""
         out = torch.zeros(len(rows), dtype=torch.float64)
         for batch in batches([len(row.ids) for row in rows], batch_tokens):
             out[batch] = self._batch([rows[i] for i in batch], pooling)

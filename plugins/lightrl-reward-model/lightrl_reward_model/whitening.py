@@ -18,7 +18,6 @@ class Moments:
     rows: float = 0.0
     """Scores so far; with a decay, too."""
     mean: float = 0.0
-    """Their mean."""
     variance: float = 0.0
     """Their population variance."""
 

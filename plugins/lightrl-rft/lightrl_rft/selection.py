@@ -70,11 +70,7 @@ class BestAndWorst(TokenWeight):
 
 
 def best_rows(experience: Experience) -> Tensor:
-    """`[P]` rows: of each group with a scorable row the one with the highest reward; of several the one that the policy found likeliest.
-
-    Args:
-        experience: whole groups.
-    """
+    """`[P]` rows: of each group with a scorable row the one with the highest reward; of several the one that the policy found likeliest."""
     likelihood = torch.where(experience.response_mask, experience.rollout_logprobs, 0.0).double().sum(1)
     found = []
     for group in torch.unique(experience.group):
@@ -122,6 +118,7 @@ class BestAgainstWorst(Advantage):
     Source: Guo et al. 2024 (OAIF), arXiv:2402.04792, section 3; Rafailov et al. 2023 (DPO), arXiv:2305.18290, eq. 7.
     """
 
+    needs = frozenset({"ref_logprobs"})
     baseline = "group"
     against = "the other completion of the pair, by DPO's implicit reward"
 
@@ -131,11 +128,6 @@ class BestAgainstWorst(Advantage):
             beta: how strongly the policy is held to the reference; > 0.
         """
         self.beta = beta
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """Log-probs of the reference."""
-        return frozenset({"ref_logprobs"})
 
     def compute(self, experience: Experience) -> Advantages:
         if experience.ref_logprobs is None:

@@ -21,12 +21,7 @@ class JsonSchema(RowReward):
     """
 
     def __init__(
-        self,
-        schema: dict[str, Any] | None = None,
-        valid: float = 1.0,
-        invalid: float = 0.0,
-        unparsable: float = 0.0,
-        **kwargs: Any,
+        self, schema: dict[str, Any] | None = None, valid: float = 1.0, invalid: float = 0.0, unparsable: float = 0.0, **kwargs: Any
     ) -> None:
         """
         Args:
@@ -45,12 +40,7 @@ class JsonSchema(RowReward):
         self.schema, self.valid, self.invalid, self.unparsable = schema, valid, invalid, unparsable
 
     def score(self, prompt: Prompt, completion: str, *, schema: Any = None) -> float:
-        """`valid`, `invalid` or `unparsable`.
-
-        Args:
-            prompt: for messages.
-            completion: what the policy said.
-            schema: the prompt's own, an object or JSON text; used if the reward has none.
+        """`valid`, `invalid` or `unparsable`; the prompt's own schema, an object or JSON text, is used if the reward has none.
 
         Raises:
             ValueError: neither the reward nor the prompt has a schema, or the prompt's is none.

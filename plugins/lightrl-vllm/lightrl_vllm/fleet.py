@@ -26,25 +26,13 @@ class Fleet:
     """Servers with the same weights, over which requests are spread."""
 
     def __init__(self, servers: Sequence[Server], reload: WeightReload) -> None:
-        """
-        Args:
-            servers: at least one.
-            reload: gives them weights.
-        """
         self.servers, self.reload = list(servers), reload
         self.meaning: dict[str, Meaning] = {}
         self._placed = 0
         self._of_episode: dict[int, Server] = {}
 
     async def connect(self, limit_s: float) -> None:
-        """Connect to every server, wait for its first answer, and find out what it does.
-
-        Args:
-            limit_s: seconds that the first answer may take, which warms the server up.
-
-        Raises:
-            ServerError: a server does not answer, lacks a route, or ignores a field.
-        """
+        """Connect to every server, wait `limit_s` for its first answer, and try it; a ServerError if it lacks a route or ignores a field."""
         await asyncio.gather(*(self._connect(server, limit_s) for server in self.servers))
 
     async def close(self) -> None:
@@ -52,22 +40,11 @@ class Fleet:
         await asyncio.gather(*(server.close() for server in self.servers))
 
     async def update(self, folder: Path, version: int) -> None:
-        """Give every server new weights.
-
-        Args:
-            folder: from `WeightReload.write`.
-            version: of the weights.
-        """
+        """Give every server the weights of this version, from the folder of `WeightReload.write`."""
         await asyncio.gather(*(self.reload.update(server, folder, version) for server in self.servers))
 
     async def rows(self, sampling: Sampling, version: int, decode: Decode) -> list[dict[str, Any]]:
-        """Fields of `Row` for each server: likeliest tokens, and sampled ones if their log-probs are ours.
-
-        Args:
-            sampling: of training rollouts.
-            version: of the weights.
-            decode: text of token ids.
-        """
+        """Fields of `Row` for each server: likeliest tokens, and sampled ones if their log-probs are ours."""
         found = []
         for server in self.servers:
             ids = probe_context(server.positions)[:-ROW_TOKENS]
@@ -83,18 +60,7 @@ class Fleet:
         return found
 
     async def answer(self, server: Server, request: Request, version: int | None, decode: Decode, limit_s: float | None = None) -> Result:
-        """The result of a request.
-
-        Args:
-            server: to be asked.
-            request: for one completion.
-            version: of the weights; None: none were given yet.
-            decode: text of token ids.
-            limit_s: seconds that it may take; None: as every answer.
-
-        Raises:
-            ServerError: there is none.
-        """
+        """The result of a request with weights of this version (None: none were given yet), or a ServerError."""
         model = server.model if version is None else self.reload.model(server)
         try:
             return result_of(await server.post(PATH, generate_body(request, model), limit_s), request, version, decode)
@@ -104,11 +70,7 @@ class Fleet:
             raise ServerError(f"{server.address}{PATH}: request {request.id}: {error}") from None
 
     def place(self, requests: Sequence[Request]) -> list[Server]:
-        """The server of each request: that of its episode, or the next one for each context that is new.
-
-        Args:
-            requests: of one call; neighbours may share a context, which one server need read only once.
-        """
+        """The server of each request: that of its episode, or the next one for each context that is new; neighbours may share one."""
         placed, context, chosen = [], None, self.servers[0]
         for request in requests:
             if request.episode in self._of_episode:
@@ -128,11 +90,7 @@ class Fleet:
             self._of_episode.pop(episode, None)
 
     def check_room(self, request: Request) -> None:
-        """Refuse a request that a server would cut short in silence.
-
-        Raises:
-            ValueError: context and limit are longer than a row of a server.
-        """
+        """Refuse, with a ValueError, a request that a server would cut short in silence."""
         least = min(self.servers, key=lambda server: server.positions)
         needed = len(request.context) + request.limit
         if needed > least.positions:

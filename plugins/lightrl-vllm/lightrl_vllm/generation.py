@@ -18,12 +18,7 @@ Decode = Callable[[Sequence[int]], str]
 
 
 def generate_body(request: Request, model: str) -> Answer:
-    """The body of a request. The server ignores keys that it does not know, so that all of them are tried when it is connected.
-
-    Args:
-        request: for one completion.
-        model: its name on the server, or that of an adapter.
-    """
+    """The body of a request. The server ignores keys that it does not know, so that all of them are tried when it is connected."""
     sampling = request.sampling
     parameters: dict[str, Any] = {
         "n": 1,
@@ -47,17 +42,7 @@ def generate_body(request: Request, model: str) -> Answer:
 
 
 def result_of(answer: Answer, request: Request, version: int | None, decode: Decode) -> Result:
-    """The result in a server's answer.
-
-    Args:
-        answer: to `generate_body`.
-        request: that was asked.
-        version: of the weights that the servers have been given; None: none yet.
-        decode: text of token ids.
-
-    Raises:
-        ServerError: it is no completion of the request; the message says in which way.
-    """
+    """The result in a server's answer to `generate_body`; a ServerError says in which way it is no completion of the request."""
     try:
         (choice,) = answer["choices"]
         tokens, reason = [int(token) for token in choice["token_ids"]], choice["finish_reason"]

@@ -38,26 +38,12 @@ class OwnServer:
     """A process that serves a folder at a free port of this machine."""
 
     def __init__(self, log: Path, key: ApiKey, devices: str | None) -> None:
-        """
-        Args:
-            log: file for what the server prints.
-            key: that it is to want.
-            devices: `CUDA_VISIBLE_DEVICES` for it; None: those of this process.
-        """
+        """The log gets what it prints; devices are its `CUDA_VISIBLE_DEVICES`, None: those of this process."""
         self.log, self._key, self._devices = log, key, devices
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, folder: str, words: Sequence[str], limit_s: float) -> str:
-        """Start it, wait until it answers, and give its address.
-
-        Args:
-            folder: of the model, or its hub id.
-            words: further words of `vllm serve`.
-            limit_s: seconds that the start may take.
-
-        Raises:
-            ServerError: there is no vLLM, or it did not start.
-        """
+        """Start it for a folder or hub id, with further words of `vllm serve`, and give its address once it answers; or a ServerError."""
         program = shutil.which("vllm")
         if program is None:
             raise ServerError(

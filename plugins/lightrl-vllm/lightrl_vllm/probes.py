@@ -20,7 +20,6 @@ NARROW = {
 }
 """By field, a setting that leaves one token; or two, if they are as good as equal."""
 Answers = Callable[[Sequence[Request]], Awaitable[list[Result]]]
-"""Asks a server."""
 HERE = ("http://127.0.0.1:", "http://localhost:", "http://[::1]:")
 """Addresses that only this machine reaches."""
 
@@ -35,11 +34,7 @@ class Meaning:
     """Where top_k, top_p or min_p leave tokens out, the others add up to 1."""
 
     def is_ours(self, sampling: Sampling) -> bool:
-        """They are log-softmax(logits / temperature) over the whole vocabulary.
-
-        Args:
-            sampling: of the tokens.
-        """
+        """They are log-softmax(logits / temperature) over the whole vocabulary."""
         filtered = (sampling.top_p, sampling.top_k, sampling.min_p) != (1.0, 0, 0.0) and sampling.temperature > 0
         return (self.tempered or sampling.temperature in (0, 1)) and not (filtered and self.renormalized)
 
@@ -52,11 +47,7 @@ class Meaning:
 
 
 def probe_context(positions: int) -> list[int]:
-    """Token ids that every vocabulary has.
-
-    Args:
-        positions: that the server takes.
-    """
+    """Token ids that every vocabulary has."""
     return [2 + t * t % 11 for t in range(min(LENGTH, positions - TOKENS))]
 
 
@@ -66,15 +57,7 @@ def probe(number: int, ids: list[int], sampling: Sampling, limit: int = TOKENS, 
 
 
 async def find_meaning(ask: Answers, ids: list[int]) -> Meaning:
-    """Try every field of a request, and find out what log-probs mean.
-
-    Args:
-        ask: asks the server.
-        ids: the context.
-
-    Raises:
-        ServerError: a field has no effect.
-    """
+    """Try every field of a request, and find out what log-probs mean; a ServerError if a field has no effect."""
     (greedy,) = await ask([probe(0, ids, Sampling(temperature=0.0))])
     await _expect_end(ask, ids, greedy)
     first, again = [await _tokens(ask, ids, Sampling(temperature=HOT)) for _ in range(2)]
@@ -118,13 +101,7 @@ def _shrunk(results: Sequence[Result], greedy: Result) -> bool:
 
 
 def warnings_of(meanings: Mapping[str, Meaning], sampling: Sampling, keyed: bool) -> list[str]:
-    """Sentences for the log.
-
-    Args:
-        meanings: of log-probs, by address.
-        sampling: of training rollouts.
-        keyed: the servers want a key.
-    """
+    """Sentences for the log."""
     open_routes = [
         f"{address}: no key guards the routes that pause a server and change its weights (/pause, /collective_rpc, ...): anyone "
         "who reaches it can call them. Keep it in a private network"

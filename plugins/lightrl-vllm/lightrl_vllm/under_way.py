@@ -58,11 +58,7 @@ class UnderWay:
     """Sends requests at once, and gives results as they come."""
 
     def __init__(self, loop: EventLoop, limit_s: float) -> None:
-        """
-        Args:
-            loop: in which requests wait.
-            limit_s: seconds without a result after which results count as lost.
-        """
+        """Requests wait in the loop; after `limit_s` without a result, results count as lost."""
         self._loop, self._limit_s = loop, limit_s
         self._asked: dict[Future[Result], Request] = {}
         self._done: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
@@ -71,22 +67,13 @@ class UnderWay:
         return bool(self._asked)
 
     def begin(self, request: Request, answer: Coroutine[Any, Any, Result]) -> None:
-        """Send a request.
-
-        Args:
-            request: that is asked.
-            answer: gives its result.
-        """
+        """Send a request."""
         future = self._loop.begin(answer)
         self._asked[future] = request
         future.add_done_callback(self._done.put)
 
     def results(self) -> list[Result]:
-        """The results that have come, at least one if a request is under way.
-
-        Raises:
-            RuntimeError: there is none, or a request has failed.
-        """
+        """The results that have come, at least one if a request is under way; a RuntimeError if it gives none or fails."""
         found: list[Result] = []
         while self._asked and not found:
             found += self._taken(self._wait())

@@ -15,7 +15,6 @@ class Row:
     """Tokens that a server has sampled behind the context of the probes."""
 
     address: str
-    """Of the server."""
     likeliest: bool
     """Sampled at temperature 0, or as in training."""
     temperature: float
@@ -23,34 +22,19 @@ class Row:
     context: list[int]
     """Token ids in front of them."""
     tokens: list[int]
-    """The sampled ids."""
     logprobs: list[float]
-    """Of each of them."""
 
 
 class UpdateCheck:
     """Compares rows of each server with the trainer's own forward; knows the answers from before the update."""
 
     def __init__(self, tolerance: float | None) -> None:
-        """
-        Args:
-            tolerance: largest mean difference of log-probs; None: by the dtype that the trainer computes in.
-        """
         self._tolerance = tolerance
         self._before: dict[tuple[str, bool], Answer] = {}
         self._version: int | None = None
 
     def compare(self, rows: list[dict[str, Any]], weights: PolicyWeights, version: int) -> None:
-        """Refuse an update that has not arrived.
-
-        Args:
-            rows: fields of `Row`, the same on every rank.
-            weights: that the servers were given.
-            version: of the weights.
-
-        Raises:
-            ServerError: the log-probs of a server are not the trainer's; the message says what they look like instead.
-        """
+        """Refuse an update that has not arrived, by fields of `Row`, the same on every rank; a ServerError says what its log-probs are."""
         limits = Limits.of(weights.compute_dtype, self._tolerance)
         judged = [_Judged(row, weights, limits) for row in (Row(**fields) for fields in rows)]
         for address in dict.fromkeys(one.row.address for one in judged):

@@ -31,11 +31,7 @@ GRACE_S = 60.0
 
 
 def work_folder(parent: str) -> Path:
-    """A new folder inside another one, named after the time.
-
-    Args:
-        parent: made if it is not there.
-    """
+    """A new folder inside another one, named after the time."""
     above = Path(parent).expanduser().resolve()
     above.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=above))
@@ -44,11 +40,7 @@ def work_folder(parent: str) -> Path:
 
 
 def clear(folder: Path) -> None:
-    """Delete the weights in it, and the folder itself if no log is left.
-
-    Args:
-        folder: from `work_folder`.
-    """
+    """Delete the weights in a work folder, and the folder itself if no log is left."""
     for weights in [path for path in folder.iterdir() if path.name != LOG]:
         shutil.rmtree(weights)
     if not (folder / LOG).exists():

@@ -56,15 +56,7 @@ class FolderLayout:
 
 
 def read_layout(folder: Path, config: str = "config.json") -> FolderLayout:
-    """The layout of a folder.
-
-    Args:
-        folder: with `*.safetensors`.
-        config: name of the file with the config.
-
-    Raises:
-        ValueError: the folder is not there, or holds no weights or no config.
-    """
+    """The layout of a folder with `*.safetensors` and a config; a ValueError if there are none."""
     if not (folder / config).is_file():
         raise ValueError(f"there is no {config} in {str(folder)!r}")
     files = sorted(folder.glob("*.safetensors"))
@@ -96,23 +88,14 @@ class WeightReload(ABC):
     """Words that `vllm serve` needs for it."""
 
     def __init__(self, folder: Path, limit_s: float) -> None:
-        """
-        Args:
-            folder: for the weights; servers see it under the same path.
-            limit_s: seconds that a server may take for an update.
-        """
+        """Servers see the folder for the weights under the same path, and may take `limit_s` for an update."""
         self.folder, self.limit_s = folder, limit_s
         self._first: FolderLayout | None = None
         self._last: Path | None = None
         self._written = 0
 
     def write(self, weights: PolicyWeights, version: int) -> Path:
-        """Write the weights, check the folder on the first rank, and give its path; collective.
-
-        Args:
-            weights: of the policy.
-            version: of the weights.
-        """
+        """Write the weights, check the folder on the first rank, and give its path; collective."""
         self._written += 1
         folder = self.folder / f"{self._written}-version-{version}"
         unfinished = self.folder / f".{folder.name}"
@@ -121,11 +104,7 @@ class WeightReload(ABC):
         return folder
 
     def remove_former(self, folder: Path) -> None:
-        """Delete the folder before this one, which every server has read.
-
-        Args:
-            folder: from `write`.
-        """
+        """Delete the folder before this one, from `write`, which every server has read."""
         former, self._last = self._last, folder
         if former is not None:
             shutil.rmtree(former)
@@ -140,23 +119,10 @@ class WeightReload(ABC):
 
     @abstractmethod
     async def ask(self, server: Server, folder: Path) -> None:
-        """Have a server read a folder while nothing is generated.
-
-        Raises:
-            ServerError: it did not.
-        """
+        """Have a server read a folder while nothing is generated, or raise a ServerError."""
 
     async def update(self, server: Server, folder: Path, version: int) -> None:
-        """Give a server new weights, and say their version.
-
-        Args:
-            server: to be updated.
-            folder: from `write`.
-            version: of the weights.
-
-        Raises:
-            ServerError: the server has not taken them.
-        """
+        """Give a server new weights from the folder of `write`, and say their version; a ServerError if it has not taken them."""
         # the default mode ends what runs, and calls it done
         await server.post("/pause?mode=wait", limit_s=self.limit_s)
         await self.ask(server, folder)
@@ -167,27 +133,14 @@ class WeightReload(ABC):
             raise ServerError(f"{server.address}/update_weight_version: the version is {named!r}, expected {str(version)!r}: {REPAIR}")
 
     async def post(self, server: Server, path: str, body: Answer) -> Answer:
-        """An answer to a request that is made once: a server that failed it is dead.
-
-        Raises:
-            ServerError: says how to go on.
-        """
+        """An answer to a request that is made once: a server that failed it is dead, and the ServerError says how to go on."""
         try:
             return await server.post(path, body, limit_s=self.limit_s, again=False)
         except ServerError as error:
             raise ServerError(f"{error}\nThe weights were not taken: {REPAIR}", error.status) from None
 
     def compare(self, layout: FolderLayout, known: FolderLayout, where: str) -> None:
-        """Refuse weights that a server could not take.
-
-        Args:
-            layout: of the weights that were written.
-            known: of those that the server has.
-            where: they stand.
-
-        Raises:
-            ValueError: they differ.
-        """
+        """Refuse, with a ValueError, weights that a server could not take: their layout is not the known one of what stands at `where`."""
         if differences := known.differences(layout):
             listed = "\n".join(f"  {sentence}" for sentence in differences[:5])
             more = f"\n  and {len(differences) - 5} more" if len(differences) > 5 else ""

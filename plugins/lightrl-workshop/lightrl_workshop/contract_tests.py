@@ -45,14 +45,7 @@ class Case:
         return f"{self.cls.__name__}: {self.check.title}"
 
     def run(self, folder: Path) -> None:
-        """Run the check on the class.
-
-        Args:
-            folder: empty, for arguments that are files.
-
-        Raises:
-            BrokenContract: it fails; the message names class, check and the smallest example.
-        """
+        """Run the check on the class, with an empty folder for arguments; a BrokenContract names class, check and the smallest example."""
         __tracebackhide__ = True
         try:
             self.check.run(self.maker(folder))
@@ -101,12 +94,7 @@ def contract_cases(plugin: str | ModuleType, arguments: Mapping[str, Arguments] 
 
 
 def class_cases(kind: str, cls: type[Any], arguments: Arguments | None = None) -> list[Case]:
-    """Every check of one class.
-
-    Args:
-        kind: title of its kind, a key of `KINDS`.
-        cls: the class.
-        arguments: to build it with.
+    """Every check of one class of a kind, a key of `KINDS`, built with these arguments.
 
     Raises:
         ValueError: the class is of another kind, or states an exception from what is no check of its contract.
@@ -145,26 +133,15 @@ def contract_tests(plugin: str | ModuleType, arguments: Mapping[str, Arguments] 
 
 
 def marked(cases: Sequence[Case]) -> list[ParameterSet]:
-    """Cases as parameters of a pytest test; those from which a class states an exception may fail.
-
-    Args:
-        cases: of one or several classes.
-    """
+    """Cases as parameters of a pytest test; those from which a class states an exception may fail."""
     import pytest
 
-    def mark(reason: str) -> pytest.MarkDecorator:
-        return pytest.mark.xfail(reason=reason, raises=BrokenContract, strict=False)
-
-    return [pytest.param(case, marks=() if case.exception is None else mark(case.exception)) for case in cases]
+    marks = [() if c.exception is None else pytest.mark.xfail(reason=c.exception, raises=BrokenContract, strict=False) for c in cases]
+    return [pytest.param(case, marks=mark) for case, mark in zip(cases, marks, strict=True)]
 
 
 def tiny_run(kind: str, cls: type[Any]) -> dict[str, Any]:
-    """Arguments that modules need and have no defaults for; none for other kinds.
-
-    Args:
-        kind: title of the kind.
-        cls: the class.
-    """
+    """Arguments that modules need and have no defaults for; none for other kinds."""
     if kind != "module":
         return {}
     from lightrl import ChosenLikelihood, GroupRelative, TinyPolicy

@@ -90,11 +90,7 @@ def experience(
 
 
 def learnt_from(scored: ScoredRollout) -> TrainingBatch:
-    """Scored rows as `Sampler.commit` gets them: the sum of their raw rewards stands on the last token, and the advantages are 0.
-
-    Args:
-        scored: rows that a sampler has collected.
-    """
+    """Scored rows as `Sampler.commit` gets them: the sum of their raw rewards stands on the last token, and the advantages are 0."""
     mask = scored.response_mask
     last = mask & (mask.long().cumsum(1) == mask.long().sum(1, keepdim=True))
     rewards = torch.stack([part if part.dim() == 1 else part.nansum(1) for part in scored.reward_parts.values()]).nansum(0)

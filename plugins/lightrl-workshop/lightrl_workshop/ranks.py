@@ -19,22 +19,14 @@ class Meeting:
     """The collective calls of several ranks, each of them a thread: a rank waits here for the others."""
 
     def __init__(self, ranks: int, timeout_s: float | None = 10.0) -> None:
-        """
-        Args:
-            ranks: how many there are.
-            timeout_s: seconds that a rank waits for the others before the run counts as hanging; None: until one of them has left.
-        """
+        """Of so many ranks; one that waits longer than `timeout_s` for the others hangs. None: it waits until one of them has left."""
         self.ranks, self._timeout_s = ranks, timeout_s
         self._news = threading.Condition()
         self._calls: list[list[tuple[str, Any]]] = [[] for _ in range(ranks)]
         self._gone = [False] * ranks
 
     def exchange(self, rank: int, what: str, value: T | None = None) -> list[T]:
-        """The value of every rank in its call of the same number.
-
-        Raises:
-            RuntimeError: the ranks called different things, or one did not call.
-        """
+        """The value of every rank in its call of the same number; a RuntimeError if ranks call different things, or one does not call."""
         with self._news:
             turn = len(self._calls[rank])
             self._calls[rank].append((what, value))
@@ -62,11 +54,7 @@ class Meeting:
 
 
 def on_ranks(count: int, act: Callable[[int, Ranks], T]) -> list[T]:
-    """The outcome of an action on each of several ranks, which may gather values from each other.
-
-    Args:
-        count: ranks.
-        act: is given the number of its rank, from 0, and the ranks.
+    """The outcome of an action on each of several ranks, given its number and the ranks, which may gather values from each other.
 
     Raises:
         RuntimeError: one rank called `gather` or `total` more often than another, which would hang a real run.

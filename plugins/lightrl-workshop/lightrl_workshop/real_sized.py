@@ -19,12 +19,6 @@ class RealSizedPolicy(TinyPolicy):
     """A TinyPolicy with a head of its own, all of whose logits are near `LARGEST`: they share what one feature adds to each."""
 
     def __init__(self, hidden: int = 64, layers: int = 4, **kwargs: Any) -> None:
-        """
-        Args:
-            hidden: width.
-            layers: number of blocks.
-            **kwargs: of `TinyPolicy`.
-        """
         super().__init__(hidden=hidden, layers=layers, **kwargs)
 
     def sizes(self) -> dict[str, Any]:

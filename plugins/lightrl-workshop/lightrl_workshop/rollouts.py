@@ -69,10 +69,6 @@ class ReplayedRollouts(RolloutLoop):
     """
 
     def __init__(self, rollout: Rollout) -> None:
-        """
-        Args:
-            rollout: returned by every call, with its own prompts.
-        """
         super().__init__(TransformersEngine(), SingleTurn())
         self._rollout = rollout
 
@@ -84,14 +80,7 @@ class ReplayedRollouts(RolloutLoop):
 def rollouts_with(
     policy: Policy, engine: RolloutEngine | None = None, environment: Environment | None = None, version: int = 0
 ) -> RolloutLoop:
-    """The loop of a run, whose engine has a policy's weights: `rollouts_with(policy).rollout(prompts, n)`.
-
-    Args:
-        policy: to be sampled from.
-        engine: None: a `TransformersEngine`.
-        environment: None: a single turn.
-        version: of the weights.
-    """
+    """The loop of a run with a policy's weights, by default in process and of one turn: `rollouts_with(policy).rollout(prompts, n)`."""
     rollouts = RolloutLoop(engine or TransformersEngine(), environment or SingleTurn())
     rollouts.update_weights(TrainerWeights(policy), version)
     return rollouts

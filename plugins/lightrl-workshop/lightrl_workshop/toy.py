@@ -7,11 +7,7 @@ from lightrl.prompt import Prompt
 
 
 def small_digits(completion: str) -> float:
-    """The share of a completion's characters that are digits below five: it differs between almost any two random ones.
-
-    Args:
-        completion: the text.
-    """
+    """The share of a completion's characters that are digits below five: it differs between almost any two random ones."""
     return sum(c in "01234" for c in completion) / max(len(completion), 1)
 
 
@@ -26,7 +22,6 @@ class SmallDigits(RowReward):
     runs = "inline"
 
     def score(self, prompt: Prompt, completion: str, **columns: object) -> float:
-        """Between 0 and 1; 0 for an empty completion."""
         return small_digits(completion)
 
 
@@ -36,7 +31,6 @@ class FewCharacters(RowReward):
     runs = "inline"
 
     def score(self, prompt: Prompt, completion: str, **columns: object) -> float:
-        """0 or less."""
         return -float(len(completion))
 
 
@@ -54,7 +48,6 @@ class CodePoints(RowReward):
         self.modulus = modulus
 
     def score(self, prompt: Prompt, completion: str, **columns: object) -> float:
-        """At least 0 and below 1."""
         return sum(map(ord, completion)) % self.modulus / self.modulus
 
 
@@ -64,11 +57,7 @@ class InPlace(RowReward):
     runs = "inline"
 
     def score(self, prompt: Prompt, completion: str, *, answer: object = None, **columns: object) -> float:
-        """Between 0 and 1.
-
-        Raises:
-            ValueError: the prompt has no answer.
-        """
+        """Between 0 and 1; a ValueError if the prompt has no answer."""
         if not answer:
             raise ValueError(f"prompt {prompt.id!r} has no answer to compare with")
         expected = str(answer)
@@ -81,5 +70,4 @@ class FirstDigits(RowReward):
     runs = "inline"
 
     def score(self, prompt: Prompt, completion: str, **columns: object) -> float:
-        """Between 0 and 1."""
         return 0.0 if sum(map(ord, str(prompt.text))) % 3 == 0 else sum(c.isdigit() for c in completion[:4]) / 4

@@ -89,24 +89,14 @@ def gradient_of_step(
     trainer = quiet_trainer(max_epochs=1, devices=ranks, strategy="ddp" if ranks > 1 else "auto", callbacks=callbacks)
     trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=100)))
     if trainer.global_step != 1:
-        raise ValueError(
-            f"gradient_of_step wants an algorithm with one step per rollout; {type(algorithm).__name__} made {trainer.global_step}"
-        )
+        steps = f"{type(algorithm).__name__} made {trainer.global_step}"
+        raise ValueError(f"gradient_of_step wants an algorithm with one step per rollout; {steps}")
     before = policy.build().state_dict()
     return torch.cat([(before[name] - now).flatten().double() for name, now in module.policy.state_dict().items()])
 
 
 def assert_same_gradient(one: Tensor, other: Tensor, tolerance: float = 1e-10) -> None:
-    """Raise if two gradients differ by more than rounding, or are too small to prove anything.
-
-    Args:
-        one: the gradient that is taken to be right.
-        other: one that should be the same.
-        tolerance: largest difference, as a share of the largest entry.
-
-    Raises:
-        AssertionError: they differ, or no entry is above 1e-4.
-    """
+    """Raise an AssertionError if two gradients differ by more than rounding, as a share of the largest entry, or none is above 1e-4."""
     largest = float(one.abs().max())
     if not largest > 1e-4:
         raise AssertionError(f"a gradient of nothing proves nothing: its largest entry is {largest:.1e}")

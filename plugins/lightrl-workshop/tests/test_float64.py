@@ -10,7 +10,7 @@ import pytest
 import torch
 from lightrl_workshop.checks.examples import Micro, micros
 from lightrl_workshop.checks.steps import experiences_for, micros_for, minibatch
-from lightrl_workshop.contracts import aggregation, clip, correction, critic, kl, loss_term, objective, output, ratio, shaping, token_weight
+from lightrl_workshop.contracts import aggregation, clip, correction, loss_term, objective, output, ratio
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -90,16 +90,16 @@ def of_loss_term(part: Any, rows: TrainingBatch) -> None:
 PER_TOKEN: dict[str, Callable[[Any, Micro], Any]] = {
     "aggregation": lambda part, micro: aggregation.weights(lambda: part, micro),
     "clip scheme": clip.surrogate,
-    "critic": critic.loss,
+    "critic": lambda part, micro: part.loss(micro.values, micro.old_values, micro.returns),
     "importance ratio": ratio.log_ratio,
-    "KL": kl.penalty,
+    "KL": lambda part, micro: part.penalty(micro.logprobs, micro.other_logprobs, micro.log_ratio),
     "rollout correction": correction.weights,
 }
 WHOLE_BATCH: dict[str, Callable[[Any, TrainingBatch], Any]] = {
     "advantage": lambda part, rows: part.compute(rows),
-    "critic": critic.weights,
-    "reward shaping": shaping.rewards,
-    "token weight": token_weight.weights,
+    "critic": lambda part, rows: part.weights(rows),
+    "reward shaping": lambda part, rows: part.rewards(rows, rows.token_rewards),
+    "token weight": lambda part, rows: part.weights(rows),
 }
 KINDS = {*PER_TOKEN, *WHOLE_BATCH, "objective", "loss term", "output"}
 

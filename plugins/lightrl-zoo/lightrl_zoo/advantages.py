@@ -167,6 +167,7 @@ class LengthAdaptiveGAE(Advantage):
     Source: Yue et al. 2025 (VAPO), arXiv:2504.05118, sections 4.1 and 4.2.
     """
 
+    needs = frozenset({"values"})
     baseline = "values"
     level = "token"
 
@@ -178,10 +179,6 @@ class LengthAdaptiveGAE(Advantage):
             whitened: give the advantages zero mean and unit variance over all tokens of all ranks.
         """
         self.alpha, self.gamma, self.whitened = alpha, gamma, whitened
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"values"})
 
     def compute(self, experience: Experience) -> Advantages:
         if experience.values is None:

@@ -25,10 +25,7 @@ class TopEntropy(ClipScheme):
     """
 
     def __init__(
-        self,
-        clip: ClipScheme = DecoupledClip(low=0.2, high=0.28),
-        share: Annotated[float, Gt(0), Le(1)] = 0.2,
-        by: Output = Entropy(),
+        self, clip: ClipScheme = DecoupledClip(low=0.2, high=0.28), share: Annotated[float, Gt(0), Le(1)] = 0.2, by: Output = Entropy()
     ) -> None:
         """
         Args:

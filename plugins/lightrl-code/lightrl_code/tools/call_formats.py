@@ -236,12 +236,7 @@ FORMATS = {
 
 
 def calls_in(completion: str, name: str) -> list[ToolCall]:
-    """The calls in a turn of the policy, in order; none if it calls nothing. Calls within its thoughts do not count.
-
-    Args:
-        completion: the turn.
-        name: of a format, or `auto`: the text tells.
-    """
+    """The calls in a turn outside of its thoughts, in order, in a named format or, `auto`, the one that the text tells."""
     text = without_thoughts(completion)
     for known in FORMATS.values() if name == AUTO else (FORMATS[name],):
         if re.search(known.told_by if name == AUTO and known.told_by else known.sign, text):

@@ -18,11 +18,7 @@ class WrongArguments(ValueError):  # noqa: N818 - what it is reads better withou
 
 
 def named_arguments(tool: ToolFunction, call: ToolCall) -> dict[str, JSON]:
-    """The arguments of a call by name, as it wrote them.
-
-    Raises:
-        WrongArguments: one is missing, unknown or given twice.
-    """
+    """The arguments of a call by name, as it wrote them; WrongArguments if one is missing, unknown or given twice."""
     names = tool.parameters
     if len(call.positional) > len(names):
         raise WrongArguments(f"{tool.name} takes {_list(names)}, got {len(call.positional)} arguments")
@@ -40,17 +36,7 @@ def named_arguments(tool: ToolFunction, call: ToolCall) -> dict[str, JSON]:
 
 
 def typed_arguments(tool: ToolFunction, schema: Mapping[str, JSON], given: Mapping[str, JSON], spelled: bool) -> dict[str, object]:
-    """Arguments as the tool declares them, in objects of their own.
-
-    Args:
-        tool: to be called.
-        schema: of the tool.
-        given: JSON values by name.
-        spelled: the values are texts: one that does not fit as it is, is read as JSON.
-
-    Raises:
-        WrongArguments: a value has another type, or is none of the choices.
-    """
+    """Arguments as the tool declares them, or WrongArguments; of `spelled` texts those that do not fit as they are are read as JSON."""
     hints, typed = tool.hints, {}
     for name, value in given.items():
         try:
@@ -67,16 +53,7 @@ def typed_arguments(tool: ToolFunction, schema: Mapping[str, JSON], given: Mappi
 
 
 def converted(value: JSON, hint: Any) -> Any:
-    """A JSON value as a value of a type.
-
-    Args:
-        value: of a call.
-        hint: int, float, str, bool, None, Any, a Literal, an Enum, or list, tuple, dict and unions of them.
-
-    Raises:
-        TypeError: it is none.
-        OverflowError: an integer too large for a float.
-    """
+    """A JSON value as a value of a type that tools may have; a TypeError if it is none, an OverflowError if too large for a float."""
     origin = get_origin(hint) or hint
     if origin is Any:
         return value

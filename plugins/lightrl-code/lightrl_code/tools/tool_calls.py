@@ -21,7 +21,6 @@ class ToolCall:
     name: str = ""
     """The tool; empty if that cannot be read."""
     arguments: Mapping[str, JSON] = field(default_factory=dict)
-    """Arguments by name."""
     positional: tuple[JSON, ...] = ()
     """Arguments by position, which only a format of Python calls has."""
     spelled: bool = False
@@ -36,11 +35,7 @@ def between(text: str, start: str, end: str) -> list[str]:
 
 
 def read_json(text: str) -> tuple[JSON, str]:
-    """The JSON value with which a text begins, and what follows it. Line breaks within strings are let through.
-
-    Raises:
-        ValueError: the text does not begin with JSON.
-    """
+    """The JSON value with which a text begins, and what follows it, or a ValueError. Line breaks within strings are let through."""
     text = text.lstrip()
     try:
         value, end = _DECODER.raw_decode(text)
@@ -50,15 +45,7 @@ def read_json(text: str) -> tuple[JSON, str]:
 
 
 def shallow(value: JSON, most: int = 50) -> JSON:
-    """The value itself, since whatever goes through it later may do so by recursion.
-
-    Args:
-        value: of any depth.
-        most: lists and objects that may stand within each other.
-
-    Raises:
-        ValueError: it is deeper.
-    """
+    """The value itself, or a ValueError beyond `most` levels, since whatever goes through it later may do so by recursion."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     if most < 0:
         raise ValueError(TOO_DEEP)

@@ -86,11 +86,7 @@ class ToolEnvironment(Environment):
 
     @property
     def tools(self) -> Sequence[JSON]:
-        """The JSON schemas of the functions.
-
-        Raises:
-            ValueError: a function lacks a type or a part of its docstring.
-        """
+        """The JSON schemas of the functions; a ValueError if one lacks a type or a part of its docstring."""
         return list(self._described().values())
 
     def check(self, columns: frozenset[str]) -> None:

@@ -39,14 +39,7 @@ class ToolFunction:
 
 @functools.cache
 def tool_functions(path: str) -> tuple[ToolFunction, ...]:
-    """The tools that an import path stands for: one, or all public methods of a class.
-
-    Args:
-        path: `package.module.function`; classes, static methods and callable objects are named in the same way.
-
-    Raises:
-        ValueError: nothing can be imported from there, or what is there cannot be called by names of arguments.
-    """
+    """The tools of an import path: a callable by names of arguments, or all public methods of a class; a ValueError if it is neither."""
     found = _imported(path)
     if isinstance(found, type):
         tools = [ToolFunction(name, f"{path}.{name}", getattr(found, name), found) for name in _public_methods(found)]
@@ -63,14 +56,7 @@ def tool_functions(path: str) -> tuple[ToolFunction, ...]:
 
 
 def schema_of(tool: ToolFunction) -> dict[str, JSON]:
-    """The description of a tool that a chat template shows to the policy.
-
-    Args:
-        tool: with a type and a line in its docstring for every argument.
-
-    Raises:
-        ValueError: a type or a part of the docstring is missing; the message says which, and the rule.
-    """
+    """The description of a tool for a chat template; a ValueError says what its types or docstring lack, and the rule."""
     from transformers.utils import get_json_schema
     from transformers.utils.chat_template_utils import DocstringParsingException, TypeHintParsingException
 

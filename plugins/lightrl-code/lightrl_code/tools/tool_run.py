@@ -21,9 +21,7 @@ class ToolResult(NamedTuple):
     """The outcome of a call."""
 
     text: str
-    """For the policy."""
     failed: bool
-    """It is an error."""
 
 
 class _TimeUp(BaseException):
@@ -31,17 +29,7 @@ class _TimeUp(BaseException):
 
 
 def run_tool(function: Callable[..., object], arguments: Mapping[str, object], seconds: float, longest: int) -> ToolResult:
-    """Call a tool, in the main thread of the process.
-
-    Args:
-        function: the tool.
-        arguments: by name.
-        seconds: wall-clock seconds, above 0, after which the tool is interrupted.
-        longest: characters of the result at most.
-
-    Raises:
-        ToolUnavailableError: the tool says so.
-    """
+    """Call a tool in the main thread, with limits in seconds and characters; only its ToolUnavailableError is raised."""
     try:
         # standard output may be a file that somebody reads
         with contextlib.redirect_stdout(sys.stderr), _time_limit(seconds):

@@ -17,7 +17,6 @@ class Candidate:
     """A completion that was sampled and scored."""
 
     text: str
-    """The completion."""
     reward: float
     """The run's reward; NaN where it could not be scored."""
     logprob: float
@@ -38,11 +37,7 @@ class Keep(ABC):
 
     @abstractmethod
     def rows(self, candidates: Sequence[Candidate]) -> list[Row]:
-        """The columns that are written for a prompt, beside the prompt itself.
-
-        Args:
-            candidates: all completions of the prompt.
-        """
+        """The columns that are written for a prompt, beside the prompt itself."""
 
 
 class All(Keep):
@@ -62,11 +57,7 @@ class Best(Keep):
     """
 
     def __init__(self, per_prompt: int | None = 1, at_least: float = -math.inf) -> None:
-        """
-        Args:
-            per_prompt: most rows of a prompt; None: any number.
-            at_least: lowest reward.
-        """
+        """At most so many rows of a prompt (None: any number), of at least this reward."""
         self.per_prompt, self.at_least = per_prompt, at_least
 
     def rows(self, candidates: Sequence[Candidate]) -> list[Row]:
@@ -77,11 +68,7 @@ class Pairs(Keep):
     """The best completion against the worst, the second best against the second worst, and so on while the first is better."""
 
     def __init__(self, per_prompt: int | None = 1, margin: float = 0.0) -> None:
-        """
-        Args:
-            per_prompt: most pairs of a prompt; None: any number.
-            margin: by how much more than this the rewards of a pair differ; 0 or more.
-        """
+        """At most so many pairs of a prompt (None: any number), whose rewards differ by more than the margin."""
         self.per_prompt, self.margin = per_prompt, margin
 
     def rows(self, candidates: Sequence[Candidate]) -> list[Row]:
@@ -93,20 +80,12 @@ class Pairs(Keep):
 def ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The usable completions without duplicates, by falling reward and then by falling log-prob."""
     order = sorted((c for c in candidates if c.usable), key=lambda c: (-c.reward, -c.logprob))
-    distinct: dict[str, Candidate] = {}
-    for candidate in order:
-        distinct.setdefault(candidate.text, candidate)
-    return list(distinct.values())
+    first = {candidate.text: candidate for candidate in reversed(order)}
+    return [candidate for candidate in order if first[candidate.text] is candidate]
 
 
 def rejection_counts(candidates: Sequence[Candidate], kept: int, right: float) -> dict[str, float]:
-    """Counts of the completions of one prompt, to be summed over prompts.
-
-    Args:
-        candidates: all its completions.
-        kept: rows that were written.
-        right: a reward above it is that of a right completion.
-    """
+    """Counts of the completions of one prompt, to be summed over prompts; one is right if its reward is above `right`."""
     rewards = [c.reward for c in candidates if not math.isnan(c.reward)]
     good = sum(reward > right for reward in rewards)
     usable = [c for c in candidates if c.usable]

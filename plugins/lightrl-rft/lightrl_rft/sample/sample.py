@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from lightrl.config import ConfigError
 
 if TYPE_CHECKING:
     from lightrl.cli.data_tools import ScoringConfig
-    from lightrl.config import Resolved
     from lightrl_rft.sample.rejection import Keep
 
 
@@ -50,11 +48,7 @@ was interrupted.
 
 
 def sample(words: list[str]) -> int:
-    """Carry out `lightrl sample`.
-
-    Raises:
-        ConfigError: the config, the checkpoint or the file is not as it must be, or a reward is broken.
-    """
+    """Carry out `lightrl sample`; a ConfigError if the config, the checkpoint or the file is not as it must be, or a reward is broken."""
     parser = _parser()
     options, rest = parser.parse_known_args(words)
     keep = _keep(options)
@@ -74,11 +68,7 @@ def sample(words: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="lightrl sample",
-        description=__doc__,
-        epilog=EPILOG,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="lightrl sample", description=__doc__, epilog=EPILOG, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--n", metavar="N", type=int, default=8, help="completions per prompt (8)")
     parser.add_argument("--keep", choices=KEEPS, default="best", help="which of them are written (best)")
@@ -123,7 +113,12 @@ def _run(options: argparse.Namespace, config: ScoringConfig, keep: Keep) -> int:
     chosen = {name: vars(options)[name] for name in ("n", "keep", "per_prompt", "at_least", "margin", "prompts_at_a_time")}
     environment = config.builder.build(config.resolved.model.value("environment"), "model.environment")
     rewards = config.rewards(environment=environment)
-    rows = ResumableRows(options.out, {"options": chosen, "ckpt_path": _identity(path), **_described(config.resolved)})
+    # the settings that completions and rewards depend on, for the note of progress
+    model = config.resolved.model.as_config()["init_args"]
+    parts = {name: model.get(name) for name in ("policy", "engine", "environment")}
+    identity = None if path is None else f"{path.resolve()} of {path.stat().st_mtime}"
+    described = {"model": parts, "rewards": model.get("rewards"), "data": config.resolved.data.as_config()["init_args"]}
+    rows = ResumableRows(options.out, {"options": chosen, "ckpt_path": identity, **described})
     try:
         return rows.carry_out(
             lambda: SamplingSession(config, path, rewards, environment, options).fill(rows, keep),
@@ -134,24 +129,8 @@ def _run(options: argparse.Namespace, config: ScoringConfig, keep: Keep) -> int:
         rewards.close()
 
 
-def _described(resolved: Resolved) -> dict[str, Any]:
-    """The settings that completions and rewards depend on, for the note of progress."""
-    model = resolved.model.as_config()["init_args"]
-    parts = {name: model.get(name) for name in ("policy", "engine", "environment")}
-    return {"model": parts, "rewards": model.get("rewards"), "data": resolved.data.as_config()["init_args"]}
-
-
-def _identity(path: Path | None) -> str | None:
-    return None if path is None else f"{path.resolve()} of {path.stat().st_mtime}"
-
-
 def print_summary(counts: Mapping[str, float], options: argparse.Namespace) -> None:
-    """Print it for a person.
-
-    Args:
-        counts: as `rejection_counts` gives them, summed over prompts.
-        options: of the command line.
-    """
+    """Print the counts of `rejection_counts`, summed over prompts, for a person."""
     prompts, completions = counts["prompts"], counts["completions"]
     scored = completions - counts["failed"]
     right = "above 0" if options.at_least is None else f"of at least {options.at_least:g}"
@@ -168,9 +147,7 @@ def print_summary(counts: Mapping[str, float], options: argparse.Namespace) -> N
         "rows kept": f"{counts['kept']:,.0f}",
         "prompts without one": f"{counts['without']:,.0f}",
     }
-    table = Table(show_header=False, box=None)
-    table.add_column()
-    table.add_column(justify="right")
+    table = Table("", Column(justify="right"), show_header=False, box=None)
     for name, value in lines.items():
         table.add_row(name, value)
     Console().print(table)

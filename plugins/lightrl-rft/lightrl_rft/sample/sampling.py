@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -38,18 +39,7 @@ class SamplingSession:
     def __init__(
         self, config: ScoringConfig, checkpoint: Path | None, rewards: RewardSet, environment: Environment, options: argparse.Namespace
     ) -> None:
-        """
-        Args:
-            config: with the policy, the engine and the prompts.
-            checkpoint: whose weights the policy gets; None: those of its source.
-            rewards: of the config.
-            environment: of the config.
-            options: of the command line.
-
-        Raises:
-            ConfigError: the checkpoint has another policy, or there are not as many prompts.
-            ValueError: what the config describes cannot be had.
-        """
+        """With the checkpoint's weights or those of the source; a ConfigError if it has another policy, or prompts are too few."""
         build, model = config.builder.build, config.resolved.model
         self.rewards, self.n, self.step = rewards, options.n, options.prompts_at_a_time
         self.right = 0.0 if options.at_least is None else float(torch.tensor(options.at_least).nextafter(torch.tensor(-torch.inf)))
@@ -67,26 +57,12 @@ class SamplingSession:
         self.rewards.check(self.data.columns(), self.data.placed_prompts())
 
     def fill(self, rows: ResumableRows, keep: Keep) -> None:
-        """Go through all prompts that are not done yet.
-
-        Args:
-            rows: receives what is kept.
-            keep: chooses.
-
-        Raises:
-            ConfigError: a reward or the environment has failed more often than its error budget allows.
-        """
-        try:
-            self._fill(rows, keep)
-        finally:
-            self.rollouts.close()
-
-    def _fill(self, rows: ResumableRows, keep: Keep) -> None:
-        if rows.state is not None:
-            self.data.draw(rows.done)
-            self.rollouts.load_state_dict(rows.state["rollouts"])
-            self.rewards.load_state_dict(rows.state["rewards"])
-        with _progress() as progress:
+        """Go through all prompts left, to `rows` what `keep` chooses; a ConfigError if a reward or the environment fails too often."""
+        with closing(self.rollouts), _progress() as progress:
+            if rows.state is not None:
+                self.data.draw(rows.done)
+                self.rollouts.load_state_dict(rows.state["rollouts"])
+                self.rewards.load_state_dict(rows.state["rewards"])
             task = progress.add_task("Sampling", total=self.prompts, completed=rows.done)
             while rows.done < self.prompts:
                 prompts = self.data.draw(min(self.step, self.prompts - rows.done))

@@ -19,11 +19,7 @@ OF_ROWS = ("group", "policy_version", "scorable", "row_weight", "seeds")
 
 
 def pack(batch: TrainingBatch) -> dict[str, Tensor]:
-    """The tensors of a rollout by name, each contiguous and on the CPU.
-
-    Args:
-        batch: as it was learnt from.
-    """
+    """The tensors of a rollout by name, each contiguous and on the CPU."""
     batch = batch.to("cpu")
     mask = batch.response_mask
     packed = {"rollout_logprobs": batch.rollout_logprobs[mask], **_tokens(batch)}
@@ -40,11 +36,7 @@ def pack(batch: TrainingBatch) -> dict[str, Tensor]:
 
 
 def unpack(packed: Mapping[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The inverse of `pack`: fields of a `ScoredRollout`, and those of `PREDICTED` that were computed, `[N, L]`.
-
-    Args:
-        packed: tensors by name.
-    """
+    """The inverse of `pack`: fields of a `ScoredRollout`, and those of `PREDICTED` that were computed, `[N, L]`."""
     rows = _positions(packed)
     mask: Tensor = rows["response_mask"]
 

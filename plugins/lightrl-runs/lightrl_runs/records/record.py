@@ -21,14 +21,9 @@ FORMAT = 1
 
 
 def fingerprints(batch: TrainingBatch) -> dict[str, str]:
-    """The fingerprint of every tensor that was computed from a rollout before the first step, in the order of computing.
-
-    Args:
-        batch: rows of one rank.
-    """
-    mask = batch.response_mask
+    """The fingerprint of every tensor that was computed from a rollout before the first step, in the order of computing."""
     found = {name: getattr(batch, name) for name in PER_TOKEN}
-    return {name: _digest(values[mask]) for name, values in found.items() if values is not None}
+    return {name: _digest(values[batch.response_mask]) for name, values in found.items() if values is not None}
 
 
 def _digest(values: Tensor) -> str:
@@ -38,16 +33,12 @@ def _digest(values: Tensor) -> str:
 
 @dataclass(frozen=True)
 class EngineFacts:
-    """Facts that the engine of a run reported about its log-probs."""
+    """Facts that the engine of a run reported about its log-probs; see `RolloutEngine`."""
 
     name: str
-    """Of its class."""
     exact_logprobs: bool
-    """See `RolloutEngine`."""
     comparable_logprobs: bool
-    """See `RolloutEngine`."""
     in_process: bool
-    """See `RolloutEngine`."""
 
 
 @dataclass(frozen=True)
@@ -59,21 +50,17 @@ class Notes:
     rank: int
     """That made and learnt from these rows."""
     ranks: int
-    """Of the run."""
     steps: int
     """Optimizer steps behind the weights that the passes over the rollout began with."""
     algorithm: str
-    """Name of its class."""
     checkpoint: str
     """The file with these weights, as seen from the record's folder; it need not be there."""
     engine: EngineFacts
-    """Of the run."""
     device: str
     """That held the rows: `cpu`, `cuda`, ..."""
     temperature: float
     """The temperature that the logits were divided by."""
     prompts: tuple[dict[str, JSON], ...]
-    """Each prompt once."""
     prompt: tuple[int, ...]
     """Per row the number of its prompt."""
     episodes: tuple[dict[str, JSON], ...]
@@ -83,15 +70,12 @@ class Notes:
     fingerprints: Mapping[str, str]
     """Of the tensors that were computed before the first step, in the order of computing."""
     written_by: str = __version__
-    """The version of lightrl."""
     format: int = FORMAT
-    """Of the files."""
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """The notes as they stand in a file."""
-        known = {f.name: value[f.name] for f in fields(cls)}
-        return cls(**known | {"engine": EngineFacts(**value["engine"])})
+        return cls(**{f.name: value[f.name] for f in fields(cls)} | {"engine": EngineFacts(**value["engine"])})
 
 
 @dataclass(frozen=True)
@@ -99,9 +83,7 @@ class Record:
     """The rollout of one rank."""
 
     notes: Notes
-    """JSON values."""
     scored: ScoredRollout
-    """Its rows."""
     predicted: Mapping[str, Tensor]
     """`old_logprobs`, and `ref_logprobs` and `values` where they were computed: `[N, L]` each."""
 
@@ -111,22 +93,13 @@ class Parts:
     """A record as its three files have it."""
 
     notes: dict[str, Any]
-    """JSON."""
     tensors: dict[str, Tensor]
-    """For safetensors."""
     completions: list[str]
-    """Per row."""
     finish_reason: list[str]
-    """Per row."""
 
 
 def parts_of(batch: TrainingBatch, told: Mapping[str, Any]) -> Parts:
-    """The parts of a rollout that are written.
-
-    Args:
-        batch: as it was learnt from.
-        told: the fields of `Notes` that do not follow from it.
-    """
+    """The parts of a rollout that are written; `told` are the fields of `Notes` that do not follow from it."""
     prompts: list[Prompt] = []
     number: list[int] = []
     for prompt in batch.prompts:
@@ -148,11 +121,7 @@ def parts_of(batch: TrainingBatch, told: Mapping[str, Any]) -> Parts:
 
 
 def record_of(parts: Parts) -> Record:
-    """The inverse of `parts_of`.
-
-    Args:
-        parts: as they were read.
-    """
+    """The inverse of `parts_of`."""
     notes = Notes.from_json(parts.notes)
     rows, predicted = unpack(parts.tensors)
     prompts = [Prompt.from_json(one) for one in notes.prompts]
@@ -163,7 +132,7 @@ def record_of(parts: Parts) -> Record:
         finish_reason=parts.finish_reason,
         temperature=notes.temperature,
     )
-    scored.episodes = [_whole(told, scored.episode(row)) for row, told in enumerate(notes.episodes)]
+    scored.episodes = [Episode.from_json(scored.episode(row).to_json() | told) for row, told in enumerate(notes.episodes)]
     return Record(notes, scored, predicted)
 
 
@@ -172,16 +141,8 @@ def _short(episode: Episode, plain: Episode) -> dict[str, JSON]:
     return {name: value for name, value in vars(episode).items() if value != getattr(plain, name)}
 
 
-def _whole(told: Mapping[str, Any], plain: Episode) -> Episode:
-    return Episode.from_json(plain.to_json() | dict(told))
-
-
 def rows_of(records: Sequence[Record]) -> ScoredRollout:
-    """The rows of several ranks one after the other, their groups numbered on.
-
-    Args:
-        records: of the same rollout, in the order of ranks.
-    """
+    """The rows of several ranks one after the other, their groups numbered on."""
     first, shares = 0, []
     for record in records:
         share = record.scored.select(range(len(record.scored)))

@@ -29,30 +29,17 @@ class RecordError(ValueError):
 
 
 def folder_of(run: Path, rollout: int) -> Path:
-    """The folder of a record.
-
-    Args:
-        run: folder of the run.
-        rollout: its number, from 1.
-    """
+    """The folder of a record of a run; rollouts are numbered from 1."""
     return run / FOLDER / f"rollout={rollout}"
 
 
 def recorded(run: Path) -> dict[int, Path]:
-    """The folders of the complete records of a run, by rollout, the oldest first.
-
-    Args:
-        run: folder of the run.
-    """
+    """The folders of the complete records of a run, by rollout, the oldest first."""
     return {rollout: folder for rollout, folder in begun(run).items() if is_record(folder)}
 
 
 def begun(run: Path) -> dict[int, Path]:
-    """The folders of all records of a run, complete or not, by rollout, the oldest first.
-
-    Args:
-        run: folder of the run.
-    """
+    """The folders of all records of a run, complete or not, by rollout, the oldest first."""
     found = {path.name.removeprefix("rollout="): path for path in (run / FOLDER).glob("rollout=*")}
     return dict(sorted((int(number), path) for number, path in found.items() if number.isdigit()))
 
@@ -63,47 +50,25 @@ def is_record(folder: Path) -> bool:
 
 
 def write(folder: Path, rank: int, parts: Parts, rows: Iterable[dict[str, JSON]]) -> None:
-    """Write what one rank learnt from; the notes come last, so that a record with notes is complete.
-
-    Args:
-        folder: of the record.
-        rank: of this process.
-        parts: to be written.
-        rows: of the data set.
-
-    Raises:
-        DiskError: there is no room, or nothing may be written there.
-    """
+    """Write what one rank learnt from, or raise a DiskError; the notes come last, so that a record with notes is complete."""
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    texts = {"completion": parts.completions, "finish_reason": parts.finish_reason}
     _publish(folder / f"rank={rank}.safetensors", lambda path: save_file(parts.tensors, path, {"lightrl": str(FORMAT)}))
-    lines = (json.dumps(row | {name: column[i] for name, column in texts.items()}, ensure_ascii=False) for i, row in enumerate(rows))
+    told = zip(rows, parts.completions, parts.finish_reason, strict=True)
+    lines = (json.dumps(row | {"completion": text, "finish_reason": reason}, ensure_ascii=False) for row, text, reason in told)
     _publish(folder / f"rank={rank}.jsonl", lambda path: path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8"))
     _publish(folder / f"rank={rank}.json", lambda path: path.write_text(json.dumps(parts.notes, ensure_ascii=False), encoding="utf-8"))
 
 
 def read(folder: Path) -> list[Record]:
-    """The record of every rank, in their order.
-
-    Args:
-        folder: of the record.
-
-    Raises:
-        RecordError: a file is missing, damaged, or of a later version.
-    """
+    """The record of every rank, in their order; a RecordError if a file is missing, damaged, or of a later version."""
     first = _read(folder, 0)
     return [first, *(_read(folder, rank) for rank in range(1, first.notes.ranks))]
 
 
 def data_rows(batch: ScoredRollout, rewards: Tensor) -> Iterable[dict[str, JSON]]:
-    """The rows of a rollout with the columns that `lightrl sample` writes, beside the completion and its finish reason.
-
-    Args:
-        batch: rows of one rank.
-        rewards: `[N]` in total.
-    """
+    """The rows of a rollout with the columns that `lightrl sample` writes, beside the completion and its finish reason."""
     from lightrl.ops.moments import row_values
 
     parts = {name: row_values(part).tolist() for name, part in batch.reward_parts.items()}

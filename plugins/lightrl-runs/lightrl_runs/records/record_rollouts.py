@@ -21,7 +21,6 @@ from lightrl_runs.records.record import EngineFacts, parts_of
 from lightrl_runs.records.record_files import CHECKPOINT, CONFIG, begun, data_rows, folder_of, write
 
 GB = 10**9
-"""Bytes."""
 
 
 class RecordRollouts(Callback):
@@ -49,11 +48,7 @@ class RecordRollouts(Callback):
         self._steps = 0
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Write the weights that the first rollout of this process is learnt from.
-
-        Raises:
-            ValueError: the module makes no rollouts.
-        """
+        """Write the weights that the first rollout is learnt from; a ValueError if the module makes no rollouts."""
         if not hasattr(pl_module, "algorithm"):
             raise ValueError(f"RecordRollouts records rollouts, and {type(pl_module).__name__} makes none: leave it out")
         self._save_weights(trainer, trainer.current_epoch)
@@ -65,10 +60,11 @@ class RecordRollouts(Callback):
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *arguments: object) -> None:
         """Write the rollout, if it is one of those."""
         module: Any = pl_module
-        if not self._chosen(trainer.current_epoch) or module.experience is None:
+        if trainer.current_epoch % self.every or module.experience is None:
             return
         batch, rollout, folder = module.experience, trainer.current_epoch + 1, self._folder(trainer, trainer.current_epoch)
         engine = module.collector.engine
+        of_run = os.path.relpath(checkpoints_of(trainer) / f"rollout={rollout - 1}.ckpt", folder)
         facts = EngineFacts(type(engine).__name__, engine.exact_logprobs, engine.comparable_logprobs, engine.in_process)
         told = {
             "rollout": rollout,
@@ -76,7 +72,7 @@ class RecordRollouts(Callback):
             "ranks": trainer.world_size,
             "steps": self._steps,
             "algorithm": type(module.algorithm).__name__,
-            "checkpoint": self._checkpoint(trainer, folder, rollout),
+            "checkpoint": CHECKPOINT if self.checkpoint else of_run,
             "engine": facts,
             "numbers": module.numbers,
         }
@@ -97,11 +93,8 @@ class RecordRollouts(Callback):
         if not is_last(trainer):
             self._save_weights(trainer, trainer.current_epoch + 1)
 
-    def _chosen(self, before: int) -> bool:
-        return before % self.every == 0
-
     def _save_weights(self, trainer: Trainer, before: int) -> None:
-        if self.checkpoint and self._chosen(before):
+        if self.checkpoint and before % self.every == 0:
             with waiting("writing a checkpoint for a record"):
                 trainer.save_checkpoint(self._folder(trainer, before) / CHECKPOINT, weights_only=False)
 
@@ -113,10 +106,6 @@ class RecordRollouts(Callback):
         """`[N]`: all rewards of a row added up, with the weights that they had."""
         learnt = module.collector.rewards.rollouts - 1
         return torch.stack(list(module.collector.rewards.contributions(module.experience, rollouts=learnt).values())).sum(0)
-
-    def _checkpoint(self, trainer: Trainer, folder: Path, rollout: int) -> str:
-        of_run = checkpoints_of(trainer) / f"rollout={rollout - 1}.ckpt"
-        return CHECKPOINT if self.checkpoint else os.path.relpath(of_run, folder)
 
     def _make_room(self, run: Path) -> None:
         """Remove the oldest records until the others may stay."""

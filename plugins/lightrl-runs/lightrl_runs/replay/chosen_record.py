@@ -15,7 +15,6 @@ from lightrl_runs.records.record import Record
 from lightrl_runs.records.record_files import CONFIG, FOLDER, RecordError, is_record, read, recorded
 
 HOW = "A run records its rollouts with --trainer.callbacks+=RecordRollouts (docs/replay.md)"
-"""What to do where there is no record."""
 MOST_NAMED = 12
 """Rollouts that a refusal names."""
 
@@ -25,11 +24,8 @@ class Chosen:
     """A record and what goes with it."""
 
     folder: Path
-    """Of the record."""
     records: Sequence[Record]
-    """Of all ranks."""
     config: Path
-    """Of the run."""
     checkpoint: Path | None
     """The weights before the rollout; None: there are none."""
     no_weights: str
@@ -37,14 +33,7 @@ class Chosen:
 
 
 def choose(options: argparse.Namespace) -> Chosen:
-    """Find the record and read it.
-
-    Args:
-        options: of the command line.
-
-    Raises:
-        ConfigError: there is no such record, it is damaged, or it has no config.
-    """
+    """Find the record and read it; a ConfigError if there is none, or it is damaged or has no config."""
     folder = _folder(Path(options.run).expanduser(), options.rollout)
     try:
         records = read(folder)
@@ -52,10 +41,8 @@ def choose(options: argparse.Namespace) -> Chosen:
         raise ConfigError("RUN", f"the record {error}.", *_others(folder)) from error
     config = Path(options.config).expanduser() if options.config else folder / CONFIG
     if not config.is_file():
-        problem = f"there is no file {str(config)!r}" + (
-            "." if options.config else ": a run of a script has no config, and a replay builds rewards and policy from one."
-        )
-        raise ConfigError("--config", problem, "Type for example: --config grpo.yaml")
+        why = "" if options.config else ": a run of a script has no config, and a replay builds rewards and policy from one"
+        raise ConfigError("--config", f"there is no file {str(config)!r}{why}.", "Type for example: --config grpo.yaml")
     checkpoint, why = _checkpoint(options, folder, records[0])
     return Chosen(folder, records, config, checkpoint, why)
 
@@ -71,10 +58,8 @@ def _folder(run: Path, rollout: int | None) -> Path:
         raise ConfigError("RUN", f"there is no folder {str(run)!r}.{closest(run.name, beside)}", "Give the folder of a run.")
     found = recorded(run)
     if not found:
-        below = [
-            p.parent.parent.parent for p in sorted(run.glob(f"*/{FOLDER}/*/rank=0.json")) + sorted(run.glob(f"*/*/{FOLDER}/*/rank=0.json"))
-        ]
-        example = f"Type for example: lightrl replay {shlex.quote(str(below[0]))}" if below else HOW
+        below = [*sorted(run.glob(f"*/{FOLDER}/*/rank=0.json")), *sorted(run.glob(f"*/*/{FOLDER}/*/rank=0.json"))]
+        example = f"Type for example: lightrl replay {shlex.quote(str(below[0].parents[2]))}" if below else HOW
         raise ConfigError("RUN", f"{str(run)!r} has no recorded rollout.", example)
     if rollout is None:
         return list(found.values())[-1]

@@ -47,7 +47,6 @@ class Agreement:
     differing: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """By name: the run's number and the replay's."""
     steps: bool = True
-    """The steps were replayed."""
 
     @property
     def holds(self) -> bool:
@@ -56,14 +55,7 @@ class Agreement:
 
 
 def agreement(records: Sequence[Record], outcome: Outcome, processes: int, steps: bool) -> Agreement:
-    """Compare a replay with its run.
-
-    Args:
-        records: of all ranks.
-        outcome: of the run's own algorithm.
-        processes: that shared the replay.
-        steps: the replay made them; else it ended before the first.
-    """
+    """Compare a replay with its run; without `steps` it ended before the first."""
     exact, run = processes == len(records), records[0].notes.numbers
     kept = () if exact else OF_A_RANK
     numbers = {name: value for name, value in outcome.numbers.items() if name in run and not name.startswith(TIMES)} if steps else {}
@@ -91,9 +83,7 @@ class Share:
     """A part of the rows, and how much of the gradient is theirs."""
 
     name: str
-    """Of the part."""
     rows: int
-    """How many it has."""
     shares: tuple[float, ...]
     """Per algorithm: the sum of |d loss / d log-prob| over its tokens, by that over all tokens; NaN if there is no gradient."""
 
@@ -103,7 +93,6 @@ class Disagreement:
     """A row that two algorithms pull differently."""
 
     row: int
-    """Its number in the rollout."""
     pulls: tuple[float, float]
     """Per algorithm: the sum of its tokens' pulls by that of the sizes of all pulls; above 0 the row is made likelier."""
 
@@ -115,11 +104,7 @@ def weights_of_rows(outcome: Outcome) -> Tensor:
 
 
 def by_length(outcomes: list[Outcome]) -> Iterator[Share]:
-    """The shares of short and long rows.
-
-    Args:
-        outcomes: of the same rows.
-    """
+    """The shares of short and long rows."""
     lengths = outcomes[0].batch.response_lengths
     order = lengths.argsort(stable=True)
     for rows in order.tensor_split(min(LENGTHS, max(len(order), 1))):
@@ -130,12 +115,7 @@ def by_length(outcomes: list[Outcome]) -> Iterator[Share]:
 
 
 def by_group(outcomes: list[Outcome], most: int) -> list[Share]:
-    """The shares of the groups on which the algorithms differ most, or that weigh most where there is one.
-
-    Args:
-        outcomes: of the same rows.
-        most: groups to name.
-    """
+    """The shares of the groups on which the algorithms differ most, or that weigh most where there is one."""
     batch = outcomes[0].batch
     groups = [(int(number), (batch.group == number).nonzero()[:, 0]) for number in torch.unique(batch.group)]
     found = [Share(batch.prompts[int(rows[0])].id, len(rows), _shares(outcomes, rows)) for _, rows in groups]
@@ -144,13 +124,7 @@ def by_group(outcomes: list[Outcome], most: int) -> list[Share]:
 
 
 def disagreements(one: Outcome, other: Outcome, most: int) -> list[Disagreement]:
-    """The rows whose tokens two algorithms pull most differently.
-
-    Args:
-        one: of the run's algorithm.
-        other: of another one, on the same rows.
-        most: rows to name.
-    """
+    """The rows whose tokens two algorithms pull most differently."""
     mine, theirs = (outcome.pulls / outcome.pulls.abs().sum().clamp(min=torch.finfo(torch.float64).tiny) for outcome in (one, other))
     order = (mine - theirs).abs().sum(1).argsort(descending=True, stable=True)[:most]
     return [Disagreement(int(row), (-float(mine[row].sum()), -float(theirs[row].sum()))) for row in order]

@@ -16,18 +16,12 @@ class Gradients:
 
     def __init__(self) -> None:
         self.first: Tensor | None = None
-        """One vector on the CPU."""
         self.total: Tensor | None = None
         """One vector on the CPU."""
         self.steps = 0
-        """How many steps had a gradient."""
 
     def add(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Add what a step has accumulated, before it is scaled down.
-
-        Args:
-            parameters: that are trained; one without a gradient has 0.
-        """
+        """Add what a step has accumulated, before it is scaled down; a parameter without a gradient has 0."""
         parts = [torch.zeros_like(p) if p.grad is None else p.grad.detach() for p in parameters]
         self.add_vector(torch.cat([part.reshape(-1).cpu().float() for part in parts]))
 
@@ -45,22 +39,11 @@ class Pulls:
     """
 
     def __init__(self, rows: int, width: int) -> None:
-        """
-        Args:
-            rows: N of the rollout.
-            width: L of the rollout.
-        """
         self.values = torch.zeros(rows, width, dtype=torch.float64)
         """`[N, L]`."""
 
     def add(self, rows: Tensor, mask: Tensor, gradient: Tensor) -> None:
-        """Add the gradient of a micro-batch.
-
-        Args:
-            rows: `[n]` int64, their numbers in the rollout.
-            mask: `[n, l]` bool: tokens that the loss may read.
-            gradient: `[n, l]`.
-        """
+        """Add the gradient `[n, l]` of a micro-batch: the numbers of its rows in the rollout `[n]`, and the tokens with a loss `[n, l]`."""
         part = torch.where(mask, gradient.detach(), 0.0).double().cpu()
         self.values[:, : part.shape[1]].index_add_(0, rows.cpu(), part)
 
@@ -76,11 +59,8 @@ class Outcome:
     """One algorithm's replay of one rollout."""
 
     algorithm: str
-    """Name of its class."""
     batch: TrainingBatch
-    """The rows with their advantages."""
     numbers: Mapping[str, float]
-    """As a run logs them."""
     gradients: Gradients
     """Of the weights; without weights, of the tokens' log-probs."""
     pulls: Tensor

@@ -30,11 +30,7 @@ Exit status: 0; 1 if the same algorithm does not find the run's numbers again; 2
 
 
 def replay(words: list[str]) -> int:
-    """Carry out `lightrl replay`.
-
-    Raises:
-        ConfigError: there is no such record, or the algorithm cannot learn from it.
-    """
+    """Carry out `lightrl replay`; a ConfigError if there is no such record, or the algorithm cannot learn from it."""
     options, rest = _parser().parse_known_args(words)
     if options.rows < 0:
         raise ConfigError("--rows", f"expected 0 or more, got {options.rows}.")

@@ -53,27 +53,16 @@ class Replayed:
     """The replay of a rollout with one algorithm."""
 
     outcome: Outcome
-    """What it found."""
     name: str
     """The algorithm, for the head of a column."""
     algorithm: Choice
-    """As the config has it."""
     processes: int
-    """That shared the replay."""
     fresh: tuple[str, ...]
     """Slots whose parts keep state from rollout to rollout, and began anew."""
 
 
 def words_of(algorithm: str | None, rest: list[str]) -> list[str]:
-    """The settings of a command as words, each `--KEY=VALUE`.
-
-    Args:
-        algorithm: of `--algorithm`.
-        rest: the words that are no option of the verb.
-
-    Raises:
-        ConfigError: a key that a replay does not take.
-    """
+    """The settings of a command as words, each `--KEY=VALUE`; a ConfigError if a replay does not take one."""
     words = [] if algorithm is None else [f"--model.algorithm={algorithm}"]
     request = read_words(rest)
     if request.help_for:
@@ -91,16 +80,7 @@ def words_of(algorithm: str | None, rest: list[str]) -> list[str]:
 
 
 def refuse_processes(words: list[str], ranks: int, compared: bool) -> None:
-    """Refuse a number of processes that cannot share a record.
-
-    Args:
-        words: settings of the trainer.
-        ranks: of the run.
-        compared: two algorithms are.
-
-    Raises:
-        ConfigError: there are neither one nor as many as in the run, or several are to compare two algorithms.
-    """
+    """Refuse, with a ConfigError, neither one process nor as many as the run had, and several that are to compare two algorithms."""
     devices = [word.partition("=")[2] for word in words if word.startswith("--trainer.devices=")]
     if not devices or devices[-1] == "1":
         return
@@ -112,16 +92,7 @@ def refuse_processes(words: list[str], ranks: int, compared: bool) -> None:
 
 
 def replayed(chosen: Chosen, words: list[str], beside: Replayed | None = None) -> Replayed:
-    """Learn once more from a record.
-
-    Args:
-        chosen: the record.
-        words: settings in place of those of the run.
-        beside: the replay with the run's own algorithm, if this is another one.
-
-    Raises:
-        ConfigError: the config does not fit the record, or a part needs what is not there.
-    """
+    """Learn once more from a record, or raise a ConfigError; `beside`: the replay with the run's own algorithm, if this is another one."""
     quiet_lightning()
     resolved = _resolved(chosen, words)
     builder = Builder()
@@ -144,7 +115,7 @@ def replayed(chosen: Chosen, words: list[str], beside: Replayed | None = None) -
                 refuse_lacking(chosen.records, module.algorithm, values=False)
                 outcome, processes = _learn(module, section, chosen)
     name = algorithm.cls.__name__
-    label = name if beside is None or name != beside.name else f"{name}, changed"
+    label = f"{name}, changed" if beside is not None and name == beside.name else name
     states = {slot for slot, part in module.algorithm.parts.items() if slot != "sampler" and part.state_dict()}
     return Replayed(outcome, label, algorithm, processes, tuple(sorted(states - kept)))
 
@@ -157,10 +128,8 @@ def _learn(module: Replaying, section: TrainerSection, chosen: Chosen) -> tuple[
         trainer.fit(module, train_dataloaders=DataLoader(TensorDataset(torch.zeros(1))), ckpt_path=str(chosen.checkpoint))
     if module.experience is None:
         raise ConfigError("--ckpt_path", f"{str(chosen.checkpoint)!r} is of the end of a run, which would not learn any more.")
-    name = type(module.algorithm).__name__
-    return Outcome(
-        name, module.experience.to("cpu"), module.numbers, module.learner.gradients, module.learner.pulls.values
-    ), trainer.world_size
+    name, learner = type(module.algorithm).__name__, module.learner
+    return Outcome(name, module.experience.to("cpu"), module.numbers, learner.gradients, learner.pulls.values), trainer.world_size
 
 
 @contextmanager
@@ -197,8 +166,8 @@ def _resolved(chosen: Chosen, words: list[str]) -> Resolved:
 
 def _replaying(model: Choice, chosen: Chosen) -> Choice:
     """The module of the config as one that replays, with what is known of the engine in place of the engine."""
-    facts = dataclasses.asdict(chosen.records[0].notes.engine)
-    said = {name: value for name, value in facts.items() if name != "name"}
+    said = dataclasses.asdict(chosen.records[0].notes.engine)
+    del said["name"]
     engine = Choice(RecordedEngine, model.takes["engine"].slot, said)
     cls = type(f"Replaying{model.cls.__name__}", (Replaying, model.cls), {"__doc__": Replaying.__doc__, "__module__": Replaying.__module__})
     return dataclasses.replace(model, cls=cls, arguments={**model.arguments, "engine": engine})

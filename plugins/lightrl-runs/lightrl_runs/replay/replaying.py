@@ -31,12 +31,7 @@ class RecordedEngine(RolloutEngine):
     """Stands in for the engine that sampled a recorded rollout."""
 
     def __init__(self, exact_logprobs: bool, comparable_logprobs: bool, in_process: bool) -> None:
-        """
-        Args:
-            exact_logprobs: of the engine that sampled.
-            comparable_logprobs: of the engine that sampled.
-            in_process: of the engine that sampled.
-        """
+        """All of the engine that sampled."""
         self.exact_logprobs, self.comparable_logprobs, self.in_process = exact_logprobs, comparable_logprobs, in_process
         self.sampling = Sampling()
 
@@ -57,9 +52,7 @@ class ReplayingLearner(PolicyLearner):
     """Keeps the gradients of the steps on recorded rows."""
 
     gradients: Gradients
-    """Of the policy's weights."""
     pulls: Pulls
-    """Of the tokens."""
 
     def minibatches(self, batch: TrainingBatch, passes: range) -> Iterator[TrainingBatch]:
         """The minibatches of all ranks put together, each cut as its rank has cut it."""
@@ -99,17 +92,11 @@ class Replaying(PolicyOptimization):
     learner_class = ReplayingLearner
     learner: ReplayingLearner
     records: Sequence[Record] = ()
-    """Of all ranks of the run."""
     kept_state: frozenset[str] = frozenset()
     """Slots of the algorithm whose parts take the state that the checkpoint has of them; the others begin anew."""
 
     def replay(self, records: Sequence[Record], kept_state: frozenset[str]) -> None:
-        """Take what is to be replayed.
-
-        Args:
-            records: of all ranks of the run.
-            kept_state: slots whose parts are those of the run.
-        """
+        """Take what is to be replayed; the parts in the slots of `kept_state` are those of the run."""
         self.records, self.kept_state = records, kept_state
 
     def rollout_phase(self) -> ScoredRollout:
@@ -162,11 +149,7 @@ def minibatches_of_ranks(batch: TrainingBatch, passes: range, count: int, seed: 
 
 
 def numbered(records: Sequence[Record]) -> ScoredRollout:
-    """The rows of records, each of which knows its number and its rank.
-
-    Args:
-        records: in the order of ranks.
-    """
+    """The rows of records, each of which knows its number and its rank."""
     rows = rows_of(records)
     ranks = [record.notes.rank for record in records for _ in range(len(record.scored))]
     return replace(rows, extras=rows.extras | {ROW: torch.arange(len(rows)), SHARE: torch.tensor(ranks, dtype=torch.long)})

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from torch import Tensor
 
 from lightrl.callbacks.shown_text import in_quotes, visible
 from lightrl_runs.records.record import rows_of
 from lightrl_runs.replay.chosen_record import Chosen
 from lightrl_runs.replay.measures import CLOSE, Agreement, agreement, by_group, by_length, disagreements, share_of_tokens, weights_of_rows
-from lightrl_runs.replay.outcome import Outcome, cosine
+from lightrl_runs.replay.outcome import cosine
 from lightrl_runs.replay.replayed_config import Replayed
 
 NUMBERS = (
@@ -28,15 +29,7 @@ MOST_TEXT = 600
 
 
 def print_outcome(chosen: Chosen, mine: Replayed) -> bool:
-    """Print the record, and whether the run's numbers were found again.
-
-    Args:
-        chosen: the record.
-        mine: the replay with the run's own algorithm.
-
-    Returns:
-        Nothing differs.
-    """
+    """Print the record, and whether the run's numbers were found again; True if nothing differs."""
     console, notes = Console(soft_wrap=True, highlight=False), chosen.records[0].notes
     ranks = f", {notes.ranks} ranks" if notes.ranks > 1 else ""
     rows = rows_of(chosen.records)
@@ -65,13 +58,7 @@ def print_outcome(chosen: Chosen, mine: Replayed) -> bool:
 
 
 def print_comparison(mine: Replayed, other: Replayed, rows: int) -> None:
-    """Print two algorithms side by side.
-
-    Args:
-        mine: the run's algorithm.
-        other: another one.
-        rows: how many to show on which they disagree most.
-    """
+    """Print two algorithms side by side, and as many of the rows on which they disagree most."""
     console, both = Console(soft_wrap=True, highlight=False), [mine, other]
     console.print(Text(f"\n{mine.name} and {other.name} on the same rows", style="bold"))
     _print_notes(console, other)
@@ -109,10 +96,8 @@ def _found_again(found: Agreement) -> str:
     if found.steps and found.exact:
         return f"Found again: all {found.compared} numbers that the run logged of learning are the same, to the bit."
     if found.steps:
-        return (
-            f"Found again: all {found.compared} numbers that the run logged of learning are the same up to {CLOSE:g}, since one process "
-            "replays what several have learnt."
-        )
+        rounding = f"up to {CLOSE:g}, since one process replays what several have learnt"
+        return f"Found again: all {found.compared} numbers that the run logged of learning are the same {rounding}."
     if found.exact:
         return "Found again: rewards, token weights and advantages are the run's, to the bit."
     return "Nothing was compared: without weights, the rows of several ranks are not compared with the run."
@@ -131,15 +116,12 @@ def _measures(replays: Sequence[Replayed]) -> Table:
         vectors = [getattr(outcome.gradients, part) for outcome in outcomes]
         table.add_row(f"norm: {title}", *(_number(None if v is None else float(v.double().norm())) for v in vectors))
         if len(vectors) == 2:
-            table.add_row(f"cosine: {title}", "", _cosine(outcomes[0], outcomes[1], part))
+            table.add_row(f"cosine: {title}", "", _cosine(*vectors))
     return table
 
 
-def _cosine(one: Outcome, other: Outcome, part: str) -> str:
-    first, second = getattr(one.gradients, part), getattr(other.gradients, part)
-    if first is None or second is None or not first.any() or not second.any():
-        return "no gradient"
-    return f"{cosine(first, second):.12f}"
+def _cosine(one: Tensor | None, other: Tensor | None) -> str:
+    return "no gradient" if one is None or other is None or not one.any() or not other.any() else f"{cosine(one, other):.12f}"
 
 
 def _weights(replays: Sequence[Replayed]) -> list[Table]:

@@ -31,18 +31,9 @@ GIVE = "Give the checkpoint: --ckpt_path FILE"
 
 
 def first_pass(records: Sequence[Record], algorithm: Algorithm, rewards: RewardSet, seed: int) -> Outcome:
-    """The steps of one pass, all of them at the weights before the first one.
+    """The steps of one pass, all at the weights before the first one; a ValueError if a part needs numbers that the record does not have.
 
     The log-probs of these weights are the old ones, so that every ratio is 1 unless the engine's log-probs differ from the trainer's.
-
-    Args:
-        records: of all ranks.
-        algorithm: that learns.
-        rewards: of the run.
-        seed: of the order of groups over minibatches.
-
-    Raises:
-        ValueError: a part needs numbers that the record does not have.
     """
     refuse_lacking(records, algorithm, values=True)
     ledger, rows = StatisticsLedger(), numbered(records)
@@ -63,23 +54,18 @@ def first_pass(records: Sequence[Record], algorithm: Algorithm, rewards: RewardS
         ledger.add_report(report)
     terms, left_out = terms_without_weights(algorithm)
     if older := int((rows.policy_version != records[0].notes.steps).sum()):
-        left_out += (
-            f"{older} rows were sampled by older weights than those that learnt from them: their ratios are taken as if they were not",
-        )
+        left_out.append(f"{older} rows were sampled by older weights than those that learnt from them: their ratios are taken as if not so")
     steps = FirstPass(algorithm, terms, now, Pulls(len(rows), rows.width), Gradients(), ledger)
     for minibatch in minibatches_of_ranks(batch, range(1), algorithm.minibatches, (seed, rollout)):
         steps.add(minibatch)
-    return Outcome(type(algorithm).__name__, batch, ledger.reduce(ALONE.gather), steps.gradients, steps.pulls.values, left_out)
+    return Outcome(type(algorithm).__name__, batch, ledger.reduce(ALONE.gather), steps.gradients, steps.pulls.values, tuple(left_out))
 
 
 class Recorded(Networks):
     """Gives the log-probs that a record has in place of a forward pass."""
 
     def __init__(self, logprobs: Tensor) -> None:
-        """
-        Args:
-            logprobs: `[N, L]`, by the number of the row.
-        """
+        """Of log-probs `[N, L]`, by the number of the row."""
         self._logprobs = logprobs
 
     def outputs(self, batch: ScoredRollout, mask: Tensor, read: Outputs = NO_OUTPUTS) -> PolicyOutput:
@@ -95,17 +81,12 @@ class FirstPass:
     """The losses of minibatches as functions of the log-probs alone."""
 
     algorithm: Algorithm
-    """That learns."""
     terms: Sequence[Term]
-    """Of the loss."""
     now: Tensor
     """`[N, L]`: log-probs of the weights before the first step."""
     pulls: Pulls
-    """Receives the gradient of each log-prob."""
     gradients: Gradients
-    """Receives them as one vector per step."""
     ledger: StatisticsLedger
-    """Receives losses and statistics."""
 
     def add(self, minibatch: TrainingBatch) -> None:
         """One step that is not made."""
@@ -128,16 +109,7 @@ class FirstPass:
 
 
 def refuse_lacking(records: Sequence[Record], algorithm: Algorithm, values: bool) -> None:
-    """Refuse an algorithm that needs what the record does not have.
-
-    Args:
-        records: of all ranks.
-        algorithm: that is to learn.
-        values: there are no weights, so that log-probs of a reference and values of a critic must be in the record.
-
-    Raises:
-        ValueError: names the part, what it needs, and what the record has.
-    """
+    """Refuse, with a ValueError, an algorithm that needs what the record lacks; without weights (`values`) also what a network gives."""
     record, name = records[0], type(algorithm).__name__
     run = record.notes.algorithm
     advantage, has = algorithm.advantage, ", ".join(sorted(record.scored.extras)) or "none"
@@ -162,13 +134,11 @@ def refuse_lacking(records: Sequence[Record], algorithm: Algorithm, values: bool
     if values and others:
         raise ValueError(f"{name} needs {', '.join(others)}, which a record does not have: without weights they cannot be computed. {GIVE}")
     if values and "ref_logprobs" in algorithm.needs and "ref_logprobs" not in record.predicted:
-        raise ValueError(
-            f"{name} needs the log-probs of a reference policy, and the record of {run} has none: without weights they cannot be computed. "
-            f"{GIVE}"
-        )
+        what = f"{name} needs the log-probs of a reference policy, and the record of {run} has none"
+        raise ValueError(f"{what}: without weights they cannot be computed. {GIVE}")
 
 
-def terms_without_weights(algorithm: Algorithm) -> tuple[list[Term], tuple[str, ...]]:
+def terms_without_weights(algorithm: Algorithm) -> tuple[list[Term], list[str]]:
     """The terms of the loss that are functions of the log-probs of sampled tokens, and a sentence about each other one."""
     terms, left_out = [], []
     for term in terms_of(algorithm):
@@ -179,18 +149,10 @@ def terms_without_weights(algorithm: Algorithm) -> tuple[list[Term], tuple[str, 
             left_out.append(f"{term.name} is left out: it reads {names} of whole distributions, which needs the weights")
         else:
             terms.append(term)
-    return terms, tuple(left_out)
+    return terms, left_out
 
 
 def predictions_of(records: Sequence[Record], width: int) -> dict[str, Tensor]:
-    """The numbers that the run computed for every token, by name: `[N, L]` of all ranks.
-
-    Args:
-        records: in the order of ranks, which computed the same.
-        width: L.
-    """
-    found = {}
-    for name in records[0].predicted:
-        rows = [replace(record.scored, rollout_logprobs=record.predicted[name]) for record in records]
-        found[name] = ScoredRollout.concat(rows).padded(width).rollout_logprobs
-    return found
+    """The numbers that the run computed for every token, by name: `[N, L]` of all ranks, which computed the same."""
+    found = {name: [replace(one.scored, rollout_logprobs=one.predicted[name]) for one in records] for name in records[0].predicted}
+    return {name: ScoredRollout.concat(rows).padded(width).rollout_logprobs for name, rows in found.items()}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lightrl_runs.report.line import Curve, Line, merged
+from lightrl_runs.report.line import Line, merged
 from lightrl_runs.report.logs import Histogram, Series
 
 if TYPE_CHECKING:
@@ -24,34 +24,23 @@ STYLE = Path(__file__).parent / "page.mplstyle"
 
 
 def chart(lines: Sequence[Line], name: str, unit: str, wide: bool = False) -> str:
-    """A number of every line over the run: a thin line for each run, a thick one for their mean, a band from the lowest to the highest.
-
-    Args:
-        lines: those without the number are left out.
-        name: of the number.
-        unit: `rollout` or `step`.
-        wide: twice as large.
-    """
+    """A number of every line over the run: a thin line for each run, a thick one for their mean, a band from the lowest to the highest."""
     with _axes((6.6, 2.9) if wide else (3.2, 2.0)) as (axes, saved):
         for line in lines:
             series = line.series(name)
             for one in series if len(series) > 1 else []:
                 single = merged([one])
                 axes.plot(single.x, single.mean, color=line.colour, linewidth=0.5, alpha=0.45)
-            _draw(axes, merged(series), line.colour)
+            mean = merged(series)
+            axes.plot(mean.x, mean.mean, color=line.colour, linewidth=1.4, marker="o" if len(mean.x) <= 12 else None, markersize=2.5)
+            axes.fill_between(mean.x, mean.low, mean.high, color=line.colour, alpha=0.18, linewidth=0)
         axes.set_xlabel(f"{unit}s")
         axes.margins(x=0.01)
     return saved[0]
 
 
 def heat_map(records: Sequence[Series[Histogram]], unit: str, colour: str) -> str:
-    """A distribution over the run: the darker, the more of the values that were logged together lie there.
-
-    Args:
-        records: histograms of each run.
-        unit: `rollout` or `step`.
-        colour: of the darkest place.
-    """
+    """A distribution over the run: the darker, the more of the values that were logged together lie there."""
     from matplotlib.colors import LinearSegmentedColormap
 
     steps = sorted({x for series in records for x in series})
@@ -75,12 +64,7 @@ def heat_map(records: Sequence[Series[Histogram]], unit: str, colour: str) -> st
 
 
 def bars(histogram: Histogram, edges: np.ndarray) -> np.ndarray:
-    """The counts of a histogram on other limits; a bar that spans several of them is shared out by width.
-
-    Args:
-        histogram: of values between the outermost edges.
-        edges: ascending, one more than there are new bars.
-    """
+    """The counts of a histogram between other, ascending edges; a bar that spans several of them is shared out by width."""
     found = np.zeros(len(edges) - 1)
     for (lower, upper), count in zip(histogram.limits, histogram.counts, strict=True):
         if not count:
@@ -91,12 +75,6 @@ def bars(histogram: Histogram, edges: np.ndarray) -> np.ndarray:
         else:
             found[min(max(int(np.searchsorted(edges, lower, side="right")) - 1, 0), len(found) - 1)] += count
     return found
-
-
-def _draw(axes: Axes, curve: Curve, colour: str) -> None:
-    marker = "o" if len(curve.x) <= 12 else None
-    axes.plot(curve.x, curve.mean, color=colour, linewidth=1.4, marker=marker, markersize=2.5)
-    axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
 
 
 @contextmanager

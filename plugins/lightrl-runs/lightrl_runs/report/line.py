@@ -24,11 +24,8 @@ class Line:
     """Runs with the same settings but for their seeds."""
 
     letter: str
-    """Under which it is found in the page."""
     runs: list[RunFolder]
-    """At least one."""
     colour: str = COLOURS[0]
-    """In every chart."""
 
     @property
     def settings(self) -> dict[str, str]:
@@ -79,17 +76,11 @@ class Curve:
     mean: list[float]
     """Over runs, and over the rollouts that were put together in a point."""
     low: list[float]
-    """The lowest of the values of a point."""
     high: list[float]
-    """The highest of them."""
 
 
 def merged(series: Sequence[Series[float]]) -> Curve:
-    """The mean and the band of several runs, at the rollouts that all of them have; of a killed run the others are shown alone.
-
-    Args:
-        series: of each run; values that are not finite are left out.
-    """
+    """The mean and the band of several runs, at the rollouts that all of them have; of a killed run the others are shown alone."""
     finite = [{x: value for x, value in one.items() if math.isfinite(value)} for one in series]
     shared = sorted(set[int].intersection(*map(set, finite))) if finite else []
     together = -(-len(shared) // MOST_POINTS) or 1

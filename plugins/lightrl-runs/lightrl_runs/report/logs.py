@@ -13,11 +13,11 @@ Series = dict[int, Entry]
 """Entries by the rollout (or step, of a run without rollouts) after which they were made; 0 is before the first one."""
 TABLE = "metrics.csv"
 NO_NUMBER = {"step", "epoch"}
-"""Columns that say where a row stands."""
 EVENTS = "events.out.tfevents.*"
 TEXT = "/text_summary"
 """What TensorBoard puts behind the name of a text."""
 HISTOGRAMS = "histograms/"
+NO_CURVE = {"epoch", "hp_metric"}
 AROUND_RECORD = 16
 """Bytes of a record's length and checksums."""
 EVERYTHING = {"scalars": 0, "tensors": 0, "histograms": 0}
@@ -30,7 +30,6 @@ class Histogram:
     limits: tuple[tuple[float, float], ...]
     """Lower and upper limit of each bar."""
     counts: tuple[float, ...]
-    """Of each bar."""
 
 
 @dataclass
@@ -38,11 +37,9 @@ class RunLog:
     """All that could be read of the log of a run."""
 
     numbers: dict[str, Series[float]] = field(default_factory=dict)
-    """By name."""
     histograms: dict[str, Series[Histogram]] = field(default_factory=dict)
     """By name, without `histograms/`."""
     texts: dict[str, Series[str]] = field(default_factory=dict)
-    """Markdown by name."""
     seconds: float | None = None
     """That the run wrote to its log, pauses between the parts of a resumed run left out; None: the log has no times."""
     last_entry: float | None = None
@@ -67,11 +64,7 @@ def is_validation(name: str) -> bool:
 
 
 def read_table(file: Path) -> RunLog:
-    """The log of a run from its table; it has no texts, no histograms and no times.
-
-    Args:
-        file: `metrics.csv`; its last line may be cut off, as a killed run leaves it.
-    """
+    """The log of a run from its `metrics.csv`, whose last line may be cut off; it has no texts, no histograms and no times."""
     log, begun = RunLog(last_entry=file.stat().st_mtime), False
     with file.open(newline="") as table:
         for line, row in enumerate(csv.DictReader(table), start=2):
@@ -92,9 +85,6 @@ def read_events(folder: Path) -> RunLog:
     """The log of a run from its event files, in the order in which they were written.
 
     A run that went on from a checkpoint wrote another file, and may have repeated rollouts: then those of the later file count.
-
-    Args:
-        folder: of the run.
     """
     log = RunLog(seconds=0.0)
     for file in sorted(folder.glob(EVENTS)):
@@ -113,10 +103,11 @@ def _add_file(log: RunLog, file: Path) -> None:
     numbers = {name: accumulator.Scalars(name) for name in tags["scalars"]}
     histograms = {name: accumulator.Histograms(name) for name in tags["histograms"] if name.startswith(HISTOGRAMS)}
     texts = {name: accumulator.Tensors(name) for name in tags["tensors"] if name.endswith(TEXT)}
-    begun = min((e.wall_time for name, events in numbers.items() if _of_training(name) for e in events), default=float("inf"))
-    first = min((e.step for name, events in numbers.items() if _of_training(name) for e in events), default=None)
-    if first is not None:
-        _drop_from(log, first + 1)
+    # numbers that each rollout has; Lightning adds `epoch` to those of a validation too
+    of_training = [e for name, events in numbers.items() if not is_validation(name) and name not in NO_CURVE for e in events]
+    begun = min((e.wall_time for e in of_training), default=float("inf"))
+    if of_training:
+        _drop_from(log, 1 + min(e.step for e in of_training))
     for name, events in numbers.items():
         log.numbers.setdefault(name, {}).update((_after(name, e, begun), e.value) for e in events)
     for name, events in histograms.items():
@@ -138,11 +129,6 @@ def _note_damage(log: RunLog, file: Path) -> None:
     whole = sum(len(record) + AROUND_RECORD for record in RawEventFileLoader(str(file)).Load())
     if whole < size:
         log.damaged.append(f"{file.name}: read up to byte {whole:,} of {size:,}; what follows is incomplete or damaged")
-
-
-def _of_training(name: str) -> bool:
-    """A number that each rollout has; Lightning adds `epoch` to those of a validation too."""
-    return not is_validation(name) and name not in ("epoch", "hp_metric")
 
 
 def _after(name: str, event: Any, begun: float) -> int:

@@ -14,6 +14,7 @@ from lightrl import __version__
 from lightrl.callbacks.dashboard import LAYOUT
 from lightrl_runs.report.drawing import chart, heat_map
 from lightrl_runs.report.line import Line, differences, ends, lines_of
+from lightrl_runs.report.logs import NO_CURVE
 from lightrl_runs.report.report import GENERATOR
 from lightrl_runs.report.run_folder import RunFolder, cost, state, unit_of
 from lightrl_runs.report.texts import alarms_of, samples
@@ -23,7 +24,6 @@ HEADLINES = ("val/reward", "reward", "completions/mean_length", "entropy", "entr
 """Numbers of the charts at the top, the most telling first."""
 MOST_HEADLINES = 4
 MOST_OWN = 3
-"""Settings that name a line."""
 DISTRIBUTIONS = {"reward": "reward", "length": "tokens of a completion"}
 """Histograms of the page, and what their values are."""
 
@@ -33,7 +33,6 @@ class Chart:
     """A picture with the number that it shows."""
 
     name: str
-    """Of the number, or the title."""
     picture: str
     """Address of the `<img>`."""
     said: str
@@ -44,17 +43,13 @@ def page(runs: Sequence[RunFolder]) -> str:
     """The HTML of the report.
 
     Every text of a log or a config is escaped, and the page forbids the browser to load or to run anything.
-
-    Args:
-        runs: at least one.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     lines = lines_of(list(runs))
     css = (HERE / "page.css").read_text() + "".join(f".line-{line.letter} {{ background: {line.colour}; }}\n" for line in lines)
     digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
-    units = {unit_of(run) for run in runs}
-    differing = differences(lines)
+    units, differing = {unit_of(run) for run in runs}, differences(lines)
     unit = units.pop() if len(units) == 1 else "rollout or step"
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -96,7 +91,7 @@ def headlines(lines: Sequence[Line]) -> list[str]:
 
 
 def _names(lines: Iterable[Line]) -> set[str]:
-    return {name for line in lines for run in line.runs for name, series in run.log.numbers.items() if series} - {"epoch", "hp_metric"}
+    return {name for line in lines for run in line.runs for name, series in run.log.numbers.items() if series} - NO_CURVE
 
 
 def _chart(lines: Sequence[Line], name: str, unit: str, wide: bool = False) -> Chart:
@@ -105,12 +100,11 @@ def _chart(lines: Sequence[Line], name: str, unit: str, wide: bool = False) -> C
 
 
 def _distributions(line: Line, unit: str) -> list[Chart]:
-    found = []
-    for name, title in DISTRIBUTIONS.items():
-        records = [run.log.histograms[name] for run in line.runs if run.log.histograms.get(name)]
-        if records:
-            found.append(Chart(f"{line.letter}: {title}", heat_map(records, unit, line.colour), "the darker, the more completions"))
-    return found
+    logged = {
+        title: [run.log.histograms[name] for run in line.runs if run.log.histograms.get(name)] for name, title in DISTRIBUTIONS.items()
+    }
+    pictures = {title: heat_map(records, unit, line.colour) for title, records in logged.items() if records}
+    return [Chart(f"{line.letter}: {title}", picture, "the darker, the more completions") for title, picture in pictures.items()]
 
 
 def _categories(lines: Sequence[Line], unit: str) -> dict[str, tuple[list[Chart], dict[str, float]]]:

@@ -23,11 +23,7 @@ TOP = 1000
 
 
 def report(words: list[str]) -> int:
-    """Carry out `lightrl report`.
-
-    Raises:
-        ConfigError: a folder has no run, or something else than a report has the name of the page; nothing has been written.
-    """
+    """Carry out `lightrl report`; a ConfigError, and nothing written, if a folder has no run, or the page is the name of something else."""
     options = _parser().parse_args(words)
     out = Path(options.out).expanduser()
     _refuse_other_file(out)

@@ -20,7 +20,6 @@ from lightrl_runs.report.logs import EVENTS, TABLE, RunLog, read_events, read_ta
 LEFT_BY_RUNS = (EVENTS, TABLE, CONFIG)
 """One of these is in the folder of every run that can be reported."""
 MOST_NAMED = 6
-"""Folders that a refusal names."""
 RECENT_S = 600.0
 """A run whose log was written to within these seconds may still be going."""
 
@@ -30,9 +29,7 @@ class RunFolder:
     """A run."""
 
     path: Path
-    """As it was given."""
     log: RunLog
-    """What it logged."""
     configs: list[Path]
     """The config of the run, and those of runs that went on in its folder with other settings, in this order."""
     settings: dict[str, str]
@@ -46,17 +43,11 @@ class RunFolder:
     @property
     def command(self) -> str:
         """The command that repeats the run."""
-        if not self.configs:
-            return ""
-        return f"lightrl fit --config {shlex.quote(str(self.configs[-1]))}"
+        return f"lightrl fit --config {shlex.quote(str(self.configs[-1]))}" if self.configs else ""
 
 
 def read_run(path: Path) -> RunFolder:
-    """Read the folder of a run.
-
-    Raises:
-        ConfigError: there is no such folder, or no run has left anything in it.
-    """
+    """Read the folder of a run; a ConfigError if there is none, or no run has left anything in it."""
     _refuse_without_run(path)
     configs = sorted(path.glob(f"{Path(CONFIG).stem}*.yaml"), key=lambda file: (len(file.name), file.name))
     table = path / TABLE
@@ -65,11 +56,7 @@ def read_run(path: Path) -> RunFolder:
 
 
 def settings_of(file: Path) -> dict[str, str]:
-    """Every value of a config as text, by the key that the command line calls it by.
-
-    Raises:
-        ConfigError: the file is not a config.
-    """
+    """Every value of a config as text, by the key that the command line calls it by; a ConfigError if it is none."""
     try:
         tree = yaml.safe_load(file.read_text())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -134,19 +121,11 @@ def unit_of(run: RunFolder) -> str:
     return "rollout" if "model.algorithm" in run.settings or "progress/tokens" in run.log.numbers else "step"
 
 
-def planned(run: RunFolder) -> int | None:
-    """Rollouts or steps that the config asks for; None: it does not say."""
-    return number_at(run.settings, "rollouts" if unit_of(run) == "rollout" else "trainer.max_steps")
-
-
 def state(run: RunFolder, now: float | None = None) -> str:
-    """A sentence on how far the run came and whether it is over.
-
-    Args:
-        run: with its log.
-        now: in seconds since 1970; None: the present.
-    """
-    unit, wanted, done = unit_of(run), planned(run), run.log.done
+    """A sentence on how far the run came and whether it is over, now or at a time in seconds since 1970."""
+    unit, done = unit_of(run), run.log.done
+    # None: the config does not say
+    wanted = number_at(run.settings, "rollouts" if unit == "rollout" else "trainer.max_steps")
     if run.log.last_entry is None or not run.log.numbers:
         return f"Nothing was logged before the report was made: the run has not finished its first {unit}, or it ended before."
     said = f"{done:,} {unit}s" if wanted is None else f"{done:,} of {wanted:,} {unit}s"
@@ -161,12 +140,6 @@ def state(run: RunFolder, now: float | None = None) -> str:
     return f"Not going any more: {said}{ended}; last entry {moment}."
 
 
-def processes(run: RunFolder) -> int | None:
-    """Devices of the run, one process each; None: the config leaves it to the machine."""
-    devices, nodes = number_at(run.settings, "trainer.devices"), number_at(run.settings, "trainer.num_nodes")
-    return None if devices is None or nodes is None else devices * nodes
-
-
 def cost(run: RunFolder) -> dict[str, str]:
     """The cost of the run, each amount under its name; what is not known is left out."""
     found = {}
@@ -174,14 +147,14 @@ def cost(run: RunFolder) -> dict[str, str]:
     if seconds:
         found["time"] = duration(seconds)
         device = {"cpu": "CPU", "gpu": "GPU", "cuda": "GPU", "mps": "GPU"}.get(run.settings.get("trainer.accelerator", ""), "device")
-        count = processes(run)
-        if count is None:
+        devices, nodes = number_at(run.settings, "trainer.devices"), number_at(run.settings, "trainer.num_nodes")
+        if devices is None or nodes is None:
             found[f"{device} hours"] = f"{seconds / 3600:.3g} times the number of devices, which the config leaves to the machine"
         else:
+            count = devices * nodes
             found[f"{device} hours"] = f"{count * seconds / 3600:.3g}" + (f" ({count} processes)" if count > 1 else "")
     for name, tag in {"sampled tokens": "progress/tokens", "optimizer steps": "progress/optimizer_steps"}.items():
-        value = run.log.last(tag)
-        if value is not None:
+        if (value := run.log.last(tag)) is not None:
             found[name] = f"{value:,.0f}"
     return found
 

@@ -11,7 +11,6 @@ from lightrl_runs.report.logs import RunLog, Series
 
 ALARMS = "alarms/"
 NO_TEXT = "At {when}; the log has no texts."
-"""In place of what an alarm saw."""
 LONGEST = 1500
 """Letters of a text that are shown."""
 
@@ -21,9 +20,7 @@ class Raised:
     """An alarm of some run."""
 
     path: Path
-    """Of the run."""
     when: int
-    """The rollout or step that raised it."""
     seen: str
     """What it saw; where the log has no texts, that it has none."""
 
@@ -33,7 +30,6 @@ class Alarm:
     """An alarm of a line, with the runs that raised it."""
 
     name: str
-    """Of the alarm."""
     raised: list[Raised] = field(default_factory=list)
     """In the order of the runs; an alarm that was raised again is listed again."""
     advice: list[str] = field(default_factory=list)
@@ -41,11 +37,7 @@ class Alarm:
 
 
 def alarms_of(line: Line) -> list[Alarm]:
-    """The alarms that the runs of a line raised, by name.
-
-    Args:
-        line: its runs with their logs.
-    """
+    """The alarms that the runs of a line raised, by name."""
     found: dict[str, Alarm] = {}
     for run in line.runs:
         for name, series in run.log.numbers.items():
@@ -90,15 +82,10 @@ class Sampled:
     prompt: str
     """Or the number of the row, where a row holds a whole conversation."""
     samples: list[Sample]
-    """Of the earliest moment first."""
 
 
 def samples(log: RunLog) -> tuple[bool, list[Sampled]]:
-    """Whether the prompts are held out, and the completions of the first prompts; of a run without validation each prompt comes once.
-
-    Args:
-        log: of one run.
-    """
+    """Whether the prompts are held out, and the completions of the first prompts; of a run without validation each prompt comes once."""
     held_out = bool(log.texts.get(HELD_OUT))
     tables = log.texts.get(HELD_OUT) or log.texts.get(LEARNT, {})
     by_prompt: dict[str, dict[int, Sample]] = {}

@@ -32,11 +32,7 @@ class BrokenContract(AssertionError):  # noqa: N818 - it reads better without a 
     """A class does not do what every class of its kind must; the message shows the smallest example found."""
 
     def __init__(self, what: str, **example: object) -> None:
-        """
-        Args:
-            what: the fault, and what was expected.
-            **example: the values in question by name.
-        """
+        """The fault and what was expected, and the values in question by name."""
         super().__init__("\n".join([what, *(f"  {name} = {shown(value)}" for name, value in example.items())]))
 
 
@@ -127,11 +123,7 @@ def expect_statistics(statistics: Statistics, rows: int, length: int, **example:
 
 
 def check_documentation(cls: type[object]) -> None:
-    """Check the docstrings and the signature of a class.
-
-    Raises:
-        BrokenContract: one of them is missing; the message says which and what to write.
-    """
+    """Refuse, with what to write, a class without its docstrings or a type in its signature."""
     expect(bool((cls.__dict__.get("__doc__") or "").strip()), f"{cls.__name__} has no docstring: say in one sentence what it does")
     for owner in cls.__mro__:
         init = owner.__dict__.get("__init__")
@@ -165,11 +157,7 @@ class Registered(Protocol):
 
 
 def round_trip(old: Registered, new: Registered) -> None:
-    """Carry the state of one instance to another as a checkpoint does.
-
-    Raises:
-        BrokenContract: something of it is neither tensor nor JSON, cannot be loaded without executing code, or got lost.
-    """
+    """Carry the state of one instance to another as a checkpoint does: plain, loaded without executing code, and nothing lost."""
     state = old.state_dict()
     _check_plain(state, "state_dict()")
     file = io.BytesIO()
@@ -181,9 +169,8 @@ def round_trip(old: Registered, new: Registered) -> None:
         raise BrokenContract(f"torch.load(weights_only=True) refuses its state: {str(error).splitlines()[0]}", state=state) from error
     if loaded:
         new.load_state_dict(loaded)
-    expect(
-        same_state(new.state_dict(), state), "a new instance that took the state back has another one", given=state, kept=new.state_dict()
-    )
+    kept = new.state_dict()
+    expect(same_state(kept, state), "a new instance that took the state back has another one", given=state, kept=kept)
 
 
 def _check_plain(value: object, where: str) -> None:

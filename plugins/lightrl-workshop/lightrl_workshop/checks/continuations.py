@@ -54,16 +54,7 @@ def request(
     ends: frozenset[int] = NO_END,
     further: bool = False,
 ) -> Request:
-    """A request whose number is its id, its episode and its seed.
-
-    Args:
-        number: of the request.
-        context: token ids.
-        limit: of new tokens.
-        sampling: how tokens are drawn.
-        ends: ids that end it.
-        further: another request of the episode follows.
-    """
+    """A request whose number is its id, its episode and its seed; `further`: another request of the episode follows."""
     return Request(number, context, limit, sampling, ends, seed=1000 + number, episode=number, open=further)
 
 
@@ -80,11 +71,7 @@ def answers(engine: RolloutEngine, requests: Sequence[Request]) -> dict[int, Res
 
 
 def remaining(engine: RolloutEngine, requests: Sequence[Request]) -> dict[int, Result]:
-    """The results of requests under way, by id.
-
-    Raises:
-        BrokenContract: one has no result or two, or a result is of no request.
-    """
+    """The one result of each request under way, by id."""
     wanted, found = {request.id for request in requests}, dict[int, Result]()
     while results := engine.results():
         for result in results:
@@ -130,13 +117,8 @@ def expect_likeliest(policy: Policy, requests: Sequence[Request], found: dict[in
         result = found[asked.id]
         logits = logits_of(policy, asked, result)
         behind = logits.amax(1) - logits[torch.arange(len(logits)), result.tokens]
-        expect(
-            behind < NEARLY_LIKELIEST,
-            "at temperature 0 a token is not the likeliest: its logit is so far below the highest",
-            below=behind,
-            request=asked,
-            result=result,
-        )
+        what = "at temperature 0 a token is not the likeliest: its logit is so far below the highest"
+        expect(behind < NEARLY_LIKELIEST, what, below=behind, request=asked, result=result)
 
 
 def likeliest_answers(engine: RolloutEngine, policy: Policy, requests: Sequence[Request]) -> dict[int, Result]:

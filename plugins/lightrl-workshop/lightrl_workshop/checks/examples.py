@@ -112,35 +112,20 @@ def _micro(shape: Tensor, scale: float, sign: int, seed: int) -> Micro:
 
 
 def experiences(part: Part | None = None) -> Iterator[TrainingBatch]:
-    """Examples, smallest first: every field filled; ends that were cut off, gaps, an empty row and failed rows among the last.
-
-    Args:
-        part: reads extras, which are the same for all rows of a group; None: there are none.
-    """
+    """Examples, smallest first: every field filled; ends that were cut off, gaps, an empty row and failed rows among the last."""
     for rows in _experiences():
         rows.extras = {} if part is None else read_extras(part, rows, 0.25 * (1 + rows.group % 3).to(rows.rewards)[:, None])
         yield rows
 
 
 def read_extras(part: Part, rows: TrainingBatch, numbers: Tensor) -> dict[str, Tensor]:
-    """The extras that a part reads, each of the shape that it says.
-
-    Args:
-        part: with its `needs_extras`.
-        rows: N of them.
-        numbers: `[N, 1]` or `[N, L]`; an extra per row has the first column.
-    """
+    """The extras that a part reads, each of the shape that it says, from numbers `[N, 1]` or `[N, L]`."""
     on_tokens = torch.where(rows.response_mask, numbers, 0.0)
     return {name: on_tokens if name in part.extras_per_token else numbers[:, 0] for name in part.needs_extras}
 
 
 def alike(rewards: Sequence[float], part: Part) -> TrainingBatch:
-    """One group of completions of one token that differ in their rewards alone, worth 0 to the critic.
-
-    Args:
-        rewards: of the rows.
-        part: as in `experiences`.
-    """
+    """One group of completions of one token that differ in their rewards alone, worth 0 to the critic."""
     rows = _filled(experience(rewards, lengths=[1] * len(rewards)), 0)
     rows = rows.select([0] * len(rewards))
     same = experience(rewards, lengths=[1] * len(rewards))

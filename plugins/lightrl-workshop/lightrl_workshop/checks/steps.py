@@ -13,8 +13,9 @@ from lightrl.parts.base import Output, Part, TrunkOutput
 from lightrl.parts.output import OLD
 from lightrl.parts.step_part import Minibatch, StepPart
 from lightrl.ranks import ALONE, Ranks
-from lightrl.types import PolicyOutput, Prompt, TrainingBatch
+from lightrl.types import PolicyOutput, TrainingBatch
 from lightrl_workshop.checks.examples import Micro, experiences, micros, read_extras
+from lightrl_workshop.experience import experience
 
 
 def minibatch(part: StepPart, rows: TrainingBatch, ranks: Ranks = ALONE) -> Minibatch:
@@ -60,25 +61,18 @@ def step_of(part: StepPart, micro: Micro) -> Micro:
 
 def as_rows(micro: Micro) -> TrainingBatch:
     """A micro-batch as rows of a step."""
-    n, nothing, never = len(micro), torch.zeros_like(micro.advantages), torch.zeros_like(micro.mask)
-    return TrainingBatch(
-        prompts=[Prompt(id=str(i), text="ab") for i in range(n)],
-        completions=[""] * n,
+    nothing = torch.zeros_like(micro.advantages)
+    return replace(
+        experience([0.0] * len(micro)),
         input_ids=nothing.long(),
-        attention_mask=~never,
+        attention_mask=torch.ones_like(micro.mask),
         response_mask=micro.mask,
         rollout_logprobs=micro.other_logprobs,
         group=micro.group,
-        finish_reason=["stop"] * n,
-        policy_version=micro.group * 0,
-        temperature=1.0,
-        seeds=1000003 * torch.arange(1, n + 1),
         reward_parts={},
         outcomes={},
-        scorable=torch.ones(n, dtype=torch.bool),
         token_rewards=nothing,
-        step_ends=never,
-        rewards=nothing[:, 0],
+        step_ends=torch.zeros_like(micro.mask),
         token_weight=micro.token_weight,
         old_logprobs=micro.old_logprobs,
         advantages=micro.advantages,

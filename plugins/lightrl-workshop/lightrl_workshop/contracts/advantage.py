@@ -32,7 +32,6 @@ KIND = "advantage"
 
 @contract_check_on(KIND, "advantages have the shape of the tokens and are 0 where nothing was sampled or scored", experiences)
 def shapes(make: Make[Advantage], rows: TrainingBatch) -> None:
-    """`[N, L]`, finite, in the dtype of the rewards; returns as well, if and only if a critic is needed."""
     part, size = make(), list(rows.response_mask.shape)
     found = part.compute(rows)
     kept = rows.response_mask & rows.scorable[:, None]
@@ -58,7 +57,6 @@ no_influence_checks(KIND, lambda make, rows: numbers(make(), rows))
 
 @contract_check_on(KIND, "failed rows leave the statistics", experiences)
 def failed_rows_leave(make: Make[Advantage], rows: TrainingBatch) -> None:
-    """Without them the others get the same."""
     scored = rows.scorable.nonzero()[:, 0].tolist()
     found = numbers(make(), rows)[scored]
     expect_same(numbers(make(), rows.select(scored)), found, "a row that is not scorable changes what the others get", **brief(rows))
@@ -66,7 +64,6 @@ def failed_rows_leave(make: Make[Advantage], rows: TrainingBatch) -> None:
 
 @contract_check_on(KIND, "rows that are all masked get 0", experiences)
 def all_masked(make: Make[Advantage], rows: TrainingBatch) -> None:
-    """No row scored at all, and no row at all."""
     nobody = poisoned(replace(rows, scorable=torch.zeros_like(rows.scorable)))
     expect(make().compute(nobody).advantages == 0, "advantages must be 0 where no row is scorable", **brief(nobody))
     expect_shape(make().compute(rows.select([])).advantages, [0, rows.input_ids.shape[1]], "of no rows", **brief(rows))
@@ -74,7 +71,6 @@ def all_masked(make: Make[Advantage], rows: TrainingBatch) -> None:
 
 @contract_check_on(KIND, "another order of rows gives the same results in that order, and group numbers are only names", experiences)
 def permutation(make: Make[Advantage], rows: TrainingBatch) -> None:
-    """Another order, other numbers for the same groups."""
     order, whole = shuffled(len(rows)), numbers(make(), rows)
     expect_same(whole[order], numbers(make(), rows.select(order)), f"rows in the order {order} get other values", **brief(rows))
     renamed = replace(rows, group=100 - rows.group)
@@ -115,7 +111,6 @@ def direction(make: Make[Advantage]) -> None:
 
 @contract_check(KIND, "equal rewards give exactly 0 where the group is the baseline")
 def equal_rewards(make: Make[Advantage]) -> None:
-    """Float noise included; before any history."""
     part = make()
     if part.baseline != "group":
         return
@@ -139,7 +134,6 @@ def repeatable(make: Make[Advantage], rows: TrainingBatch) -> None:
 
 @contract_check(KIND, "its history survives a restart")
 def history(make: Make[Advantage]) -> None:
-    """After two rollouts, a new instance that took the state back computes the same."""
     part, again = make(), make()
     for rows in experiences(make()):
         part.compute(rows)

@@ -27,7 +27,6 @@ def weights(make: Make[Aggregation], micro: Micro, whole: Micro | None = None) -
 
 @contract_check_on(KIND, "tokens with a loss weigh more than 0 and others 0", lambda part: micros())
 def positive(make: Make[Aggregation], micro: Micro) -> None:
-    """Finite, above 0 exactly where the token weight is."""
     found = weights(make, micro)
     expect(found.isfinite(), "weights must be finite", weights=found, token_weight=micro.token_weight)
     expect((found > 0) == micro.mask, "a weight must be above 0 where the token weight is, 0 elsewhere", weights=found, mask=micro.mask)
@@ -35,14 +34,12 @@ def positive(make: Make[Aggregation], micro: Micro) -> None:
 
 @contract_check_on(KIND, "a step in which everything is masked weighs 0", lambda part: micros())
 def all_masked(make: Make[Aggregation], micro: Micro) -> None:
-    """Never 0 / 0."""
     empty = Micro(**{**vars(micro), "token_weight": torch.zeros_like(micro.token_weight), "mask": torch.zeros_like(micro.mask)})
     expect(weights(make, empty) == 0, "weights must be 0 where no token has a loss", weights=weights(make, empty))
 
 
 @contract_check_on(KIND, "splitting a step into micro-batches and ranks changes nothing", lambda part: micros())
 def splitting(make: Make[Aggregation], micro: Micro) -> None:
-    """Given the denominators of the whole step, each row by itself, and rows in another order, weigh the same."""
     whole = weights(make, micro)
     for chosen in (shuffled(len(micro)), *([i] for i in range(len(micro)))):
         own = weights(make, micro.select(chosen), micro)
@@ -52,14 +49,12 @@ def splitting(make: Make[Aggregation], micro: Micro) -> None:
 
 @contract_check_on(KIND, "padding changes nothing", lambda part: micros())
 def padding(make: Make[Aggregation], micro: Micro) -> None:
-    """Three more positions on the right."""
     wide = weights(make, micro.padded(3))[:, : micro.mask.shape[1]]
     expect_same(weights(make, micro), wide, "three padded positions change the weights", 1e-6, token_weight=micro.token_weight)
 
 
 @contract_check(KIND, "divides_by_row_length is declared if and only if long rows weigh as much as short ones")
 def divides(make: Make[Aggregation]) -> None:
-    """For rows of 4 and of 2 tokens."""
     token_weight = torch.tensor([[1.0, 1, 1, 1], [1, 1, 0, 0]])
     micro = next(m for m in micros() if len(m) == 2)
     pair = Micro(**{**vars(micro), "token_weight": token_weight, "mask": token_weight > 0, "group": torch.zeros(2, dtype=torch.long)})

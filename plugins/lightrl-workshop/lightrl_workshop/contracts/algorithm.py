@@ -39,7 +39,6 @@ def unshared(make: Make[Algorithm]) -> None:
 
 @contract_check(KIND, "it takes a step")
 def steps(make: Make[Algorithm]) -> None:
-    """One rollout of a tiny policy moves its weights, and all stay finite."""
     learnt = _learnt(make)
     expect(learnt.steps > 0, "one rollout made no optimizer step")
     expect(all(bool(value.isfinite().all()) for value in learnt.weights.values()), "weights are not finite after one rollout")
@@ -71,10 +70,6 @@ class Telling(SingleTurn):
     """Ends an episode after a turn, and says the share of small digits in it under every name that an algorithm reads."""
 
     def __init__(self, algorithm: Algorithm) -> None:
-        """
-        Args:
-            algorithm: whose parts read extras that none of its parts leaves.
-        """
         super().__init__()
         for part, missing in unmet(algorithm, algorithm.sampler.gives_extras).items():
             self.gives_turn_extras |= part.extras_per_token & set(missing)
@@ -106,11 +101,7 @@ class Learnt:
 
 
 def one_rollout(algorithm: Algorithm) -> Learnt:
-    """Train a tiny policy on one rollout of its own, with AdamW at 1e-3, in an environment that gives the extras which it lacks.
-
-    Args:
-        algorithm: it gets 64 rows, and as many groups as its minibatches need.
-    """
+    """Train a tiny policy on one rollout of 64 rows or more, with AdamW at 1e-3, in an environment that gives the extras which it lacks."""
     source = TinyPolicy(hidden=16, layers=1, heads=2)
     for reference in algorithm.references.values():
         if isinstance(reference, Teacher) and reference.policy is None:

@@ -30,7 +30,6 @@ def surrogate(part: ClipScheme, micro: Micro) -> tuple[Surrogate, Tensor]:
 
 @contract_check_on(KIND, "it returns a loss and two masks per token", micros_for)
 def shapes(make: Make[ClipScheme], micro: Micro) -> None:
-    """`[n, L]` each; finite where there is a loss."""
     found, gradient = surrogate(make(), micro)
     size = list(micro.mask.shape)
     masks = {"clipped_low": found.clipped_low, "clipped_high": found.clipped_high, **found.shares}
@@ -68,7 +67,6 @@ def sign(make: Make[ClipScheme], micro: Micro) -> None:
 
 @contract_check_on(KIND, "tokens reported as clipped have no gradient", micros_for)
 def clipped(make: Make[ClipScheme], micro: Micro) -> None:
-    """And nothing is clipped on both sides."""
     found, gradient = surrogate(make(), micro)
     where = (found.clipped_low | found.clipped_high) & micro.mask
     expect(gradient[where] == 0, "a token reported as clipped has a gradient", gradient=gradient, clipped=where, **brief(micro))

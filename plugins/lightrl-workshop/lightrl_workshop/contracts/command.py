@@ -18,7 +18,6 @@ SLOW = ("torch", "lightning", "transformers")
 
 @contract_check(KIND, "its class is documented, and its name is made of words")
 def named(make: Make[Command]) -> None:
-    """`RewardTest` is typed as `reward test`."""
     cls = type(make())
     check_documentation(cls)
     plain = "".join(word.capitalize() for word in cls.words() if len(word) > 1)
@@ -45,7 +44,6 @@ def light(make: Make[Command]) -> None:
 
 @contract_check(KIND, "--help explains it")
 def helps(make: Make[Command]) -> None:
-    """And ends with status 0."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
         try:
             status = make().run(["--help"])

@@ -24,7 +24,6 @@ per_token_checks(KIND, weights, ("old_logprobs", "other_logprobs"))
 
 @contract_check_on(KIND, "where engine and trainer agree it changes nothing", micros_for)
 def neutral(make: Make[RolloutCorrection], micro: Micro) -> None:
-    """Weight 1 at equal log-probs, and never below 0."""
     agreed = step_of(make(), replace(micro, other_logprobs=micro.old_logprobs))
     found, _ = unpack(weights(make(), agreed))
     expect((found[micro.mask] - 1).abs() < 1e-6, "weights must be 1 where the log-probs agree", weights=found, mask=micro.mask)
@@ -34,7 +33,6 @@ def neutral(make: Make[RolloutCorrection], micro: Micro) -> None:
 
 @contract_check_on(KIND, "its weights carry no gradient", micros_for)
 def detached(make: Make[RolloutCorrection], micro: Micro) -> None:
-    """They scale a loss and are not optimised."""
     old = micro.old_logprobs.clone().requires_grad_()
     found, _ = unpack(make().given(micro.extras).weights(old, micro.other_logprobs, micro.mask))
     expect(not found.requires_grad, "the weights must be detached")

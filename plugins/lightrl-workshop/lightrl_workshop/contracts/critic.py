@@ -9,31 +9,19 @@ from lightrl.parts.aggregation import Aggregation
 from lightrl.parts.base import unpack
 from lightrl.parts.critic import Critic
 from lightrl.policy.tiny import TinyPolicy
-from lightrl.types import Experience
 from lightrl_workshop.checks.check import Make, contract_check, contract_check_on, expect, expect_shape
 from lightrl_workshop.checks.examples import Micro, micros
-from lightrl_workshop.checks.token_numbers import Numbers, per_token_checks, whole_batch_checks
+from lightrl_workshop.checks.token_numbers import per_token_checks, whole_batch_checks
 
 KIND = "critic"
 
 
-def loss(part: Critic, micro: Micro) -> Numbers:
-    """The loss of a micro-batch."""
-    return part.loss(micro.values, micro.old_values, micro.returns)
-
-
-def weights(part: Critic, rows: Experience) -> Numbers:
-    """The weights of a rollout."""
-    return part.weights(rows)
-
-
-per_token_checks(KIND, loss, ("values", "old_values", "returns"))
-whole_batch_checks(KIND, weights, of="its weights: ")
+per_token_checks(KIND, lambda part, micro: part.loss(micro.values, micro.old_values, micro.returns), ("values", "old_values", "returns"))
+whole_batch_checks(KIND, lambda part, rows: part.weights(rows), of="its weights: ")
 
 
 @contract_check(KIND, "its coefficient, learning rate and aggregation are valid")
 def settings(make: Make[Critic]) -> None:
-    """A coefficient of at least 0, a learning rate above 0 or null."""
     part = make()
     expect(part.coefficient >= 0, f"coefficient must be at least 0, got {part.coefficient}")
     expect(part.learning_rate is None or part.learning_rate > 0, f"learning_rate must be above 0 or null, got {part.learning_rate}")
@@ -42,7 +30,6 @@ def settings(make: Make[Critic]) -> None:
 
 @contract_check(KIND, "it predicts a number per token")
 def predicts(make: Make[Critic]) -> None:
-    """The built module is trainable and gives `[n, L]` in the policy's precision or better."""
     policy = TinyPolicy(hidden=8, layers=1, heads=2).build()
     module = make().build(policy)
     expect(isinstance(module, nn.Module), f"build() must return a module, got {type(module).__name__}")
@@ -55,7 +42,6 @@ def predicts(make: Make[Critic]) -> None:
 
 @contract_check_on(KIND, "its loss is least at the returns and pulls towards them", lambda part: micros())
 def pulls(make: Make[Critic], micro: Micro) -> None:
-    """Never below its value at the returns, and never the other way."""
     values = micro.values.clone().requires_grad_()
     found, _ = unpack(make().loss(values, micro.old_values, micro.returns))
     (slope,) = torch.autograd.grad(found.sum(), values)

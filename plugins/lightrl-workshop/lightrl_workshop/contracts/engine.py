@@ -36,20 +36,16 @@ DRAWS = 400
 
 @contract_check(KIND, "every request gets one result, with at least one token and no more than its limit")
 def complete(make: Make[RolloutEngine]) -> None:
-    """Of requests with several limits in one call."""
     requests = [request(i, LONG[: 1 + i], limit) for i, limit in enumerate((1, 2, 5, 9))]
     with running(make, peaked_policy()) as engine:
         found = answers(engine, requests)
     for asked in requests:
-        count = len(found[asked.id].tokens)
-        expect(
-            1 <= count <= asked.limit, f"{count} tokens were sampled, expected 1 to {asked.limit}", request=asked, result=found[asked.id]
-        )
+        result, count = found[asked.id], len(found[asked.id].tokens)
+        expect(1 <= count <= asked.limit, f"{count} tokens were sampled, expected 1 to {asked.limit}", request=asked, result=result)
 
 
 @contract_check(KIND, "a completion ends with one of ends exactly if its finish reason is stop")
 def finish_reasons(make: Make[RolloutEngine]) -> None:
-    """No such id comes before the last; without one, the limit is used up."""
     requests = [*group(ends=ENDS, limit=8), request(7, LONG, 8, ends=frozenset({5}))]
     with running(make, peaked_policy()) as engine:
         found = answers(engine, requests)
@@ -65,7 +61,6 @@ def finish_reasons(make: Make[RolloutEngine]) -> None:
 
 @contract_check(KIND, "every token has a finite log-prob that is not above 0")
 def log_probs(make: Make[RolloutEngine]) -> None:
-    """At two temperatures."""
     for temperature in (1.0, 0.7):
         with running(make, peaked_policy()) as engine:
             found = answers(engine, group(Sampling(temperature=temperature)))
@@ -76,7 +71,6 @@ def log_probs(make: Make[RolloutEngine]) -> None:
 
 @contract_check(KIND, "with exact_logprobs, its log-probs are those of the trainer")
 def exact(make: Make[RolloutEngine]) -> None:
-    """`exact_logprobs` lets them serve as old log-probs."""
     policy = peaked_policy()
     with running(make, policy) as engine:
         if not engine.exact_logprobs:
@@ -117,15 +111,12 @@ def frequencies(make: Make[RolloutEngine]) -> None:
     drawn = float(logprobs[[result.tokens[0] for result in found.values()]].mean())
     mean = float((logprobs.exp() * logprobs).sum())
     error = math.sqrt(float((logprobs.exp() * (logprobs - mean) ** 2).sum()) / DRAWS)
-    expect(
-        abs(drawn - mean) < 5 * error,
-        f"of {DRAWS} tokens at temperature {temperature} the mean log-prob is {drawn:.3f}, expected {mean:.3f} +- {error:.3f}",
-    )
+    what = f"of {DRAWS} tokens at temperature {temperature} the mean log-prob is {drawn:.3f}, expected {mean:.3f} +- {error:.3f}"
+    expect(abs(drawn - mean) < 5 * error, what)
 
 
 @contract_check(KIND, "at temperature 0 it takes the likeliest token")
 def greedy(make: Make[RolloutEngine]) -> None:
-    """Its log-prob is that at temperature 1."""
     policy, requests = peaked_policy(), group(GREEDY)
     with running(make, policy) as engine:
         likeliest_answers(engine, policy, requests)
@@ -133,7 +124,6 @@ def greedy(make: Make[RolloutEngine]) -> None:
 
 @contract_check(KIND, "a stop string ends a completion, and its text stays part of it")
 def stop_strings(make: Make[RolloutEngine]) -> None:
-    """The tokens end where the text contains it first."""
     policy, stop = peaked_policy(), ("7", "3")
     requests = group(Sampling(stop=stop), limit=12)
     with running(make, policy) as engine:
@@ -150,7 +140,6 @@ def stop_strings(make: Make[RolloutEngine]) -> None:
 
 @contract_check(KIND, "a further turn continues the whole context of its episode")
 def further_turns(make: Make[RolloutEngine]) -> None:
-    """Also if keys and values of the turn before were kept."""
     policy, requests = peaked_policy(), group(GREEDY, limit=3, further=True)
     with running(make, policy) as engine:
         for turn in range(3):
@@ -160,7 +149,6 @@ def further_turns(make: Make[RolloutEngine]) -> None:
 
 @contract_check(KIND, "after update_weights its results are those of the new weights")
 def new_weights(make: Make[RolloutEngine]) -> None:
-    """The optimizer has changed the parameters in place."""
     policy, requests = peaked_policy(), group(GREEDY)
     with running(make, policy, 3) as engine:
         answers(engine, requests)
@@ -182,7 +170,6 @@ def old_keys(make: Make[RolloutEngine]) -> None:
 
 @contract_check(KIND, "versions name the last weights, and their numbers add up to all tokens")
 def versions(make: Make[RolloutEngine]) -> None:
-    """Before and after an update."""
     policy = peaked_policy()
     with running(make, policy, 3) as engine:
         for version in (3, 8):
@@ -195,7 +182,6 @@ def versions(make: Make[RolloutEngine]) -> None:
 
 @contract_check(KIND, "the random numbers of a request are its own")
 def own_numbers(make: Make[RolloutEngine]) -> None:
-    """Alone, among others, in another order, and in another engine: the same tokens."""
     policy, requests = peaked_policy(), group(limit=8)
     with running(make, policy) as engine:
         among = answers(engine, requests)
@@ -210,7 +196,6 @@ def own_numbers(make: Make[RolloutEngine]) -> None:
 
 @contract_check(KIND, "requests may be added while others are under way")
 def added(make: Make[RolloutEngine]) -> None:
-    """Before the first result, and after it."""
     policy = peaked_policy()
     first, second, third = ([request(10 * k + i, LONG[: 2 + k], 2 + 4 * i, GREEDY) for i in range(3)] for k in range(3))
     with running(make, policy) as engine:
@@ -226,7 +211,6 @@ def added(make: Make[RolloutEngine]) -> None:
 
 @contract_check(KIND, "forget drops requests under way")
 def forgotten(make: Make[RolloutEngine]) -> None:
-    """No result of theirs comes, and their ids may be used again."""
     policy, requests = peaked_policy(), [request(i, LONG, 2 + 9 * i, further=True) for i in range(4)]
     with running(make, policy) as engine:
         for take_one in (False, True):
@@ -242,7 +226,6 @@ def forgotten(make: Make[RolloutEngine]) -> None:
 
 @contract_check(KIND, "without requests there are no results")
 def none(make: Make[RolloutEngine]) -> None:
-    """And it does not wait for any."""
     with running(make, peaked_policy()) as engine:
         expect(engine.results() == [], "results() must be [] before any request")
         engine.submit([])
@@ -253,7 +236,6 @@ def none(make: Make[RolloutEngine]) -> None:
 
 @contract_check(KIND, "nothing starts before start, close ends what start began, and both may be called again")
 def life(make: Make[RolloutEngine]) -> None:
-    """Threads and child processes are counted."""
     policy, before = peaked_policy(), _at_work()
     engine = make()
     expect(_at_work() == before, f"__init__ has started {_at_work() - before}: start them in start()")

@@ -44,14 +44,7 @@ def inline(part: Environment) -> Environment:
 
 
 def played(host: EpisodeHost, prompts: Sequence[Prompt], seeds: Sequence[int], said: Sequence[str]) -> list[list[EpisodeAnswer]]:
-    """The answers in episodes side by side, one per prompt: to `begin`, and to each turn up to one that is the last or failed.
-
-    Args:
-        host: of the environment.
-        prompts: of the episodes.
-        seeds: of the episodes.
-        said: turns of the policy, the same in every episode.
-    """
+    """The answers in episodes side by side, one per prompt: to `begin`, and to each turn up to one that is the last or failed."""
     numbers = range(len(prompts))
     begun = host.begin(list(zip(numbers, prompts, seeds, strict=True))).result()
     answers = [[answer] for answer in begun]
@@ -88,7 +81,6 @@ def expect_answers(answers: Sequence[EpisodeAnswer], prompt: Prompt, seed: int, 
 
 @contract_check(KIND, "begin() gives a text or messages, and reply() a valid Reply")
 def valid(make: Make[Environment]) -> None:
-    """Of every example prompt and some seeds."""
     prompts = make().example_prompts()
     expect(len(prompts) > 0, "example_prompts() gives none: give at least one prompt that it can begin with")
     for prompt in prompts:
@@ -98,7 +90,6 @@ def valid(make: Make[Environment]) -> None:
 
 @contract_check(KIND, "nothing that a policy says makes it fail")
 def odd_turns(make: Make[Environment]) -> None:
-    """No text, random characters, special tokens, very long turns."""
     prompt = make().example_prompts()[0]
     for first in range(len(ODD)):
         said = [*ODD[first:], *ODD[:first]]
@@ -125,7 +116,6 @@ def apart(make: Make[Environment]) -> None:
 
 @contract_check(KIND, "it leaves the prompt as it was")
 def prompt_kept(make: Make[Environment]) -> None:
-    """All episodes of a group, and its rewards, read the same prompt."""
     for prompt in make().example_prompts():
         before = copy.deepcopy(prompt.to_json())
         episode(make, prompt, 1)
@@ -143,7 +133,6 @@ def rewards_are_declared(make: Make[Environment]) -> None:
 
 @contract_check(KIND, "its replies give the extras that it declares, each of them in some reply")
 def extras_are_declared(make: Make[Environment]) -> None:
-    """Of all example prompts and some seeds; an extra that is not declared fails the episode."""
     part, given = make(), set[str]()
     both = sorted(part.gives_extras & part.gives_turn_extras)
     expect(not both, f"{', '.join(both)} is in gives_extras, of the episode, and in gives_turn_extras, of a turn: keep it in one of them")
@@ -157,7 +146,6 @@ def extras_are_declared(make: Make[Environment]) -> None:
 
 @contract_check(KIND, "an episode can be ended at any point")
 def ends(make: Make[Environment]) -> None:
-    """After its beginning, after each turn, and when it is over."""
     prompt = make().example_prompts()[0]
     for turns in range(3):
         with hosted(inline(make())) as host:
@@ -170,7 +158,6 @@ def ends(make: Make[Environment]) -> None:
 
 @contract_check(KIND, "a worker process can load it, and it replies the same there")
 def in_a_worker(make: Make[Environment]) -> None:
-    """Of environments that run in worker processes."""
     part = make()
     if part.runs != "process":
         return
@@ -184,7 +171,6 @@ def in_a_worker(make: Make[Environment]) -> None:
 
 @contract_check(KIND, "in an event loop, it leaves the global random generator alone")
 def no_global_numbers(make: Make[Environment]) -> None:
-    """Calls in one loop take turns in the midst of it, and the training process draws from the same generator."""
     part = make()
     if not isinstance(part, AsyncEnvironment):
         return

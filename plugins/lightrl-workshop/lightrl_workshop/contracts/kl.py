@@ -6,22 +6,20 @@ from lightrl.parts.base import unpack
 from lightrl.parts.kl import KL
 from lightrl_workshop.checks.check import Make, contract_check, contract_check_on, expect, round_trip
 from lightrl_workshop.checks.examples import Micro, micros
-from lightrl_workshop.checks.token_numbers import Numbers, per_token_checks
+from lightrl_workshop.checks.token_numbers import per_token_checks
 
 KIND = "KL"
 
 
-def penalty(part: KL, micro: Micro) -> Numbers:
-    """The penalty of a micro-batch."""
-    return part.penalty(micro.logprobs, micro.other_logprobs, micro.log_ratio)
-
-
-per_token_checks(KIND, penalty, ("logprobs", "other_logprobs", "log_ratio"))
+per_token_checks(
+    KIND,
+    lambda part, micro: part.penalty(micro.logprobs, micro.other_logprobs, micro.log_ratio),
+    ("logprobs", "other_logprobs", "log_ratio"),
+)
 
 
 @contract_check_on(KIND, "there is no penalty between equal policies", lambda part: micros())
 def zero(make: Make[KL], micro: Micro) -> None:
-    """0 wherever the log-probs agree."""
     found, _ = unpack(make().penalty(micro.logprobs, micro.logprobs, micro.log_ratio))
     expect(found[micro.mask].abs() < 1e-6, "two equal policies are penalised", penalty=found, logprobs=micro.logprobs)
 
@@ -40,12 +38,7 @@ def honest_needs(make: Make[KL]) -> None:
 
 @contract_check(KIND, "the state of its controller survives a restart")
 def history(make: Make[KL]) -> None:
-    """It keeps what it observed."""
     part = make()
-    _observe(part)
-    round_trip(part, make())
-
-
-def _observe(part: KL) -> None:
     for kl in (0.5, 30.0, 8.0):
         part.observe(kl, 256)
+    round_trip(part, make())

@@ -10,7 +10,6 @@ KIND = "KL controller"
 
 @contract_check(KIND, "a larger KL never gives a smaller coefficient")
 def monotone(make: Make[KLController]) -> None:
-    """The factor is above 0 and rises with the KL."""
     factors = [make().factor(kl, 256) for kl in (0.0, 0.1, 1.0, 3.0, 6.0, 9.0, 100.0)]
     expect(all(factor > 0 for factor in factors), "factors must be above 0", factors=factors)
     expect(factors == sorted(factors), "a larger KL must not give a smaller factor", factors=factors)
@@ -18,7 +17,6 @@ def monotone(make: Make[KLController]) -> None:
 
 @contract_check(KIND, "its history survives a restart")
 def controller_history(make: Make[KLController]) -> None:
-    """A new instance that took the state back continues in the same way."""
     part, again = make(), make()
     for kl in (0.5, 30.0):
         part.factor(kl, 256)

@@ -14,17 +14,12 @@ from lightrl.types import PolicyOutput, TrainingBatch
 from lightrl_workshop.checks.check import BrokenContract, Make, contract_check, contract_check_on, expect, expect_same, expect_shape
 from lightrl_workshop.checks.examples import brief, poisoned, shuffled
 from lightrl_workshop.checks.steps import experiences_for
-from lightrl_workshop.checks.token_numbers import Numbers, whole_batch_checks
+from lightrl_workshop.checks.token_numbers import whole_batch_checks
 
 KIND = "loss term"
 
 
-def weights(part: LossTerm, rows: TrainingBatch) -> Numbers:
-    """The weights of a rollout."""
-    return part.weights(rows)
-
-
-whole_batch_checks(KIND, weights, of="its weights: ")
+whole_batch_checks(KIND, lambda part, rows: part.weights(rows), of="its weights: ")
 
 
 def outputs(rows: TrainingBatch, part: LossTerm) -> PolicyOutput:
@@ -45,7 +40,6 @@ def loss(part: LossTerm, rows: TrainingBatch, output: PolicyOutput) -> Tensor:
 
 @contract_check_on(KIND, "each of its tokens gets a finite loss, computed from what it needs", experiences_for)
 def shapes(make: Make[LossTerm], rows: TrainingBatch) -> None:
-    """Outputs of the policy and values are there only if declared."""
     part = make()
     try:
         found = loss(part, rows, outputs(rows, part))

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from lightrl.training.policy_module import PolicyModule
-from lightrl_workshop.checks.check import Make, check_documentation, contract_check, expect
+from lightrl_workshop.checks.check import Make, contract_check, expect
 
 KIND = "module"
 
 
-@contract_check(KIND, "the class and each of its arguments is documented and typed")
-def documented(make: Make[PolicyModule]) -> None:
-    """A docstring of its own, and `name: what it is` and a type for each argument."""
-    check_documentation(type(make()))
-
-
 @contract_check(KIND, "an epoch of some prompts has steps, and one without an end has as many each time")
 def epochs(make: Make[PolicyModule]) -> None:
-    """Schedules and the progress bar follow from it."""
     module = make()
     for prompts in (1, 7, 64, None):
         steps = module.steps_per_epoch(prompts)

@@ -99,7 +99,6 @@ def prepared(part: Objective, rows: ObjectiveRows) -> ObjectiveRows:
 
 @contract_check_on(KIND, "each row gets a finite loss and a reward, computed from what it needs", lambda part: examples())
 def shapes(make: Make[Objective], whole: ObjectiveRows) -> None:
-    """The reference is there only if declared; the gradient is finite too."""
     part = make()
     rows = asked(part, whole)
     try:

@@ -39,7 +39,6 @@ def values(part: Output, logits: Tensor, ids: Tensor) -> Tensor:
 
 @contract_check(KIND, "it gives each position a finite number, in the type of the logits, and leaves them as they are")
 def finite(make: Make[Output]) -> None:
-    """Tokens that are never sampled included."""
     for logits, ids in positions(make()):
         for given in (logits, logits.double()):
             before = given.clone()
@@ -60,7 +59,6 @@ def apart(make: Make[Output]) -> None:
 
 @contract_check(KIND, "a constant added to the logits of a position changes nothing")
 def normalised(make: Make[Output]) -> None:
-    """It is a number of the distribution, which the constant leaves as it is."""
     for logits, ids in positions(make()):
         shifted = values(make(), logits.double() + 5.0, ids)
         what = "the number is not one of the distribution: use logits.log_softmax(-1)"
@@ -69,7 +67,6 @@ def normalised(make: Make[Output]) -> None:
 
 @contract_check(KIND, "its gradient is finite")
 def gradient(make: Make[Output]) -> None:
-    """Where it has one, tokens that are never sampled included."""
     for logits, ids in positions(make()):
         read = logits.clone().requires_grad_()
         found = values(make(), read, ids).sum()
@@ -80,7 +77,6 @@ def gradient(make: Make[Output]) -> None:
 
 @contract_check(KIND, "it has a name")
 def named(make: Make[Output]) -> None:
-    """By which parts read it."""
     name = getattr(make(), "name", None)
     expect(isinstance(name, str) and name.isidentifier(), f"name must be a word such as 'entropy', got {name!r}")
     expect(name not in ("logprobs", "values"), f"{name!r} is what the core calls something else")

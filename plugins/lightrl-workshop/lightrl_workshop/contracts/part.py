@@ -18,6 +18,7 @@ from lightrl_workshop.checks.steps import minibatch
 from lightrl_workshop.ranks import on_ranks
 
 KIND = EVERY
+DOCUMENTED = "the class and each of its arguments is documented and typed"
 
 
 @contract_check(KIND, "it needs only what the core gives to parts of its kind")
@@ -35,15 +36,15 @@ def known_needs(make: Make[Registered]) -> None:
     expect(not offline, f"it needs {offline}, and an objective is given log-probs of policy and reference alone: it may need ref_logprobs")
 
 
-@contract_check(KIND, "the class and each of its arguments is documented and typed")
+@contract_check("callback", DOCUMENTED)
+@contract_check("module", DOCUMENTED)
+@contract_check(KIND, DOCUMENTED)
 def documented(make: Make[Registered]) -> None:
-    """A docstring of its own, and `name: what it is` and a type for each argument."""
     check_documentation(type(make()))
 
 
 @contract_check(KIND, "its state survives a restart")
 def state_survives(make: Make[Registered]) -> None:
-    """Saved, loaded without executing code, and taken back by a new instance."""
     round_trip(make(), make())
 
 
@@ -57,7 +58,6 @@ def preparation(make: Make[Registered]) -> None:
 
 @contract_check(KIND, "repr() names the class")
 def can_be_shown(make: Make[Registered]) -> None:
-    """So that a person who prints an algorithm sees its parts."""
     part = make()
     expect(type(part).__name__ in repr(part), f"repr() does not name the class: {part!r}")
 

@@ -13,7 +13,6 @@ KIND = "policy"
 
 @contract_check(KIND, "it builds the same policy every time, with as many parameters as parameters() says")
 def builds(make: Make[PolicySource]) -> None:
-    """In training mode, with finite weights."""
     one, other = make().build(), make().build()
     expect(isinstance(one, Policy), f"build() must return a Policy, got {type(one).__name__}")
     expect(one.training, "the policy must be in training mode")

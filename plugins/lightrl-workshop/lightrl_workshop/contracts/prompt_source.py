@@ -15,7 +15,6 @@ SOME = 50
 
 @contract_check(KIND, "the same number gives the same prompt, always")
 def stable(make: Make[PromptSource]) -> None:
-    """In any order and from any instance, with ids that are unique."""
     one, other = make(), make()
     one.prepare()
     other.prepare()
@@ -30,7 +29,6 @@ def stable(make: Make[PromptSource]) -> None:
 
 @contract_check(KIND, "its prompts are JSON values")
 def plain(make: Make[PromptSource]) -> None:
-    """They travel in checkpoints."""
     part = make()
     part.prepare()
     for i in range(min(3, part.size or 3)):

@@ -25,14 +25,12 @@ per_token_checks(KIND, log_ratio, ("logprobs", "old_logprobs"))
 
 @contract_check_on(KIND, "the ratio is 1 where the policy has not changed", micros_for)
 def one_at_first(make: Make[ImportanceRatio], micro: Micro) -> None:
-    """Log-ratio 0 on the first pass."""
     found, _ = unpack(make().given(micro.extras).log_ratio(micro.old_logprobs, micro.old_logprobs, micro.mask))
     expect(found[micro.mask].abs() < 1e-6, "the log-ratio of a policy to itself is not 0", found=found, **brief(micro))
 
 
 @contract_check_on(KIND, "the ratio rises with the log-prob of its token", micros_for)
 def gradient(make: Make[ImportanceRatio], micro: Micro) -> None:
-    """A likelier token has a larger ratio, and masked tokens get no gradient."""
     slope = _slopes(make(), micro).sum(0)
     expect(slope[micro.mask] > 0, "a token that becomes likelier does not raise the ratio", gradient=slope, **brief(micro))
     expect(slope[~micro.mask] == 0, "a masked position has a gradient", gradient=slope, **brief(micro))

@@ -38,7 +38,6 @@ def move(policy: Policy) -> None:
 
 @contract_check(KIND, "before the first step it is the policy, or one of its own if it says so")
 def at_first(make: Make[Reference]) -> None:
-    """Before the first step both say the same; one that does not start as the policy says the same beside every policy."""
     part, other = make(), make()
     policy = tiny(part)
     part.build(policy)
@@ -56,7 +55,6 @@ def at_first(make: Make[Reference]) -> None:
 
 @contract_check(KIND, "the log-probs are those of the selected tokens alone, at their temperature")
 def selected(make: Make[Reference]) -> None:
-    """0 where nothing is selected, at most 0 elsewhere, the same with padding, and others at another temperature."""
     part = make()
     policy = tiny(part)
     part.build(policy)
@@ -91,7 +89,6 @@ def stays(make: Make[Reference]) -> None:
 
 @contract_check(KIND, "its history survives a restart")
 def history(make: Make[Reference]) -> None:
-    """After a step, a new instance built from the first policy that took the state back says the same."""
     part, again = make(), make()
     policy = tiny(part)
     part.build(policy)

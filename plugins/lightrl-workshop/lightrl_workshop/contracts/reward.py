@@ -44,7 +44,6 @@ def wants_columns(part: Reward) -> bool:
 
 @contract_check(KIND, "it has a finite weight")
 def weight(make: Make[Reward]) -> None:
-    """The factor in the sum of rewards."""
     part = make()
     expect(math.isfinite(part.weight), f"weight must be a finite number, got {part.weight!r}")
 
@@ -65,7 +64,6 @@ def rows_apart(make: Make[Reward]) -> None:
 
 @contract_check(KIND, "a worker process can load it, and scores the same there")
 def in_a_worker(make: Make[Reward]) -> None:
-    """Of rewards that run in worker processes."""
     part, rows = make(), next(experiences())
     if part.runs != "process" or wants_columns(part):
         return

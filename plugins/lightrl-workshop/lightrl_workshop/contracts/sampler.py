@@ -19,7 +19,6 @@ KIND = "sampler"
 
 @contract_check(KIND, "it returns whole groups of one prompt, as many as asked for")
 def whole_groups(make: Make[Sampler]) -> None:
-    """Every group has `group_size` rows of one prompt."""
     for prompts in (1, 3):
         part = make()
         scored = part.collect(ScriptedCollection(prompts))
@@ -39,14 +38,12 @@ def says_what_is_given(make: Make[Sampler]) -> None:
 
 @contract_check(KIND, "groups with zero variance do not break it")
 def zero_variance(make: Make[Sampler]) -> None:
-    """Some of the prompts are always right."""
     part = make()
     _check_groups(part.collect(ScriptedCollection(3, zero_variance=[0, 2, 3])), part.group_size)
 
 
 @contract_check(KIND, "every rank calls draw, rollout, score, total and gather equally often")
 def collective(make: Make[Sampler]) -> None:
-    """Two ranks, only one of which has groups with zero variance."""
     for zero_variance in ([], [0, 1, 3]):
         parts = [make(), make()]
         for part, scored in zip(parts, _collect_on_two(parts, zero_variance), strict=True):
@@ -66,7 +63,6 @@ def apart(make: Make[Sampler]) -> None:
 
 @contract_check(KIND, "what it remembers is the same on every rank")
 def shared(make: Make[Sampler]) -> None:
-    """After `commit`, unless the class says `state_per_rank`."""
     parts = [make(), make()]
     _commit(parts, _collect_on_two(parts, [1]))
     one, other = (part.state_dict() for part in parts)
@@ -75,7 +71,6 @@ def shared(make: Make[Sampler]) -> None:
 
 @contract_check(KIND, "what it remembers survives a restart")
 def history(make: Make[Sampler]) -> None:
-    """A new instance that took the state back keeps it, and goes on with the same prompts."""
     part, again = make(), make()
     _commit([part], [part.collect(ScriptedCollection(3, zero_variance=[1]))])
     round_trip(part, again)

@@ -9,22 +9,16 @@ from lightrl.types import Experience
 from lightrl_workshop.checks.check import Make, contract_check_on, expect, expect_shape
 from lightrl_workshop.checks.examples import brief, shuffled
 from lightrl_workshop.checks.steps import experiences_for
-from lightrl_workshop.checks.token_numbers import Numbers, whole_batch_checks
+from lightrl_workshop.checks.token_numbers import whole_batch_checks
 
 KIND = "token weight"
 
 
-def weights(part: TokenWeight, rows: Experience) -> Numbers:
-    """The weights of a rollout."""
-    return part.weights(rows)
-
-
-whole_batch_checks(KIND, weights)
+whole_batch_checks(KIND, lambda part, rows: part.weights(rows))
 
 
 @contract_check_on(KIND, "which rows count is decided row by row", experiences_for)
 def counts(make: Make[TokenWeight], rows: Experience) -> None:
-    """`[N]` bool, the same in another order."""
     found, order = make().in_statistics(rows), shuffled(len(rows))
     expect_shape(found, [len(rows)], "in_statistics", **brief(rows))
     expect(found.dtype == torch.bool, f"in_statistics must be bool, got {found.dtype}")

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +25,7 @@ Given = Mapping[str, Mapping[str, object]]
 
 
 def check(words: list[str]) -> int:
-    """Check plugins in a process of their own, in which nothing has been imported or registered by hand.
-
-    Returns:
-        0 if all is well, 1 if something is wrong, 2 if the request is.
-
-    Raises:
-        ConfigError: arguments that are none.
-    """
+    """Check plugins in a process of their own: 0 if all is well, 1 if something is wrong, 2 or a ConfigError if the request is."""
     parser = argparse.ArgumentParser(prog="lightrl plugins check", description=__doc__)
     parser.add_argument("names", nargs="+", metavar="NAME", help="of a plugin or of its distribution, or its folder")
     parser.add_argument("--arguments", metavar="YAML", help="for classes with required arguments, as a file or {Class: {name: value}}")
@@ -59,16 +51,8 @@ def _checked(arguments: str, names: Sequence[str]) -> int:
     return max(_check(record, arguments) for record in records)
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One line of the answer."""
-
-    text: str
-    """The check that passed; or the fault, and what to type."""
-    wrong: bool = False
-    """It is a fault."""
-    excepted: bool = False
-    """It is a check that the class says it does not keep."""
+Finding = tuple[str, str]
+"""A line of the answer: `ok`, `wrong`, or `but` of a check that the class says it does not keep; and what passed, or the fault."""
 
 
 def _check(record: PluginRecord, arguments: str) -> int:
@@ -82,34 +66,30 @@ def _check(record: PluginRecord, arguments: str) -> int:
 def _loading(record: PluginRecord) -> list[Finding]:
     if record.error:
         where = f"\n{record.traceback.strip()}" if record.traceback else ""
-        return [Finding(f"it does not load: {record.error}{where}", wrong=True)]
+        return [("wrong", f"it does not load: {record.error}{where}")]
     registered = [f"{kind} {cls.__name__}" for kind, classes in record.classes.items() for cls in classes]
     if not registered and not record.configs:
-        return [Finding("it registers nothing: decorate a function such as lightrl_advantages with lightrl.hookimpl", wrong=True)]
-    return [Finding(f"it loads, its hooks are valid, and it registers {', '.join(registered) or 'configs alone'}")]
+        return [("wrong", "it registers nothing: decorate a function such as lightrl_advantages with lightrl.hookimpl")]
+    return [("ok", f"it loads, its hooks are valid, and it registers {', '.join(registered) or 'configs alone'}")]
 
 
 def _names(record: PluginRecord) -> list[Finding]:
     """A finding for each name that another plugin registers too, so that a config would have to say which is meant."""
     others = [r for r in registry().records if r is not record and not r.error]
     taken = [
-        Finding(
-            f"{kind} {cls.__name__} is registered by {r.distribution} too: rename it, or a config has to say which is meant", wrong=True
-        )
+        f"{kind} {cls.__name__} is registered by {r.distribution} too: rename it, or a config has to say which is meant"
         for kind, classes in record.classes.items()
         for cls in classes
         for r in others
         if cls.__name__ in {other.__name__ for other in r.classes.get(kind, [])}
     ]
     taken += [
-        Finding(
-            f"config {path.stem} is brought by {r.distribution} too: rename the file, or --config has to say which is meant", wrong=True
-        )
+        f"config {path.stem} is brought by {r.distribution} too: rename the file, or --config has to say which is meant"
         for path in record.configs
         for r in others
         if path.stem in {other.stem for other in r.configs}
     ]
-    return taken or [Finding("no other plugin registers one of its names")]
+    return [("wrong", text) for text in taken] or [("ok", "no other plugin registers one of its names")]
 
 
 def _contract(record: PluginRecord, arguments: str) -> list[Finding]:
@@ -120,27 +100,21 @@ def _contract(record: PluginRecord, arguments: str) -> list[Finding]:
     sys.stderr.write("running its contract tests, and a step of each config ...\n")
     run = run_contract(record.name, arguments)
     passed = {"checks of its contracts pass": "test_contract_check", "of its configs take a step on a CPU": "test_config"}
-    good = [Finding(f"{run.passed[test]} {text}") for text, test in passed.items() if run.passed.get(test)]
-    stated = [Finding(text, excepted=True) for text in run.excepted]
-    return [*good, *stated, *(Finding(message, wrong=True) for message in run.failed)]
+    good = [("ok", f"{run.passed[test]} {text}") for text, test in passed.items() if run.passed.get(test)]
+    return [*good, *(("but", text) for text in run.excepted), *(("wrong", text) for text in run.failed)]
 
 
 def _print_findings(findings: list[Finding]) -> int:
     """Print them, and count the faults."""
-    for finding in findings:
-        first, *rest = finding.text.splitlines()
-        sign = "wrong" if finding.wrong else "but  " if finding.excepted else "ok   "
-        sys.stdout.write(f"  {sign}  {first}\n")
+    for sign, text in findings:
+        first, *rest = text.splitlines()
+        sys.stdout.write(f"  {sign:<5}  {first}\n")
         sys.stdout.writelines(f"         {line}\n" for line in rest)
-    return sum(finding.wrong for finding in findings)
+    return sum(sign == "wrong" for sign, _ in findings)
 
 
 def name_of(text: str) -> str:
-    """The distribution of the project in this folder; if it is no such folder, the text itself.
-
-    Raises:
-        ConfigError: the project file cannot be read or has no name.
-    """
+    """The distribution of the project in this folder, or a ConfigError if it names none; if it is no such folder, the text itself."""
     file = Path(text) / "pyproject.toml"
     if not file.is_file():
         return text
@@ -151,11 +125,7 @@ def name_of(text: str) -> str:
 
 
 def read_arguments(text: str | None) -> Given:
-    """Read the option: YAML, or a file with it.
-
-    Raises:
-        ConfigError: it is no mapping of class names to arguments.
-    """
+    """Read the option, YAML or a file with it; a ConfigError if it is no mapping of class names to arguments."""
     if text is None:
         return {}
     try:
@@ -169,11 +139,7 @@ def read_arguments(text: str | None) -> Given:
 
 
 def refuse_unknown(records: list[PluginRecord], given: Given) -> None:
-    """Refuse arguments that nothing would read.
-
-    Raises:
-        ConfigError: a class that is not checked, or an argument that it does not have or that has another type.
-    """
+    """Refuse, with a ConfigError, a class that is not checked, and arguments that it does not take."""
     checked = {cls.__name__: (kind, cls) for r in records for kind, classes in r.classes.items() for cls in classes}
     for name, arguments in given.items():
         if name not in checked:
@@ -182,11 +148,7 @@ def refuse_unknown(records: list[PluginRecord], given: Given) -> None:
 
 
 def choice_of(kind: str, cls: type[Any], arguments: Mapping[str, object]) -> Choice:
-    """A class of a kind with these arguments.
-
-    Raises:
-        ConfigError: it does not take them.
-    """
+    """A class of a kind with these arguments; a ConfigError if it does not take them."""
     base = KINDS[kind].base_class
     choice = Choice(cls, Slot("part", base, base, kind))
     merger = Merger()

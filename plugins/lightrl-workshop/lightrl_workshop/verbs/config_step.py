@@ -37,16 +37,9 @@ EXAMPLES = 1000
 
 
 def one_step(file: Path, keep: str | None = None) -> int:
-    """Run one short rollout of a policy optimisation, or one step of another module; returns the optimizer steps made.
+    """Make one step of a config, or one short rollout, with the parts of the distribution `keep` as they are; gives the steps made.
 
     Policy, teacher, engine, rewards, a critic from a folder and prompts from files give way to tiny ones.
-
-    Args:
-        file: the config.
-        keep: a distribution whose parts stay as the config has them.
-
-    Raises:
-        ConfigError: the config cannot be carried out.
     """
     from lightrl.config import Run
 

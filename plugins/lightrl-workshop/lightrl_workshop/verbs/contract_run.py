@@ -48,12 +48,7 @@ class ContractRun:
 
 
 def run_contract(name: str, arguments: str) -> ContractRun:
-    """Run the checks and the configs of a plugin.
-
-    Args:
-        name: of the plugin.
-        arguments: for its classes, as JSON.
-    """
+    """Run the checks and the configs of a plugin."""
     # pytest plugins that happen to be installed have no say in it
     os.environ |= {PLUGIN: name, ARGUMENTS: arguments, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     # the module reads them when it is imported

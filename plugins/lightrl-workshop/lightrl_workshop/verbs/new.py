@@ -29,12 +29,7 @@ CONFIG = """\
 
 
 def new(words: list[str]) -> int:
-    """Write the package.
-
-    Raises:
-        ConfigError: a name of package or class that cannot be one or is taken, an unknown kind, or a folder that is there; nothing is
-            written.
-    """
+    """Write the package, or nothing and raise a ConfigError: a name or folder that cannot be or is taken, or an unknown kind."""
     parser = argparse.ArgumentParser(prog="lightrl plugins new", description=__doc__)
     parser.add_argument("name", metavar="NAME", help="of the package, such as my-idea")
     parser.add_argument("--kind", default="algorithm", help=f"kind of its class: {', '.join(k.slug for k in KINDS.values())} (algorithm)")
@@ -45,27 +40,20 @@ def new(words: list[str]) -> int:
     folder = Path(options.out if options.out is not None else name).expanduser()
     values = _values(name, chosen, options.class_name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(
-            f"lightrl plugins new {name}", f"{str(folder)!r} is already there and stays as it is.", "Type another: --out FOLDER"
-        )
+        there = f"{str(folder)!r} is already there and stays as it is."
+        raise ConfigError(f"lightrl plugins new {name}", there, "Type another: --out FOLDER")
     for path, text in contents(chosen, values).items():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
         sys.stdout.write(f"{file}\n")
-    sys.stdout.write(
-        f"Install it: pip install -e {folder}\nThen: lightrl plugins check {name}. What to change first: {folder / 'README.md'}\n"
-    )
+    sys.stdout.write(f"Install it: pip install -e {folder}\nThen: lightrl plugins check {name}. ")
+    sys.stdout.write(f"What to change first: {folder / 'README.md'}\n")
     return 0
 
 
 def contents(kind: Kind, values: dict[str, str]) -> dict[str, str]:
-    """Every file of the package by its path, from the templates.
-
-    Args:
-        kind: of the class that the package registers.
-        values: of the templates' placeholders.
-    """
+    """Every file of the package by its path, from the templates."""
     module, own = values["module"], _sections(kind, values)
     files = {
         "pyproject.toml": _filled("package/pyproject.toml.tmpl", values),
@@ -105,9 +93,8 @@ def _values(name: str, kind: Kind, class_name: str | None) -> dict[str, str]:
         raise ConfigError("lightrl plugins new", f"a module named {module!r} is already installed: choose another name.")
     taken = [distribution for distribution, cls in registry().of_kind(kind.title) if cls.__name__ == class_name]
     if taken:
-        raise ConfigError(
-            "lightrl plugins new", f"{taken[0]} registers a {kind.title} named {class_name!r}: choose another name, or type --class NAME."
-        )
+        problem = f"{taken[0]} registers a {kind.title} named {class_name!r}: choose another name, or type --class NAME."
+        raise ConfigError("lightrl plugins new", problem)
     methods = sorted(getattr(kind.base_class, "__abstractmethods__", ())) or ["__init__"]
     return {
         "name": name,
