@@ -91,7 +91,7 @@ class OwnServer:
         """How the server ended, with the end of its log; empty while it runs."""
         if self._process is None or self._process.poll() is None:
             return ""
-        said = self._key.redact(self.log.read_text(errors="replace")[-TAIL:].strip())
+        said = self._key.redact(self.log.read_text(errors="replace"))[-TAIL:].strip()
         return f"vllm serve has ended with status {self._process.returncode}; the end of {self.log}:\n{said}"
 
     def close(self) -> None:

@@ -153,14 +153,18 @@ class Server:
                 self._told(path, f"no answer within {limit_s:g} s: it hangs, or timeout_s is too short for its load")
             ) from None
         except httpx2.TransportError as error:
-            raise UnavailableError(self._told(path, f"no answer: {type(error).__name__}: {beginning(str(error))}")) from None
+            raise UnavailableError(self._told(path, f"no answer: {type(error).__name__}: {self._said(str(error))}")) from None
         if reply.status_code in (401, 403):
             named = "a key; name its variable in api_key_env" if self._key.variable is None else f"another key than ${self._key.variable}"
             raise ServerError(self._told(path, f"status {reply.status_code}: the server wants {named}"))
         if reply.status_code >= 400:
             failure = UnavailableError if reply.status_code in BUSY or reply.status_code >= 500 else ServerError
-            raise failure(self._told(path, f"status {reply.status_code}: {beginning(_message(reply))}"), reply.status_code)
+            raise failure(self._told(path, f"status {reply.status_code}: {self._said(_message(reply))}"), reply.status_code)
         return _json(reply)
+
+    def _said(self, text: str) -> str:
+        # the key is hidden first: what a cut leaves of it cannot be found any more
+        return beginning(self._key.redact(text))
 
     def _told(self, path: str, message: str) -> str:
         return self._key.redact(f"{self.address}{path}: {message}")
