@@ -12,14 +12,15 @@ Names are imported on first use, so that `import lightrl` is fast.
 
 from __future__ import annotations
 
+from lightrl.import_path import lazy_names
 from lightrl.kinds import KINDS
-from lightrl.lazy_names import lazy_names
 
 __version__ = "0.1.0"
 
 _HOME = {
     "lightrl.types": ["Denominators", "Experience", "Outcome", "PolicyOutput", "Rollout", "ScoredRollout", "TrainingBatch"],
     "lightrl.prompt": ["Prompt"],
+    "lightrl.import_path": ["imported"],
     "lightrl.statistic": ["Statistic", "WithStatistics"],
     "lightrl.hookspecs": ["hookimpl"],
     "lightrl.ops.agreement": ["Agreement", "Answer", "Limits", "stood_still"],
