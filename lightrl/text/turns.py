@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lightrl.text.encoding import first_difference, must_be_fast, render
+from lightrl.text.encoding import check_fields, first_difference, must_be_fast, render
 from lightrl.text.plain_text import plain_text
 from lightrl.text.tokenizer import Tokenizer
 from lightrl.types import JSON, Message
@@ -45,6 +45,7 @@ def tokenize_turns(tokenizer: Tokenizer, messages: Sequence[Message], wanted: Co
         ValueError: no chat template, a tokenizer that is not fast, or a template by which a wanted turn cannot be found.
     """
     _must_have_template(tokenizer)
+    check_fields(tokenizer, messages)
     plain = plain_text(tokenizer, ends)
     masked = plain.control.mask(list(messages))
     marked = _MARKED.search(tokenizer.get_chat_template())
