@@ -33,6 +33,8 @@ class Fleet:
         """
         self.servers, self.reload = list(servers), reload
         self.meaning: dict[str, Meaning] = {}
+        self.vocabulary: int | None = None
+        """Of the policy, once its weights have come."""
         self._placed = 0
         self._of_episode: dict[int, Server] = {}
 
@@ -97,7 +99,10 @@ class Fleet:
         """
         model = server.model if version is None else self.reload.model(server)
         try:
-            return result_of(await server.post(PATH, generate_body(request, model), limit_s), request, version, decode)
+            result = result_of(await server.post(PATH, generate_body(request, model), limit_s), request, version, decode)
+            if self.vocabulary is not None and max(result.tokens) >= self.vocabulary:
+                raise ServerError(f"it sampled token {max(result.tokens)}, and the policy has {self.vocabulary}")
+            return result
         except ServerError as error:
             if str(error).startswith(server.address):
                 raise
