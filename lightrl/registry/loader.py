@@ -160,8 +160,8 @@ def load_plugin(*entries: EntryPoint) -> PluginRecord:
     """
     first = entries[0]
     distribution, version = distribution_of_entry(first)
-    shown = [printable(text) for text in (first.name, distribution, version, first.group.removesuffix(".commands"), first.module)]
-    record = PluginRecord(*shown)
+    name, distribution, version = map(printable, (first.name, distribution, version))
+    record = PluginRecord(name, distribution, version, first.group.removesuffix(".commands"), first.module)
     for entry in entries:
         if entry.group not in (GROUP, COMMANDS):
             record.error = _other_api(entry.group)
