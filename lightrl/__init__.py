@@ -12,29 +12,15 @@ Names are imported on first use, so that `import lightrl` is fast.
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping
-from typing import Any
-
+from lightrl.import_path import lazy_names
 from lightrl.kinds import KINDS
 
 __version__ = "0.1.0"
 
-
-def lazy_names(package: str, module_of: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package, by each name the path of the module that defines it, which is imported on first use."""
-
-    def found(name: str) -> Any:
-        if name not in module_of:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(module_of[name]), name)
-
-    return found
-
-
 _HOME = {
     "lightrl.types": ["Denominators", "Experience", "Outcome", "PolicyOutput", "Rollout", "ScoredRollout", "TrainingBatch"],
     "lightrl.prompt": ["Prompt"],
+    "lightrl.import_path": ["imported"],
     "lightrl.statistic": ["Statistic", "WithStatistics"],
     "lightrl.hookspecs": ["hookimpl"],
     "lightrl.ops.agreement": ["Agreement", "Answer", "Limits", "stood_still"],

@@ -6,8 +6,9 @@ A row of this table is all that the rest of the package needs to know of a kind.
 
 from __future__ import annotations
 
-import pkgutil
 from typing import Any, NamedTuple
+
+from lightrl.import_path import imported
 
 
 # no dataclass, since `import lightrl` reads this table and is to stay fast
@@ -48,7 +49,7 @@ class Kind(NamedTuple):
     @property
     def base_class(self) -> type[Any]:
         """The abstract class, imported."""
-        found: type[Any] = pkgutil.resolve_name(self.base)
+        found: type[Any] = imported(self.base.replace(":", "."))
         return found
 
     @property

@@ -9,8 +9,10 @@ from typing import Any, Self
 JSON = Any
 """A value that `json.dumps` takes: None, bool, int, float, str, or lists and string-keyed dicts of them."""
 
-Message = dict[str, str]
-"""One turn of a conversation: `{"role": "user", "content": "..."}`."""
+Message = dict[str, JSON]
+"""One turn of a conversation: `{"role": "user", "content": "..."}`, texts both; one of data may have `FIELDS` beside them."""
+FIELDS = ("tool_calls", "reasoning_content", "reasoning", "thinking", "function_call", "name", "tool_call_id")
+"""What a chat template may write of a message beside role and content; the last two only name something."""
 
 
 @dataclass(frozen=True)

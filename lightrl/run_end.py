@@ -8,3 +8,7 @@ class RunEndedError(RuntimeError):
 
     The command line prints it without a traceback, and ends with status 1.
     """
+
+
+class BrokenWeightsError(RunEndedError, FloatingPointError):
+    """The policy's numbers are no longer finite."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from importlib.metadata import PackageNotFoundError, entry_points, requires, version
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from typing import Any
 
@@ -58,14 +58,13 @@ def cuda_memory_variable(torch_version: str) -> str:
     return present if Version(torch_version).release >= (2, 9) else former
 
 
-def refused_versions(group: str) -> str | None:
+def refused_versions(owners: Iterable[str]) -> str | None:
     """The complaint about packages of a version that lightrl or an installed plugin does not run with; None if there are none.
 
     What runs is stated once, in the dependencies of each package: floors, and as `!=` the versions that are known not to work. pip keeps to
     them until another package is installed that wants something else. The heavy packages are not imported.
     """
-    owners = sorted({entry.dist.name for entry in entry_points(group=group) if entry.dist is not None})
-    return complaint((owner, text) for owner in owners for text in requires(owner) or ())
+    return complaint((owner, text) for owner in sorted(set(owners)) for text in requires(owner) or ())
 
 
 def complaint(requirements: Iterator[tuple[str, str]]) -> str | None:

@@ -81,3 +81,10 @@ def test_a_fault_is_found(tmp_path: Path) -> None:
         "traceback | accepted | fit: traceback",
         "refusal | accepted | fit refuses what check accepts",
     ]
+
+
+@pytest.mark.parametrize("what", ["data files", "server answers", "import paths"])
+def test_low_mutated_inputs_are_read_or_refused_by_name(what: str, tmp_path: Path) -> None:
+    from benchmarks.faults.fuzz_inputs import tried
+
+    assert tried(what, 0, 40, tmp_path) is None

@@ -18,6 +18,8 @@ SHOWN = {
     "completions/mean_length_wrong": "length_wrong",
 }
 """Numbers whose single values are drawn, and as what, below `histograms/`."""
+HUGE = 1e19
+"""The bins of TensorBoard end below; a value beyond them is left out, as one that is not finite."""
 MOST = 100_000
 """Values of a histogram; of more, every second, third, ... is taken."""
 
@@ -50,7 +52,7 @@ class Histograms(Callback):
         kept = pl_module.ledger.kept if isinstance(pl_module, PolicyOptimization) else {}
         for name, parts in kept.items():
             values = torch.cat(parts).cpu() if parts else torch.empty(0)
-            values = values[values.isfinite()][:: 1 + len(values) // MOST]
+            values = values[values.abs() < HUGE][:: 1 + len(values) // MOST]
             for writer in self._writers(trainer) if len(values) else []:
                 writer.add_histogram(f"histograms/{SHOWN[name]}", values, trainer.current_epoch)
         kept.clear()

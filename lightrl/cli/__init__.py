@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -28,6 +29,8 @@ ELSEWHERE = {
     "eval": "validate --config FILE", "resume": "fit --config FILE --ckpt_path last",
 }  # fmt: skip
 """Verbs of other libraries, and what does the same here."""
+NO_PATH = (errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM)
+"""Errors of a path that somebody has typed."""
 HELP = ("--help", "-h", "help")
 
 
@@ -50,6 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except OSError as error:
         told = refusal_of_disk(error)
+        if told is None and error.errno in NO_PATH and error.filename is not None:
+            return report(ConfigError("", f"{error.strerror}: {os.fsdecode(error.filename)[:200]!r}"))
         if told is None:
             raise
         sys.stderr.write(f"{told}\n")
@@ -85,10 +90,10 @@ def _dispatch(words: list[str]) -> int:
             raise ConfigError(f"lightrl {first}", problem, f"Verbs: {', '.join(commands.names)}.") from error
         raise ConfigError(f"lightrl {first}", str(error), "See: lightrl --help") from error
     if command.needs_model:
-        from lightrl.hookspecs import GROUP
+        from lightrl.registry.known_packages import chosen_entries, distribution_of_entry
         from lightrl.versions import refused_versions
 
-        if (complaint := refused_versions(GROUP)) is not None:
+        if (complaint := refused_versions(distribution_of_entry(entry)[0] for entry in chosen_entries())) is not None:
             raise ConfigError(f"lightrl {first}", complaint)
     return command().run(rest)
 

@@ -95,6 +95,9 @@ class DatasetPrompts(Records):
 def existing_file(path: str) -> Path:
     """The file at this path; a ValueError that lists what is in its folder if there is none."""
     file = Path(path).expanduser()
+    if file.exists() and not file.is_file():
+        what = f"a folder. {_neighbours(file / '*')}" if file.is_dir() else "a device or pipe"
+        raise ValueError(f"rows are read from a file, and {path!r} is {what}")
     if not file.is_file():
         raise ValueError(f"there is no file {path!r}. {_neighbours(file)}")
     return file

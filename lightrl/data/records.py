@@ -15,6 +15,7 @@ import numpy as np
 from lightrl.data.progress import shown
 from lightrl.data.stored_lines import StoredLines
 from lightrl.parts.prompts import PromptSource, content_hash, is_empty
+from lightrl.prompt import FIELDS
 from lightrl.ranges import Count
 from lightrl.text.turns import TURN_WEIGHTS, turn_weights
 from lightrl.types import JSON, Message, Prompt
@@ -41,8 +42,9 @@ class Records(PromptSource):
     ) -> None:
         """
         Args:
-            prompt: the column with the prompt: a string, or a list of messages `{role, content}`; where whole conversations are learnt
-                from, a message of the assistant may have `train: false`, or a `weight` in the loss.
+            prompt: the column with the prompt: a string, or a list of messages `{role, content}`, which may have `tool_calls`, `name`,
+                `tool_call_id` or `reasoning_content` if the chat template writes them; where whole conversations are learnt from, a
+                message of the assistant may have `train: false`, or a `weight` in the loss.
             answer: the column with the reference answer; null if there is none.
             id: the column with a unique id; null makes ids from the content, so that they survive reordering.
             system: a system prompt put before every conversation.
@@ -186,11 +188,20 @@ def _messages(place: str, column: str, value: JSON) -> tuple[Message, ...]:
     if not isinstance(value, list) or not value or not all(map(_is_message, value)):
         got = f"{type(value).__name__} {str(value)[:60]!r}"
         raise ValueError(f"{place}: column {column!r} must hold a string or a list of messages {{role, content}}, got {got}")
-    return tuple({"role": turn["role"], "content": turn["content"]} for turn in value)
+    return tuple(map(message_of, value))
+
+
+def message_of(turn: Mapping[str, JSON]) -> Message:
+    """A message of data with what a chat template may write of it; a table has every field in every row, null where there is none."""
+    return {"role": turn["role"], "content": turn.get("content") or "", **{f: turn[f] for f in FIELDS if turn.get(f) is not None}}
 
 
 def _is_message(turn: object) -> bool:
-    return isinstance(turn, dict) and isinstance(turn.get("role"), str) and isinstance(turn.get("content"), str)
+    if not isinstance(turn, dict) or not isinstance(turn.get("role"), str):
+        return False
+    content = turn.get("content")
+    # a call says nothing beside it
+    return isinstance(content, str) or (content is None and bool(turn.get("tool_calls") or turn.get("function_call")))
 
 
 def repeats(numbers: array[int]) -> dict[int, int]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable, Set
 from typing import Any
 
+from lightrl.import_path import imported
 from lightrl.parts.reward import RowReward, RowScore
 from lightrl.prompt import Prompt
-from lightrl.workers.calls import describe
 
 
 class ExactMatch(RowReward):
@@ -25,10 +24,6 @@ class ExactMatch(RowReward):
     def answer_in(self, completion: str) -> str | None:
         """The stripped completion; None if nothing is left."""
         return completion.strip() or None
-
-
-WHERE = "Is it in the working folder, or its folder on PYTHONPATH?"
-"""The question that a module raises which is not found."""
 
 
 class Function(RowReward):
@@ -51,7 +46,7 @@ class Function(RowReward):
         """
         super().__init__(weight, **kwargs)
         self.path = path
-        self._function = _imported(path)
+        self._function = _function_at(path)
         self.accepts = accepted_names(self._function)
 
     @classmethod
@@ -86,7 +81,7 @@ class Function(RowReward):
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
-        self._function = _imported(self.path)
+        self._function = _function_at(self.path)
 
 
 def accepted_names(function: Callable[..., object]) -> dict[str, bool] | None:
@@ -97,23 +92,10 @@ def accepted_names(function: Callable[..., object]) -> dict[str, bool] | None:
     return {p.name: p.default is p.empty for p in parameters if p.name != "self" and p.kind is not p.VAR_POSITIONAL}
 
 
-def _imported(path: str) -> Callable[..., RowScore]:
-    module_name, _, name = path.rpartition(".")
-    if not module_name:
-        raise ValueError(f"a reward function is named by its import path, package.module.function; got {path!r}")
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        own = module_name.startswith(f"{error.name}.") or error.name == module_name
-        where = WHERE if own else f"{module_name} imports it, and it is not installed in this environment"
-        raise ValueError(f"the reward function {path!r} cannot be imported: {error}. {where}") from error
-    except Exception as error:
-        raise ValueError(f"the reward function {path!r} cannot be imported: {describe(error)}") from error
-    function: Callable[..., RowScore] | None = getattr(module, name, None)
+def _function_at(path: str) -> Callable[..., RowScore]:
+    function = imported(path)
     if not callable(function):
-        known = sorted(n for n, v in vars(module).items() if inspect.isfunction(v) and not n.startswith("_"))
-        file = getattr(module, "__file__", None) or "built in"
-        raise ValueError(f"module {module_name!r} ({file}) has no function {name!r}; it has: {', '.join(known) or 'none'}")
+        raise ValueError(f"{path!r} is {type(function).__name__}, and a reward is a function")
     return _checked(function, path)
 
 

@@ -103,12 +103,17 @@ class PretrainedPolicy(PolicySource):
             chat_template: a Jinja template, or the path of a file with one, in place of the tokenizer's own.
             chat_template_kwargs: arguments of the chat template, such as `{enable_thinking: false}`. They become part of the template that
                 is saved with the policy, so that it is served as it was trained; who renders it may still give others.
-            attention: `sdpa`, `eager`, `flash_attention_2`, ...; None takes the model's default.
+            attention: `sdpa`, `eager`, `flash_attention_2`, ...; None takes the model's default. `OWNER/NAME` is code of the hub.
             trust_remote_code: execute the Python files of the folder, for architectures that transformers does not have. A person
                 who can write into the folder can then do all that you can.
             revision: a branch, tag or commit of the hub, for the weights, the tokenizer and their code; None: the main branch. A folder
                 has none.
+
+        Raises:
+            ValueError: attention names code of the hub, which nobody has trusted.
         """
+        if attention is not None and "/" in attention and not trust_remote_code:
+            raise ValueError(f"attention {attention!r} is code of the hub, which would be executed: if you trust it, say trust_remote_code")
         self.path, self.dtype, self.attention, self.revision = path, dtype, attention, revision
         self.gradient_checkpointing, self.trust_remote_code = gradient_checkpointing, trust_remote_code
         self.chat_template, self.chat_template_kwargs = chat_template, dict(chat_template_kwargs or {})

@@ -5,7 +5,7 @@ The names below are for commands, those of other packages too.
 
 from __future__ import annotations
 
-from lightrl import lazy_names
+from lightrl.import_path import lazy_names
 
 _HOMES = {
     "lightrl.registry.classes": ["UnknownName", "record_named", "registry"],

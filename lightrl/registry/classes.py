@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import difflib
 import functools
-import importlib
 import itertools
 from collections.abc import Iterable
 from typing import Any
 
+from lightrl.import_path import ImportPathError, imported
 from lightrl.kinds import KINDS, Kind
 from lightrl.registry.known_packages import CORE, where_to_find
 from lightrl.registry.loader import PluginRecord, load_core, load_plugins
-from lightrl.workers.calls import describe
 
 
 class UnknownName(ValueError):  # noqa: N818 - what it is reads better without a suffix
@@ -91,16 +90,14 @@ class Registry:
             return registered[kind.title]
         if registered:
             raise UnknownName(f"{where}{path!r} is not a {kind.title}: it is registered as a {' and a '.join(registered)}.")
-        module_name, _, name = path.rpartition(".")
         try:
-            found = getattr(importlib.import_module(module_name), name)
-        except (ImportError, AttributeError) as error:
+            found = imported(path)
+        except ImportPathError as error:
+            known = [cls.__name__ for _, cls in self.of_kind(kind.title)]
             elsewhere = where_to_find(path, "classes", self.packages)
-            if path.startswith("lightrl.") and name in [cls.__name__ for _, cls in self.of_kind(kind.title)]:
+            if path.startswith("lightrl.") and (name := path.rpartition(".")[2]) in known:
                 elsewhere = f" Write its name alone: {name!r}."
-            raise UnknownName(f"{where}{path!r} cannot be imported: {error}.{elsewhere}") from error
-        except Exception as error:
-            raise UnknownName(f"{where}{path!r} cannot be imported: {describe(error)}.") from error
+            raise UnknownName(f"{where}{error}.{elsewhere}") from error
         base = kind.base_class
         if not isinstance(found, type) or not issubclass(found, base):
             raise UnknownName(f"{where}{path!r} is not a {kind.title}: it is no subclass of {base.__module__}.{base.__name__}.")

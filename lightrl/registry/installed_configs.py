@@ -10,8 +10,8 @@ from pathlib import Path
 
 from lightrl.hookspecs import GROUP
 from lightrl.registry.classes import Registry, UnknownName, did_not_load
-from lightrl.registry.known_packages import where_to_find
-from lightrl.registry.loader import chosen_entries, configs_of, distribution_of_entry
+from lightrl.registry.known_packages import chosen_entries, distribution_of_entry, where_to_find
+from lightrl.registry.loader import configs_of
 
 _CLAUSE_END = re.compile(r":\s|(?<=\.)(?<!\bDr\.)\s+(?=[A-Z])")
 

@@ -1,4 +1,4 @@
-"""The packages of this project: the name of the core, that of an unrelated project, and what each package registers.
+"""Packages: the name of the core, that of an unrelated project, what each of this project registers, and which installed ones are plugins.
 
 The table of the latter is `known_packages.json`, which `make docs` writes; a name that is not installed is answered with its package.
 """
@@ -8,10 +8,13 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distributions, version
 from importlib.resources import files
 from typing import Literal
+
+from lightrl.hookspecs import COMMANDS, GROUP
 
 CORE = "lightrl-core"
 """This distribution, whose registered names are reserved."""
@@ -19,6 +22,7 @@ OTHER = "lightrl"
 """Another project on PyPI whose files have the same folder."""
 LIMIT = "LIGHTRL_PLUGINS"
 """The environment variable that says which plugins are loaded."""
+_ANY_API = re.compile(r"lightrl\.v(\d+)(?:\.commands)?")
 Things = Literal["classes", "commands", "configs"]
 
 
@@ -56,3 +60,60 @@ def other_distribution() -> str | None:
         f"the package {OTHER} {found} is installed beside {CORE}, and both write into the folder lightrl: some files may be of the other.\n"
         f"Type: pip uninstall --yes {OTHER} && pip install --force-reinstall --no-deps {CORE} (in a checkout: make install)"
     )
+
+
+def chosen_entries() -> list[EntryPoint]:
+    """The entry points of the plugins that are loaded, as `load_plugins` says; nothing is imported."""
+    names, found = wanted(), sorted(plugin_entries()[0], key=lambda e: (distribution_of_entry(e)[0] != CORE, e.name, e.group))
+    return [entry for entry in found if names is None or distribution_of_entry(entry)[0] == CORE or entry.name in names]
+
+
+def wanted() -> set[str] | None:
+    """The names that LIGHTRL_PLUGINS gives; None: it is not set."""
+    limit = os.environ.get(LIMIT)
+    return None if limit is None else {name.strip() for name in limit.split(",")} - {""}
+
+
+def plugin_entries() -> tuple[list[EntryPoint], dict[str, str]]:
+    """The entry points of plugins, and by its name each package, of anybody, whose metadata cannot be read, with the reason."""
+    found: dict[str, list[EntryPoint]] = {}
+    unreadable: dict[str, str] = {}
+    for package in distributions():
+        try:
+            own = [entry for entry in package.entry_points if api_version(entry.group)]
+            # the first on the path is the one that is imported; what is read here is read again
+            if own and package.metadata["Name"].lower() not in found and package.version and all(entry.module for entry in own):
+                # a package may serve several versions of the API, each in its own groups
+                mine = [entry for entry in own if entry.group in (GROUP, COMMANDS)]
+                served = {entry.name for entry in mine}
+                found[package.metadata["Name"].lower()] = mine + [e for e in own if e.name not in served]
+        except Exception as error:
+            where = package.locate_file("")
+            unreadable[_named(package)] = f"the metadata of a package in {where} cannot be read: {type(error).__name__}: {error}"
+    # a stale file may list one twice
+    every = [entry for own in found.values() for entry in own]
+    return list({(distribution_of_entry(e)[0], e.group, e.name, e.value): e for e in every}.values()), unreadable
+
+
+def _named(package: Distribution) -> str:
+    try:
+        return str(package.metadata["Name"])
+    except Exception:
+        # that it cannot be read is what is said of it
+        return "unknown"
+
+
+def api_version(group: str) -> int:
+    """The version of the plugin API that an entry-point group is for; 0: it is another group."""
+    found = _ANY_API.fullmatch(group)
+    return int(found[1]) if found else 0
+
+
+def distribution_of_entry(entry: EntryPoint) -> tuple[str, str]:
+    """Name and version of the package that brought an entry point."""
+    return (entry.dist.name, entry.dist.version) if entry.dist is not None else ("unknown", "unknown")
+
+
+def printable(text: str) -> str:
+    """A text of somebody else's package without characters that command a terminal."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import inspect
-import os
-import re
 import sys
 import traceback
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
 
 import pluggy
 
 from lightrl import hookspecs
 from lightrl.hookspecs import COMMANDS, GROUP
+from lightrl.import_path import imported, is_import_path
 from lightrl.kinds import COMMAND, KINDS, Kind
-from lightrl.registry.known_packages import CORE, LIMIT
+from lightrl.registry.known_packages import (
+    CORE,
+    LIMIT,
+    api_version,
+    chosen_entries,
+    distribution_of_entry,
+    plugin_entries,
+    printable,
+    wanted,
+)
 from lightrl.registry.time_limit import time_limit
 
 CONFIGS = "configs"
 """The folder of a plugin's package whose YAML files `--config NAME` finds."""
 LOADING_S = 60.0
 """Seconds that a plugin may compute, or sleep, to be imported and to answer its hooks; one that goes on is a record with an error."""
-_PATH = re.compile(r"\w+(\.\w+)*:\w+")
-_ANY_API = re.compile(r"lightrl\.v(\d+)(?:\.commands)?")
 
 
 @dataclass
@@ -80,14 +85,15 @@ class PluginRecord:
         if kind not in self.loaded and not self.error:
             try:
                 with nullcontext() if self.distribution == CORE else time_limit(LOADING_S):
-                    self.loaded[kind] = _checked(KINDS[kind], list(map(resolve_name, self.paths.get(kind, []))))
+                    self.loaded[kind] = _checked(KINDS[kind], [imported(path.replace(":", ".")) for path in self.paths.get(kind, [])])
             except (Exception, SystemExit) as error:
                 self.fail(error)
         return [] if self.error else self.loaded[kind]
 
     def fail(self, error: BaseException) -> None:
         """Keep why it does not load; called while the exception is handled."""
-        self.error, self.traceback = f"{type(error).__name__}: {error}", traceback.format_exc()
+        self.error = "\n".join(map(printable, f"{type(error).__name__}: {error}".splitlines()))
+        self.traceback = "\n".join(map(printable, traceback.format_exc().splitlines())) + "\n"
 
 
 def load_plugins() -> list[PluginRecord]:
@@ -119,16 +125,12 @@ def _loaded(entries: list[EntryPoint]) -> list[PluginRecord]:
 
 
 def _unknown() -> list[PluginRecord]:
-    """A record for each name that LIGHTRL_PLUGINS gives and nothing has."""
-    there = sorted({entry.name for entry in _entry_points()})
-    unknown = f"no installed plugin has this name, which {LIMIT} gives; there are: {', '.join(there)}"
-    return [PluginRecord(name, "not installed", "", error=unknown) for name in sorted((_limit() or set()).difference(there))]
-
-
-def chosen_entries() -> list[EntryPoint]:
-    """The entry points of the plugins that are loaded, as `load_plugins` says; nothing is imported."""
-    names, found = _limit(), sorted(_entry_points(), key=lambda e: (distribution_of_entry(e)[0] != CORE, e.name, e.group))
-    return [entry for entry in found if names is None or distribution_of_entry(entry)[0] == CORE or entry.name in names]
+    """A record for each name that LIGHTRL_PLUGINS gives and nothing has, and for each package whose metadata cannot be read."""
+    there, unreadable = plugin_entries()
+    names = sorted({entry.name for entry in there})
+    unknown = f"no installed plugin has this name, which {LIMIT} gives; there are: {', '.join(names)}"
+    records = [PluginRecord(printable(name), "not installed", "", error=unknown) for name in sorted((wanted() or set()).difference(names))]
+    return records + [PluginRecord(printable(name), "unreadable", "", error=printable(reason)) for name, reason in unreadable.items()]
 
 
 def configs_of(entry: EntryPoint) -> list[Path]:
@@ -146,7 +148,8 @@ def load_plugin(*entries: EntryPoint) -> PluginRecord:
     """Import the entry points of one plugin, all of one name, and ask each of their hooks; a failure is kept in the record."""
     first = entries[0]
     distribution, version = distribution_of_entry(first)
-    record = PluginRecord(first.name, distribution, version, first.group.removesuffix(".commands"), first.module)
+    name, distribution, version = map(printable, (first.name, distribution, version))
+    record = PluginRecord(name, distribution, version, first.group.removesuffix(".commands"), first.module)
     for entry in entries:
         if entry.group not in (GROUP, COMMANDS):
             record.error = _other_api(entry.group)
@@ -161,6 +164,7 @@ def load_plugin(*entries: EntryPoint) -> PluginRecord:
                 for kind, answer in answers(plugin).items():
                     if (kind == COMMAND.title) == (entry.group == COMMANDS):
                         record.paths[kind] = [one if isinstance(one, str) else path_of(one) for one in answer]
+                        _check_names(kind, record.paths[kind])
                         if not any(isinstance(one, str) for one in answer):
                             record.loaded[kind] = _checked(KINDS[kind], answer)
     except (Exception, SystemExit) as error:
@@ -176,9 +180,20 @@ def _check_asked(plugin: object, groups: list[str]) -> None:
             raise TypeError(f"{kind.hook} is asked in modules with an entry point in the group {group!r}, and this one has none there")
 
 
+def _check_names(kind: str, paths: list[str]) -> None:
+    for path in paths:
+        if not is_import_path(path.replace(":", ".").replace(".<locals>.", ".")):
+            raise TypeError(
+                f"hook {KINDS[kind].hook} returned a class named {path!r}, and a name has letters, digits and underscores alone"
+            )
+
+
 def registered_classes(plugin: object) -> dict[str, list[type[Any]]]:
     """The classes that the hooks of a plugin return, by kind, each of them imported and checked."""
-    found = {kind: [resolve_name(one) if isinstance(one, str) else one for one in answer] for kind, answer in answers(plugin).items()}
+    found = {
+        kind: [imported(one.replace(":", ".")) if isinstance(one, str) else one for one in answer]
+        for kind, answer in answers(plugin).items()
+    }
     return {kind: _checked(KINDS[kind], classes) for kind, classes in found.items()}
 
 
@@ -202,7 +217,7 @@ def _listed(kind: Kind, answer: object) -> list[Any]:
         raise TypeError(f"hook {kind.hook} must return a list of classes, got {answer!r}")
     listed = list(answer)
     for one in listed:
-        if not inspect.isclass(one) and not (isinstance(one, str) and _PATH.fullmatch(one)):
+        if not inspect.isclass(one) and not (isinstance(one, str) and one.count(":") == 1 and is_import_path(one.replace(":", "."))):
             base = kind.base_class
             raise TypeError(
                 f"hook {kind.hook} returned {one!r}, which is not a subclass of {base.__module__}.{base.__name__}, "
@@ -229,31 +244,6 @@ def _checked(kind: Kind, classes: list[Any]) -> list[type[Any]]:
     return classes
 
 
-def _limit() -> set[str] | None:
-    limit = os.environ.get(LIMIT)
-    return None if limit is None else {name.strip() for name in limit.split(",")} - {""}
-
-
 def _other_api(group: str) -> str:
-    what = "upgrade lightrl" if _api_version(group) > _api_version(GROUP) else "upgrade the plugin"
+    what = "upgrade lightrl" if api_version(group) > api_version(GROUP) else "upgrade the plugin"
     return f"it was written for the plugin API {group}, and this lightrl has {GROUP}: {what}, or install a version of it for {GROUP}"
-
-
-def _api_version(group: str) -> int:
-    found = _ANY_API.fullmatch(group)
-    return int(found[1]) if found else 0
-
-
-def _entry_points() -> list[EntryPoint]:
-    every = entry_points()
-    mine = [entry for group in (GROUP, COMMANDS) for entry in every.select(group=group)]
-    served = {(distribution_of_entry(e)[0], e.name) for e in mine}
-    # a package may serve several versions of the API, each in its own groups
-    others = [e for g in sorted(every.groups) if g not in (GROUP, COMMANDS) and _ANY_API.fullmatch(g) for e in every.select(group=g)]
-    found = [*mine, *(e for e in others if (distribution_of_entry(e)[0], e.name) not in served)]
-    # an editable install can show the same entry point twice: from its build folder and from site-packages
-    return list({(distribution_of_entry(e)[0], e.group, e.name, e.value): e for e in found}.values())
-
-
-def distribution_of_entry(entry: EntryPoint) -> tuple[str, str]:
-    return (entry.dist.name, entry.dist.version) if entry.dist is not None else ("unknown", "unknown")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from lightrl.environments.episode_host import EpisodeAnswer, EpisodeHost, PendingAnswers
 from lightrl.ops.random import row_seed
 from lightrl.parts.engine import Request, Result, RolloutEngine, SampledPolicy, Sampling
-from lightrl.parts.environment import Reply, Said
+from lightrl.parts.environment import Reply, Said, own_opening
 from lightrl.prompt import Message, Prompt
 from lightrl.rollout.episode_state import EpisodeState
 from lightrl.text.encoding import EncodedTurn
@@ -118,21 +118,32 @@ class EpisodeRunner:
 
     def _take(self, episode: EpisodeState, answer: EpisodeAnswer) -> None:
         if answer.error is not None:
-            if not episode.opening:
-                # a row has a token, also one that nothing is learnt from
-                episode.opening = [min(self._closing)]
-            episode.fail(answer.error, answer.late, answer.seconds)
+            self._fail(episode, answer.error, answer.late, answer.seconds)
         elif answer.reply is not None:
             self._hear(episode, answer.reply, answer.seconds)
         elif answer.said is not None:
             if not isinstance(answer.said, str):
                 self._check_template()
-            episode.begin(answer.said, self._opening(episode.prompt, answer.said), answer.seconds)
-            if self._room(episode) < 1:
-                raise ValueError(
-                    f"prompt {episode.prompt.id!r} has {episode.length} tokens and the policy takes rows of at most "
-                    f"{self._positions}, which leaves no position for an answer: shorten or leave out prompts of this length"
-                )
+            try:
+                self._begin(episode, answer.said, answer.seconds)
+            except ValueError as error:
+                if answer.said == own_opening(episode.prompt):
+                    raise
+                self._fail(episode, f"its opening cannot be used: {error}", late=False, seconds=0.0 if episode.opening else answer.seconds)
+
+    def _begin(self, episode: EpisodeState, said: Said, seconds: float) -> None:
+        episode.begin(said, self._opening(episode.prompt, said), seconds)
+        if self._room(episode) < 1:
+            raise ValueError(
+                f"prompt {episode.prompt.id!r} has {episode.length} tokens and the policy takes rows of at most "
+                f"{self._positions}, which leaves no position for an answer: shorten or leave out prompts of this length"
+            )
+
+    def _fail(self, episode: EpisodeState, error: str, late: bool, seconds: float) -> None:
+        if not episode.opening:
+            # a row has a token, also one that nothing is learnt from
+            episode.opening = [min(self._closing)]
+        episode.fail(error, late, seconds)
 
     def _hear(self, episode: EpisodeState, reply: Reply, seconds: float) -> None:
         before = list(episode.chat)

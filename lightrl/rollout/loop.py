@@ -94,7 +94,7 @@ class RolloutLoop:
         Raises:
             RuntimeError: `update_weights` was never called, or the engine cannot go on.
             ValueError: n below 1, or an opening that leaves no position for an answer.
-            FloatingPointError: the policy's logits are NaN.
+            BrokenWeightsError: the policy's logits are NaN.
         """
         weights, encoder = self._ready(n)
         sampling = sampling or self.engine.sampling

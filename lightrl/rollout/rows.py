@@ -13,6 +13,7 @@ from lightrl.ops.turns import turn_numbers
 from lightrl.parts.environment import Environment
 from lightrl.parts.output import ROLLOUT
 from lightrl.rollout.episode_state import EpisodeState
+from lightrl.run_end import BrokenWeightsError
 from lightrl.types import Rollout
 
 
@@ -24,7 +25,7 @@ def rollout_of(episodes: Sequence[EpisodeState], temperature: float, version: in
         version: of the weights, for rows that nothing was sampled in.
 
     Raises:
-        FloatingPointError: a log-prob is NaN.
+        BrokenWeightsError: a log-prob is NaN.
     """
     lengths = torch.tensor([episode.length for episode in episodes], dtype=torch.long)
     openings = torch.tensor([len(episode.opening) for episode in episodes], dtype=torch.long)
@@ -73,9 +74,10 @@ def _refuse_nan(logprobs: Tensor, episodes: Sequence[EpisodeState]) -> None:
     broken = logprobs.isnan().any(1)
     if broken.any():
         prompt = episodes[int(broken.nonzero()[0, 0])].prompt
-        raise FloatingPointError(
+        raise BrokenWeightsError(
             f"the policy gave NaN logits for {int(broken.sum())} of {len(episodes)} rows (first for prompt {prompt.id!r}): "
-            "its weights are no longer finite, or its precision is too narrow"
+            "its weights are no longer finite, or its precision is too narrow.\nThe last checkpoint was written before. Type: "
+            "--ckpt_path last, with a smaller --model.optimizer.lr or --model.max_grad_norm"
         )
 
 

@@ -1,11 +1,13 @@
 """Files and folders that appear whole or not at all, even if the process is killed while it writes them.
 
 What is being written has a name of its own beside the place it will have: `x.ckpt.partial-HOST-PID`. A folder that is being replaced
-or removed is first renamed to `.replaced-` or `.removed-`, so that nothing half deleted keeps the name of something whole.
+or removed is first renamed to `.replaced-` or `.removed-`, so that nothing half deleted keeps the name of something whole. A process that
+has written in a folder shares a lock of it until it ends: to another container, the number of a process says nothing.
 """
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import re
@@ -18,9 +20,13 @@ from lightrl.strategies.disk import in_words, size_of
 
 _LEFT = re.compile(r"^(?P<name>.+)\.(?P<what>partial|replaced|removed)-(?P<host>.+)-(?P<pid>\d+)$")
 
+_HELD: dict[Path, int] = {}
+"""Folders in which this process has written, open and locked."""
+
 
 def partial(path: Path) -> Path:
     """Where this process writes what will be `path`; nothing is there."""
+    _hold(path.parent)
     place = beside(path, "partial")
     _delete(place)
     return place
@@ -34,6 +40,7 @@ def publish(written: Path, path: Path) -> None:
     """
     for file in [written, *(p for p in written.rglob("*"))] if written.is_dir() else [written]:
         _to_disk(file)
+    _hold(path.parent)
     if path.is_dir() and not path.is_symlink():
         old = beside(path, "replaced")
         path.rename(old)
@@ -52,6 +59,7 @@ def remove(path: Path) -> None:
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
         return
+    _hold(path.parent)
     gone = beside(path, "removed")
     path.rename(gone)
     _delete(gone)
@@ -68,7 +76,7 @@ class Leftovers:
 
 
 def recover(folder: Path, below: bool = False) -> Leftovers:
-    """Undo what killed processes of this machine left half done in a folder.
+    """Undo what killed processes of this machine left half done in a folder, unless another process writes there.
 
     Args:
         folder: what does not exist is passed over.
@@ -81,7 +89,7 @@ def recover(folder: Path, below: bool = False) -> Leftovers:
             continue
         if found["host"] != socket.gethostname():
             leftovers.elsewhere[left] = size_of(left)
-        elif not _alive(int(found["pid"])):
+        elif not _alive(int(found["pid"])) and _nobody_writes(left.parent):
             _undo(left, left.with_name(found["name"]), found["what"], leftovers)
     return leftovers
 
@@ -108,6 +116,44 @@ def _alive(pid: int) -> bool:
     except OSError as error:
         return isinstance(error, PermissionError)
     return True
+
+
+def _hold(folder: Path) -> None:
+    """Say to every other process that this one writes in a folder that exists, until it ends."""
+    held = _HELD.get(folder)
+    if folder.is_dir() and (held is None or os.fstat(held).st_ino != folder.stat().st_ino):
+        _HELD[folder] = os.open(folder, os.O_RDONLY)
+        _lock(_HELD[folder], fcntl.LOCK_SH)
+
+
+def _nobody_writes(folder: Path) -> bool:
+    """Whether no other process holds a folder; where there are no locks nobody can know, and it is left alone."""
+    handle = _HELD.get(folder)
+    if handle is not None:
+        alone = _lock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(handle, fcntl.LOCK_SH)
+        return alone
+    handle = os.open(folder, os.O_RDONLY)
+    alone = _lock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(handle)
+    return alone
+
+
+def _lock(handle: int, how: int) -> bool:
+    try:
+        fcntl.flock(handle, how)
+    except OSError:
+        return False
+    return True
+
+
+def _let_go() -> None:
+    while _HELD:
+        os.close(_HELD.popitem()[1])
+
+
+# a worker may outlive the run that has forked it
+os.register_at_fork(after_in_child=_let_go)
 
 
 def _to_disk(path: Path) -> None:

@@ -5,7 +5,6 @@ Files are zip archives as `torch.save` writes them. `torch.load` does not compar
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import sys
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+from lightrl.import_path import imported
 
 FORMAT = 1
 MARK = "lightrl_checkpoint"
@@ -213,8 +214,7 @@ def unsafe_names(path: str | os.PathLike[str]) -> list[str]:
 
 def _kept_by_deepspeed() -> list[Any]:
     # where DeepSpeed is not in use its import is left out: it takes seconds
-    found = [name.rpartition(".") for name in sorted(KEPT_BY_DEEPSPEED)] if "deepspeed" in sys.modules else []
-    return [getattr(importlib.import_module(module), name) for module, _, name in found]
+    return [imported(name) for name in sorted(KEPT_BY_DEEPSPEED)] if "deepspeed" in sys.modules else []
 
 
 def ranks_now() -> int:

@@ -63,7 +63,7 @@ class ControlTokens:
         The same at their edges for a part of one, since the rest may stand in the next text.
 
         Args:
-            value: a text, messages, schemas of tools, or another JSON value. Keys stay, and roles that are no control token.
+            value: a text, messages, schemas of tools, or another JSON value. Keys and roles stay that spell no control token.
         """
         letters: dict[str, str] = {}
         free = unused(value)
@@ -85,7 +85,8 @@ class ControlTokens:
                 pieces[-1] = self._without_beginning(pieces[-1], letter)
             return "".join(pieces)
         if isinstance(value, Mapping):
-            return {name: self._mask(inner, letter, found, name) for name, inner in value.items()}
+            # the name of an argument of a call may be anything
+            return {self._mask(name, letter, found, "role"): self._mask(inner, letter, found, name) for name, inner in value.items()}
         if isinstance(value, (list, tuple)):
             return [self._mask(inner, letter, found) for inner in value]
         return value

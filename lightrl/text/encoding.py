@@ -12,13 +12,20 @@ Which messages of a longer conversation are learnt from is another question: `li
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from lightrl.parts.environment import Said, own_opening
+from lightrl.prompt import FIELDS
 from lightrl.text.plain_text import PlainText, Written, plain_text
 from lightrl.text.tokenizer import Tokenizer
 from lightrl.types import JSON, Message, Prompt
+
+LABELS = {"name", "tool_call_id"}
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,7 @@ def encode_opening(
         remedy = "give the prompt source chat: false, which takes its field as plain text, or the policy a chat_template"
         raise no_template(whose, "the tokenizer", remedy)
     else:
+        check_fields(tokenizer, said)
         masked = plain.control.mask([list(said), list(tools)])
         messages, shown = masked.value
         text = render(tokenizer, messages, opened=True, tools=shown)
@@ -125,6 +133,7 @@ def encode_conversation(tokenizer: Tokenizer, prompt: Prompt, completion: str) -
         )
     if tokenizer.chat_template:
         asked = list(prompt.messages or ({"role": "user", "content": prompt.text or ""},))
+        check_fields(tokenizer, asked)
         masked = plain.control.mask([*asked, {"role": "assistant", "content": completion}])
         text, special = render(tokenizer, masked.value), masked.special
         # some templates open the answer with more than they write in front of a given one
@@ -151,6 +160,32 @@ def render(tokenizer: Tokenizer, messages: Sequence[Message], opened: bool = Fal
         opened: with the opening of an answer, as for sampling.
     """
     return tokenizer.apply_chat_template(list(messages), tools=list(tools) or None, tokenize=False, add_generation_prompt=opened)
+
+
+def check_fields(tokenizer: Tokenizer, messages: Sequence[Message]) -> None:
+    """Refuse what a chat template would leave out of messages in silence; what only names something is warned of.
+
+    Args:
+        tokenizer: with a chat template.
+        messages: of data.
+
+    Raises:
+        ValueError: a message has calls or thoughts, and the template never reads them.
+    """
+    template = str(tokenizer.chat_template)
+    lost = {field for message in messages for field in FIELDS if field in message and not re.search(rf"\b{field}\b", template)}
+    if refused := sorted(lost - LABELS):
+        raise ValueError(
+            f"a message has {', '.join(refused)}, which the chat template never writes, so the policy would not see it: give the policy a "
+            "chat_template that does, or write it into the content"
+        )
+    for field in sorted(lost):
+        _warn_once(field)
+
+
+@cache
+def _warn_once(field: str) -> None:
+    log.warning("messages of the data have %r, which the chat template never writes: the policy does not see it", field)
 
 
 def first_difference(one: str, other: str) -> int:

@@ -49,7 +49,7 @@ class TokenBound:
         return None if found is None else found + self._added
 
     def _of_messages(self, messages: Sequence[Message]) -> int | None:
-        contents = [self._of(message["content"]) for message in messages]
+        contents = [self._of(message["content"]) if message.keys() == {"role", "content"} else None for message in messages]
         roles = tuple(message["role"] for message in messages)
         if roles not in self._of_roles:
             # the caller encodes it, which says what is wrong with conversations of this form

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lightrl.text.encoding import first_difference, must_be_fast, render
+from lightrl.text.encoding import check_fields, first_difference, must_be_fast, render
 from lightrl.text.plain_text import plain_text
 from lightrl.text.tokenizer import Tokenizer
 from lightrl.types import JSON, Message
@@ -45,6 +45,7 @@ def tokenize_turns(tokenizer: Tokenizer, messages: Sequence[Message], wanted: Co
     if not tokenizer.chat_template:
         raise ValueError("it is a conversation, and the tokenizer has no chat template: give model.policy a chat_template")
     must_be_fast(tokenizer, "save a fast one (tokenizer.json)")
+    check_fields(tokenizer, messages)
     plain = plain_text(tokenizer, ends)
     masked = plain.control.mask(list(messages))
     marked = _MARKED.search(tokenizer.get_chat_template())

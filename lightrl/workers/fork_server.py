@@ -21,7 +21,7 @@ from multiprocessing.reduction import recv_handle
 from pathlib import Path
 
 from lightrl.workers.calls import Performer, Servant, describe
-from lightrl.workers.process_ends import end_with_parent, kill, only_this_process
+from lightrl.workers.process_ends import end_with_parent, ending_with_parent, kill, only_this_process
 
 FORK, WAIT = b"F", b"W"
 """Requests: a new worker (its end of a socket follows), and the exit status of a worker that has ended (its process number follows)."""
@@ -40,8 +40,10 @@ def serve(control: int) -> None:
     connection = Connection(control)
     setup = pickle.loads(connection.recv_bytes())
     try:
-        _load_modules(setup["modules"], setup["noun"])
-        performer: Performer | Servant = pickle.loads(setup["performer"])
+        # what it loads may take minutes, in which nobody reads the connection
+        with ending_with_parent():
+            _load_modules(setup["modules"], setup["noun"])
+            performer: Performer | Servant = pickle.loads(setup["performer"])
     except BaseException as error:
         connection.send_bytes(describe(error).encode())
         return

@@ -47,6 +47,25 @@ def _die_with(parent: int) -> None:
 
 
 @contextmanager
+def ending_with_parent() -> Iterator[None]:
+    """Within, this process ends soon after its parent; the thread that looks is gone behind it, so that forking is safe again."""
+    over, parent = threading.Event(), os.getppid()
+
+    def look() -> None:
+        while not over.wait(POLL_S):
+            if os.getppid() != parent:
+                os._exit(1)
+
+    watch = threading.Thread(target=look, name="watch over the parent process", daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watch.join()
+
+
+@contextmanager
 def only_this_process() -> Iterator[None]:
     """End whatever process comes to the end of the block, if it is not the one that has begun it.
 

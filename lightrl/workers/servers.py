@@ -1,4 +1,4 @@
-"""The key and the address of a server: the key is kept in no field and cut out of every text, and the address holds no secret."""
+"""The key and the address of a server: no field keeps the key, no text shows a part of it, and the address holds no secret."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import re
 from urllib.parse import urlsplit
 
+LEAST = 8
+"""Characters of a key in a row that are shown nowhere."""
 NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 
 
@@ -41,13 +43,19 @@ class ApiKey:
         return None if self.variable is None else os.environ.get(self.variable, "").strip()
 
     def redact(self, text: str) -> str:
-        """The text with the key replaced by the variable's name.
+        """The text with the variable's name in place of the key, and of any `LEAST` characters in a row or more that are in the key.
 
         Args:
-            text: of a server, or of an error.
+            text: of a server, or of an error, before anything is cut off: a cut may go through the key.
         """
-        key = self.value()
-        return text.replace(key, f"${self.variable}") if key else text
+        key = (self.value() or "").lower()
+        least = min(LEAST, len(key))
+        runs, lowered = {key[at : at + least] for at in range(len(key) - least + 1)}, text.lower()
+        if not key or not any(run in lowered for run in runs):
+            return text
+        # places at which a run begins, and the rest of the last one
+        shown = rf"(?:(?={'|'.join(map(re.escape, runs))}).)+.{{{least - 1}}}"
+        return re.sub(shown, lambda _: f"${self.variable}", text, flags=re.DOTALL | re.IGNORECASE)
 
 
 def server_address(address: str, argument: str, example: str) -> str:

@@ -30,11 +30,11 @@ from lightrl.callbacks.dashboard import LAYOUT, Dashboard, layout_of
 from lightrl.callbacks.histograms import Histograms
 
 
-def fit(tmp_path: Path, rollouts: int, logger: Any, *callbacks: Any) -> Trainer:
+def fit(tmp_path: Path, rollouts: int, logger: Any, *callbacks: Any, rewards: Any = None) -> Trainer:
     module = PolicyOptimization(
         policy=TinyPolicy(hidden=16, layers=1, heads=2),
         algorithm=GroupRelative(sampler=GroupSampler(group_size=4), epochs=2),
-        rewards={"small": SmallDigits()},
+        rewards=rewards or {"small": SmallDigits()},
         engine=TransformersEngine(max_new_tokens=6),
         prompts_per_rollout=4,
         optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3),
@@ -114,3 +114,13 @@ def test_loggers_without_pictures_and_no_logger_at_all_are_fine(tmp_path: Path) 
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(ValueError, match="every_n_rollouts >= 1"):
         Histograms(every_n_rollouts=0)
+
+
+@pytest.mark.parametrize("huge", [1e30, -1e30])
+def test_low_huge_rewards_do_not_end_a_run(huge: float, tmp_path: Path) -> None:
+    class Huge(SmallDigits):
+        def score(self, prompt: Any, completion: str) -> float:
+            return huge
+
+    run = fit(tmp_path, 1, TensorBoardLogger(tmp_path, name="run"), Histograms(every_n_rollouts=1), rewards={"huge": Huge()})
+    assert run.global_step > 0

@@ -12,6 +12,7 @@ import pytest
 from lightrl.cli import main
 from lightrl.config.read.import_paths import import_paths, search_working_folder
 from lightrl.config.read.settings import read_words
+from lightrl.import_path import ImportPathError, imported
 
 CODE = """
 import sys
@@ -135,3 +136,73 @@ def test_the_working_folder_is_searched_last_and_only_for_what_is_nowhere_else(t
     assert [found.path for found in import_paths(read_words(words))] == ["only_here.score"]
     search_working_folder(read_words(words))
     assert sys.path == [*before, str(tmp_path)]
+
+
+HIDDEN = (
+    "{} ", " {}", "{}\n", "{}\t", "{}-1", "{}()", "{}[0]", "{}.1", "{}:x", "{}\u200b", "{}\u00a0", "{}\\", "{},", "{};", "./{}", "{}.py ",
+    "'{}'", '"{}"', "{}#x", "..{}", "{}..", "*{}", "!{}", "{}/x", "{}=1", "{}|x", "named_code .thing", "named_code. thing",
+)  # fmt: skip
+SLOTS: dict[str, Any] = {
+    "model.algorithm": None,
+    "model.rewards.own": None,
+    "model.rewards.correct": {"class_path": "Function", "init_args": {"path": None}},
+    "model.environment": {"class_path": "ToolEnvironment", "init_args": {"tools": [None]}},
+    "model.optimizer": {"class_path": None, "init_args": {"lr": 0.1}},
+    "model.class_path": None,
+    "data.class_path": None,
+    "data.train": {"class_path": None},
+    "trainer.callbacks": [None],
+    "trainer.logger": {"class_path": None},
+}
+
+
+def placed(value: Any, text: str) -> Any:
+    """The value with the text where it has None."""
+    if isinstance(value, dict):
+        return {name: placed(inner, text) for name, inner in value.items()}
+    return [placed(inner, text) for inner in value] if isinstance(value, list) else text if value is None else value
+
+
+@pytest.mark.parametrize("slot", SLOTS)
+def test_h1_what_is_executed_was_listed(lightrl: Callable[..., Any], write: Callable[..., Path], slot: str) -> None:
+    write("named_code.py", CODE)
+    # all of them are tried at one slot or another, and each at `imported`
+    for form in HIDDEN[list(SLOTS).index(slot) :: len(SLOTS)]:
+        sys.modules.pop("named_code", None)
+        words = ["check", "--config", "run.yaml", "--config", "more.yaml"]
+        tree = placed(SLOTS[slot], form.format("named_code.thing"))
+        for name in reversed(slot.split(".")):
+            tree = {name: tree}
+        write("more.yaml", tree)
+        listed = lightrl(*words, "--no-import").out
+        answer = lightrl(*words)
+        assert "EXECUTED" not in answer.err or "named_code.thing" in listed, f"{form!r}: {answer.err}"
+        assert "named_code" not in sys.modules or "import path: named_code." in answer.err, form
+
+
+def test_h1_no_text_with_more_than_names_and_dots_is_imported(write: Callable[..., Path]) -> None:
+    write("named_code.py", CODE)
+    for form in HIDDEN:
+        with pytest.raises(ImportPathError):
+            imported(form.format("named_code.thing"))
+    assert "named_code" not in sys.modules
+    assert imported("named_code.thing")() == 1.0
+
+
+def test_h1_a_text_of_yaml_hides_no_path(lightrl: Callable[..., Any], write: Callable[..., Path]) -> None:
+    write("named_code.py", CODE)
+    twice = '{class_path: named_code.Thing, "class_path": "named_code\\x2eThing"}'
+    for text in (twice, "[named_code.Thing]", "&a [{class_path: named_code.Thing}, *a]"):
+        write("more.yaml", {"trainer": {"callbacks": text}})
+        answer = lightrl("check", "--config", "run.yaml", "--config", "more.yaml", "--no-import")
+        assert "named_code.Thing (trainer.callbacks, more.yaml)" in answer.out, text
+
+
+def test_h1_no_other_file_is_read_in_place_of_a_class(lightrl: Callable[..., Any], write: Callable[..., Path]) -> None:
+    write("named_code.py", CODE)
+    write("other.yaml", {"class_path": "named_code.Thing"})
+    for key in ("logger", "callbacks", "strategy", "profiler", "plugins"):
+        answer = lightrl("check", "--config", "run.yaml", f"--trainer.{key}", "other.yaml")
+        assert answer.status == 2, key
+        assert "named_code" not in sys.modules, key
+        assert "EXECUTED" not in answer.err, key

@@ -170,3 +170,13 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     table(path, pa.table([["a"], ["b"], ["c"]], names=["prompt", "answer", "answer"]))
     with pytest.raises(ValueError, match="has 2 columns named 'answer'"):
         Parquet(str(path))
+
+
+def test_low_a_folder_is_told_as_one(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "rows.jsonl").write_bytes(GOOD)
+    with pytest.raises(ValueError, match=r"/data' is a folder. .*holds: rows.jsonl") as refused:
+        JsonLines(path=str(tmp_path / "data"))
+    assert "Did you mean" not in str(refused.value)
+    with pytest.raises(ValueError, match="'/dev/null' is a device"):
+        JsonLines(path="/dev/null")

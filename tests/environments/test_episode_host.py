@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lightrl_workshop import rollouts_with
 
-from lightrl import Environment, Prompt, Reply, SingleTurn
+from lightrl import Environment, Prompt, Reply, SingleTurn, TinyPolicy, TransformersEngine
 from lightrl.environments.episode_host import EpisodeHost
 
 WELL = "nothing"
@@ -206,3 +207,23 @@ def test_closing_ends_the_episodes_that_are_open_and_a_host_opens_again(runs: st
     assert (tmp_path / "ended").read_text() == "ended\n" * 3
     assert host.reply([(0, "x")]).result()[0].error == "the episode has failed before, or was never begun"
     assert host.begin([(0, Prompt(id="p", text="well"), 1)]).result()[0].said == "go"
+
+
+class Opens(Environment):
+    """Opens with what the prompt's column says."""
+
+    def begin(self, prompt: Prompt, seed: int) -> Any:
+        return prompt.columns["opening"]
+
+    def reply(self, completion: str) -> Reply:
+        return Reply(done=True)
+
+
+def test_low_an_opening_that_cannot_be_used_fails_its_episode_alone() -> None:
+    openings = ["1=", "", "x" * 5000, [{"role": "user", "content": "1="}]]
+    prompts = [Prompt(id=str(i), text="", columns={"opening": said}) for i, said in enumerate(openings)]
+    policy = TinyPolicy(hidden=16, layers=1).build()
+    rollout = rollouts_with(policy, TransformersEngine(max_new_tokens=4), Opens(runs="inline")).rollout(prompts, 1)
+    failures = [episode.failure for episode in rollout.episodes]
+    assert failures[0] is None
+    assert all("its opening cannot be used" in str(failure) for failure in failures[1:])

@@ -39,10 +39,10 @@ def test_which_names_a_function_takes_and_which_it_must_have(module: str) -> Non
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("exact", "package.module.function; got 'exact'"),
+        ("exact", "'exact' is no import path, package.module.name"),
         ("no_such_package.exact", "cannot be imported: No module named 'no_such_package'"),
-        ("throwaway_rewards.exakt", r"throwaway_rewards.py\) has no function 'exakt'; it has: everything, exact, optional"),
-        ("throwaway_rewards.LIMIT", "has no function 'LIMIT'"),
+        ("throwaway_rewards.exakt", r"throwaway_rewards.py\) has no 'exakt'; it has: everything, exact, optional"),
+        ("throwaway_rewards.LIMIT", "'throwaway_rewards.LIMIT' is int"),
     ],
 )
 @pytest.mark.usefixtures("module")

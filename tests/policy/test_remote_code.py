@@ -102,3 +102,9 @@ def test_an_adapters_folder_imports_no_module_that_it_names(tmp_path: Path, monk
     with pytest.raises(ValueError, match="megatron_core"):
         SavedAdapters(base, str(folder)).build()
     assert not (tmp_path / "executed").exists()
+
+
+def test_h1_kernels_of_the_hub_need_trust() -> None:
+    with pytest.raises(ValueError, match="trust_remote_code"):
+        PretrainedPolicy("a-folder", attention="owner/kernel")
+    assert PretrainedPolicy("a-folder", attention="owner/kernel", trust_remote_code=True).attention == "owner/kernel"

@@ -64,7 +64,7 @@ def test_a_name_of_another_kind_is_no_name_of_this_one(names: Registry) -> None:
     ("path", "message"),
     [
         ("no_such.Thing", "'no_such.Thing' cannot be imported: No module named 'no_such'"),
-        ("lightrl.parts.clip.Nothing", "cannot be imported: module 'lightrl.parts.clip' has no attribute 'Nothing'"),
+        ("lightrl.parts.clip.Nothing", "clip.py) has no 'Nothing'; it has: ClipScheme"),
         ("lightrl.parts.function.Function", "is not a clip scheme: it is registered as a reward"),
         ("lightrl.parts.base.Part", "is not a clip scheme: it is no subclass of lightrl.parts.clip.ClipScheme"),
         ("lightrl.parts.clip.dataclass", "is not a clip scheme"),

@@ -1,5 +1,6 @@
 """Real throwaway packages, installed into a folder: whatever one of them does, the others still load."""
 
+import json
 import os
 import subprocess
 import sys
@@ -204,3 +205,51 @@ def test_loading_plugins_does_not_import_lightning(site: Site) -> None:
     )
     settings = {**os.environ, "PYTHONPATH": str(site.folder), "LIGHTRL_PLUGINS": "aaa-good"}
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=settings, check=True).stdout.strip() == "[]"
+
+
+UNRULY = {
+    "raises KeyboardInterrupt": ("raise KeyboardInterrupt", "it raised KeyboardInterrupt"),
+    "raises its own": ("class Own(BaseException): pass\nraise Own('mine')", "it raised Own: mine"),
+    "exits at once": ("import os\nos._exit(0)", "it called os._exit(0)"),
+    "closes stdout": ("import sys\nsys.stdout.close()", "it closed stdout"),
+    "closes stderr and 1": ("import os, sys\nsys.stderr.close()\nos.close(1)", "it closed stdout and stderr"),
+    "names": (
+        "from lightrl import NoClip, hookimpl\nOdd = type('Odd\\x1b[31m', (NoClip,), {})\n"
+        "@hookimpl\ndef lightrl_clip_schemes():\n    return [Odd]",
+        "returned a class named",
+    ),
+    "says": ("raise ValueError('\\x1b[2J\\x07cleared')", "\\x1b[2J\\x07cleared"),
+}
+METADATA = {
+    "no-value": ("Metadata-Version: 2.1\nName: no-value\nVersion: 1.0\n", b"[lightrl.v1]\nno-value\n"),
+    "no-module": ("Metadata-Version: 2.1\nName: no-module\nVersion: 1.0\n", b"[lightrl.v1]\nno-module =\n"),
+    "no-text": ("Metadata-Version: 2.1\nName: no-text\nVersion: 1.0\n", b"[lightrl.v1]\n\xff\xfe = x\n"),
+    "unnamed": ("", b"[lightrl.v1]\nunnamed = unnamed\n"),
+    "stranger": ("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n", b"[console_scripts]\nx\n"),
+    "odd": ("Metadata-Version: 2.1\nName: odd\nVersion: 1.0\n", b"[lightrl.v1]\nodd\x1b[31m = no_such_module\n"),
+}
+
+
+def test_low_plugins_list_answers_whatever_is_installed(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.install("aaa-good", GOOD)
+    for what, (code, _) in UNRULY.items():
+        site.install(what.replace(" ", "-"), code)
+    for name, (metadata, entries) in METADATA.items():
+        info = tmp_path / f"{name.replace('-', '_')}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(metadata)
+        (info / "entry_points.txt").write_bytes(entries)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment.pop("LIGHTRL_PLUGINS", None)
+    command = [sys.executable, "-m", "lightrl", "plugins", "list", "--json"]
+    answer = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert answer.returncode == 0, answer.stderr
+    records = {record["name"]: record for record in json.loads(answer.stdout)}
+    assert records["aaa-good"]["error"] is None
+    for what, (_, said) in UNRULY.items():
+        assert said in str(records[what.replace(" ", "-")]["error"]), what
+    broken = {name for name, record in records.items() if "cannot be read" in str(record["error"])}
+    assert broken == {"no-value", "no-module", "no-text", "None", "stranger"}
+    assert not [name for name in records if not name.isprintable()]
+    assert "Traceback" not in answer.stderr

@@ -190,3 +190,39 @@ def test_however_the_run_ends_no_process_is_left(by: signal.Signals, tmp_path: P
     while any(map(running, [server, *workers])) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(map(running, [server, *workers]))
+
+
+SLOW = """
+import os, pathlib, sys, time
+if "torch" not in sys.modules:
+    pathlib.Path(__file__).with_name("pid").write_text(str(os.getpid()))
+    time.sleep(60)
+def score(completion):
+    return 1.0
+"""
+LOADING = """
+import sys, torch
+sys.path.insert(0, {folder!r})
+from lightrl import Function, Prompt
+from lightrl.rewards.guarded_reward import place_of
+from lightrl.rewards.row_call import Call
+pool = place_of(Function("slow_to_load.score"))
+pool.submit([Call(Prompt(id="p", text="?"), "a", {{}})]).result()
+"""
+
+
+def test_low_the_process_behind_workers_ends_while_it_still_imports(tmp_path: Path) -> None:
+    (tmp_path / "slow_to_load.py").write_text(SLOW)
+    (tmp_path / "run.py").write_text(LOADING.format(folder=str(tmp_path)))
+    run = subprocess.Popen([sys.executable, str(tmp_path / "run.py")], stderr=subprocess.DEVNULL)
+    try:
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            assert run.poll() is None
+            time.sleep(0.05)
+    finally:
+        run.kill()
+        run.wait()
+    server, deadline = int((tmp_path / "pid").read_text()), time.monotonic() + 20
+    while running(server) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not running(server)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -97,5 +99,42 @@ def test_a_removed_folder_does_not_come_back(tmp_path: Path) -> None:
     child(act)
     assert not place.exists()
     assert list(tmp_path.iterdir()), "the child was killed in the middle"
+    atomic.recover(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+NAMESPACE = ["unshare", "--pid", "--fork", "--map-root-user"]
+RECOVER = "import sys; from pathlib import Path; from lightrl.strategies.atomic import recover; recover(Path(sys.argv[1]))"
+
+
+def test_m2_another_container_leaves_alone_what_a_living_run_writes(tmp_path: Path) -> None:
+    try:
+        subprocess.run([*NAMESPACE, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("there are no namespaces of processes here")
+    recover = [*NAMESPACE, sys.executable, "-c", RECOVER, str(tmp_path)]
+    # a number that no process of a new namespace has
+    assert os.getpid() > 50
+    writing = file(atomic.partial(tmp_path / "x.ckpt"), "new")
+    dead = file(tmp_path / f"y.ckpt.partial-{socket.gethostname()}-{child(lambda: None)}", "")
+    subprocess.run(recover, check=True, timeout=300)
+    assert writing.exists(), "this process is alive"
+    assert dead.exists(), "nobody can tell whose it is while somebody writes in the folder"
+    atomic.publish(writing, tmp_path / "x.ckpt")
+    atomic.recover(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["x.ckpt"], "the only process that writes there knows"
+
+
+def test_m2_a_killed_run_is_known_from_another_container(tmp_path: Path) -> None:
+    def act() -> None:
+        file(atomic.partial(tmp_path / "x.ckpt"), "new")
+        # a child of its own outlives it, and holds nothing
+        if os.fork() == 0:
+            signal.alarm(60)
+            signal.pause()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    child(act)
+    assert list(tmp_path.iterdir())
     atomic.recover(tmp_path)
     assert not list(tmp_path.iterdir())

@@ -6,6 +6,8 @@ import copy
 import pickle
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lightrl import ApiKey, server_address
 
@@ -49,3 +51,19 @@ def test_an_address_that_is_none_or_holds_a_secret_is_refused(address: str, said
     with pytest.raises(ValueError, match=said) as refused:
         server_address(address, "base_url", "http://here")
     assert "word" not in str(refused.value).replace("password", "")
+
+
+@given(st.data())
+def test_h3_no_eight_characters_of_a_key_in_a_row_are_left(data: st.DataObject) -> None:
+    key = data.draw(st.text("abcDEF019-_.*+$\\", min_size=8, max_size=40), "key")
+    between = st.text("xyz \n[]{}\u200b", max_size=9)
+    runs = st.integers(0, len(key) - 1).flatmap(lambda a: st.integers(a, len(key)).map(lambda b: key[a:b]))
+    pieces = data.draw(st.lists(st.tuples(between, runs | st.just(key.swapcase())), max_size=5), "pieces")
+    text = "".join(a + b for a, b in pieces)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MY_KEY", key)
+        told = ApiKey("MY_KEY").redact(text)
+    parts = {key[at : at + 8].lower() for at in range(len(key) - 7)}
+    assert not any(part in told.replace("$MY_KEY", "\0").lower() for part in parts)
+    if not any(part in text.lower() for part in parts):
+        assert told == text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lightrl import lazy_names
+from lightrl.import_path import lazy_names
 
 _HOMES = {
     "lightrl.cli.data_tools.completion_columns": ["completion_file"],

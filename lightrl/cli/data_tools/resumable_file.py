@@ -34,9 +34,9 @@ class ResumableRows:
             ConfigError: the file is there already, or was begun by another command.
         """
         self.path_given, self.path = out, Path(out).expanduser()
-        self.rows_path, self.progress_path = (self.path.with_name(f"{self.path.name}.{what}") for what in ("unfinished", "progress"))
         if self.path.exists():
             raise ConfigError("--out", f"{out!r} is there already, and nothing is overwritten.", "Name another file, or delete it.")
+        self.rows_path, self.progress_path = (self.path.with_name(f"{self.path.name}.{what}") for what in ("unfinished", "progress"))
         self.request: dict[str, Any] = json.loads(json.dumps(request, sort_keys=True, default=str))
         self.done = 0
         """Steps of the work that are over."""

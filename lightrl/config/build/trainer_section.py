@@ -128,7 +128,8 @@ def trainer_parser(verb: str, folder: str, name: str) -> ArgumentParser:
         "faster; medium with 7 (bfloat16)."
     )
     parser.add_argument("--float32_matmul_precision", type=Literal["highest", "high", "medium"], default="highest", help=matmul)
-    parser.add_lightning_class_args(Trainer, "trainer")
+    # as its `add_lightning_class_args`, but for sub_configs: a text in place of a class would be read as a file of YAML
+    parser.add_class_arguments(Trainer, "trainer", fail_untyped=False, instantiate=False)
     parser.set_defaults(
         {
             "trainer.default_root_dir": folder,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-import pkgutil
 import sys
 from typing import Any
 
 from lightrl.arguments import Argument, Slot, arguments_of
 from lightrl.config.describe.plain_values import as_yaml
+from lightrl.import_path import imported
 from lightrl.parts.base import Part, made_with
 from lightrl.parts.description import as_config
 
@@ -69,7 +69,7 @@ def default_of(argument: Argument) -> Any:
     if slot.shape == "factory" and isinstance(default, functools.partial) and isinstance(default.func, type):
         return Choice(default.func, slot, dict(default.keywords))
     if slot.shape == "factory" and isinstance(default, dict):
-        return Choice(pkgutil.resolve_name(default["class_path"]), slot, dict(default.get("init_args", {})))
+        return Choice(imported(default["class_path"]), slot, dict(default.get("init_args", {})))
     if slot.shape == "record" and dataclasses.is_dataclass(default) and slot.base is not None:
         return Choice(slot.base, slot, {f.name: getattr(default, f.name) for f in dataclasses.fields(default)})
     if slot.shape == "parts" and isinstance(default, dict):

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 from collections.abc import Mapping
 from typing import Any
 
 from lightrl.arguments import Slot
 from lightrl.config.read.refusals import ConfigError
-from lightrl.parts.function import WHERE
+from lightrl.import_path import ImportPathError, imported
 from lightrl.registry.classes import UnknownName, closest, registry
-from lightrl.workers.calls import describe
 
 DATA = {"PromptData": "lightrl.data.prompt_data.PromptData"}
 """The short names of `data.class_path`; the first is the default."""
@@ -82,15 +80,10 @@ def _torch_classes(base: type[Any]) -> dict[str, type[Any]]:
 
 
 def _imported(path: str, key: str) -> type[Any]:
-    module, _, name = path.rpartition(".")
     try:
-        found = getattr(importlib.import_module(module), name)
-    except ModuleNotFoundError as error:
-        raise ConfigError(key, f"{path!r} cannot be imported: {error}. {WHERE}") from error
-    except AttributeError as error:
-        raise ConfigError(key, f"module {module!r} has no {name!r}.{closest(name, vars(importlib.import_module(module)))}") from error
-    except Exception as error:
-        raise ConfigError(key, f"{path!r} cannot be imported: {describe(error)}.") from error
+        found = imported(path)
+    except ImportPathError as error:
+        raise ConfigError(key, str(error)) from error
     if not inspect.isclass(found):
         raise ConfigError(key, f"{path!r} is no class.")
     return found

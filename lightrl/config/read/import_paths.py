@@ -1,7 +1,7 @@
 """Import paths in a config: the only code that a config can name beside what installed packages have registered.
 
-They are found without importing anything, wherever they stand: a text counts if it has the form of a path and begins with a module that
-would be executed. Rather one too many is listed than one too few.
+They are found without importing anything, wherever they stand, also in a text that is YAML itself: a text counts if `is_import_path`, which
+`imported` asks too, takes it, and it begins with a module that would be executed. Rather one too many is listed than one too few.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import yaml
 
 from lightrl.config.read.settings import Request, Text
-from lightrl.config.read.yaml_files import parse_yaml
+from lightrl.import_path import is_import_path
 from lightrl.registry.classes import registry
 
 OF_LIBRARIES = (
@@ -77,12 +77,14 @@ def announce(request: Request) -> None:
 
 
 def _texts(value: object, key: str) -> Iterator[tuple[str, str]]:
-    """Every text in a value with its key, those in a text of YAML too."""
-    if isinstance(value, Text):
+    """Every text in a value with its key, those in a text of YAML too, whatever is wrong with it: another library may read it."""
+    if isinstance(value, (Text, str)):
+        text = value.text if isinstance(value, Text) else value
+        yield key, text
         with suppress(yaml.YAMLError):
-            yield from _texts(parse_yaml(value.text), key)
-    elif isinstance(value, str):
-        yield key, value
+            for event in yaml.parse(text, yaml.SafeLoader):
+                if isinstance(event, yaml.ScalarEvent) and event.value != text:
+                    yield from _texts(event.value, key)
     elif isinstance(value, dict):
         for name, inner in value.items():
             yield from _texts(inner, f"{key}.{name}" if key else str(name))
@@ -93,9 +95,9 @@ def _texts(value: object, key: str) -> Iterator[tuple[str, str]]:
 
 def _executes(text: str, folder: str | None = None) -> bool:
     """Whether importing from this path would execute a module, found in a folder or else wherever Python looks."""
-    parts = text.split(".")
-    if len(parts) < 2 or not all(part.isidentifier() for part in parts):
+    if not is_import_path(text):
         return False
+    parts = text.split(".")
     try:
         spec = find_spec(parts[0]) if folder is None else PathFinder.find_spec(parts[0], [folder])
     except (ImportError, ValueError):

@@ -11,38 +11,62 @@ import yaml
 from lightrl.config.read.refusals import ConfigError
 from lightrl.registry.classes import closest
 
+MOST = 100_000
+"""Values that a config may have, each as often as an alias repeats it."""
+_INTEGER = re.compile(r"^[-+]?(0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][\d_]*)$")
 _FLOAT = re.compile(r"^[-+]?(\d[\d_]*\.?[\d_]*|\.[\d_]+)([eE][-+]?\d+)?$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$")
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.1 except that `1e-6` is a number and a key that stands twice is an error."""
+    """YAML 1.1 except that `1e-6` is a number, `1:30` is none, and a key that stands twice is an error."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
+            if isinstance(key, (list, dict, set)):
+                raise yaml.constructor.ConstructorError(None, None, "a key is a list or mapping", key_node.start_mark)
             if key in seen and key_node.tag != "tag:yaml.org,2002:merge":
                 raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} stands twice", key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep=deep)
 
 
-# the integer resolver stands before this one, so that whole numbers stay integers
-_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789."))
+_NUMBERS = {"tag:yaml.org,2002:int": _INTEGER, "tag:yaml.org,2002:float": _FLOAT}
+# those of YAML 1.1 read 1:30 as 90; integers come first, so that whole numbers stay integers
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in known if tag not in _NUMBERS] for first, known in _Loader.yaml_implicit_resolvers.items()
+}
+for _tag, _pattern in _NUMBERS.items():
+    _Loader.add_implicit_resolver(_tag, _pattern, list("-+0123456789."))
 
 
 def parse_yaml(text: str) -> Any:
     """The value of a YAML text.
 
     Raises:
-        yaml.YAMLError: it is not YAML, a key stands twice, or a value is too large to be read.
+        yaml.YAMLError: it is not YAML, a key stands twice or is no name, a value is too large to be read, or it has more than `MOST`.
     """
     try:
-        return yaml.load(text, _Loader)
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if node is not None and _size(node, {}) > MOST:
+            raise yaml.YAMLError(f"it has more than {MOST:,} values, with those that aliases repeat, or one that holds itself")
+        return None if node is None else loader.construct_document(node)
     except RecursionError:
         raise yaml.YAMLError("it is nested too deeply") from None
     except ValueError as error:
         raise yaml.YAMLError(str(error)) from error
+
+
+def _size(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values a node has, those below it counted as often as they are read."""
+    if id(node) not in known:
+        # what is met again before it is known holds itself
+        known[id(node)] = MOST
+        inner = node.value if isinstance(node, yaml.CollectionNode) else []
+        known[id(node)] = 1 + sum(_size(one, known) for pair in inner for one in (pair if isinstance(pair, tuple) else (pair,)))
+    return known[id(node)]
 
 
 def read_config(path: str) -> dict[str, Any]:

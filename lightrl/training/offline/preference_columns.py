@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from lightrl.data.records import message_of
+from lightrl.prompt import FIELDS
 from lightrl.types import JSON, Message, Prompt
 
 
@@ -90,6 +92,8 @@ def _last_turn(prompt: Prompt, name: str, turns: list[JSON]) -> str:
             f"prompt {prompt.id!r}: the conversation in column {name!r} does not begin with the prompt: its messages before the last must "
             "be those of the prompt, or give the assistant's message alone"
         )
+    if fields := set(FIELDS) & {name for name, value in turns[-1].items() if value is not None}:
+        raise ValueError(f"prompt {prompt.id!r}: column {name!r}: its last message has {', '.join(sorted(fields))}, and texts are compared")
     return str(turns[-1]["content"])
 
 
@@ -97,6 +101,5 @@ def _same(turns: list[Message], prompt: Prompt) -> bool:
     """Whether the turns are those of the prompt, before which the source may have put a system prompt."""
     if prompt.messages is None:
         return len(turns) == 1 and turns[0]["content"] == prompt.text
-    asked = [(turn["role"], turn["content"]) for turn in prompt.messages]
-    given = [(turn["role"], turn["content"]) for turn in turns]
-    return given == asked or (asked[0][0] == "system" and given == asked[1:])
+    asked, given = list(prompt.messages), [message_of(turn) for turn in turns]
+    return given == asked or (asked[0]["role"] == "system" and given == asked[1:])

@@ -196,4 +196,5 @@ def asked(prompt: Prompt) -> Prompt:
     """The prompt to be answered: a conversation without its last message, which is the answer; any other prompt as it is."""
     if not is_conversation(prompt) or prompt.messages is None:
         return prompt
-    return replace(prompt, messages=prompt.messages[:-1], answer=prompt.messages[-1]["content"], meta={})
+    last = prompt.messages[-1]
+    return replace(prompt, messages=prompt.messages[:-1], answer=last.get("tool_calls") or last["content"], meta={})

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple
 
-from lightrl import Collection, GroupSampler, Prompt, Ranks, TrainingBatch, deciding_reward, metric_of
+from lightrl import Collection, GroupSampler, Prompt, Ranks, RunEndedError, TrainingBatch, deciding_reward, metric_of
 
 
 class SuccessSampler(GroupSampler):
@@ -45,9 +45,9 @@ def completions(learnt: TrainingBatch, ranks: Ranks, metric: str | None, level: 
 
 
 def level_of(prompt: Prompt, column: str | None) -> str:
-    """The level of a prompt, from the column that tells it, without which it is refused (ValueError); None: there is one level."""
+    """The level of a prompt, from the column that tells it, without which the run ends (RunEndedError); None: there is one level."""
     if column is not None and column not in prompt.columns:
-        raise ValueError(f"algorithm.sampler.level is {column!r}, and prompt {prompt.id!r} has the columns {sorted(prompt.columns)}")
+        raise RunEndedError(f"algorithm.sampler.level is {column!r}, and prompt {prompt.id!r} has the columns {sorted(prompt.columns)}")
     return "" if column is None else json.dumps(prompt.columns[column], sort_keys=True)
 
 

@@ -11,7 +11,7 @@ from lightrl_curriculum import EdgeSampler
 from lightrl_workshop import ScriptedCollection, hand_made_experience, learnt_from
 from streamed_collection import rollouts
 
-from lightrl import Prompt
+from lightrl import Prompt, RunEndedError
 from lightrl.ranks import ALONE
 
 RIGHT, WRONG, HALF = [1.0, 1.0], [0.0, 0.0], [0.0, 1.0]
@@ -89,7 +89,7 @@ def test_impossible_settings_are_refused(arguments: dict[str, Any], words: str) 
 def test_what_does_not_fit_the_run_is_said() -> None:
     with pytest.raises(ValueError, match=r"a rollout needs 4 different prompts of 3: lower model\.prompts_per_rollout"):
         EdgeSampler(2).collect(ScriptedCollection(4, size=3))
-    with pytest.raises(ValueError, match=r"level is 'source', and prompt '0-0' has the columns \[\]"):
+    with pytest.raises(RunEndedError, match=r"level is 'source', and prompt '0-0' has the columns \[\]"):
         EdgeSampler(2, level="source").collect(ScriptedCollection(4))
     with pytest.raises(ValueError, match=r"metric is null, and there is not exactly one reward: .*; there are a, b"):
         EdgeSampler().check(["b", "a"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from lightrl import Environment, Prompt, Reply, required_package
+from lightrl import Environment, Prompt, Reply, required_package, without_thoughts
 from lightrl_gym.gym_environment import Opening, first_text
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class TextArena(Environment):
         return first_text(prompt, rules if self.opening is None else self.opening, shown, self.chat)
 
     def reply(self, completion: str) -> Reply:
-        done, _ = self._arena.step(self.action.replace(SLOT, completion.strip()))
+        done, _ = self._arena.step(self.action.replace(SLOT, without_thoughts(completion).strip()))
         if done:
             return self._over()
         return Reply(self._new() or "Go on.", state=self._state())

@@ -181,3 +181,8 @@ def test_an_early_win_is_worth_more() -> None:
         reward.score(SEED, "7", turns=1, state={"turns": 1})
     with pytest.raises(ValueError, match="cost >= 0"):
         EarlyWin(cost=-1.0)
+
+
+def test_m1_a_move_that_was_only_thought_is_none() -> None:
+    one, two = begun(3), begun(3)
+    assert one.reply("<think>[5] or [6]?</think>7").said == two.reply("7").said

@@ -40,7 +40,7 @@ def read_completion(body: bytes) -> Completion:
     """The completion in the body of an answer.
 
     Raises:
-        ValueError: it is none; the message has its beginning.
+        ValueError: it is none.
     """
     try:
         answer: Any = json.loads(body)
@@ -49,9 +49,9 @@ def read_completion(body: bytes) -> Completion:
         text, refusal, reason = message.get("content"), message.get("refusal"), choice.get("finish_reason")
         tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
-        raise ValueError(beginning(body[:400].decode(errors="replace"))) from None
+        raise ValueError("no chat completion") from None
     if not all(one is None or isinstance(one, str) for one in (text, refusal, reason)) or not isinstance(tokens, int | None):
-        raise ValueError(beginning(body[:400].decode(errors="replace")))
+        raise ValueError("no chat completion")
     return Completion(text or "", reason, refusal, None if tokens is None else max(0, tokens))
 
 
@@ -147,7 +147,7 @@ class Chat:
             reason = error.__cause__ or error
             if isinstance(reason, TooLargeError):
                 raise TooLargeError(str(reason)) from None
-            raise UnavailableError(self._told(f"no answer: {type(reason).__name__}: {beginning(str(reason))}")) from None
+            raise UnavailableError(self._told(f"no answer: {type(reason).__name__}: {self._said(str(reason))}")) from None
         completion = self._completion(answer.content)
         self.budget.add(completion.tokens)
         return self.key.redact(self._text(completion))
@@ -175,19 +175,19 @@ class Chat:
         try:
             return read_completion(body)
         except ValueError as error:
-            raise UnavailableError(self._told(f"no chat completion: {error}")) from None
+            raise UnavailableError(self._told(f"{error}: {self._said(body.decode(errors='replace'))}")) from None
 
     def _text(self, completion: Completion) -> str:
         text, reason = completion.text, completion.finish_reason
         if reason == "length":
-            cut = f"the reply is cut off (max_tokens: {self.max_tokens}): {beginning(text)}. Raise max_tokens"
+            cut = f"the reply is cut off (max_tokens: {self.max_tokens}): {self._said(text)}. Raise max_tokens"
             raise TruncatedError(self._told(cut))
         if completion.refusal or reason == "content_filter":
-            raise WithheldError(self._told(f"the model declined to answer ({reason}): {beginning(completion.refusal or text)}"))
+            raise WithheldError(self._told(f"the model declined to answer ({reason}): {self._said(completion.refusal or text)}"))
         return text
 
     def _complain(self, error: Any) -> NoReturn:
-        status, said = error.status_code, beginning(error.message)
+        status, said = error.status_code, self._said(error.message)
         if status in (401, 403):
             # servers like to repeat the key, or parts of it
             named = (
@@ -199,6 +199,10 @@ class Chat:
         if status in AGAIN or status >= 500:
             raise UnavailableError(self._told(f"status {status}: {said}"), retry_after(error.response.headers.get("retry-after"))) from None
         raise RefusedError(self._told(f"status {status} for model {self.model!r}: {said}")) from None
+
+    def _said(self, text: str) -> str:
+        # the key is hidden first: what a cut leaves of it cannot be found any more
+        return beginning(self.key.redact(text))
 
     def _told(self, message: str) -> str:
         return self.key.redact(f"{self.base_url}: {message}")

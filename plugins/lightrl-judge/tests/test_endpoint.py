@@ -157,6 +157,31 @@ def test_a_server_that_repeats_the_key(status: int, server: Any, scored: Any, sa
     assert not [text for text in shown if key in text]
 
 
+def runs_of(key: str, shown: str) -> list[str]:
+    """The runs of eight characters of a key that a text has."""
+    return [key[at : at + 8] for at in range(len(key) - 7) if key[at : at + 8] in shown]
+
+
+@pytest.mark.parametrize("status", [200, 400, 429, 500])
+def test_h3_no_cut_goes_through_the_key(status: int, server: Any, scored: Any, says: Any, key: str, caplog: Any, capfd: Any) -> None:
+    caplog.set_level(logging.DEBUG)
+    texts = [f"{'x' * at}{key} is wrong {'y' * 200}" for at in range(0, 82, 6)] + [f"{key[:20]}\u200b{key[20:]}"]
+
+    def behaviour(body: Any, number: int) -> Any:
+        text = texts[number % len(texts)]
+        if status == 200:
+            return says(text, finish_reason=["stop", "length", "content_filter"][number % 3], raw=text.encode() if number % 2 else None)
+        return says(status=status, raw=json.dumps({"error": {"message": text}}).encode())
+
+    server.behaviour = behaviour
+    subject = judge(server, retries=0, ask_again=0)
+    for _ in texts:
+        assert scored(subject, ["a"]).outcomes["judge"].tolist() == [E]
+    assert len(server.requests) == len(texts)
+    assert "$OPENAI_API_KEY" in caplog.text
+    assert not runs_of(key, caplog.text + "".join(capfd.readouterr()))
+
+
 CONFIG = """
 rollouts: 2
 trainer: {{accelerator: cpu, devices: 1, enable_progress_bar: false, enable_model_summary: false}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from lightrl import Prompt, RowReward, required_package
+from lightrl import Prompt, RowReward, required_package, without_thoughts
 from lightrl_reasoning_gym.tasks import dataset, from_json
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ class ReasoningGymScore(RowReward):
             return self.unreadable
 
     def answer_in(self, completion: str) -> str | None:
-        """The text between the last tags, as `reasoning_gym.utils.extract_answer` reads it, in one pass over the completion."""
+        """The text between the last tags, as `reasoning_gym.utils.extract_answer` reads it, in one pass over what was not only thought."""
+        completion = without_thoughts(completion)
         if self.tag is None:
             return completion.strip()
         opening, closing = f"<{self.tag}>", f"</{self.tag}>"

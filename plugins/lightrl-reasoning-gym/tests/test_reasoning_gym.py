@@ -130,3 +130,10 @@ def test_votes_are_the_answers() -> None:
 def test_what_cannot_be_asked(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         ReasoningGym(**arguments).prepare()
+
+
+def test_m1_an_answer_in_the_thoughts_is_none() -> None:
+    reward = ReasoningGymScore()
+    texts = ("<think><answer>7</answer></think>", "<think><answer>7</answer>", "<think><answer>6</answer></think><answer>7</answer>")
+    assert [reward.answer_in(text) for text in texts] == [None, None, "7"]
+    assert ReasoningGymScore(tag=None).answer_in("<think>6</think> 7") == "7"

@@ -73,6 +73,8 @@ class RewardModel(BatchReward):
         if not low < high:
             raise ValueError(f"RewardModel needs clip > 0 or a pair low < high, got {clip}")
 
+        if attention is not None and "/" in attention:
+            raise ValueError(f"RewardModel executes no code of the hub, as attention {attention!r} is")
         if pooling not in ("last", "mean"):
             raise ValueError(f"RewardModel knows pooling: last or mean, got {pooling!r}")
         self.path, self.label, self.pooling, self.chat_template, self.max_length = path, label, pooling, chat_template, max_length

@@ -254,3 +254,9 @@ def test_a_policy_learns_from_its_own_best_answers(lightrl: Callable[..., Any], 
     before, after = accuracy("begun"), accuracy("learnt")
     assert before < 0.6
     assert after > before + 0.2
+
+
+def test_low_a_folder_is_no_file_for_the_answer(lightrl: Any) -> None:
+    answer = lightrl("sample", "--config", "run.yaml", "--keep", "best", "--out", ".")
+    assert answer.status == 2
+    assert "--out" in answer.err

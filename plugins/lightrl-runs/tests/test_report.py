@@ -221,3 +221,28 @@ def test_nothing_but_a_report_is_overwritten(lightrl: Callable[..., Any], tmp_pa
     assert "there is no folder 'nowhere'" in lightrl("report", str(folder), "--out", "nowhere/x.html").err
     assert [lightrl("report", str(folder)).status for _ in range(2)] == [0, 0]
     assert [p.name for p in tmp_path.glob("report*")] == ["report.html"]
+
+
+def test_low_a_symbolic_link_is_not_followed(lightrl: Callable[..., Any], tmp_path: Path) -> None:
+    folder = run(tmp_path / "run", [0.5])
+    (tmp_path / "secret").write_text("password: abc\n")
+    (folder / "config.yaml").unlink()
+    (folder / "config.yaml").symlink_to(tmp_path / "secret")
+    answer = lightrl("report", str(folder), "--out", str(tmp_path / "page.html"))
+    assert answer.status == 2
+    assert "symbolic link" in answer.err
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_low_a_config_that_unfolds_without_end_is_refused(lightrl: Callable[..., Any], tmp_path: Path) -> None:
+    folder = run(tmp_path / "run", [0.5])
+    bomb = ["a0: &a0 {x: 1}", *(f"a{i}: &a{i} {{x: *a{i - 1}, y: *a{i - 1}}}" for i in range(1, 41))]
+    (folder / "config.yaml").write_text("\n".join(bomb))
+    assert lightrl("report", str(folder)).status == 2
+
+
+@pytest.mark.parametrize("folder", ["/", "/proc/self", "/root/" + "x" * 300])
+def test_low_a_folder_without_a_run_is_refused(folder: str, lightrl: Callable[..., Any]) -> None:
+    answer = lightrl("report", folder)
+    assert answer.status == 2
+    assert len(answer.err.splitlines()) <= 3

@@ -28,11 +28,13 @@ class Fleet:
     def __init__(self, servers: Sequence[Server], reload: WeightReload) -> None:
         self.servers, self.reload = list(servers), reload
         self.meaning: dict[str, Meaning] = {}
+        self.vocabulary: int | None = None
+        """Of the policy, once its weights have come."""
         self._placed = 0
         self._of_episode: dict[int, Server] = {}
 
     async def connect(self, limit_s: float) -> None:
-        """Connect to every server, wait `limit_s` for its first answer, and try it; a ServerError if it lacks a route or ignores a field."""
+        """Connect to every server, wait `limit_s` for its first answer and try it; a ServerError if it lacks a route or ignores a field."""
         await asyncio.gather(*(self._connect(server, limit_s) for server in self.servers))
 
     async def close(self) -> None:
@@ -63,7 +65,10 @@ class Fleet:
         """The result of a request with weights of this version (None: none were given yet), or a ServerError."""
         model = server.model if version is None else self.reload.model(server)
         try:
-            return result_of(await server.post(PATH, generate_body(request, model), limit_s), request, version, decode)
+            result = result_of(await server.post(PATH, generate_body(request, model), limit_s), request, version, decode)
+            if self.vocabulary is not None and max(result.tokens) >= self.vocabulary:
+                raise ServerError(f"it sampled token {max(result.tokens)}, and the policy has {self.vocabulary}")
+            return result
         except ServerError as error:
             if str(error).startswith(server.address):
                 raise

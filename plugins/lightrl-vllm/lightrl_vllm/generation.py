@@ -2,19 +2,68 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Ge, Lt
 
 from lightrl import Request, Result
-from lightrl_vllm.server import Answer, ServerError
+from lightrl_vllm.server import Answer, Form, ServerError, read_as
 
 PATH = "/inference/v1/generate"
 SEEDS = 1 << 63
 """Seeds are below it; -1 would mean none."""
-CLAMPED = -9000.0
-"""The server writes -9999 where a log-prob is not finite."""
+LEAST, ROUNDED = -1000.0, 1e-3
+"""Bounds of log-probs: the server writes -9999 where one is not finite, and rounding may lift one above 0."""
 Decode = Callable[[Sequence[int]], str]
+
+
+class Entry(Form):
+    """A token and its log-prob."""
+
+    token_id: int
+    logprob: float
+
+
+class Logprobs(Form):
+    """One entry for each token."""
+
+    content: list[Entry] | None = None
+
+
+class Span(Form):
+    """The version of the weights of some tokens."""
+
+    version: str | int
+
+
+class Choice(Form):
+    """A completion."""
+
+    token_ids: list[Annotated[int, Ge(0), Lt(1 << 31)]]
+    finish_reason: str | None
+    stop_reason: str | int | None = None
+    logprobs: Logprobs | None = None
+    weight_versions: list[Span] | None = None
+
+
+class Details(Form):
+    """Tokens of the context that were not read again."""
+
+    cached_tokens: Annotated[int, Ge(0)] | None = None
+
+
+class Usage(Form):
+    """Counts of tokens."""
+
+    prompt_tokens_details: Details | None = None
+
+
+class Generated(Form):
+    """The answer to `generate_body`."""
+
+    choices: tuple[Choice]
+    usage: Usage | None = None
 
 
 def generate_body(request: Request, model: str) -> Answer:
@@ -43,21 +92,19 @@ def generate_body(request: Request, model: str) -> Answer:
 
 def result_of(answer: Answer, request: Request, version: int | None, decode: Decode) -> Result:
     """The result in a server's answer to `generate_body`; a ServerError says in which way it is no completion of the request."""
-    try:
-        (choice,) = answer["choices"]
-        tokens, reason = [int(token) for token in choice["token_ids"]], choice["finish_reason"]
-    except (KeyError, TypeError, ValueError):
-        raise ServerError(f"the answer holds no single choice with token_ids and finish_reason, but {sorted(answer)}") from None
+    generated = read_as(Generated, answer)
+    (choice,), usage = generated.choices, generated.usage or Usage()
+    tokens, reason = choice.token_ids, choice.finish_reason
     if reason not in ("stop", "length"):
         raise ServerError(
             f"finish_reason is {reason!r}, so the {len(tokens)} tokens are no completion: somebody has paused the server without "
             "mode=wait, or is ending it"
         )
-    _check_end(tokens, reason, choice.get("stop_reason"), request, decode)
+    _check_end(tokens, reason, choice.stop_reason, request, decode)
     logprobs = _logprobs(choice, tokens)
-    usage = answer.get("usage") or {}
-    cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-    return Result(request.id, tokens, logprobs, reason, _versions(choice, len(tokens), version), len(request.context) - cached)
+    cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None
+    read = max(0, len(request.context) - (cached or 0))
+    return Result(request.id, tokens, logprobs, reason, _versions(choice, len(tokens), version), read)
 
 
 def _check_end(tokens: list[int], reason: str, stopped_by: object, request: Request, decode: Decode) -> None:
@@ -79,24 +126,23 @@ def _check_end(tokens: list[int], reason: str, stopped_by: object, request: Requ
         raise ServerError(f"it cut the completion at {len(tokens)} of {request.limit} tokens: raise its --max-model-len")
 
 
-def _logprobs(choice: Answer, tokens: list[int]) -> list[float]:
-    content = (choice.get("logprobs") or {}).get("content") or []
+def _logprobs(choice: Choice, tokens: list[int]) -> list[float]:
+    content = (choice.logprobs.content if choice.logprobs else None) or []
     if len(content) != len(tokens):
         raise ServerError(f"it gave {len(content)} log-probs for {len(tokens)} tokens")
-    named = [entry.get("token_id") for entry in content]
+    named = [entry.token_id for entry in content]
     if named != tokens:
         t = next(t for t, (one, other) in enumerate(zip(named, tokens, strict=True)) if one != other)
         raise ServerError(f"log-prob {t} is of token {named[t]}, and token {t} is {tokens[t]}")
-    logprobs = [entry.get("logprob") for entry in content]
-    for t, value in enumerate(logprobs):
-        if not isinstance(value, int | float) or not math.isfinite(value) or value <= CLAMPED:
-            raise ServerError(f"the log-prob of token {t} is {value}: the weights are not finite, or filters left the token out")
-    return [float(value) for value in logprobs]
+    for t, entry in enumerate(content):
+        if not LEAST < entry.logprob <= ROUNDED:
+            raise ServerError(f"the log-prob of token {t} is {entry.logprob}: the weights are not finite, or filters left the token out")
+    return [entry.logprob for entry in content]
 
 
-def _versions(choice: Answer, count: int, version: int | None) -> tuple[tuple[int, int], ...]:
-    spans = choice.get("weight_versions") or []
-    named = sorted({str(span["version"]) for span in spans})
+def _versions(choice: Choice, count: int, version: int | None) -> tuple[tuple[int, int], ...]:
+    spans = choice.weight_versions or []
+    named = sorted({str(span.version) for span in spans})
     if version is None:
         return ((0, count),)
     if spans and named != [str(version)]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -26,12 +27,37 @@ ENVIRONMENT = {
 }
 WORDS = ("--enable-scale-out", "--enable-prompt-tokens-details", "--generation-config", "vllm")
 """The route with tokens in and out; counts of what was read; no sampling defaults of the model's own."""
+SAFE = re.compile(
+    "--max-(model-len|num-seqs|num-batched-tokens|lora-rank|loras)|--(tensor-parallel|pipeline-parallel|data-parallel|block)-size"
+    "|-(tp|pp|dp|q)|--gpu-memory-utilization|--dtype|--quantization|--kv-cache-dtype|--cpu-offload-gb|--swap-space|--enforce-eager"
+    "|--(no-)?enable-(prefix-caching|chunked-prefill)|--enable-(sleep-mode|expert-parallel)|--disable-(log-stats|custom-all-reduce)"
+    "|--seed|--revision"
+)
+"""Options of `vllm serve` that execute no code which somebody names; argparse takes beginnings of others, such as `--trust-r`."""
 FOLLOW_PARENT = Path(__file__).with_name("follow_parent.py")
 POLL_S = 0.2
 END_S = 15.0
 """Seconds that a server gets to end by itself."""
 TAIL = 2000
 """Characters of the log in a message."""
+
+
+def check_words(words: Sequence[str], trusted: bool) -> None:
+    """Refuse words of `vllm serve` that are not known to execute no code.
+
+    Args:
+        words: of a config.
+        trusted: somebody has said that any may stand.
+
+    Raises:
+        ValueError: there are some.
+    """
+    unknown = [word for word in words if re.match("-+[^-0-9.]", word) and not SAFE.fullmatch(word.partition("=")[0].replace("_", "-"))]
+    if unknown and not trusted:
+        raise ValueError(
+            f"serve has {', '.join(map(repr, unknown))}, and words of `vllm serve` can name code to execute. Known not to: "
+            f"{SAFE.pattern}. If you trust the others, say trust_serve: true"
+        )
 
 
 class OwnServer:
@@ -77,7 +103,7 @@ class OwnServer:
         """How the server ended, with the end of its log; empty while it runs."""
         if self._process is None or self._process.poll() is None:
             return ""
-        said = self._key.redact(self.log.read_text(errors="replace")[-TAIL:].strip())
+        said = self._key.redact(self.log.read_text(errors="replace"))[-TAIL:].strip()
         return f"vllm serve has ended with status {self._process.returncode}; the end of {self.log}:\n{said}"
 
     def close(self) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import json
+from typing import Annotated, Any, TypeVar
 
 import httpx2
+from annotated_types import Ge
+from pydantic import BaseModel, ConfigDict, ValidationError
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from lightrl import ApiKey, server_address
 
 Answer = dict[str, Any]
 """A JSON object; empty where the server answers with a plain text."""
+LARGEST = 64 * 2**20
+"""Bytes of an answer, unpacked: some ten times what the longest completion takes."""
 BUSY = frozenset({408, 429})
 """Statuses besides those from 500 on after which the same request may succeed."""
 
@@ -31,6 +36,44 @@ class ServerError(RuntimeError):
 
 class UnavailableError(ServerError):
     """No answer this time: the same request may succeed later."""
+
+
+class Form(BaseModel):
+    """A part of an answer, by its types; what else a server says is passed over."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False, frozen=True)
+
+
+class Model(Form):
+    """A model, or adapters."""
+
+    id: str
+    root: str | None = None
+    parent: str | None = None
+    max_model_len: Annotated[int, Ge(1)] | None = None
+
+
+class Models(Form):
+    """Those that a server has."""
+
+    data: list[Model] | None = None
+
+
+Read = TypeVar("Read", bound=Form)
+
+
+def read_as(form: type[Read], answer: Answer) -> Read:
+    """An answer, once it has a form.
+
+    Raises:
+        ServerError: it has not; the message names the first field that is wrong.
+    """
+    try:
+        return form.model_validate_json(json.dumps(answer))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ServerError(f"the answer has at {place!r} {first['input']!r:.80}: {first['msg']}") from None
 
 
 def beginning(text: str, limit: int = 300) -> str:
@@ -88,12 +131,10 @@ class Server:
         Raises:
             ServerError: it serves no model, or has no routes for weights.
         """
-        models = (await self.get("/v1/models")).get("data") or []
-        served = [model for model in models if not model.get("parent")]
+        served = [model for model in await self.models() if not model.parent]
         if not served:
             raise ServerError(self._told("/v1/models", "it serves no model"))
-        self.model, self.root = str(served[0]["id"]), str(served[0].get("root") or "")
-        self.positions = int(served[0].get("max_model_len") or 0)
+        self.model, self.root, self.positions = served[0].id, served[0].root or "", served[0].max_model_len or 0
         try:
             await self.get("/weight_info")
         except ServerError as error:
@@ -103,6 +144,13 @@ class Server:
             raise ServerError(self._told("/weight_info", missing)) from None
         if (await self.get("/is_paused")).get("is_paused"):
             raise ServerError(self._told("/is_paused", f"somebody has paused it: curl -X POST {self.address}/resume"))
+
+    async def models(self) -> list[Model]:
+        """What it serves; adapters name their base as parent."""
+        try:
+            return read_as(Models, await self.get("/v1/models")).data or []
+        except ServerError as error:
+            raise ServerError(str(error) if self.address in str(error) else self._told("/v1/models", str(error)), error.status) from None
 
     async def close(self) -> None:
         """Close the connections."""
@@ -146,34 +194,47 @@ class Server:
             raise ServerError(self._told(path, "there is no connection: start() comes first"))
         try:
             async with asyncio.timeout(limit_s):
-                reply = await self._client.request(method, path, json=body)
+                async with self._client.stream(method, path, json=body) as reply:
+                    content = await self._read(path, reply)
         except TimeoutError:
             # a server that hangs would hang again
             raise ServerError(
                 self._told(path, f"no answer within {limit_s:g} s: it hangs, or timeout_s is too short for its load")
             ) from None
-        except httpx2.TransportError as error:
-            raise UnavailableError(self._told(path, f"no answer: {type(error).__name__}: {beginning(str(error))}")) from None
+        except (httpx2.TransportError, httpx2.DecodingError) as error:
+            raise UnavailableError(self._told(path, f"no answer: {type(error).__name__}: {self._said(str(error))}")) from None
         if reply.status_code in (401, 403):
             named = "a key; name its variable in api_key_env" if self._key.variable is None else f"another key than ${self._key.variable}"
             raise ServerError(self._told(path, f"status {reply.status_code}: the server wants {named}"))
         if reply.status_code >= 400:
             failure = UnavailableError if reply.status_code in BUSY or reply.status_code >= 500 else ServerError
-            raise failure(self._told(path, f"status {reply.status_code}: {beginning(_message(reply))}"), reply.status_code)
-        return _json(reply)
+            raise failure(self._told(path, f"status {reply.status_code}: {self._said(_message(content))}"), reply.status_code)
+        return _json(content)
+
+    async def _read(self, path: str, reply: httpx2.Response) -> bytes:
+        body = bytearray()
+        async for piece in reply.aiter_bytes():
+            body += piece
+            if len(body) > LARGEST:
+                raise ServerError(self._told(path, f"the answer has more than {LARGEST:,} bytes, which no completion has"))
+        return bytes(body)
+
+    def _said(self, text: str) -> str:
+        # the key is hidden first: what a cut leaves of it cannot be found any more
+        return beginning(self._key.redact(text))
 
     def _told(self, path: str, message: str) -> str:
         return self._key.redact(f"{self.address}{path}: {message}")
 
 
-def _json(reply: httpx2.Response) -> Answer:
+def _json(content: bytes) -> Answer:
     try:
-        found = reply.json()
-    except ValueError:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def _message(reply: httpx2.Response) -> str:
-    said = _json(reply).get("error")
-    return str(said.get("message", "")) if isinstance(said, dict) else reply.text
+def _message(content: bytes) -> str:
+    said = _json(content).get("error")
+    return str(said.get("message", "")) if isinstance(said, dict) else content.decode(errors="replace")

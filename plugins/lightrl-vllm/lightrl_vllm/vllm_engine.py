@@ -15,7 +15,7 @@ from annotated_types import Ge, Gt
 
 from lightrl import ApiKey, PolicyWeights, Request, Result, RolloutEngine, SampledPolicy, Sampling
 from lightrl_vllm.fleet import Fleet
-from lightrl_vllm.own_server import OwnServer
+from lightrl_vllm.own_server import OwnServer, check_words
 from lightrl_vllm.probes import warnings_of
 from lightrl_vllm.server import Server, checked_address
 from lightrl_vllm.under_way import EventLoop, UnderWay
@@ -85,6 +85,7 @@ class VLLMEngine(RolloutEngine):
         start_limit_s: Annotated[float, Gt(0)] = 900.0,
         retries: Annotated[int, Ge(0)] = 3,
         tolerance: float | None = None,
+        trust_serve: bool = False,
     ) -> None:
         """
         Args:
@@ -108,6 +109,7 @@ class VLLMEngine(RolloutEngine):
             retries: further attempts at a request that got no answer.
             tolerance: largest mean difference of log-probs to the trainer's after an update, in nats; null: what rounding explains in the
                 dtype that the trainer computes in.
+            trust_serve: serve may have options beside those that are known to execute no code.
 
         Raises:
             ValueError: an argument cannot be used, or there is no key.
@@ -121,6 +123,7 @@ class VLLMEngine(RolloutEngine):
             raise ValueError(f"{' and '.join(given)} are for a server of the engine's own, and addresses names running ones: leave one out")
         if addresses is None and weights == "adapters" and model is None:
             raise ValueError("a server of its own needs model, the base of the adapters: a folder or hub id; or give addresses")
+        check_words(serve or (), trust_serve)
 
         self.sampling = Sampling(max_new_tokens, temperature, top_p, top_k, min_p, tuple(stop or ()))
         self.seed, self.weights, self.folder, self.model, self.devices = seed, weights, folder, model, devices
@@ -175,6 +178,7 @@ class VLLMEngine(RolloutEngine):
             return
         self._updated, run = None, self._loop.run
         fleet = self._fleet or self._connect(self._loop, self._place, [self._start_server(weights, self._place)])
+        fleet.vocabulary = weights.policy.model.config.get_text_config().vocab_size
         folder = fleet.reload.write(weights, version)
         weights.on_first_rank(lambda: run(fleet.update(folder, version)))
         weights.on_first_rank(lambda: fleet.reload.remove_former(folder))

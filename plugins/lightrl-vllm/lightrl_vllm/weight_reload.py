@@ -205,7 +205,6 @@ class AdapterReload(WeightReload):
 
     async def ask(self, server: Server, folder: Path) -> None:
         """Load the adapters; those that are there already, in place."""
-        models = (await server.get("/v1/models")).get("data", [])
-        there = any(model.get("id") == NAME for model in models)
+        there = any(model.id == NAME for model in await server.models())
         body = {"lora_name": NAME, "lora_path": str(folder), **({"load_inplace": True} if there else {})}
         await self.post(server, "/v1/load_lora_adapter", body)

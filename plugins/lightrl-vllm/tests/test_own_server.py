@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from lightrl_vllm import VLLMEngine
-from lightrl_vllm.own_server import FOLLOW_PARENT
+from lightrl_vllm.own_server import FOLLOW_PARENT, OwnServer
+from lightrl_vllm.server import ServerError
 from lightrl_workshop.checks.continuations import answers, group, peaked_policy
 
+from lightrl import ApiKey
 from lightrl.policy.weights import TrainerWeights
 
 KEY = "a-key-that-nobody-may-see"
@@ -73,6 +75,17 @@ def test_a_start_that_fails_shows_the_end_of_the_log(vllm_on_path: Path, tmp_pat
             engine.update_weights(TrainerWeights(peaked_policy()), 0)
     finally:
         engine.close()
+
+
+def test_h3_the_end_of_the_log_is_cut_after_the_key_is_hidden(vllm_on_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    for cut in (1, 10, len(KEY) - 1):
+        vllm_on_path.write_text(f"#!/bin/sh\necho {KEY}{'x' * (2000 - cut)}\nexit 3\n")
+        own = OwnServer(tmp_path / f"{cut}.log", ApiKey("MY_KEY"), None)
+        with pytest.raises(ServerError, match="ended with status 3") as failed:
+            own.start("a-folder", [], 60.0)
+        own.close()
+        assert not [part for part in (KEY[at : at + 8] for at in range(len(KEY) - 7)) if part in str(failed.value)]
 
 
 def test_a_start_takes_no_longer_than_its_limit_and_ends_what_it_began(vllm_on_path: Path, tmp_path: Path) -> None:

@@ -150,3 +150,9 @@ def test_a_folder_that_is_there_stays_as_it_is(tmp_path: Path, capsys: pytest.Ca
     assert main(["plugins", "new", "my-idea", "--out", str(tmp_path)]) == 2
     assert "already there and stays as it is" in capsys.readouterr().err
     assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_low_a_name_that_no_file_can_have_is_refused(lightrl: Any) -> None:
+    answer = lightrl("plugins", "new", "a" * 300, "--kind", "reward")
+    assert answer.status == 2
+    assert "File name too long" in answer.err

@@ -12,6 +12,9 @@ from typing import Any, Literal, Union, get_args, get_origin
 from lightrl_code.tools.tool_calls import JSON, ToolCall, read_json, shown
 from lightrl_code.tools.tool_function import ToolFunction, choices_of
 
+EXACT = 2**53
+"""Up to it a float is the integer that was written."""
+
 
 class WrongArguments(ValueError):  # noqa: N818 - what it is reads better without a suffix
     """Arguments that the tool cannot be called with; the message is for the policy."""
@@ -71,7 +74,8 @@ def converted(value: JSON, hint: Any) -> Any:
 def _scalar(value: JSON, kind: object) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if kind is int and isinstance(value, float) and value.is_integer():
+    # 1e2 is an integer in JSON, and beyond EXACT the digits would be made up
+    if kind is int and isinstance(value, float) and value.is_integer() and abs(value) <= EXACT:
         return int(value)
     # a bool is an int in Python, and none in JSON
     if type(value) is kind or (value is None and kind is type(None)):

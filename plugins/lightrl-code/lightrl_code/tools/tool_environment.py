@@ -115,20 +115,21 @@ class ToolEnvironment(Environment):
         deadline = time.monotonic() + self.tool_timeout_s
         said: list[Message] = []
         counts: dict[str, float] = {}
-        for number, call in enumerate(calls):
-            result = self._answer(call, deadline, number < self.max_calls)
+        for number, call in enumerate(calls[: self.max_calls + 1]):
+            result = self._answer(call, deadline, len(calls) - number if number == self.max_calls else 0)
             said.append(self._message(call, result))
             for name in _counted(call.name if call.name in self._functions else None, result):
                 counts[name] = counts.get(name, 0.0) + 1.0
         state = {"calls": list(self._calls)}
         return Reply(self._joined(said), done=False, state=state, counts=counts) if calls else Reply(done=True, state=state)
 
-    def _answer(self, call: ToolCall, deadline: float, allowed: bool) -> ToolResult:
+    def _answer(self, call: ToolCall, deadline: float, beyond: int) -> ToolResult:
+        """The result of a call, or one for all that a turn has beyond the limit: a turn may hold thousands."""
         record: dict[str, JSON] = {"name": call.name, "arguments": dict(call.arguments)}
-        if allowed:
-            result = self._result(call, record, deadline)
+        if beyond:
+            result = error_result(f"{beyond} not called, since a turn may have {self.max_calls} calls", self.max_result_chars)
         else:
-            result = error_result(f"not called, since a turn may have {self.max_calls} calls", self.max_result_chars)
+            result = self._result(call, record, deadline)
         self._calls.append({**record, "result": result.text, "failed": result.failed})
         return result
 

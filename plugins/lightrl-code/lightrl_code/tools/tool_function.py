@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import get_type_hints
 
+from lightrl import imported
 from lightrl_code.tools.tool_calls import JSON
 
 
@@ -40,7 +40,7 @@ class ToolFunction:
 @functools.cache
 def tool_functions(path: str) -> tuple[ToolFunction, ...]:
     """The tools of an import path: a callable by names of arguments, or all public methods of a class; a ValueError if it is neither."""
-    found = _imported(path)
+    found = imported(path)
     if isinstance(found, type):
         tools = [ToolFunction(name, f"{path}.{name}", getattr(found, name), found) for name in _public_methods(found)]
         if not tools:
@@ -106,34 +106,3 @@ def _check_tool(tool: ToolFunction) -> None:
     for p in parameters:
         if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL, p.VAR_KEYWORD):
             raise ValueError(f"the tool {tool.path!r} is called with arguments by name, and {p} has none: declare each argument")
-
-
-def _imported(path: str) -> object:
-    if "." not in path or not all(path.split(".")):
-        raise ValueError(f"a tool is named by its import path, package.module.function; got {path!r}")
-    found, inner = _module_of(path)
-    for number, name in enumerate(inner):
-        if not hasattr(found, name):
-            known = sorted(n for n, v in vars(found).items() if callable(v) and not n.startswith("_")) if hasattr(found, "__dict__") else []
-            place = path.rpartition("." + ".".join(inner[number:]))[0]
-            raise ValueError(f"{place!r} has no {name!r} to be a tool; it has: {', '.join(known) or 'none'}")
-        found = getattr(found, name)
-    return found
-
-
-def _module_of(path: str) -> tuple[object, list[str]]:
-    """The module in which the path ends, and the names within it."""
-    parts = path.split(".")
-    for length in range(len(parts) - 1, 0, -1):
-        name = ".".join(parts[:length])
-        try:
-            return importlib.import_module(name), parts[length:]
-        except ModuleNotFoundError as error:
-            # a module that is there and lacks one of its own is no reason to look further
-            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-                raise ValueError(f"the tool {path!r} cannot be imported: {error}") from error
-        except Exception as error:
-            raise ValueError(f"the tool {path!r} cannot be imported: {type(error).__name__}: {error}") from error
-    raise ValueError(
-        f"the tool {path!r} cannot be imported: there is no module {parts[0]!r}. Is it in the working folder, or its folder on PYTHONPATH?"
-    )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,12 @@ import yaml
 
 from lightrl.callbacks.describe_run import flat
 from lightrl.callbacks.run_folder import NAME as CONFIG
-from lightrl.config import ConfigError, closest
+from lightrl.config import ConfigError, closest, parse_yaml
 from lightrl_runs.report.logs import EVENTS, TABLE, RunLog, read_events, read_table
 
 LEFT_BY_RUNS = (EVENTS, TABLE, CONFIG)
 """One of these is in the folder of every run that can be reported."""
+DEEPEST = 3
 MOST_NAMED = 6
 RECENT_S = 600.0
 """A run whose log was written to within these seconds may still be going."""
@@ -58,7 +61,9 @@ def read_run(path: Path) -> RunFolder:
 def settings_of(file: Path) -> dict[str, str]:
     """Every value of a config as text, by the key that the command line calls it by; a ConfigError if it is none."""
     try:
-        tree = yaml.safe_load(file.read_text())
+        if file.is_symlink():
+            raise yaml.YAMLError("it is a symbolic link, and what it leads to may be anybody's")
+        tree = parse_yaml(file.read_text())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError("", f"{str(file)!r} is not a config: {str(error).splitlines()[0]}", "Move it away, or repair it.") from error
     return {_on_command_line(key): _text(value) for key, value in flat(tree)}
@@ -70,8 +75,15 @@ def is_seed(key: str) -> bool:
 
 
 def below(path: Path) -> list[Path]:
-    """Folders of runs inside a folder, at most three levels down."""
-    found = {file.parent for pattern in LEFT_BY_RUNS for depth in ("*/", "*/*/", "*/*/*/") for file in path.glob(depth + pattern)}
+    """Folders of runs inside a folder, at most `DEEPEST` levels down."""
+    found = set()
+    # unlike glob it passes over what may not be read
+    for folder, inner, names in os.walk(path):
+        depth = len(Path(folder).relative_to(path).parts)
+        if depth and any(fnmatch(name, pattern) for name in names for pattern in LEFT_BY_RUNS):
+            found.add(Path(folder))
+        if depth == DEEPEST:
+            inner.clear()
     return sorted(found, key=lambda folder: (len(str(folder)), str(folder)))
 
 
