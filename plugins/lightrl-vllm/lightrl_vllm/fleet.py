@@ -32,7 +32,7 @@ class Fleet:
         self._of_episode: dict[int, Server] = {}
 
     async def connect(self, limit_s: float) -> None:
-        """Connect to every server, wait `limit_s` for its first answer, and try it; a ServerError if it lacks a route or ignores a field."""
+        """Connect to every server, wait `limit_s` for its first answer, and try it; a ServerError if it lacks a route or drops a field."""
         await asyncio.gather(*(self._connect(server, limit_s) for server in self.servers))
 
     async def close(self) -> None:
