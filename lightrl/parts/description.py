@@ -23,7 +23,7 @@ def describe(part: Part, key: str) -> None:
 
 
 def describe_defaults(cls: type[object]) -> None:
-    """Let the parts that are defaults in a constructor describe what instances make with `own`; a ValueError if two arguments share one."""
+    """Let the parts that are defaults in a constructor describe what instances make with `own`; a ValueError if two share one."""
     for name, parameter in inspect.signature(cls.__init__).parameters.items():
         if isinstance(parameter.default, Part):
             describe(parameter.default, f"{cls.__name__}.{name}")
