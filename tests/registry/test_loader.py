@@ -240,7 +240,7 @@ def test_low_plugins_list_answers_whatever_is_installed(tmp_path: Path) -> None:
         info.mkdir()
         (info / "METADATA").write_text(metadata)
         (info / "entry_points.txt").write_bytes(entries)
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONFAULTHANDLER": "1"}
     environment.pop("LIGHTRL_PLUGINS", None)
     command = [sys.executable, "-m", "lightrl", "plugins", "list", "--json"]
     answer = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
