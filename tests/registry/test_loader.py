@@ -213,12 +213,6 @@ UNRULY = {
     "exits at once": ("import os\nos._exit(0)", "it called os._exit(0)"),
     "closes stdout": ("import sys\nsys.stdout.close()", "it closed stdout"),
     "closes stderr and 1": ("import os, sys\nsys.stderr.close()\nos.close(1)", "it closed stdout and stderr"),
-    "names": (
-        "from lightrl import NoClip, hookimpl\nOdd = type('Odd\\x1b[31m', (NoClip,), {})\n"
-        "@hookimpl\ndef lightrl_clip_schemes():\n    return [Odd]",
-        "returned a class named",
-    ),
-    "says": ("raise ValueError('\\x1b[2J\\x07cleared')", "\\x1b[2J\\x07cleared"),
 }
 METADATA = {
     "no-value": ("Metadata-Version: 2.1\nName: no-value\nVersion: 1.0\n", b"[lightrl.v1]\nno-value\n"),
@@ -228,6 +222,16 @@ METADATA = {
     "stranger": ("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n", b"[console_scripts]\nx\n"),
     "odd": ("Metadata-Version: 2.1\nName: odd\nVersion: 1.0\n", b"[lightrl.v1]\nodd\x1b[31m = no_such_module\n"),
 }
+
+
+def test_low_names_and_words_of_plugins_command_no_terminal(site: Site) -> None:
+    odd = "from lightrl import NoClip, hookimpl\nOdd = type('Odd\\x1b[31m', (NoClip,), {})\n"
+    site.install("odd-name", f"{odd}@hookimpl\ndef lightrl_clip_schemes():\n    return [Odd]")
+    site.install("odd-words", "raise ValueError('\\x1b[2J\\x07cleared')")
+    records = site.report()["records"]
+    assert "returned a class named" in str(records["odd-name"].error)
+    assert "\\x1b[2J\\x07cleared" in str(records["odd-words"].error)
+    assert not [record for record in records.values() if "\x1b" in f"{record.error}{record.traceback}"]
 
 
 def test_low_plugins_list_answers_whatever_is_installed(tmp_path: Path) -> None:
