@@ -221,7 +221,7 @@ class Opens(Environment):
 
 def test_low_an_opening_that_cannot_be_used_fails_its_episode_alone() -> None:
     openings = ["1=", "", "x" * 5000, [{"role": "user", "content": "1="}]]
-    prompts = [Prompt(id=str(i), text="", columns={"opening": said}) for i, said in enumerate(openings)]
+    prompts = [Prompt(id=str(i), text="?", columns={"opening": said}) for i, said in enumerate(openings)]
     policy = TinyPolicy(hidden=16, layers=1).build()
     rollout = rollouts_with(policy, TransformersEngine(max_new_tokens=4), Opens(runs="inline")).rollout(prompts, 1)
     failures = [episode.failure for episode in rollout.episodes]
