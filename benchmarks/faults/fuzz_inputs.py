@@ -1,8 +1,8 @@
 """Tries mutated inputs of others: `python -m benchmarks.faults.fuzz_inputs`, or `make bench CASE=fuzz_inputs`.
 
 Data files (JSON lines, gzipped ones, Parquet), answers of servers (a judge's, vLLM's) and texts in the places of import paths are mutated
-by hypothesis, 1,000 of each for each of three seeds. A finding is an error of another class than the one that is promised, a value outside
-its range, or code that was executed and not listed before. Findings are printed with the smallest example, and the exit status is 1.
+by hypothesis, 1,000 of each for each of three seeds. A finding is an error of another class than the documented one, a value outside its
+range, or code that was executed and not listed before. Findings are printed with the smallest example, and the exit status is 1.
 """
 
 # ruff: noqa: T201

@@ -111,7 +111,7 @@ def api_version(group: str) -> int:
 
 def distribution_of_entry(entry: EntryPoint) -> tuple[str, str]:
     """Name and version of the package that brought an entry point."""
-    return (entry.dist.name, entry.dist.version) if entry.dist is not None else ("unknown", "unknown")
+    return (str(entry.dist.name), str(entry.dist.version)) if entry.dist is not None else ("unknown", "unknown")
 
 
 def printable(text: str) -> str:

@@ -126,10 +126,16 @@ class EpisodeRunner:
                 self._check_template()
             try:
                 self._begin(episode, answer.said, answer.seconds)
-            except ValueError as error:
+            except Exception as error:
+                # tokenizers raise exceptions of no particular class; the data's own opening is no fault of an episode
                 if answer.said == own_opening(episode.prompt):
                     raise
-                self._fail(episode, f"its opening cannot be used: {error}", late=False, seconds=0.0 if episode.opening else answer.seconds)
+                self._fail(
+                    episode,
+                    f"its opening cannot be used: {describe(error)}",
+                    late=False,
+                    seconds=0.0 if episode.opening else answer.seconds,
+                )
 
     def _begin(self, episode: EpisodeState, said: Said, seconds: float) -> None:
         episode.begin(said, self._opening(episode.prompt, said), seconds)

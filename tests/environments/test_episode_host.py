@@ -212,6 +212,8 @@ def test_closing_ends_the_episodes_that_are_open_and_a_host_opens_again(runs: st
 class Opens(Environment):
     """Opens with what the prompt's column says."""
 
+    runs = "inline"
+
     def begin(self, prompt: Prompt, seed: int) -> Any:
         return prompt.columns["opening"]
 
@@ -221,9 +223,9 @@ class Opens(Environment):
 
 def test_low_an_opening_that_cannot_be_used_fails_its_episode_alone() -> None:
     openings = ["1=", "", "x" * 5000, [{"role": "user", "content": "1="}]]
-    prompts = [Prompt(id=str(i), text="", columns={"opening": said}) for i, said in enumerate(openings)]
+    prompts = [Prompt(id=str(i), text="?", columns={"opening": said}) for i, said in enumerate(openings)]
     policy = TinyPolicy(hidden=16, layers=1).build()
-    rollout = rollouts_with(policy, TransformersEngine(max_new_tokens=4), Opens(runs="inline")).rollout(prompts, 1)
+    rollout = rollouts_with(policy, TransformersEngine(max_new_tokens=4), Opens()).rollout(prompts, 1)
     failures = [episode.failure for episode in rollout.episodes]
     assert failures[0] is None
     assert all("its opening cannot be used" in str(failure) for failure in failures[1:])

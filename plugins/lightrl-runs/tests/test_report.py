@@ -245,4 +245,4 @@ def test_low_a_config_that_unfolds_without_end_is_refused(lightrl: Callable[...,
 def test_low_a_folder_without_a_run_is_refused(folder: str, lightrl: Callable[..., Any]) -> None:
     answer = lightrl("report", folder)
     assert answer.status == 2
-    assert len(answer.err.splitlines()) <= 3
+    assert len(answer.lines) <= 3
