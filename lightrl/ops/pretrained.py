@@ -31,14 +31,14 @@ M = TypeVar("M", bound=nn.Module)
 
 
 def without_dropout(model: M) -> M:
-    """The same model with every dropout at 0: otherwise the ratio of an unchanged policy would differ from 1."""
+    """The same model with every dropout and jitter at 0: otherwise the ratio of an unchanged policy would differ from 1."""
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-        # attention_dropout, residual_dropout, layerdrop, attn_pdrop, ...; some layers read the config in each forward pass
-        for holder in (module, getattr(module, "config", None)):
-            for name in [name for name, value in vars(holder or module).items() if "drop" in name and isinstance(value, float)]:
-                setattr(holder or module, name, 0.0)
+        # residual_dropout, layerdrop, attn_pdrop, router_jitter_noise, ...; some layers read the config in each forward pass
+        for holder in (module, getattr(module, "config", None) or module):
+            for name in [name for name, value in vars(holder).items() if isinstance(value, float) and ("drop" in name or "jitter" in name)]:
+                setattr(holder, name, 0.0)
     return model
 
 

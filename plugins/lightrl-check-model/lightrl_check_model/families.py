@@ -70,7 +70,7 @@ class TinyFamily(TinyPolicy):
         plain = CONFIG_MAPPING[self.family]().get_text_config(decoder=True)
         known = {name: value for name, value in plain.to_dict().items() if value is None or isinstance(value, int | float)}
         further = settings().get(self.family, {})
-        dropouts = {name: 0.1 for name, value in known.items() if "drop" in name and isinstance(value, float)}
+        dropouts = {name: 0.1 for name, value in known.items() if isinstance(value, float) and ("drop" in name or "jitter" in name)}
         chosen = dropouts | {name: value for name, value in SIZES.items() if name in known} | {"vocab_size": len(self.alphabet) + 2}
         return type(plain)(**(chosen | further if isinstance(further, dict) else chosen))
 

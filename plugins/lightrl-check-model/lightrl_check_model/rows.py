@@ -118,7 +118,7 @@ def difference_of_model(measured: Callable[[], float]) -> float | None:
     """A difference of the model as transformers runs it; None: it does not take such rows."""
     try:
         return measured()
-    except (TypeError, ValueError, IndexError, RuntimeError):
+    except (TypeError, ValueError, IndexError, AttributeError, RuntimeError):
         return None
 
 

@@ -119,7 +119,9 @@ def test_an_encoder_that_sees_the_future() -> None:
     assert "causal" in wrong(Policy(model, tiny.tokenizer()))
 
 
-@pytest.mark.parametrize(("family", "name"), [("seed_oss", "residual_dropout"), ("falcon", "hidden_dropout"), ("opt", "layerdrop")])
+@pytest.mark.parametrize(
+    ("family", "name"), [("seed_oss", "residual_dropout"), ("falcon", "hidden_dropout"), ("phimoe", "input_jitter_noise")]
+)
 def test_no_dropout_is_left(family: str, name: str) -> None:
     source = TinyFamily(family)
     assert getattr(source.config(), name) > 0
