@@ -75,8 +75,7 @@ def test_a_recurrent_state_that_leaks_between_packed_rows() -> None:
     assert found["packed rows"].model > 0.1
     assert found["gradient"].verdict == "exact"
     # a cache of keys and values does not keep this state
-    assert found["cached decoding"].verdict == "wrong"
-    assert found["left padding"].verdict == "wrong"
+    assert found["decoding"].verdict == "refused"
 
 
 def test_a_dropout_that_has_no_module() -> None:
@@ -90,7 +89,7 @@ def test_a_cache_whose_positions_are_wrong() -> None:
     def other(layer: nn.Module, arguments: Any, hidden: Tensor) -> Tensor:
         return hidden + 0.5 if hidden.shape[1] == 1 else hidden
 
-    assert wrong(policy(other)) >= {"cached decoding", "first-pass ratio"}
+    assert verdicts(list(checks(policy(other))))["decoding"] == "refused"
 
 
 def test_a_number_of_the_model_that_is_not_saved() -> None:
@@ -141,3 +140,10 @@ def test_the_command(words: list[str], status: int, shown: str, tmp_path: Path) 
     ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert ended.returncode == status, ended.stderr
     assert shown in ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("family", ["recurrent_gemma", "roberta"])
+def test_a_model_whose_cache_gives_other_logits_is_refused(family: str) -> None:
+    found = {check.name: check for check in checks(TinyFamily(family).build())}
+    assert found["decoding"].verdict == "refused"
+    assert "cache" in found["decoding"].says
