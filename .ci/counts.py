@@ -20,17 +20,17 @@ WALK = ROOT / "lightrl" / "training" / "online" / "policy_optimization.py"
 CHAIN = (WALK, ROOT / "lightrl" / "training" / "policy_module.py")
 """The files of the classes that the module of online training is made of."""
 LIMITS = {
-    "lines of lightrl": 38_074,
-    "lines of lightrl and plugins": 59_488,
-    "files of lightrl": 300,
-    "files of lightrl under 50 lines": 46,
+    "lines of lightrl": 34_904,
+    "lines of lightrl and plugins": 55_717,
+    "files of lightrl": 291,
+    "files of lightrl under 50 lines": 45,
     "files over 300 lines": 0,
-    "files that the walk imports": 162,
+    "files that the walk imports": 157,
     "members of the training module": 35,
     "arguments of a function in training/online": 5,
     "lines of the longest function": 73,
     "asserts": 0,
-    "ignores": 16,
+    "ignores": 15,
     "any": 48,
     "casts": 0,
 }

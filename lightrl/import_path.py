@@ -1,4 +1,4 @@
-"""What import paths name: of a config, and of a package whose names are imported when they are first used."""
+"""Objects that import paths name: in a config, and in a package whose names are imported when they are first used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_import_path(text: str) -> bool:
 
 
 def imported(path: str) -> Any:
-    """What an import path names: of the longest module that it begins with, the names that follow.
+    """Import the longest module that a path begins with, and give what the names after it mean.
 
     Raises:
         ImportPathError: it is no import path, and nothing has been imported; or it leads nowhere.

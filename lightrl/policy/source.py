@@ -110,7 +110,7 @@ class PretrainedPolicy(PolicySource):
                 has none.
 
         Raises:
-            ValueError: attention names code of the hub, which nobody has trusted.
+            ValueError: attention names code of the hub, and trust_remote_code is false.
         """
         if attention is not None and "/" in attention and not trust_remote_code:
             raise ValueError(f"attention {attention!r} is code of the hub, which would be executed: if you trust it, say trust_remote_code")

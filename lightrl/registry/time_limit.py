@@ -42,7 +42,7 @@ class _Used:
         self.interrupted = False
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
-        """Handle Ctrl-C: a KeyboardInterrupt that nobody typed is the code's own."""
+        """Handle Ctrl-C: a KeyboardInterrupt without it is the code's own."""
         self.interrupted = True
         raise KeyboardInterrupt
 

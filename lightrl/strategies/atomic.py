@@ -89,7 +89,7 @@ def recover(folder: Path, below: bool = False) -> Leftovers:
             continue
         if found["host"] != socket.gethostname():
             leftovers.elsewhere[left] = size_of(left)
-        elif not _alive(int(found["pid"])) and _nobody_writes(left.parent):
+        elif not _alive(int(found["pid"])) and _unwritten(left.parent):
             _undo(left, left.with_name(found["name"]), found["what"], leftovers)
     return leftovers
 
@@ -126,8 +126,8 @@ def _hold(folder: Path) -> None:
         _lock(_HELD[folder], fcntl.LOCK_SH)
 
 
-def _nobody_writes(folder: Path) -> bool:
-    """Whether no other process holds a folder; where there are no locks nobody can know, and it is left alone."""
+def _unwritten(folder: Path) -> bool:
+    """Whether no other process holds a folder; without locks that is unknown, and the folder is left alone."""
     handle = _HELD.get(folder)
     if handle is not None:
         alone = _lock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

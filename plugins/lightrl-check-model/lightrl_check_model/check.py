@@ -1,4 +1,4 @@
-"""What a check of a model finds."""
+"""The outcome of one check of a model."""
 
 from __future__ import annotations
 

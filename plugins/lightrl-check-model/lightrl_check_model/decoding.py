@@ -21,7 +21,7 @@ GROUP = 2
 
 @torch.no_grad()
 def decoding_checks(policy: Policy, rows: Rows) -> Iterator[Check]:
-    """What is sampled must have the log-probs of a full forward pass.
+    """Compare log-probs of sampled tokens with those of a full forward pass.
 
     Args:
         policy: in evaluation mode.
@@ -85,7 +85,7 @@ def stepwise(model: Any, row: Sequence[int]) -> Tensor:
 
 @torch.no_grad()
 def narrow_check(policy: Policy, rows: Rows) -> Check:
-    """How far bfloat16 moves the ratio of an unchanged policy; nobody is to blame, but a clip of 0.2 should know.
+    """How far bfloat16 moves the ratio of an unchanged policy, to be compared with the clip range.
 
     Args:
         policy: in float32 and evaluation mode.

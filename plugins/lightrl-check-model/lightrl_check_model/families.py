@@ -34,7 +34,7 @@ SIZES: dict[str, int | float] = {
 
 @functools.cache
 def settings() -> dict[str, dict[str, Any] | str]:
-    """What the configuration of a family needs beside `SIZES`, or why no tiny model of it can be made."""
+    """Settings that a family needs beside `SIZES`, or the reason why no tiny model of it can be made."""
     found: dict[str, dict[str, Any] | str] = yaml.safe_load((Path(__file__).parent / "families.yaml").read_text())
     return found
 

@@ -16,7 +16,7 @@ from lightrl_check_model.rows import Rows, alone, apart, copied, in_lightrl
 
 @torch.no_grad()
 def folder_checks(policy: Policy, rows: Rows) -> Iterator[Check]:
-    """What `lightrl export` writes must be what was trained.
+    """Compare a saved and loaded model, and merged adapters, with the model itself.
 
     Args:
         policy: in float32 and evaluation mode.

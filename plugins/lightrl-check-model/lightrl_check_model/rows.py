@@ -50,7 +50,7 @@ def apart(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> float:
 
 @torch.no_grad()
 def forward_checks(policy: Policy, rows: Rows) -> Iterator[Check]:
-    """What a row gets must depend on its own earlier tokens alone.
+    """Compare the log-probs of rows that run together with those of each row alone.
 
     Args:
         policy: in evaluation mode.

@@ -20,7 +20,7 @@ TOOL = {
 
 
 def template_checks(policy: Policy) -> Iterator[Check]:
-    """What the chat template of a policy does.
+    """Try the chat template of a policy.
 
     Args:
         policy: whose tokenizer may have a chat template.

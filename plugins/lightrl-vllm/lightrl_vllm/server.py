@@ -146,7 +146,7 @@ class Server:
             raise ServerError(self._told("/is_paused", f"somebody has paused it: curl -X POST {self.address}/resume"))
 
     async def models(self) -> list[Model]:
-        """What it serves; adapters name their base as parent."""
+        """Its models; adapters name their base as parent."""
         try:
             return read_as(Models, await self.get("/v1/models")).data or []
         except ServerError as error:
