@@ -47,6 +47,11 @@ class FSDP2Strategy(ModelParallelStrategy):
         self._data_parallel_size = self.num_nodes * self.num_processes
         super().setup_environment()
 
+    @property
+    def distributed_sampler_kwargs(self) -> dict[str, Any]:
+        """Every rank has data of its own; Lightning asks a mesh, which `lightrl check` has not."""
+        return {"num_replicas": self.num_nodes * self.num_processes, "rank": self.global_rank}
+
     def load_checkpoint(self, checkpoint_path: str | os.PathLike[str], weights_only: bool | None = None) -> dict[str, Any]:
         """As Lightning does, after the file was checked; nothing in it is executed.
 
