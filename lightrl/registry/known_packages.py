@@ -80,7 +80,7 @@ def plugin_entries() -> tuple[list[EntryPoint], dict[str, str]]:
     unreadable: dict[str, str] = {}
     for package in distributions():
         try:
-            own = [entry for entry in package.entry_points if api_version(entry.group)]
+            own = [entry for entry in package.entry_points if api_version(entry.group) >= 0]
             # the first on the path is the one that is imported; what is read here is read again
             if own and package.metadata["Name"].lower() not in found and package.version and all(entry.module for entry in own):
                 # a package may serve several versions of the API, each in its own groups
@@ -104,9 +104,9 @@ def _named(package: Distribution) -> str:
 
 
 def api_version(group: str) -> int:
-    """The version of the plugin API that an entry-point group is for; 0: it is another group."""
+    """The version of the plugin API that an entry-point group is for; -1: it is another group."""
     found = _ANY_API.fullmatch(group)
-    return int(found[1]) if found else 0
+    return int(found[1]) if found else -1
 
 
 def distribution_of_entry(entry: EntryPoint) -> tuple[str, str]:
