@@ -25,14 +25,14 @@ class Check:
     """What is wrong, or what lightrl does about it."""
     limit: float | None = LIMIT
     """Largest difference that is rounding; None: the numbers are for the reader."""
-    refused: bool = False
-    """lightrl refuses to do this with the model, and says why."""
+    outcome: Verdict | None = None
+    """The verdict, where there are no numbers to compare."""
 
     @property
     def verdict(self) -> Verdict:
         """`wrong` if lightrl would train with the fault, `handled` if only the model has it, `refused` if a run would end at its start."""
-        if self.refused:
-            return "refused"
+        if self.outcome is not None:
+            return self.outcome
         if self.model is None and self.ours is None:
             return "not applicable"
         if self.limit is None:
@@ -42,8 +42,3 @@ class Check:
         if self.model is not None and not self.model <= self.limit:
             return "handled" if self.ours is not None else "wrong"
         return "exact"
-
-
-def fault(name: str, says: str, refused: bool = False) -> Check:
-    """A check that failed without a number, such as one that ended in an error."""
-    return Check(name, ours=float("inf"), says=says, refused=refused)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import lightrl
 from lightrl import Policy
-from lightrl_check_model.check import Check, fault
+from lightrl_check_model.check import Check
 from lightrl_check_model.decoding import decoding_checks, narrow_check
 from lightrl_check_model.folder import folder_checks
 from lightrl_check_model.rows import dropout_check, forward_checks, gradient_check
@@ -57,8 +56,7 @@ def checks(policy: Policy) -> Iterator[Check]:
 
 def _all_of(name: str, part: Callable[[], Iterable[Check]]) -> Iterator[Check]:
     """The checks of a part; one that ends in an error is a fault, and the other parts go on."""
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(warnings.catch_warnings())
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             yield from part()
@@ -66,6 +64,6 @@ def _all_of(name: str, part: Callable[[], Iterable[Check]]) -> Iterator[Check]:
             last = traceback.extract_tb(error.__traceback__)[-1]
             said = (str(error).strip() or type(error).__name__).splitlines()[0]
             if isinstance(error, ValueError) and Path(last.filename).is_relative_to(OURS):
-                yield fault(name, said, refused=True)
+                yield Check(name, says=said, outcome="refused")
             else:
-                yield fault(name, f"{type(error).__name__} in {Path(last.filename).name}, line {last.lineno}: {said}")
+                yield Check(name, says=f"{type(error).__name__} in {Path(last.filename).name}, line {last.lineno}: {said}", outcome="wrong")

@@ -98,5 +98,5 @@ def narrow_check(policy: Policy, rows: Rows) -> Check:
     old = [torch.tensor(result.logprobs) for _, result in found]
     new = [values[-NEW:] for values in in_lightrl(narrow, [[*context, *result.tokens] for context, result in found])]
     ratios = torch.cat([(b.float() - a).exp() - 1 for a, b in zip(old, new, strict=True)]).abs()
-    says = f"mean {float(ratios.mean()):.2g}; `old_logprobs: recompute`, the default in bfloat16, makes it 0"
+    says = f"mean {float(ratios.mean()):.2g}; `old_logprobs: auto` computes the old log-probs anew in bfloat16, which makes it 0"
     return Check("first-pass ratio in bfloat16", ours=float(ratios.max()), says=says, limit=None)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from lightrl import Policy
-from lightrl_check_model.check import LIMIT, Check, fault
+from lightrl_check_model.check import LIMIT, Check
 
 Rows = Sequence[Sequence[int]]
 
@@ -87,7 +87,8 @@ def _future(policy: Policy, rows: Rows, single: Sequence[Tensor]) -> Check:
     model = policy.model
     changed = apart([alone(model, [*row[:-1], row[0]], of=row) for row in rows], single)
     if not (moved := apart([alone(model, [row[-1], *row[1:]]) for row in rows], single)) > 5 * LIMIT:
-        return fault("causal", f"the first token of a row changes the log-probs of the others by {moved:.1g}: nothing can be checked")
+        says = f"the first token of a row changes the log-probs of the others by {moved:.1g}: nothing can be checked"
+        return Check("causal", says=says, outcome="wrong")
     return Check("causal", model=changed, says="a token sees what follows it" if changed > LIMIT else "a token sees what precedes it alone")
 
 

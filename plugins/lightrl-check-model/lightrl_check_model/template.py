@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lightrl import Policy, Prompt
 from lightrl.text.turn_encoder import TurnEncoder
-from lightrl_check_model.check import Check, fault
+from lightrl_check_model.check import Check
 
 QUESTION = "What is 2 + 2?"
 TOOL = {
@@ -34,23 +34,25 @@ def template_checks(policy: Policy) -> Iterator[Check]:
     try:
         sentences = TurnEncoder(tokenizer, policy.eos_token_ids).check()
     except ValueError as error:
-        yield fault("append-only template", str(error))
+        yield Check("append-only template", says=str(error), outcome="refused")
     else:
-        yield Check("append-only template", ours=0.0, says=" ".join(sentences) or "earlier turns stay as they are")
+        says = " ".join(sentences) or "earlier turns stay as they are"
+        yield Check("append-only template", says=says, outcome="handled" if sentences else "exact")
     closing = tokenizer.apply_chat_template(answered, tokenize=False).rpartition("four")[2]
     ids = tokenizer.encode(closing, add_special_tokens=False)
     if policy.eos_token_ids.intersection(ids):
-        yield Check("end of a turn", ours=0.0, says=repr(closing))
+        yield Check("end of a turn", says=repr(closing), outcome="exact")
     else:
         known = tokenizer.convert_ids_to_tokens(sorted(policy.eos_token_ids))
-        yield fault("end of a turn", f"the template ends an answer with {closing!r}, and generation ends at {known}: no answer would end")
+        says = f"the template ends an answer with {closing!r}, and generation ends at {known}: no answer would end"
+        yield Check("end of a turn", says=says, outcome="wrong")
     plain, spelled = (policy.encode(_prompt(f"{QUESTION}{more}")) for more in ("", tokenizer.eos_token))
     ends = sorted(policy.eos_token_ids)
     more = sum(spelled.count(end) - plain.count(end) for end in ends)
     yield Check("control tokens in content", ours=float(more), says=f"{tokenizer.eos_token} in a question stays text", limit=0.0)
     shown = tokenizer.apply_chat_template(asked, tools=[TOOL], tokenize=False)
     if "look_up_weather" in shown:
-        yield Check("tools in the template", ours=0.0, says="shown")
+        yield Check("tools in the template", says="shown", outcome="exact")
     else:
         yield Check("tools in the template", says="not shown: the environment must describe them (describe: true)")
 

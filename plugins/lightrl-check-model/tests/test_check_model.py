@@ -48,7 +48,8 @@ def test_a_sound_model_passes_everything() -> None:
     assert set(verdicts(found).values()) <= {"exact", "measured", "not applicable"}
     assert len(found) >= 18
     # what is compared with nothing cannot fail
-    assert all(check.ours is not None or check.model is not None for check in found if check.verdict != "not applicable")
+    numbers = [check for check in found if check.ours is not None or check.model is not None]
+    assert len(numbers) >= 15
 
 
 def test_a_mask_that_shows_the_next_token() -> None:
@@ -106,7 +107,7 @@ def test_a_template_that_drops_the_end_token() -> None:
 def test_a_template_that_writes_earlier_turns_anew_is_said() -> None:
     template = TEMPLATE.replace("m.content }}", "(m.content if loop.last else m.content | upper) }}")
     found = {check.name: check for check in checks(policy(template=template))}
-    assert found["append-only template"].says != "earlier turns stay as they are"
+    assert found["append-only template"].verdict == "handled"
 
 
 def test_an_encoder_that_sees_the_future() -> None:
