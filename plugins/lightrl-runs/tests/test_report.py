@@ -164,6 +164,15 @@ def test_rollouts_that_a_resumed_run_repeated_count_once_and_its_pause_costs_not
     assert "0.0933 (2 processes)" in page.text
 
 
+def test_files_of_one_second_are_read_by_their_number_not_as_text(made: Callable[..., Page], tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    for number, first, rewards in ((9, 0, [0.0, 0.0, 0.0]), (10, 2, [1.0, 1.0])):
+        run(folder, rewards, first=first)
+        [file] = folder.glob(f"events.out.tfevents.*.{first}")
+        file.rename(folder / f"events.out.tfevents.1700000000.host.7.{number}")
+    assert "at the end: A 1 " in made(folder).text
+
+
 @pytest.mark.parametrize(
     "said", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "![x](http://evil/x.png)", "{{ 7 * 7 }}", "\udc80"]
 )
