@@ -20,12 +20,12 @@ WALK = ROOT / "lightrl" / "training" / "online" / "policy_optimization.py"
 CHAIN = (WALK, ROOT / "lightrl" / "training" / "policy_module.py")
 """The files of the classes that the module of online training is made of."""
 LIMITS = {
-    "lines of lightrl": 34_909,
-    "lines of lightrl and plugins": 55_722,
-    "files of lightrl": 291,
+    "lines of lightrl": 35_172,
+    "lines of lightrl and plugins": 55_987,
+    "files of lightrl": 293,
     "files of lightrl under 50 lines": 45,
     "files over 300 lines": 0,
-    "files that the walk imports": 157,
+    "files that the walk imports": 159,
     "members of the training module": 35,
     "arguments of a function in training/online": 5,
     "lines of the longest function": 73,

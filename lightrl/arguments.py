@@ -46,6 +46,13 @@ class Slot:
     """Of a factory: how many leading arguments are given later."""
 
     @property
+    def title(self) -> str:
+        """What one of its values is, in messages."""
+        bases = {"Optimizer": "optimizer", "LRScheduler": "learning rate scheduler", "Metric": "metric"}
+        name = self.base.__name__ if self.base is not None else "class"
+        return self.kind or bases.get(name, name)
+
+    @property
     def item(self) -> Slot:
         """The slot of one entry of `parts`; null removes the entry."""
         return dataclasses.replace(self, shape="part", optional=True)
@@ -58,8 +65,8 @@ def slot_of(annotation: object) -> Slot:
     if len(members) != 1:
         return Slot("plain", annotation, optional=optional)
     (only,) = members
-    if get_origin(only) is dict and get_args(only)[0] is str and (kind := kind_of(get_args(only)[1])):
-        return Slot("parts", annotation, get_args(only)[1], kind, optional)
+    if get_origin(only) is dict and get_args(only)[0] is str and _is_built(item := get_args(only)[1]):
+        return Slot("parts", annotation, item, kind_of(item), optional)
     if get_origin(only) is Callable:
         return _factory(annotation, only, optional)
     if not inspect.isclass(only) or get_origin(only) is not None:
@@ -76,6 +83,13 @@ def kind_of(annotation: object) -> str | None:
     if not inspect.isclass(annotation) or get_origin(annotation) is not None:
         return None
     return next((title for title, base in _bases().items() if issubclass(annotation, base)), None)
+
+
+def _is_built(annotation: object) -> bool:
+    """Whether a value of this type is an object that a config names by its class."""
+    if annotation is Any or not inspect.isclass(annotation) or get_origin(annotation) is not None or dataclasses.is_dataclass(annotation):
+        return False
+    return not is_simple(annotation)
 
 
 def is_simple(annotation: object) -> bool:

@@ -219,7 +219,8 @@ class PolicyModule(LightningModule):
 
     def on_validation_epoch_end(self) -> None:
         """Log what the evaluation found, as `val/...`, or `test/...` in a test."""
-        self.log_dict(self.collector.evaluated("test" if self.trainer.testing else "val"), batch_size=1)
+        stage = "test" if self.trainer.testing else "val"
+        self.log_dict({f"{stage}/{name}": value for name, value in self.collector.evaluated().items()}, batch_size=1)
 
     def on_test_epoch_end(self) -> None:
         """Log what the test found as `test/...`."""

@@ -1,8 +1,9 @@
-"""From a name in the config to a class: through the registry for parts, through torch for optimizers."""
+"""From a name in the config to a class: through the registry for parts, through their libraries for others."""
 
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +15,12 @@ from lightrl.registry.classes import UnknownName, closest, registry
 
 DATA = {"PromptData": "lightrl.data.prompt_data.PromptData"}
 """The short names of `data.class_path`; the first is the default."""
+HOMES = {
+    "torch.optim.optimizer.Optimizer": ("torch.optim",),
+    "torch.optim.lr_scheduler.LRScheduler": ("torch.optim.lr_scheduler",),
+    "torchmetrics.metric.Metric": ("torchmetrics.text", "lightrl.training.evaluating.metrics"),
+}
+"""Where the classes are that are typed by their short names, by their base class."""
 
 
 def class_named(slot: Slot, name: str, key: str) -> type[Any]:
@@ -24,7 +31,7 @@ def class_named(slot: Slot, name: str, key: str) -> type[Any]:
         except UnknownName as error:
             raise ConfigError("", str(error)) from error
     else:
-        cls = _torch_class(slot, name, key)
+        cls = _library_class(slot, name, key)
     if slot.base is not None and not issubclass(cls, slot.base):
         raise ConfigError(key, f"{cls.__name__} is no {slot.base.__name__}, which this slot wants.")
     if inspect.isabstract(cls):
@@ -48,32 +55,28 @@ def known(slot: Slot) -> str:
     """The names a slot can hold, for messages."""
     if slot.kind is not None:
         return ", ".join(cls.__name__ for _, cls in registry().of_kind(slot.kind)) or "none"
-    return ", ".join(_torch_names(slot)) or "a full import path"
+    return ", ".join(_library_names(slot)) or "a full import path"
 
 
-def _torch_class(slot: Slot, name: str, key: str) -> type[Any]:
+def _library_class(slot: Slot, name: str, key: str) -> type[Any]:
     if "." in name:
         return _imported(name, key)
-    names = _torch_names(slot)
+    names = _library_names(slot)
     if name not in names:
-        base = slot.base.__name__ if slot.base is not None else "class"
-        title = {"Optimizer": "optimizer", "LRScheduler": "learning rate scheduler"}.get(base, base)
-        problem = f"no {title} is named {name!r}.{closest(name, names)}"
+        problem = f"no {slot.title} is named {name!r}.{closest(name, names)}"
         raise ConfigError(key, problem, f"Known: {', '.join(names)}, or a full import path.")
     return names[name]
 
 
-def _torch_names(slot: Slot) -> Mapping[str, type[Any]]:
+def _library_names(slot: Slot) -> Mapping[str, type[Any]]:
     base: Any = slot.base
-    return _torch_classes(base) if base is not None else {}
+    return _library_classes(base) if base is not None else {}
 
 
 @functools.cache
-def _torch_classes(base: type[Any]) -> dict[str, type[Any]]:
-    import torch
-
-    homes = {torch.optim.Optimizer: torch.optim, torch.optim.lr_scheduler.LRScheduler: torch.optim.lr_scheduler}
-    found = {name: value for name, value in vars(homes.get(base)).items() if not name.startswith("_")} if base in homes else {}
+def _library_classes(base: type[Any]) -> dict[str, type[Any]]:
+    homes = HOMES.get(f"{base.__module__}.{base.__name__}", ())
+    found = {name: value for home in homes for name, value in vars(importlib.import_module(home)).items() if not name.startswith("_")}
     # no step of ours has the metric that ReduceLROnPlateau asks for
     classes = {n: c for n, c in found.items() if inspect.isclass(c) and issubclass(c, base) and c is not base and n != "ReduceLROnPlateau"}
     return dict(sorted(classes.items()))

@@ -55,7 +55,7 @@ class Merger:
             return None
         if not isinstance(new, dict):
             example = f"Type for example: --{key}.NAME {known(slot).split(', ')[0]}"
-            raise ConfigError(key, f"expected a mapping of names to {slot.kind}s, got {shown(new)}.", example)
+            raise ConfigError(key, f"expected a mapping of names to {slot.title}s, got {shown(new)}.", example)
         parts = dict(old or {})
         for name, value in _undotted(new, key).items():
             part = self._one(slot.item, parts.get(name), _untyped(value, f"{key}.{name}"), f"{key}.{name}", source)

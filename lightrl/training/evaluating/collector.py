@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lightrl.data.prompt_data import PromptData
 from lightrl.ops.agreement import Limits
 from lightrl.parts.engine import RolloutEngine
@@ -10,6 +12,7 @@ from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.loop import LoopObserver, RolloutLoop
 from lightrl.training.evaluating.canary import Canary, mismatch
 from lightrl.training.evaluating.evaluator import Evaluation, report_episodes, report_lengths, report_samples, sampling_of
+from lightrl.training.evaluating.named_metrics import NamedMetrics, TextMetrics, answered
 from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.training.setup.building import prompts_of
 from lightrl.training.steps.learner import Learner
@@ -31,6 +34,8 @@ class Collector(LoopObserver):
         self.rollouts = RolloutLoop(engine, environment, self)
         self.held_out = StatisticsLedger()
         """The numbers of the evaluation under way."""
+        self.named_metrics: NamedMetrics[Any, Any] = TextMetrics(evaluation.metrics or {})
+        """Get the rows of the evaluation under way."""
         self.samples: ScoredRollout | None = None
         """The first rows of the last evaluation."""
         self._canary = Canary()
@@ -86,9 +91,10 @@ class Collector(LoopObserver):
             rollout = self.rollouts.rollout(prompts, self.evaluation.samples, sampling)
         return self._scored(rollout, self.rewards)
 
-    def evaluated(self, stage: str) -> dict[str, float]:
-        """The numbers of the evaluation that is over, reduced over ranks, each below its stage, `val` or `test`."""
-        return {f"{stage}/{name}": value for name, value in self.held_out.reduce(self.learner.adapter.gather).items()}
+    def evaluated(self) -> dict[str, float]:
+        """The numbers of the evaluation that is over, reduced over ranks; every rank calls it."""
+        adapter = self.learner.adapter
+        return self.held_out.reduce(adapter.gather) | self.named_metrics.compute(adapter)
 
     def _scored(self, rollout: Rollout, rewards: RewardSet) -> ScoredRollout:
         """The rollout with its scores; rewards, shares of right completions and lengths are reported."""
@@ -102,5 +108,7 @@ class Collector(LoopObserver):
             self.held_out.add_all({**rewards.statistics(scored, normalized=False), **scoring.statistics()}, scored.response_mask)
             correct = self.evaluation.correct_reward(rewards.rewards)
             report_samples(self.held_out, scored, self.evaluation, correct, rewards.rewards[correct])
+        if self.named_metrics:
+            self.named_metrics.add(answered(scored))
         self.held_out.add_report(report_lengths(scored))
         return scored

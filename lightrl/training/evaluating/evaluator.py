@@ -11,6 +11,7 @@ from annotated_types import Gt, Le
 from lightning.pytorch import Trainer
 from lightning.pytorch.core.optimizer import LightningOptimizer
 from torch import Tensor
+from torchmetrics import Metric
 
 from lightrl.ops.moments import row_values
 from lightrl.ops.pass_at_k import majority, pass_at_k
@@ -140,6 +141,9 @@ class Evaluation:
     """For which k to report pass@k, each in [1, samples]; None: 2, 4, 8, ... up to samples."""
     category: str | None = None
     """Column of the data by whose values the scores are also reported apart, as `categories/{value}/...`."""
+    metrics: dict[str, Metric] | None = None
+    """Metrics of torchmetrics by the names under which their values are logged, such as `torchmetrics.text.CHRFScore`; each gets all
+    completions, without thoughts, and the answers of their prompts."""
 
     def __post_init__(self) -> None:
         refuse_outside(type(self), vars(self))

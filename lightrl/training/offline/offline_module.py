@@ -97,7 +97,7 @@ class OfflineModule(PolicyModule):
     def on_validation_epoch_end(self) -> None:
         """Log what the evaluation found, with what follows from it, as `val/...`, or `test/...` in a test."""
         stage = "test" if self.trainer.testing else "val"
-        numbers = self.derived(self.collector.held_out.reduce(self.learner.adapter.gather))
+        numbers = self.derived(self.collector.evaluated())
         self.log_dict({f"{stage}/{name}": value for name, value in numbers.items()}, batch_size=1)
 
 
@@ -123,7 +123,8 @@ class OfflinePolicyModule(OfflineModule):
             policy: which policy is trained.
             batch_size: rows per optimizer step over all ranks; a multiple of their number.
             max_length: rows with more tokens are dropped, or refused as `data.too_long` says; null: as many as the policy takes.
-            rewards: how sampled completions of the validation prompts are scored, by name; none: nothing is sampled.
+            rewards: how sampled completions of the validation prompts are scored, by name; without these and `evaluation.metrics`
+                nothing is sampled.
             engine: who generates the completions of the evaluation.
             environment: answers the policy in the evaluation; by default none does.
             micro_batch_tokens: tokens per forward and backward pass, what rows begin with alike counted once; no influence on the
@@ -137,7 +138,7 @@ class OfflinePolicyModule(OfflineModule):
             ValueError: batch_size below 1, or max_length below 2.
         """
         settings = StepSettings(micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm)
-        super().__init__(policy, rewards or {}, engine, environment, evaluation, settings)
+        super().__init__(policy, rewards or {}, engine, environment, evaluation, settings, needs_rewards=not evaluation.metrics)
         self.batch_size, self.max_length = batch_size, max_length
         refuse_outside(type(self), vars(self))
 

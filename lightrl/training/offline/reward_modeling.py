@@ -11,6 +11,7 @@ from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 from torch.nn.functional import logsigmoid
+from torchmetrics import Metric
 
 from lightrl.data.loaders import PromptBatch
 from lightrl.data.prompt_data import PromptData
@@ -21,6 +22,8 @@ from lightrl.policy.source import PolicySource
 from lightrl.ranges import BatchSize, NonNegative, Positive, refuse_outside
 from lightrl.rollout.decode.transformers_engine import TransformersEngine
 from lightrl.training.evaluating.evaluator import Evaluation
+from lightrl.training.evaluating.metrics import right_order
+from lightrl.training.evaluating.named_metrics import ScoreMetrics
 from lightrl.training.offline.offline_module import OfflineModule
 from lightrl.training.offline.rankings import Comparisons, RankingColumns, RankingReader, Rankings, read_ranking
 from lightrl.training.reports.statistics import Report, Reporting, StatisticsLedger
@@ -55,6 +58,7 @@ class RewardModeling(OfflineModule):
         optimizer: OptimizerCallable = partial(torch.optim.AdamW, lr=1e-5, weight_decay=0.0),
         lr_scheduler: LRSchedulerCallable | None = None,
         max_grad_norm: Positive | None = 1.0,
+        metrics: dict[str, Metric] | None = None,
     ) -> None:
         """
         Args:
@@ -67,12 +71,15 @@ class RewardModeling(OfflineModule):
             optimizer: of trunk and head.
             lr_scheduler: stepped after every optimizer step; null: a constant rate.
             max_grad_norm: gradients are scaled down to this norm; null: never.
+            metrics: of torchmetrics, by the names under which their values are logged, such as `torchmetrics.classification.BinaryAUROC`;
+                each gets every held-out comparison twice, as the probability that one completion is the better one, and 1 if it is.
 
         Raises:
             ValueError: batch_size below 1, or a negative centring.
         """
         settings = StepSettings(micro_batch_tokens, optimizer, lr_scheduler, max_grad_norm)
         super().__init__(policy, {}, TransformersEngine(), SingleTurn(), Evaluation(before_training=False), settings)
+        self.collector.named_metrics = ScoreMetrics(metrics or {})
         self.batch_size, self.columns, self.centring = batch_size, columns, centring
         refuse_outside(type(self), vars(self))
 
@@ -131,6 +138,7 @@ class RewardModeling(OfflineModule):
             report_scores(ledger, scores)
             report_comparisons(ledger, scores, compared)
             report_calibration(ledger, scores, compared)
+            self.collector.named_metrics.add(both_ways(scores, compared))
             # in shares of a prompt, so that it is the loss of training whatever the numbers of completions
             ledger.add("loss/total", self._losses(scores, compared).sum(), reduce="sum")
             ledger.add("loss/prompts", len(chosen) - chosen.zero_variance, reduce="sum")
@@ -208,6 +216,12 @@ def report_calibration(ledger: StatisticsLedger, scores: Tensor, compared: Compa
         ledger.add(f"{_bin(number)}/confidence", sure[inside])
 
 
+def both_ways(scores: Tensor, compared: Comparisons) -> list[tuple[float, int]]:
+    """For metrics: the probability that either completion of a comparison is the better one, and 1 for the one that is, 0 for the other."""
+    likely = torch.sigmoid(_difference(scores, compared)).tolist()
+    return [row for p in likely for row in ((p, 1), (1 - p, 0))]
+
+
 def finished(numbers: dict[str, float]) -> dict[str, float]:
     """Reduced numbers with those that follow from them: `score/std`, and with bins `calibration/error`.
 
@@ -230,11 +244,6 @@ def bradley_terry(better: Tensor, worse: Tensor, margin: Tensor | float = 0.0) -
     Source: Bradley and Terry 1952; with a margin Touvron et al. 2023 (Llama 2), arXiv:2307.09288, eq. 2.
     """
     return -logsigmoid(better - worse - margin)
-
-
-def right_order(difference: Tensor) -> Tensor:
-    """`[P]` 1 where the better one leads, 1/2 where both score alike, 0 elsewhere; of `[P]` differences better - worse."""
-    return (difference.sign() + 1) / 2
 
 
 def confidence(difference: Tensor) -> Tensor:

@@ -17,6 +17,8 @@ import torch
 from lightning.pytorch import Callback, Trainer
 from lightrl_preference import AOT, BCO, DPO, KTO, AOTUnpaired, MixedObjective, Unpaired
 from lightrl_workshop import quiet_trainer
+from torchmetrics.classification import BinaryAUROC
+from torchmetrics.text import CHRFScore
 
 from lightrl import (
     DigitSorting,
@@ -29,9 +31,11 @@ from lightrl import (
     SortedPairs,
     SupervisedFineTuning,
     TinyPolicy,
+    TransformersEngine,
 )
 from lightrl.callbacks.export_policy import ExportPolicy
 from lightrl.callbacks.export_reward_model import ExportRewardModel
+from lightrl.training.evaluating.evaluator import Evaluation
 
 RUNS = ("sft", "dpo", "aot", "kto", "bco", "reward_model")
 
@@ -77,9 +81,10 @@ def module(name: str, folder: Path) -> Any:
         "batch_size": 8,
     }
     if name == "sft":
-        return SupervisedFineTuning(**settings)
+        sampled = Evaluation(before_training=False, metrics={"chrf": CHRFScore()})
+        return SupervisedFineTuning(**settings, engine=TransformersEngine(max_new_tokens=4), evaluation=sampled)
     if name == "reward_model":
-        return RewardModeling(**{**settings, "batch_size": 10}, centring=0.1)
+        return RewardModeling(**{**settings, "batch_size": 10}, centring=0.1, metrics={"auroc": BinaryAUROC()})
     return PreferenceOptimization(**settings, objective=objective(name), cache=str(folder / f"{name}-cache"))
 
 

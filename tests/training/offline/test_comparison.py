@@ -9,7 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightrl.training.offline.reward_modeling import bradley_terry, confidence, confidence_bin, right_order
+from lightrl.training.evaluating.metrics import right_order
+from lightrl.training.offline.reward_modeling import bradley_terry, confidence, confidence_bin
 
 
 @pytest.mark.parametrize(
