@@ -75,8 +75,8 @@ $(VENV)-loggers/bin/python -m pip install --disable-pip-version-check -q -c cons
 HF_HUB_OFFLINE=1 $(VENV)-loggers/bin/python -m pytest -n0 -rs tests/loggers
 endef
 
-thorough: $(STAMP)  ## the tests that make test leaves out: packaging, strategies, several ranks, ends of runs, whole pages
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m thorough
+thorough: $(STAMP)  ## the tests that make test leaves out: packaging, strategies, several ranks, ends of runs, whole pages (RARE=no: most)
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "thorough$(if $(filter no,$(RARE)), and not rare)"
 
 check: $(STAMP)  ## check style, types and import layers
 	$(BIN)/ruff check .

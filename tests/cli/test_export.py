@@ -160,15 +160,16 @@ def test_the_last_checkpoint_brings_what_its_run_was_given_on_the_command_line(
     assert answer.status == 0, answer.err
 
 
-STRATEGIES = [
-    ("deepspeed_stage_3", LORA["init_args"]["base"]),
-    *(("ddp", LORA), ("deepspeed_stage_1", LORA), ("deepspeed_stage_2", LORA), ("deepspeed_stage_3", LORA)),
-    *(("fsdp2", policy) for policy in (LORA, LORA["init_args"]["base"])),
-]
+STRATEGIES = [("deepspeed_stage_3", LORA["init_args"]["base"]), ("deepspeed_stage_3", LORA), ("fsdp2", LORA)]
+MORE = [("ddp", LORA), ("deepspeed_stage_1", LORA), ("deepspeed_stage_2", LORA), ("fsdp2", LORA["init_args"]["base"])]
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("strategy", "policy"), STRATEGIES, ids=[f"{strategy}, {policy['class_path']}" for strategy, policy in STRATEGIES])
+@pytest.mark.parametrize(
+    ("strategy", "policy"),
+    [*STRATEGIES, *(pytest.param(*more, marks=pytest.mark.rare) for more in MORE)],
+    ids=[f"{strategy}, {policy['class_path']}" for strategy, policy in STRATEGIES + MORE],
+)
 def test_from_every_strategys_checkpoint(
     strategy: str, policy: dict[str, Any], write: Callable[..., Path], config: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("case", ["dcpo", "curriculum"])
+@pytest.mark.parametrize("case", ["dcpo", pytest.param("curriculum", marks=pytest.mark.rare)])
 def test_three_kills_change_nothing(case: str) -> None:
     words = [sys.executable, "-m", "benchmarks.faults.killtest", "--cases", case, "--kills", "3"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=400, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)

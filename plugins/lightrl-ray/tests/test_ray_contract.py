@@ -17,6 +17,7 @@ def arguments(folder: Path) -> dict[str, Any]:
 
 # each check starts actors, which takes some seconds
 @pytest.mark.thorough
+@pytest.mark.rare
 @pytest.mark.parametrize("case", marked(contract_cases("lightrl_ray", arguments={"RayEngine": arguments})), ids=str)
 def test_contract(case: Any, cluster: str, tmp_path: Path) -> None:
     (tmp_path / "address").write_text(cluster)

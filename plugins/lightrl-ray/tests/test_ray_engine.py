@@ -127,7 +127,7 @@ def test_rows_do_not_depend_on_the_number_of_actors(cluster: str, actors: int) -
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("how", ["die", "hang"])
+@pytest.mark.parametrize("how", ["die", pytest.param("hang", marks=pytest.mark.rare)])
 @KINDS
 def test_an_actor_that_falls_is_replaced_and_nothing_changes(
     hosted: RayEngine, folder: Path, environment: Environment, how: str, caplog: pytest.LogCaptureFixture
@@ -245,7 +245,7 @@ def _trained(policy: PolicySource, engine: Any) -> torch.Tensor:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("adapted", [False, True], ids=["full weights", "adapters"])
+@pytest.mark.parametrize("adapted", [pytest.param(False, marks=pytest.mark.rare), True], ids=["full weights", "adapters"])
 def test_a_policy_learns_the_same(cluster: str, adapted: bool) -> None:
     base = TinyPolicy(hidden=16, layers=1, heads=2)
     policy: PolicySource = LoraPolicy(base, r=2) if adapted else base

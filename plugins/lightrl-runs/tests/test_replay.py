@@ -45,7 +45,7 @@ def run(lightrl: Callable[..., Any], write: Callable[..., Path], config: dict[st
 
 def algorithms() -> list[Any]:
     names = sorted({cls.__name__ for _, cls in registry().of_kind("algorithm")})
-    return [pytest.param(name, marks=[] if name in FEW else pytest.mark.thorough) for name in names]
+    return [pytest.param(name, marks=[] if name in FEW else [pytest.mark.thorough, pytest.mark.rare]) for name in names]
 
 
 @pytest.mark.parametrize("name", algorithms())
