@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lightrl_code.tools.call_formats import FORMATS, calls_in
+from lightrl_code.tools.call_formats import FORMATS, calls_in, hermes_text
 from lightrl_code.tools.tool_calls import ToolCall
 
 SPELLED = {"qwen_coder", "glm"}
@@ -121,6 +121,12 @@ def test_a_call_that_cannot_be_read_says_what_was_expected(name: str, text: str,
     error = calls_in(text, name)[-1].error
     assert error.startswith(expected)
     assert ". A call is written " in error
+
+
+def test_low_the_marks_of_a_call_inside_an_argument_do_not_end_it() -> None:
+    page = "<tool_call>{}</tool_call>"
+    both = hermes_text("write", {"text": page}) + hermes_text("g", {})
+    assert calls_in(both, "auto") == [ToolCall("write", {"text": page}), ToolCall("g")]
 
 
 @settings(max_examples=40)

@@ -17,8 +17,12 @@ KIMI_BEGIN, KIMI_ARGUMENTS, KIMI_END = "<|tool_call_begin|>", "<|tool_call_argum
 
 
 def hermes_calls(text: str) -> list[ToolCall]:
-    """`<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, each call in marks of its own."""
-    return [_only_call(body) for body in between(text, "<tool_call>", "</tool_call>")]
+    """`<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, each call in marks of its own, which an argument may contain."""
+    calls = []
+    while "<tool_call>" in text:
+        call, text = _first_call(text.partition("<tool_call>")[2])
+        calls.append(call)
+    return calls
 
 
 def hermes_text(name: str, arguments: Mapping[str, JSON]) -> str:
@@ -89,12 +93,13 @@ def kimi_text(name: str, arguments: Mapping[str, JSON]) -> str:
     return f"<|tool_calls_section_begin|>{call}<|tool_calls_section_end|>"
 
 
-def _only_call(body: str) -> ToolCall:
+def _first_call(text: str) -> tuple[ToolCall, str]:
     try:
-        value, rest = read_json(body)
+        value, rest = read_json(text)
     except ValueError as error:
-        return ToolCall(error=f"the call is no JSON: {error}")
-    return json_call(value) if not rest.strip() else ToolCall(error=f"expected nothing behind the call, got {rest.strip()[:60]!r}")
+        return ToolCall(error=f"the call is no JSON: {error}"), text
+    behind = re.split("</?tool_call>", rest, maxsplit=1)[0].strip()
+    return ToolCall(error=f"expected nothing behind the call, got {behind[:60]!r}") if behind else json_call(value), rest
 
 
 def _mistral_named(part: str) -> ToolCall:
