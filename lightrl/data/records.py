@@ -184,10 +184,16 @@ def _template_fields(template: str) -> list[str]:
     return [name for name, _, _ in fields]
 
 
+OTHER_ROLES = {"human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant"}
+"""Names that other data have for roles: a template may write them, but nothing would be learnt from what the assistant said."""
+
+
 def _messages(place: str, column: str, value: JSON) -> tuple[Message, ...]:
     if not isinstance(value, list) or not value or not all(map(_is_message, value)):
         got = f"{type(value).__name__} {str(value)[:60]!r}"
         raise ValueError(f"{place}: column {column!r} must hold a string or a list of messages {{role, content}}, got {got}")
+    if other := next((turn["role"] for turn in value if turn["role"] in OTHER_ROLES), None):
+        raise ValueError(f"{place}: column {column!r} has the role {other!r}, which is called {OTHER_ROLES[other]!r} here: rename it")
     return tuple(map(message_of, value))
 
 

@@ -126,6 +126,7 @@ def test_only_the_wanted_columns_are_kept(tmp_path: Path) -> None:
         ('{"prompt": 3, "answer": 1}\n', {}, "must hold a string or a list of messages .* got int '3'"),
         ('{"prompt": [], "answer": 1}\n', {}, "got list"),
         ('{"prompt": [{"role": "user"}], "answer": 1}\n', {}, "list of messages"),
+        ('{"prompt": [{"role": "human", "content": "1"}], "answer": 1}\n', {}, "which is called 'user' here"),
         ('{"prompt": "a", "answer": 1}\n', {"template": "no field"}, "names no column"),
         ('{"prompt": "a", "answer": 1}\n', {"template": "\\boxed{}"}, "literal braces"),
         ('{"prompt": "a", "answer": 1}\n', {"template": "{prompt.__class__}"}, "is no column name"),
