@@ -47,7 +47,7 @@ class Slot:
 
     @property
     def title(self) -> str:
-        """What one of its values is, in messages."""
+        """The name of one of its values in messages."""
         bases = {"Optimizer": "optimizer", "LRScheduler": "learning rate scheduler", "Metric": "metric"}
         name = self.base.__name__ if self.base is not None else "class"
         return self.kind or bases.get(name, name)

@@ -127,7 +127,7 @@ class ScoredRollout(Rollout):
     outcomes: dict[str, Tensor]
     """Per reward `[N]` int64: an `Outcome`."""
     scorable: Tensor
-    """`[N]` bool: every reward with a weight answered and at least one gave a value; other rows leave statistics and loss."""
+    """`[N]` bool: no reward with a weight failed, and at least one answered where one is needed; other rows leave statistics and loss."""
     row_weight: Tensor | None = None
     """`[N]` f32, at least 0: how much the sampler lets a row count in the loss; None: 1 each."""
 

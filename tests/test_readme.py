@@ -149,6 +149,10 @@ def test_the_walk_it_shows_is_the_walk() -> None:
     import inspect
 
     source = inspect.getsource(PolicyOptimization.training_step)
-    for line in ("rollout = self.rollout_phase()", "experience = self.reward_phase(rollout)", "self.optimization_phase(experience)"):
+    for line in (
+        "rollout = self.rollout_phase()",
+        "training_batch = self.advantage_phase(rollout)",
+        "self.optimization_phase(training_batch)",
+    ):
         assert line in source
         assert line in README

@@ -26,7 +26,7 @@ class Watch(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
         """Watch the phases."""
-        if hasattr(pl_module, "reward_phase"):
+        if hasattr(pl_module, "advantage_phase"):
             for name in ("submit", "results"):
                 self.meter.watch(pl_module.collector.engine, name, "generate")
             self._note_first(pl_module)
@@ -49,13 +49,13 @@ class Watch(Callback):
         self.meter.write(self.file)
 
     def _note_first(self, pl_module: Any) -> None:
-        inner = pl_module.reward_phase
+        inner = pl_module.advantage_phase
 
         def scored(rollout: Any) -> Any:
             self.first = self.first or cpu_of_all()
             return inner(rollout)
 
-        pl_module.reward_phase = scored
+        pl_module.advantage_phase = scored
 
     def _count_pairs(self, pl_module: Any) -> None:
         inner = pl_module.learn

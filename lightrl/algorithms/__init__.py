@@ -1,1 +1,1 @@
-"""Algorithms: parts in slots. A variant states its smallest difference from a parent."""
+"""What every algorithm is made of: parts in slots. GRPO and the others are packages in `plugins/`."""

@@ -153,7 +153,7 @@ class RowReward(Reward):
             **columns: the prompt's `answer` and its other columns, those that the signature names.
 
         Returns:
-            A finite number, a list with one per response token, or None to abstain. Anything else ends the run.
+            A finite number, a list with one per response token, or None to abstain. Infinity fails the row; another type ends the run.
         """
 
     def check_prompt(self, prompt: Prompt) -> None:

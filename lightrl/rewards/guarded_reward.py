@@ -1,4 +1,4 @@
-"""One reward, guarded so that it can neither stop nor spoil a run: by its gate, its cache, the place where it runs and its error budget."""
+"""One reward, guarded by its gate, its cache, the place where it runs and its error budget."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class CachedCalls:
 
 
 class GuardedReward:
-    """Lets one reward score rows, so that it can neither hang a run nor fail in silence."""
+    """Lets one reward score rows; its failures are counted, and in workers and event loops its calls have a time limit."""
 
     def __init__(self, name: str, reward: Reward) -> None:
         """

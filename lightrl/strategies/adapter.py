@@ -23,7 +23,7 @@ FROZEN = "frozen"
 
 
 class StrategyAdapter(WeightAccess):
-    """Single device and DDP: every rank has all weights, gradients are averaged over ranks in the last backward."""
+    """Single device and DDP: every rank has all weights; gradients are averaged in the last backward, or in the step for half weights."""
 
     def __init__(self, trainer: Trainer, module: LightningModule) -> None:
         self.trainer, self.module = trainer, module

@@ -1,4 +1,4 @@
-"""The training process's end of a fork server and of its workers."""
+"""The training process's side of a fork server and of its workers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class ForkServer:
             return int(self._control.recv_bytes())
 
     def close(self) -> None:
-        """End the process and its workers, and wait until they have ended."""
+        """End the process and its workers, and wait until the process has ended."""
         with contextlib.suppress(OSError), socket.fromfd(self._control.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as ours:
             # whoever waits for an answer is told that none will come
             ours.shutdown(socket.SHUT_RDWR)

@@ -11,7 +11,12 @@ import yaml
 from lightrl.callbacks.alarms import Alarms
 from lightrl.callbacks.dashboard import LAYOUT
 from lightrl.callbacks.run_checkpoints import RunCheckpoints
+from lightrl.config.build.builder import Builder
+from lightrl.config.merge.resolve import resolve
+from lightrl.config.read.settings import read_words
+from lightrl.ranks import ALONE
 from lightrl.training.evaluating.evaluator import Evaluation
+from lightrl.training.evaluating.named_metrics import TextMetrics
 
 FOLDER = Path(__file__).parent.parent.parent / "docs"
 PAGE = (FOLDER / "watching.md").read_text()
@@ -28,10 +33,17 @@ def test_every_alarm_stands_there_with_its_default() -> None:
     assert f"above {defaults['kl']:g} nat per token, or `approx_kl` above {defaults['step_kl']:g}" in rows["kl_blow_up"]
 
 
-def test_its_yaml_is_taken() -> None:
+def test_its_yaml_is_taken(tmp_path: Path) -> None:
     blocks = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
-    [evaluation] = [block["model"]["evaluation"] for block in blocks if "model" in block]
+    evaluation, named = [block["model"]["evaluation"] for block in blocks if "model" in block]
     assert Evaluation(**evaluation).ks == [1, 8, 32]
+    (tmp_path / "named.yaml").write_text(yaml.safe_dump({"model": {"evaluation": named}}))
+    choice = resolve("fit", read_words(["--config", "grpo_sort", "--config", str(tmp_path / "named.yaml")])).model.value("evaluation")
+    metrics = TextMetrics(Builder().build(choice, "model.evaluation").metrics)
+    metrics.add([("a b", "a b"), ("a", ["b", "c"])])
+    found = metrics.compute(ALONE)
+    assert found["exact"] == found["rouge/rouge1_fmeasure"] == 0.5
+    assert "chrf" in found
     callbacks = {
         one["class_path"].rpartition(".")[2]: one["init_args"] for b in blocks if "trainer" in b for one in b["trainer"]["callbacks"]
     }

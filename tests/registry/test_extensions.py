@@ -21,9 +21,9 @@ from lightrl import PolicyOptimization, hookimpl
 class Counted(PolicyOptimization):
     "Policy optimisation that says so."
 
-    def reward_phase(self, rollout):
+    def advantage_phase(self, rollout):
         sys.stderr.write("COUNTED ")
-        return super().reward_phase(rollout)
+        return super().advantage_phase(rollout)
 
 class Loud(Callback):
     "Says when the run begins."

@@ -94,16 +94,16 @@ class PolicyOptimization(PolicyModule):
         """One rollout and the optimizer steps on it; the loader's batch has no content."""
         started = time.perf_counter()
         rollout = self.rollout_phase()
-        experience = self.reward_phase(rollout)
-        self.optimization_phase(experience)
+        training_batch = self.advantage_phase(rollout)
+        self.optimization_phase(training_batch)
         self.collector.ahead.wait_for_background()
-        self.finish(experience, time.perf_counter() - started)
+        self.finish(training_batch, time.perf_counter() - started)
 
     def rollout_phase(self) -> ScoredRollout:
         """The sampler draws prompts, has them completed and scored, and keeps or redraws."""
         return self.collector.next_rollout()
 
-    def reward_phase(self, scored: ScoredRollout) -> TrainingBatch:
+    def advantage_phase(self, scored: ScoredRollout) -> TrainingBatch:
         """Old and reference log-probs and values if a part needs them, KL in the reward, token weights, advantages."""
         algorithm, collector, adapter = self.algorithm, self.collector, self.learner.adapter
         with self.ledger.phase("reward"):

@@ -170,9 +170,10 @@ class RunCollection:
             return self._rewards.submit(rollout)
 
     def _all_finished(self, scorings: list[Scoring]) -> ScoredRollout:
-        """Wait for the scores of all slices; a reward that fails alike on every row, on all ranks, stops them."""
+        """Wait for the scores of all slices; a reward that fails alike on every row so far, on all ranks, stops them."""
         scored = ScoredRollout.concat([self._finished(scoring) for scoring in scorings])
-        if self.total(bool(broken := self._rewards.broken())):
+        broken = self._rewards.broken()
+        if self.total(bool(broken)):
             first, *others = self._ranks.gather(broken)
             for name, failure in first.items():
                 if all(other.get(name) == failure for other in others):
