@@ -72,7 +72,7 @@ class Merger:
             return None
         if slot.kind == "reward":
             new = reward_in_full(old, new)
-        name, given = _split(new, key, source)
+        name, given = split(new, key, source)
         choice = self._chosen(slot, old, name, key, source)
         if given:
             self.arguments(choice, given, key, source)
@@ -117,7 +117,7 @@ def carried(model: Choice) -> Iterator[str]:
             yield f"carried: model.algorithm.{name} = {shown(chosen.arguments[name])} ({source}), {why}"
 
 
-def _split(new: object, key: str, source: str) -> tuple[object, dict[str, object]]:
+def split(new: object, key: str, source: str) -> tuple[object, dict[str, object]]:
     """A value as class name (None: the one in force) and arguments."""
     if not isinstance(new, dict):
         return new, {}

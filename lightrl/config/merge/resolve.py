@@ -14,7 +14,7 @@ from lightrl.arguments import Slot, type_name
 from lightrl.config.describe.choice import Choice
 from lightrl.config.describe.class_lookup import known, top_level_class
 from lightrl.config.describe.plain_values import parsed
-from lightrl.config.merge.merger import Merger, carried
+from lightrl.config.merge.merger import Merger, carried, split
 from lightrl.config.merge.trainer_keys import Rollouts, check_trainer, verb_keys
 from lightrl.config.read.import_paths import announce
 from lightrl.config.read.refusals import ConfigError, check_key
@@ -124,16 +124,9 @@ def _start(section: str, settings: list[Setting]) -> Choice:
 
 
 def _lay(merger: Merger, choice: Choice, section: str, typed: object, setting: Setting) -> None:
-    # typed: a class name, or a mapping in YAML
-    given = parsed(typed, section)
-    if isinstance(given, str):
-        return
-    if isinstance(given, dict) and ("class_path" in given or "init_args" in given):
-        if extra := sorted(set(given) - {"class_path", "init_args"}):
-            raise ConfigError(f"{section}.{extra[0]}", "stands beside class_path: put it under init_args.", f"Given in: {setting.source}")
-        given = given.get("init_args") or {}
-    if given:
-        merger.arguments(choice, given, section, setting.source)
+    # typed: a class name, or a mapping in YAML; anything else is refused as arguments
+    name, given = split(parsed(typed, section), section, setting.source)
+    merger.arguments(choice, given if name is None or isinstance(name, str) else name, section, setting.source)
 
 
 def unusual(value: object, key: str) -> Iterator[str]:

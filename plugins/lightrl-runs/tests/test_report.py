@@ -228,8 +228,15 @@ def test_nothing_but_a_report_is_overwritten(lightrl: Callable[..., Any], tmp_pa
     assert "exists and is no report" in answer.err
     assert yaml.safe_load((folder / "config.yaml").read_text()) == SETTINGS
     assert "there is no folder 'nowhere'" in lightrl("report", str(folder), "--out", "nowhere/x.html").err
+    assert "'.' exists and is no report" in lightrl("report", str(folder), "--out", ".").err
     assert [lightrl("report", str(folder)).status for _ in range(2)] == [0, 0]
     assert [p.name for p in tmp_path.glob("report*")] == ["report.html"]
+
+
+def test_a_page_without_an_ending_gets_the_one_that_a_browser_knows(lightrl: Callable[..., Any], tmp_path: Path) -> None:
+    folder = run(tmp_path / "a", [0.0])
+    assert [lightrl("report", str(folder), "--out", "page").status for _ in range(2)] == [0, 0]
+    assert [p.name for p in tmp_path.glob("page*")] == ["page.html"]
 
 
 def test_low_a_symbolic_link_is_not_followed(lightrl: Callable[..., Any], tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ def report(words: list[str]) -> int:
     """Carry out `lightrl report`; a ConfigError, and nothing written, if a folder has no run, or the page is the name of something else."""
     options = _parser().parse_args(words)
     out = Path(options.out).expanduser()
+    # a browser shows a file without an ending as text
+    out = out if out.suffix or out.is_dir() else out.with_suffix(".html")
     _refuse_other_file(out)
     from lightrl.strategies.atomic import partial, publish
     from lightrl.workers.waiting import waiting
@@ -46,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     kind = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="lightrl report", description=__doc__, epilog=EPILOG, formatter_class=kind, allow_abbrev=False)
     parser.add_argument("runs", nargs="+", metavar="RUN", help="the folder of a run, for example runs/grpo/version_0")
-    parser.add_argument("--out", metavar="FILE", default="report.html", help="the page; an earlier report of this name is replaced")
+    parser.add_argument("--out", metavar="FILE", default="report.html", help="the page (.html); an earlier report of this name is replaced")
     return parser
 
 
