@@ -126,13 +126,12 @@ class GroupSampler(Sampler):
 
 def deciding_reward(rewards: Sequence[str], metric: str | None) -> str:
     """The raw reward that a sampler goes by: the one that `metric` names, or the only one; a ValueError if there is none or several."""
-    names = sorted(rewards)
-    if metric in names:
+    if metric is not None and metric in rewards:
         return metric
-    if metric is None and len(names) == 1:
-        return names[0]
+    if metric is None and len(rewards) == 1:
+        return rewards[0]
     problem = f"{metric!r}, and no reward is named so" if metric is not None else "null, and there is not exactly one reward"
-    there = f"there are {', '.join(names)}; for example metric: {names[0]}" if names else "there is none"
+    there = f"there are {', '.join(rewards)}: type --model.algorithm.sampler.metric {rewards[0]}" if rewards else "there is none"
     raise ValueError(f"algorithm.sampler.metric is {problem}: name the one that says whether a completion succeeded; {there}")
 
 

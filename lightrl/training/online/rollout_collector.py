@@ -48,6 +48,8 @@ class RolloutCollector(Collector):
         algorithm = self.learner.algorithm
         settle_rollouts(prompts_per_rollout, algorithm, self.engine, self.environment)
         check_ahead(rollouts_ahead, self.engine, algorithm)
+        if self.rewards.rewards:
+            algorithm.sampler.check(list(self.rewards.rewards))
         self.prompts_per_rollout = prompts_per_rollout
         self.ahead = RolloutsAhead(rollouts_ahead, self)
 
@@ -90,7 +92,6 @@ class RolloutCollector(Collector):
         columns = data.columns()
         self.rewards.check(columns, data.placed_prompts())
         self.environment.check(frozenset(columns))
-        algorithm.sampler.check(list(self.rewards.rewards))
         if algorithm.critic is not None:
             algorithm.critic.check(policy)
         for reference in algorithm.references.values():

@@ -91,7 +91,7 @@ def test_what_does_not_fit_the_run_is_said() -> None:
         EdgeSampler(2).collect(ScriptedCollection(4, size=3))
     with pytest.raises(RunEndedError, match=r"level is 'source', and prompt '0-0' has the columns \[\]"):
         EdgeSampler(2, level="source").collect(ScriptedCollection(4))
-    with pytest.raises(ValueError, match=r"metric is null, and there is not exactly one reward: .*; there are a, b"):
+    with pytest.raises(ValueError, match=r"metric is null, and .*; there are b, a: type --model.algorithm.sampler.metric b"):
         EdgeSampler().check(["b", "a"])
     with pytest.raises(ValueError, match=r"metric is 'c', and no reward is named so"):
         EdgeSampler(metric="c").check(["a"])

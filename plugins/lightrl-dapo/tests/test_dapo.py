@@ -7,7 +7,17 @@ import torch
 from lightrl_dapo import DAPO, DynamicSampler
 from lightrl_workshop.experience import experience
 
-from lightrl import DecoupledClip, GroupNormalized, GroupSampler, MaskTruncated, TokenMean, TokenRatio
+from lightrl import (
+    DecoupledClip,
+    ExactMatch,
+    GroupNormalized,
+    GroupSampler,
+    MaskTruncated,
+    PolicyOptimization,
+    PretrainedPolicy,
+    TokenMean,
+    TokenRatio,
+)
 from lightrl.registry.classes import registry
 
 
@@ -27,6 +37,14 @@ def test_the_defaults_are_the_papers() -> None:
     assert type(dapo.ratio) is TokenRatio
     assert dapo.kl is dapo.critic is dapo.entropy is dapo.correction is None
     assert dapo.needs == frozenset()
+
+
+def test_two_rewards_without_a_metric_are_refused_before_anything_is_loaded() -> None:
+    rewards = {"right": ExactMatch(), "form": ExactMatch(weight=0.1)}
+    policy = PretrainedPolicy("there is no such folder")
+    with pytest.raises(ValueError, match=r"there are right, form: type --model.algorithm.sampler.metric right"):
+        PolicyOptimization(policy, DAPO(), rewards)
+    PolicyOptimization(policy, DAPO(sampler=DynamicSampler(metric="form")), rewards)
 
 
 def test_one_part_can_be_exchanged() -> None:
