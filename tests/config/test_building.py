@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 import pytest
 import torch
+from lightrl_preference import DPO, MixedObjective
 
-from lightrl import EntropyBonus, LossTerm, SymmetricClip
+from lightrl import EntropyBonus, LossTerm, Objective, SymmetricClip
 from lightrl.arguments import Slot
 from lightrl.callbacks.completions_log import CompletionsLog
 from lightrl.config.build.builder import Builder
@@ -70,6 +71,27 @@ def test_two_objects_share_no_default_part() -> None:
     assert isinstance(first.parts["entropy"], EntropyBonus)
     assert first.parts["entropy"] is not second.parts["entropy"]
     assert first.limits is not second.limits
+
+
+MIXED = MixedObjective({"high": DPO(beta=0.25), "low": DPO()})
+
+
+class Nested:
+    """Its default is a part that holds parts by name, and so is one argument."""
+
+    def __init__(self, mixed: Objective = MIXED, terms: dict[str, LossTerm] = {"one": EntropyBonus()}) -> None:  # noqa: B006
+        self.mixed, self.terms = mixed, terms
+
+
+def test_a_default_part_that_holds_parts_by_name_is_built_with_them() -> None:
+    choice = chosen(Nested, **{"mixed.objectives.low": {"init_args": {"beta": 0.5}}})
+    first, second = (Builder().build(choice, "model") for _ in range(2))
+    assert [part.beta for part in first.mixed.objectives.values()] == [0.25, 0.5]
+    assert isinstance(first.terms["one"], EntropyBonus)
+    assert first.terms["one"] is not second.terms["one"]
+    assert first.mixed.objectives["high"] is not second.mixed.objectives["high"]
+    written = choice.as_config()["init_args"]["mixed"]["init_args"]["objectives"]
+    assert written["high"]["init_args"]["beta"] == 0.25
 
 
 def test_an_optimizer_is_a_class_with_arguments_that_can_be_copied_and_sent() -> None:

@@ -39,7 +39,8 @@ class Builder:
         takes = choice.takes
         values = {name: choice.value(name) for name in takes if name in choice.arguments or not takes[name].required}
         # a plain default is left to the class; a part that is a default is built anew, since no two objects may share it
-        given = {name: value for name, value in values.items() if name in choice.arguments or isinstance(value, Choice)}
+        anew = {name for name, value in values.items() if isinstance(value, Choice) or takes[name].slot.shape == "parts"}
+        given = {name: value for name, value in values.items() if name in choice.arguments or name in anew}
         arguments = {name: self.value(value, takes[name].slot, f"{key}.{name}") for name, value in given.items()}
         if choice.slot.shape == "factory":
             make: Callable[..., object] = choice.cls

@@ -64,16 +64,14 @@ def default_of(argument: Argument) -> Any:
     slot, default = argument.slot, argument.default
     if argument.required:
         return None
-    if isinstance(default, Part):
-        return _of_part(slot, default)
+    if isinstance(default, Part) or (slot.shape == "parts" and isinstance(default, dict)):
+        return _given(slot, default)
     if slot.shape == "factory" and isinstance(default, functools.partial) and isinstance(default.func, type):
         return Choice(default.func, slot, dict(default.keywords))
     if slot.shape == "factory" and isinstance(default, dict):
         return Choice(imported(default["class_path"]), slot, dict(default.get("init_args", {})))
     if slot.shape == "record" and dataclasses.is_dataclass(default) and slot.base is not None:
         return Choice(slot.base, slot, {f.name: getattr(default, f.name) for f in dataclasses.fields(default)})
-    if slot.shape == "parts" and isinstance(default, dict):
-        return {name: value for name, value in default.items() if isinstance(value, Choice)}
     return copy.copy(default) if isinstance(default, (dict, list)) else default
 
 
@@ -101,8 +99,10 @@ def shown(value: object) -> str:
     return "null" if value is None else str(value) if isinstance(value, (Choice, str)) else repr(value)
 
 
-def _of_part(slot: Slot, part: Part) -> Choice:
-    takes = arguments_of(type(part), slot.supplied)
-    made = made_with(part).items()
-    given = {name: _of_part(takes[name].slot, value) if isinstance(value, Part) else as_config(value) for name, value in made}
-    return Choice(type(part), slot, given)
+def _given(slot: Slot, value: object) -> Any:
+    if isinstance(value, Part):
+        takes = arguments_of(type(value), slot.supplied)
+        return Choice(type(value), slot, {name: _given(takes[name].slot, made) for name, made in made_with(value).items()})
+    if slot.shape == "parts" and isinstance(value, dict):
+        return {name: _given(slot.item, part) for name, part in value.items()}
+    return as_config(value)
