@@ -14,9 +14,10 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from io import FileIO
+from typing import Any
 
 from lightrl_code.inside.sandbox_wire import Channel, Closed
 from lightrl_code.sandbox import Sandbox
@@ -66,13 +67,6 @@ class ScriptRun:
     """Wall time that it took."""
 
 
-class Readable(Protocol):
-    """Something with a file descriptor."""
-
-    def fileno(self) -> int:
-        """The descriptor."""
-
-
 def passed_asserts(task: Task, sandbox: Sandbox) -> float:
     """The fraction of the tests that the program passes.
 
@@ -116,17 +110,12 @@ def passed_pairs(sources: Sequence[str], pairs: Sequence[Pair], sandbox: Sandbox
     """
     passed, left = 0, sandbox.limits.seconds
     for pair in pairs:
-        right, seconds = _prints(sources, pair, sandbox, left)
-        passed, left = passed + right, left - seconds
+        done = run_script(sources, pair.input, sandbox, left)
+        passed += done.status == 0 and _lines(done.output or "") == _lines(pair.output)
+        left -= done.seconds
         if left <= 0:
             break
     return passed / len(pairs)
-
-
-def _prints(sources: Sequence[str], pair: Pair, sandbox: Sandbox, left: float) -> tuple[bool, float]:
-    """Whether it prints what is expected within the seconds that are left, and how many it took."""
-    done = run_script(sources, pair.input, sandbox, left)
-    return done.status == 0 and _lines(done.output or "") == _lines(pair.output), done.seconds
 
 
 def run_script(sources: Sequence[str], text: str, sandbox: Sandbox, seconds: float) -> ScriptRun:
@@ -149,9 +138,11 @@ def run_script(sources: Sequence[str], text: str, sandbox: Sandbox, seconds: flo
             _hand_over(ours, sources)
             start = time.monotonic()
             said = _exchange(process, text.encode(), most, start + seconds)
-            ended = said is not None and _ends(process, start + seconds)
-            output = None if said is None else said.decode(errors="replace")
-            return ScriptRun(output, process.returncode if ended else None, time.monotonic() - start)
+            if said is None:
+                return ScriptRun(None, None, time.monotonic() - start)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, start + seconds - time.monotonic()))
+            return ScriptRun(said.decode(errors="replace"), process.returncode, time.monotonic() - start)
 
 
 def _hand_over(ours: socket.socket, sources: Sequence[str]) -> None:
@@ -202,7 +193,7 @@ def _written(descriptor: int, left: memoryview) -> memoryview:
         return left[:0]
 
 
-def _read_verdicts(stream: Readable, seconds: float) -> bytes:
+def _read_verdicts(stream: FileIO, seconds: float) -> bytes:
     """The messages of the examiner, until it ends or the program's time is over, which begins when the examiner says so."""
     said, deadline, started = bytearray(), time.monotonic() + START_S, False
     with selectors.DefaultSelector() as ready:
@@ -215,14 +206,6 @@ def _read_verdicts(stream: Readable, seconds: float) -> bytes:
             if not started and STARTED in said:
                 started, deadline = True, time.monotonic() + seconds
     return bytes(said)
-
-
-def _ends(process: subprocess.Popen[bytes], deadline: float) -> bool:
-    try:
-        process.wait(max(0.0, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        return False
-    return True
 
 
 def _lines(text: str) -> list[str]:

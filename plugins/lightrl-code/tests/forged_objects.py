@@ -19,6 +19,14 @@ TESTS = {
     "expects": Suite("try:\n    f(-1)\n    assert False\nexcept Exception:\n    pass", "def f(n):\n    if n < 0: raise ValueError(n)"),
     "length": Suite("r = f(3)\nassert len(r) == 3 and all(r[i] == i * i for i in range(len(r)))", LIST),
     "length, loop": Suite("r = f(3)\nassert len(r) == 3 and all(got == want for got, want in zip(r, [0, 1, 4]))", LIST),
+    "length, backwards": Suite("r = f(3)\nassert len(r) == 3 and all(got == want for got, want in zip(reversed(r), [4, 1, 0]))", LIST),
+    "length, rows": Suite("r = f(2)\nassert len(r) == 2 and all(list(got) == want for got, want in zip(r, [[1], [1, 1]]))", "def f(n): return [[1] * (i + 1) for i in range(n)]"),
+    "rows, length": Suite("r = f(2)\nassert all(list(got) == want for got, want in zip(r, [[1], [1, 1]])) and len(r) == 2", "def f(n): return [[1] * (i + 1) for i in range(n)]"),
+    "a loop in a function": Suite("def test():\n    assert f(0) == 0\n    for n in range(f(2)):\n        assert f(n) == n * n\ntest()", SQUARE),
+    "a loop in a helper": Suite("def looped(g):\n    assert g(0) == 0\n    for n in range(g(2)):\n        assert g(n) == n * n\ndef check(candidate):\n    looped(candidate)", SQUARE, "f"),
+    "a loop in the main part": Suite("if __name__ == '__main__':\n    assert f(0) == 0\n    for n in range(f(2)):\n        assert f(n) == n * n", SQUARE),
+    "printed": Suite("def check(candidate):\n    for n in (0, 2):\n        try:\n            assert candidate(n) == n * n\n        except AssertionError:\n            print('wrong')", SQUARE, "f"),
+    "pickled": Suite("import pickle\nassert pickle.loads(pickle.dumps(f(2))) == 4", SQUARE),
     "loop, length": Suite("r = f(3)\nassert all(got == want for got, want in zip(r, [0, 1, 4])) and len(r) == 3", LIST),
     "twice": Suite("r = f(3)\nassert len(list(r)) == 3 and all(a == b for a, b in zip([0, 1, 4], list(r), strict=True))", LIST),
     "truth": Suite("r = f(3)\nassert r and not (not r) and r == [0, 1, 4]", LIST),
@@ -53,6 +61,7 @@ def cls(body: str, returned: str = "A()") -> str:
 
 ONCE = "n = 0\ndef once(*values):\n    global n\n    n += 1\n    return values[min(n, len(values)) - 1]\n"
 """A different value at each call, the last one from then on."""
+ITSELF = "__len__ = lambda s: 3\n__iter__ = lambda s: s\ndef __next__(self): raise StopIteration"
 EVERYTHING = "\n".join(f"__{name}__ = {TRUE}" for name in ["eq", "ne", "lt", "le", "gt", "ge", "contains", "bool", "call", "instancecheck"])
 ZERO = "\n".join(
     f"__{name}__ = lambda *a: 0"
@@ -160,6 +169,17 @@ OBJECTS = {
     "an exception class that is an object": ("error", "class Meta(type): __instancecheck__ = lambda *a: True\nclass Bad(metaclass=Meta): pass\ndef f(n): raise ValueError('bad')"),
     "fractions of its own": ("values", "class Fraction(float):\n    __eq__ = lambda *a: True\n    __hash__ = None\ndef f(n): return Fraction(7)\ng = f"),
     "answers that alternate": ("attribute compared", ONCE + cls("x = property(lambda s: once(3, 0))\ny = property(lambda s: once(9, 0))")),
+    "its own iterator, with a length": ("length, loop", cls(ITSELF)),
+    "its own iterator, then a length": ("loop, length", cls(ITSELF)),
+    "a length of two values": ("length, loop", "import builtins\nclass L(int):\n    extra = 1\n    __int__ = lambda s: 3\nreal = len\nbuiltins.len = lambda o: L(0) if isinstance(o, A) else real(o)\n" + cls("__iter__ = lambda s: iter(())")),
+    "rows that make a length forgotten": ("length, rows", cls("__len__ = lambda s: 2\n__iter__ = lambda s: iter([iter([1])])")),
+    "rows, and a length that does not know of them": ("rows, length", cls("__len__ = lambda s: 2\n__iter__ = lambda s: iter([iter([1])])")),
+    "nothing backwards": ("length, backwards", cls("__len__ = lambda s: 3\n__iter__ = lambda s: iter([7, 7, 7])\n__reversed__ = lambda s: iter(())")),
+    "zero, and a loop in a function": ("a loop in a function", "def f(n): return 0"),
+    "zero, and a loop in a helper": ("a loop in a helper", "def f(n): return 0"),
+    "zero, and a loop in the main part": ("a loop in the main part", "def f(n): return 0"),
+    "an assert that fails in silence": ("printed", "def f(n): return 0"),
+    "an object that says what it is pickled as": ("pickled", "class E:\n    def __reduce_ex__(self, n): return type, ('X', (), {'__eq__': str})\nclass A:\n    def __reduce_ex__(self, n): return E(), ()\ndef f(n): return A()"),
     "a loop that another call ends": ("length, loop", cls("__len__ = lambda s: 3\n__reversed__ = __iter__ = lambda s: (i for i in ())")),
     "fractions that are not numbers": ("values", "from decimal import Decimal\ndef f(n): return Decimal('nan')\ng = f"),
 }  # fmt: skip

@@ -214,6 +214,7 @@ FORGERIES = {
     "soft exit where exceptions are caught": ("catches", raises("SystemExit(0)")),
     "no connection": ("catches", ends("channel()._connection.close()")),
     "replies from a thread": ("threads", f"{CHANNEL}\nimport threading\ndef f(n):\n    threading.Thread(target=channel().send, args=({{'value': 0}},)).start()\n    return 0"),
+    "a trace that changes what is returned": ("squares", "import sys\ndef trace(frame, event, arg):\n    if event == 'return' and isinstance(arg, dict): arg['value'] = True\n    return trace\ndef f(n):\n    sys.settrace(trace)\n    frame = sys._getframe()\n    while frame: frame.f_trace, frame = trace, frame.f_back\n    return 0"),
     "deaf": ("catches", ends("channel()._connection.shutdown(2)")),
 }  # fmt: skip
 """By idea: the suite that the program is to pass, and the program."""

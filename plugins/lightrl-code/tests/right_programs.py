@@ -11,6 +11,9 @@ ERRORS = "class TooSmall(ValueError):\n    def __init__(self, n):\n        super
 CONTEXT = "class T:\n    def __init__(self): self.log = []\n    def __enter__(self):\n        self.log.append('in')\n        return self\n    def __exit__(self, kind, *_):\n        self.log.append(kind and kind.__name__)\n        return kind is ValueError\n"
 ROWS = "class Rows:\n    def __init__(self, n): self.n = n\n    def __len__(self): return self.n\n    def __iter__(self): return iter(range(self.n))\n    def __getitem__(self, i): return list(range(self.n))[i]\n    def __setitem__(self, i, v): self.n = v\n    def __delitem__(self, i): self.n -= 1\n"
 
+AGAIN = "class Again:\n    def __init__(self, n): self.n = n\n    def __len__(self): return self.n\n    def __iter__(self):\n        self.i = -1\n        return self\n    def __next__(self):\n        self.i += 1\n        if self.i >= self.n: raise StopIteration\n        return self.i\n"
+DOWN = "class Down:\n    def __init__(self, n): self.n = n\n    def __len__(self): return self.n\n    def __iter__(self): return self\n    def __next__(self):\n        if not self.n: raise StopIteration\n        self.n -= 1\n        return self.n + 1\n"
+
 RIGHT = {
     "a set attribute": (["c = C()\nc.value = 5\nc.inc()\nassert c.value == 6"], COUNTER),
     "a deleted attribute": (["c = C()\ndel c.value\nassert not hasattr(c, 'value')"], COUNTER),
@@ -45,6 +48,11 @@ RIGHT = {
     "values by name": (["assert LIMIT == 5", "grow()\nassert LIMIT == 6", "grow()\nassert LIMIT == 7"], "LIMIT = 5\ndef grow():\n    global LIMIT\n    LIMIT += 1"),
     "attributes of functions": (["assert f.__name__ == 'f' and f.__doc__ == 'Twice.' and f(2) == 4"], "def f(n):\n    'Twice.'\n    return 2 * n"),
     "conversions": (["assert int(M(5)) == 5 and float(M(5)) == 5.0 and f'{M(5)}' == '5 coins' and round(M(5)) == 5 and bool(M(0)) is False"], "class M:\n    def __init__(self, n): self.n = n\n    __int__ = __index__ = lambda s: s.n\n    __float__ = lambda s: float(s.n)\n    __str__ = lambda s: f'{s.n} coins'\n    __round__ = lambda s, d=None: s.n\n    __bool__ = lambda s: s.n > 0"),
+    "an iterator that begins again": (["r = Again(3)\nassert list(r) == [0, 1, 2] and list(r) == [0, 1, 2] and len(r) == 3", "r = Again(3)\nassert len(r) == 3 and sum(r) == 3 and iter(r) is r and max(r) == 2"], AGAIN),
+    "an iterator with what is left": (["c = Down(3)\nassert len(c) == 3 and next(c) == 3 and len(c) == 2 and list(c) == [2, 1] and len(c) == 0"], DOWN),
+    "rows of generators": (["r = T(3)\nassert len(r) == 3 and [list(row) for row in r] == [[], [0], [0, 1]] and len(r) == 3"], "class T:\n    def __init__(self, n): self.n = n\n    def __len__(self): return self.n\n    def __iter__(self): return (iter(range(k)) for k in range(self.n))"),
+    "what an exception says": (["try:\n    f(-1)\n    assert False\nexcept Negative as error:\n    assert str(error) == 'negative: -1' and error.twice == -2 and error.code == 4"], "class Negative(Exception):\n    code = 4\n    twice = property(lambda s: 2 * s.n)\n    def __init__(self, n): self.n = n\n    def __str__(self): return f'negative: {self.n}'\ndef f(n): raise Negative(n)"),
+    "an exit": ([{"input": "0\n", "output": "none"}, {"input": "3", "output": "9"}], "n = int(input())\nif n == 0:\n    print('none')\n    exit()\nprint(n * n)\nquit(0)"),
     "a main part": ("if __name__ == '__main__':\n    assert f(2) == 4\n    assert f(3) == 9", "def f(n): return n * n"),
     "a function that is called": ("def test():\n    assert f(2) == 4\ntest()", "def f(n): return n * n"),
     "a loop over an answer": ("for n in range(f(2)):\n    assert f(n) == n * n", "def f(n): return n * n"),

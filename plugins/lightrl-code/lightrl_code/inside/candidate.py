@@ -64,17 +64,13 @@ def main() -> None:
     task = channel.receive()
     sys.path.pop(0)
     sys.argv = ["program.py"]
+    # what `site` would have added, which is left out
+    vars(builtins).update(exit=sys.exit, quit=sys.exit)
     if mode == "script":
-        become(task, connection)
+        connection.close()
+        exec(compiled(task), vars(fresh_module("__main__")))
     else:
         serve(task, channel)
-
-
-def become(task: dict[str, Any], connection: socket.socket) -> None:
-    """Run the program as a script."""
-    connection.close()
-    module = fresh_module("__main__")
-    exec(compiled(task), vars(module))
 
 
 def serve(task: dict[str, Any], channel: wire.Channel) -> None:
@@ -128,8 +124,10 @@ def answer(work: Callable[[], Any], objects: Objects) -> dict[str, Any]:
 def raised(error: Exception, objects: Objects) -> dict[str, Any]:
     """An exception as a message."""
     kind = objects.error(type(error))
+    known = next(base for base in type(error).__mro__ if base.__module__ == "builtins")
     try:
-        has = {name: value for name, value in vars(error).items() if not name.startswith("__")}
+        own = [name for name in dir(error) if not name.startswith("__") and not hasattr(known, name)]
+        has = {"__str__": str(error), **{name: getattr(error, name, None) for name in own}}
         return {"raised": kind, "arguments": wire.encode(list(error.args), objects.refer), "has": wire.encode(has, objects.refer)}
     except Exception:
         return {"raised": kind, "arguments": [str(argument)[:200] for argument in error.args], "has": wire.encode({}, objects.refer)}
@@ -162,13 +160,6 @@ def is_of(value: Any, module: str, name: str) -> bool:
         return any((base.__module__, base.__qualname__) == (module, name) for base in type(value).__mro__)
 
 
-def wait(coroutine: Any) -> Any:
-    """The result of a coroutine."""
-    import asyncio
-
-    return asyncio.run(coroutine)
-
-
 def leave(manager: Any, told: Any) -> Any:
     """Leave a context, with the exception that a test raised there."""
     if told is None:
@@ -183,7 +174,7 @@ ACTIONS: dict[str, Callable[..., Any]] = {
     "has_own": lambda value, *names: any(hasattr(type(value), name) and not hasattr(object, name) for name in names),
     "is_kind_of_value": lambda kind: issubclass(kind, wire.PLAIN),
     "is_of": is_of,
-    "wait": wait,
+    "wait": lambda coroutine: wire.find("asyncio", "run")(coroutine),
     "enter": lambda manager: type(manager).__enter__(manager),
     "leave": leave,
 }

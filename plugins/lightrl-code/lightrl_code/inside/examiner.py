@@ -34,20 +34,12 @@ def given_code(text: str) -> CodeType:
     raise Broken(f"the code before the program is no Python: {reason}")
 
 
-def imports(trees: list[ast.Module]) -> ast.Module:
-    """The imports of the tests: one that fails must not leave its name to the program."""
-    return ast.Module([node for tree in trees for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))], [])
-
-
-def names_in(expression: str) -> set[str]:
-    """The names in an expression, `Solution` of `Solution().add`."""
-    return {node.id for node in ast.walk(ast.parse(expression, mode="eval")) if isinstance(node, ast.Name)}
-
-
 def examine(task: dict[str, Any], channel: wire.Channel, tell: Callable[[dict[str, Any]], None]) -> None:
     """Run every test, telling of each as it ends."""
     trees, entry = parsed(task["tests"]), task["entry_point"]
-    names, imported = Names(modules_named(trees)), compile(imports(trees), "test.py", "exec")
+    # one that fails must not leave its name to the program
+    imports = [node for tree in trees for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    names, imported = Names(modules_named(trees)), compile(ast.Module(imports, []), "test.py", "exec")
     todo = steps(task["tests"], trees, entry)
     prepare(given_code(task["setup"]), names, "the code before the program")
     prepare(imported, names, "what the tests import")
@@ -56,7 +48,8 @@ def examine(task: dict[str, Any], channel: wire.Channel, tell: Callable[[dict[st
     session.start(task["sources"])
     tell({"started": True})
     session.loaded()
-    names.open(session, names_in(entry) if entry else None)
+    used = {node.id for node in ast.walk(ast.parse(entry or "0", mode="eval")) if isinstance(node, ast.Name)}
+    names.open(session, used if entry else None)
     if entry:
         names["candidate"] = session.read("name", entry)
         if entry.isidentifier():

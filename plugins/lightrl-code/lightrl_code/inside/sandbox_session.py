@@ -3,6 +3,7 @@
 import builtins
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
@@ -61,6 +62,7 @@ class Session:
         self._errors: dict[int, type[Exception]] = {}
         self._seen: dict[Any, Any] = {}
         self._ended: set[int] = set()
+        self._given, self._due = Counter[int](), Counter[int]()
         self._one_at_a_time = threading.Lock()
         self._over: wire.Closed | None = None
 
@@ -76,6 +78,7 @@ class Session:
 
     def ask(self, what: str, *args: Any, **kwargs: Any) -> Any:
         """Have something done over there, which may change what was seen before."""
+        self._seen = self._seen if what == "next" else {}
         self._seen.clear()
         return self._request(what, args, kwargs, self._in_place and what == "call")
 
@@ -88,34 +91,49 @@ class Session:
 
     def next(self, iterator: Any) -> Any:
         """The next item of an iterator, which ends once."""
-        if self._number(iterator) in self._ended:
+        number = self._number(iterator)
+        if number in self._ended:
             raise StopIteration
         try:
-            return self.ask("next", iterator)
+            item = self.ask("next", iterator)
         except StopIteration:
-            self._ended.add(self._number(iterator))
+            self._ended.add(number)
+            _fit(self._due[number] or self._given[number], self._given[number])
             raise
+        self._given[number] += 1
+        return item
 
     def loop(self, remote: Any) -> Iterator[Any]:
         """The iterator of a loop over an object."""
-        loop = self._seen.get(("loop", self._number(remote)))
+        number = self._number(remote)
+        loop = self._seen.get(("loop", number))
         if loop is None:
             iterator: Iterator[Any] = self._request("iter", (remote,), {})
-            if self._number(iterator) == self._number(remote):
+            if self._number(iterator) == number:
+                # it may begin again
+                self._ended.discard(number)
+                self._due[number] = max(0, self._due[number] - self._given.pop(number, 0))
                 return iterator
-            loop = self._seen["loop", self._number(remote)] = Loop(lambda: self._request("next", (iterator,), {}))
+            loop = self._seen["loop", number] = Loop(lambda: self._request("next", (iterator,), {}))
         return self._counted(loop, remote)
 
     def length(self, remote: Any) -> int:
-        """The length of an object, which is also the number of its items."""
-        size, loop = self.read("len", remote), self._seen.get(("loop", self._number(remote)))
-        if loop is not None and loop.ended and len(loop.items) != size:
-            raise RuntimeError(f"an object of length {size} with {len(loop.items)} items")
-        return int(size)
+        """The length of an object, which is also the number of its items, or 0 where a loop has emptied it."""
+        size, number = int(self.read("len", remote)), self._number(remote)
+        loop = self._seen.get(("loop", number))
+        items = self._given[number] if number in self._ended else len(loop.items) if loop is not None and loop.ended else size
+        _fit(size or items, items)
+        self._due[number] = self._given[number] + size
+        return size
 
     def _counted(self, loop: Loop, remote: Any) -> Iterator[Any]:
+        keys = ("len", json.dumps(self._encoded((remote,)))), ("loop", self._number(remote))
+        seen, before = self._seen, dict(self._seen)
         yield from loop
-        if ("len", json.dumps(self._encoded((remote,)))) in self._seen:
+        if seen is self._seen:
+            # items that are iterators have cleared it
+            seen.update((key, before[key]) for key in keys if key in before)
+        if keys[0] in self._seen:
             self.length(remote)
 
     def go_on(self) -> None:
@@ -155,7 +173,8 @@ class Session:
         if reply.keys() == {"raised", "arguments", "has"}:
             raise self._noted(lambda: self._exception(reply, ends_loops))
         if reply.keys() != {"value"}:
-            self._noted(lambda: _refuse(reply))
+            self._over = wire.Closed(f"a reply that was not asked for: {', '.join(reply)}"[:200])
+            raise self._over
         return self._decoded(reply["value"])
 
     def _encoded(self, value: Any) -> Any:
@@ -193,7 +212,8 @@ class Session:
             return kind if isinstance(kind, type) and issubclass(kind, Exception) else RuntimeError
         number, name, bases = form
         if number not in self._errors:
-            self._errors[number] = type(str(name), tuple(self._error(base) for base in bases), {})
+            own = {"__str__": lambda error: str(vars(error).get("__str__", error.args))}
+            self._errors[number] = type(str(name), tuple(self._error(base) for base in bases), own)
         return self._errors[number]
 
     def _exception(self, reply: dict[str, Any], ends_loops: bool) -> Exception:
@@ -213,8 +233,9 @@ class Session:
         return raised
 
 
-def _refuse(reply: dict[str, Any]) -> None:
-    raise wire.Closed(f"a reply that was not asked for: {', '.join(reply)}"[:200])
+def _fit(size: int, items: int) -> None:
+    if size != items:
+        raise RuntimeError(f"an object of length {size} with {items} items")
 
 
 def update(old: Any, new: Any) -> None:

@@ -6,15 +6,17 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any
+from typing import Any, TypeGuard
 
 from sandbox_session import Broken
 
 PASSED = "an assert passed"
 """The name under which asserts report; no program or test can write it."""
-FAILED = -1
-"""Reported where an assert that always fails is reached."""
+FAILED = ~0
+"""Reported where an assert that always fails is reached; ~n where the assert n is reached, and n where it has passed."""
 TYPE_OF = "the type of"
+LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.With, ast.AsyncWith)
+NOTES = (ast.Assert, ast.Assign, ast.AugAssign)
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 SHARED = frozenset({
     "redirect_stdout", "redirect_stderr", "mock", "patch", "tempfile", "environ", "putenv", "chdir", "inspect", "tracemalloc", "settrace",
@@ -54,11 +56,13 @@ def parsed(given: str | list[str]) -> list[ast.Module]:
 def steps(given: str | list[str], trees: list[ast.Module], entry: str | None) -> list[Step]:
     """The tests in order, with what prepares them."""
     counted = [_Counted().visit(tree) for tree in trees]
+    functions = [node for tree in counted for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    bodies = {node.name: node.body for node in functions if [other.name for other in functions].count(node.name) == 1}
     if isinstance(given, list):
         without = next((text for text, tree in zip(given, trees, strict=True) if not _numbers(tree)), None)
         if without is not None:
             raise Broken(f"a test has no assert: {without[:80]!r}")
-        return [_step(tree.body, True) for tree in counted]
+        return [_step(tree.body, True, bodies) for tree in counted]
     (tree,) = counted
     check = next((node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"), None)
     if not _numbers(tree):
@@ -66,10 +70,9 @@ def steps(given: str | list[str], trees: list[ast.Module], entry: str | None) ->
     if check is not None:
         if not entry:
             raise Broken("the tests define check(candidate), but there is no entry_point that says what the candidate is")
-        called = Step(compile("check(candidate)", "test.py", "exec"), True, frozenset(_always(check.body)))
-        return [_step(tree.body, False), called]
+        return [_step(tree.body, False, {}), _step(ast.parse("check(candidate)").body, True, {**bodies, "check": check.body})]
     asserting = {node.name for node in tree.body if isinstance(node, DEFINITIONS) and _numbers(node)}
-    found = [_step([node], _is_test(node, asserting)) for node in tree.body]
+    found = [_step([node], _is_test(node, asserting), bodies) for node in tree.body]
     if not any(step.counts for step in found):
         raise Broken("the tests have no assert outside of functions that no statement calls")
     return found
@@ -84,7 +87,8 @@ def assigned(code: CodeType) -> tuple[set[str], set[str]]:
             mine.add(step.argval)
         elif step.opname in ("LOAD_NAME", "LOAD_GLOBAL") and step.argval not in mine:
             read_first.add(step.argval)
-    return mine | {name for inner in _nested(code) for name in _globals(inner)}, read_first & mine
+    inside = (step for inner in _nested(code) for step in dis.get_instructions(inner))
+    return mine | {step.argval for step in inside if step.opname == "STORE_GLOBAL"}, read_first & mine
 
 
 def modules_named(trees: list[ast.Module]) -> dict[str, set[str]]:
@@ -97,10 +101,6 @@ def modules_named(trees: list[ast.Module]) -> dict[str, set[str]]:
     return found
 
 
-def _globals(code: CodeType) -> set[str]:
-    return {step.argval for step in dis.get_instructions(code) if step.opname == "STORE_GLOBAL"}
-
-
 def _nested(code: CodeType) -> Iterator[CodeType]:
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
@@ -111,23 +111,32 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 class _Counted(ast.NodeTransformer):
     """Behind each assert goes a call that reports it; `type(x)` also knows the objects of the program.
 
+    An assert that fails fails its test even if the test catches it, unless the handler asserts or notes something.
     A test that expects an exception has an assert that always fails where none was raised: reaching it fails the test, and reaching the
     handler of the exception passes it.
     """
 
     def __init__(self) -> None:
         self._number = 0
+        self._caught = False
 
     def visit_Assert(self, node: ast.Assert) -> Any:
         self.generic_visit(node)
-        return [self._reporting(FAILED, node), node] if _always_fails(node) else [node, self._reporting(None, node)]
+        if _always_fails(node):
+            return _together(self._reporting(FAILED, node), node)
+        passed = self._reporting(None, node)
+        reached = [] if self._caught else [self._reporting(~self._number, node)]
+        return _together(*reached, node, passed)
 
     def visit_Raise(self, node: ast.Raise) -> Any:
-        return [self._reporting(FAILED, node), node] if _always_fails(node) else node
+        return _together(self._reporting(FAILED, node), node) if _always_fails(node) else node
 
     def visit_Try(self, node: ast.Try) -> Any:
         expects = any(_always_fails(inner) for part in (*node.body, *node.orelse) for inner in ast.walk(part))
+        handled = [inner for handler in node.handlers for inner in ast.walk(handler)]
+        before, self._caught = self._caught, self._caught or any(isinstance(inner, NOTES) for inner in handled)
         self.generic_visit(node)
+        self._caught = before
         for handler in node.handlers if expects else ():
             handler.body.insert(0, self._reporting(None, handler))
         return node
@@ -146,9 +155,14 @@ class _Counted(ast.NodeTransformer):
 
     def _reporting(self, number: int | None, place: ast.stmt | ast.ExceptHandler) -> ast.stmt:
         if number is None:
-            number, self._number = self._number, self._number + 1
+            number = self._number = self._number + 1
         report = ast.Expr(ast.Call(ast.Name(PASSED, ast.Load()), [ast.Constant(number)], []))
         return ast.fix_missing_locations(ast.copy_location(report, place))
+
+
+def _together(*body: ast.stmt) -> ast.stmt:
+    """One statement of several, so that each statement with an assert stays one test."""
+    return ast.fix_missing_locations(ast.copy_location(ast.If(ast.Constant(True), [*body], []), body[-1]))
 
 
 def _always_fails(node: ast.AST) -> bool:
@@ -158,8 +172,9 @@ def _always_fails(node: ast.AST) -> bool:
     return isinstance(node, ast.Assert) and isinstance(node.test, ast.Constant) and not node.test.value
 
 
-def _step(body: list[ast.stmt], counts: bool) -> Step:
-    return Step(compile(ast.Module(body, []), "test.py", "exec"), counts, frozenset(_always(body)) if counts else frozenset())
+def _step(body: list[ast.stmt], counts: bool, bodies: dict[str, list[ast.stmt]]) -> Step:
+    needed = frozenset(_always(body, bodies) if counts else ())
+    return Step(compile(ast.Module(body, []), "test.py", "exec"), counts, needed)
 
 
 def _is_test(node: ast.stmt, asserting: set[str]) -> bool:
@@ -179,16 +194,27 @@ def _numbers(node: ast.AST) -> list[int]:
     return [number for inner in ast.walk(node) if (number := _report(inner)) is not None]
 
 
-def _always(body: list[ast.stmt]) -> Iterator[int]:
+def _always(body: list[ast.stmt], bodies: dict[str, list[ast.stmt]]) -> Iterator[int]:
     """The numbers of the asserts that run whatever is true: those of loops are among them, those of branches are not."""
     for node in body:
-        if isinstance(node, ast.Expr) and (number := _report(node.value)) not in (None, FAILED):
+        if (called := _called(node)) in bodies:
+            yield from _always(bodies[called], {**bodies, called: []})
+        elif isinstance(node, ast.Expr) and (number := _report(node.value) or FAILED) > 0:
             yield number
-        elif isinstance(node, (ast.For, ast.While, ast.AsyncFor, ast.With, ast.AsyncWith)) or (
-            isinstance(node, ast.Try) and not node.handlers
-        ):
-            yield from _always(node.body)
-            yield from _always(getattr(node, "finalbody", []))
+        elif isinstance(node, LOOPS) or (isinstance(node, ast.Try) and not node.handlers) or _is_true(node):
+            yield from _always([*node.body, *getattr(node, "finalbody", [])], bodies)
+
+
+def _is_true(node: ast.stmt) -> TypeGuard[ast.If]:
+    return isinstance(node, ast.If) and ast.unparse(node.test) in ("True", "__name__ == '__main__'")
+
+
+def _called(node: ast.stmt) -> str:
+    """The name of what a statement calls with nothing or the candidate."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    if isinstance(call, ast.Call) and all(ast.unparse(given) == "candidate" for given in (*call.args, *call.keywords)):
+        return ast.unparse(call.func).rpartition(".")[2]
+    return ""
 
 
 def _refuse_shared(node: ast.AST, imported: set[str]) -> None:

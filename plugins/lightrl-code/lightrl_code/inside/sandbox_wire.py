@@ -30,6 +30,7 @@ SAFE_INTEGER = 2**53
 
 PLAIN = (bool, int, float, complex, str, bytes, bytearray, list, tuple, set, frozenset, dict)
 """Types whose subclasses arrive as the type itself, unless they add something of their own."""
+NAMED_TUPLES: Callable[[str, tuple[str, ...]], Any] = cache(namedtuple)
 SEQUENCES: dict[str, Callable[[Any], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 WRITTEN: dict[str, tuple[type[Any], Callable[[Any], Any], Callable[[Any], Any]]] = {
     "range": (range, lambda value: [value.start, value.stop, value.step], lambda parts: range(*parts)),
@@ -192,15 +193,10 @@ def _decode_kind(kind: str, value: Any, resolve: Callable[[str, Any], Any]) -> A
     if kind == "dict":
         return {decode(key, resolve): decode(item, resolve) for key, item in value}
     if kind == "namedtuple":
-        return _named_tuple(value[0], tuple(value[1]))(*(decode(item, resolve) for item in value[2]))
+        return NAMED_TUPLES(value[0], tuple(value[1]))(*(decode(item, resolve) for item in value[2]))
     if kind in WRITTEN:
         return WRITTEN[kind][2](decode(value, resolve))
     return SEQUENCES[kind]([decode(item, resolve) for item in value])
-
-
-@cache
-def _named_tuple(name: str, fields: tuple[str, ...]) -> Any:
-    return namedtuple(name, fields)
 
 
 def limit(limits: dict[str, int]) -> None:

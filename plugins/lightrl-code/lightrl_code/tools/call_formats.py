@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from lightrl import without_thoughts
 from lightrl_code.tools.tool_calls import JSON, ToolCall, between, json_call, read_json, shallow, spelled_call
@@ -27,7 +28,7 @@ def hermes_calls(text: str) -> list[ToolCall]:
 
 def hermes_text(name: str, arguments: Mapping[str, JSON]) -> str:
     """A call as Hermes and Qwen write it."""
-    return f"<tool_call>\n{_object(name, 'arguments', arguments)}\n</tool_call>"
+    return f"<tool_call>\n{_object('arguments', name, arguments)}\n</tool_call>"
 
 
 def llama_calls(text: str) -> list[ToolCall]:
@@ -42,11 +43,6 @@ def llama_calls(text: str) -> list[ToolCall]:
         calls.append(json_call(value))
         rest = rest.lstrip("; \n")
     return calls or [ToolCall(error="expected a call behind <|python_tag|>, got nothing")]
-
-
-def llama_text(name: str, arguments: Mapping[str, JSON]) -> str:
-    """A call as Llama 3.1 writes it."""
-    return _object(name, "parameters", arguments)
 
 
 def mistral_calls(text: str) -> list[ToolCall]:
@@ -65,7 +61,7 @@ def mistral_calls(text: str) -> list[ToolCall]:
 
 def mistral_text(name: str, arguments: Mapping[str, JSON]) -> str:
     """A call as Mistral writes it."""
-    return f"[TOOL_CALLS][{_object(name, 'arguments', arguments)}]"
+    return f"[TOOL_CALLS][{_object('arguments', name, arguments)}]"
 
 
 def deepseek_calls(text: str) -> list[ToolCall]:
@@ -115,7 +111,7 @@ def _deepseek_call(body: str) -> ToolCall:
     return spelled_call(name.strip(), fenced.strip().removeprefix("```json").removesuffix("```"))
 
 
-def _object(name: str, key: str, arguments: Mapping[str, JSON]) -> str:
+def _object(key: str, name: str, arguments: Mapping[str, JSON]) -> str:
     return json.dumps({"name": name, key: dict(arguments)})
 
 
@@ -234,7 +230,7 @@ FORMATS = {
     "glm": CallFormat(r"<tool_call>\s*[\w.-]+\s*(<arg_key>|</tool_call>)", glm_calls, glm_text),
     "hermes": CallFormat("<tool_call>", hermes_calls, hermes_text),
     "mistral": CallFormat(r'\[TOOL_CALLS\]|^\s*\[\s*\{[^{}]*"arguments"\s*:', mistral_calls, mistral_text),
-    "llama": CallFormat(r'<\|python_tag\|>|^\s*\{[^{}]*"(parameters|arguments)"\s*:', llama_calls, llama_text),
+    "llama": CallFormat(r'<\|python_tag\|>|^\s*\{[^{}]*"(parameters|arguments)"\s*:', llama_calls, partial(_object, "parameters")),
     "python": CallFormat(re.escape(PYTHON_START) + r"|^\s*\[\s*[A-Za-z_][\w.]*\s*\(", python_calls, python_text, re.escape(PYTHON_START)),
 }
 """Every format by the name it has in a config."""

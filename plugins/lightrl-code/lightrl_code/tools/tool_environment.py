@@ -118,7 +118,8 @@ class ToolEnvironment(Environment):
         for number, call in enumerate(calls[: self.max_calls + 1]):
             result = self._answer(call, deadline, len(calls) - number if number == self.max_calls else 0)
             said.append(self._message(call, result))
-            for name in _counted(call.name if call.name in self._functions else None, result):
+            known = [f"tools/{call.name}/calls", f"tools/{call.name}/errors"][: 1 + result.failed]
+            for name in known if call.name in self._functions else ["tools/invalid_calls"]:
                 counts[name] = counts.get(name, 0.0) + 1.0
         state = {"calls": list(self._calls)}
         return Reply(self._joined(said), done=False, state=state, counts=counts) if calls else Reply(done=True, state=state)
@@ -150,9 +151,7 @@ class ToolEnvironment(Environment):
         return run_tool(self._bound(tool), arguments, seconds, self.max_result_chars)
 
     def _bound(self, tool: ToolFunction) -> Callable[..., object]:
-        if tool.owner is None:
-            return tool.function
-        bound: Callable[..., object] = getattr(self._owners[tool.owner], tool.name)
+        bound: Callable[..., object] = getattr(self._owners[tool.owner], tool.name) if tool.owner is not None else tool.function
         return bound
 
     def _message(self, call: ToolCall, result: ToolResult) -> Message:
@@ -193,9 +192,3 @@ def _by_name(paths: Sequence[str]) -> dict[str, ToolFunction]:
             raise ValueError(f"two tools are called {tool.name!r}, {found[tool.name].path} and {tool.path}: leave one out, or rename it")
         found[tool.name] = tool
     return found
-
-
-def _counted(name: str | None, result: ToolResult) -> list[str]:
-    if name is None:
-        return ["tools/invalid_calls"]
-    return [f"tools/{name}/calls", *([f"tools/{name}/errors"] if result.failed else [])]

@@ -89,9 +89,8 @@ def choices_of(schema: Mapping[str, JSON], argument: str) -> list[JSON] | None:
 def _public_methods(cls: type) -> list[str]:
     callables = (staticmethod, classmethod)
     every = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
-    return [
-        name for name, value in every.items() if not name.startswith("_") and (inspect.isfunction(value) or isinstance(value, callables))
-    ]
+    public = {name: value for name, value in every.items() if not name.startswith("_")}
+    return [name for name, value in public.items() if inspect.isfunction(value) or isinstance(value, callables)]
 
 
 def _check_tool(tool: ToolFunction) -> None:
