@@ -174,7 +174,7 @@ def test_w3_a_healthy_run_in_bf16_raises_no_alarm_on_the_first_pass(precision: s
         algorithm=GroupRelative(sampler=GroupSampler(group_size=4), old_logprobs=old),  # type: ignore[arg-type]
         rewards={"digits": SmallDigits()},
         engine=TransformersEngine(max_new_tokens=8),
-        prompts_per_rollout=2,
+        prompts_per_rollout=8,
         optimizer=lambda p: torch.optim.AdamW(p, lr=1e-4),
     )
     trainer = quiet_trainer(precision=precision, max_epochs=2, callbacks=[alarms])

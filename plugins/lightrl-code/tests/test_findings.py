@@ -75,7 +75,7 @@ def test_m3_an_attribute_that_cannot_be_set_is_not(reward: UnitTests) -> None:
 
 @pytest.mark.parametrize("indent", ["    ", "\t", "  "])
 def test_m3_a_prompt_may_end_in_the_head_of_a_method(indent: str, sandbox_trouble: str) -> None:
-    prompt = Prompt(id="p", text=f'class A:\n{indent}def f(self, n):\n{indent * 2}"""Square."""\n')
+    prompt = Prompt(id="p", text=f"class A:\n{indent}def f(self, n):\n")
     check = "def check(candidate):\n    assert candidate(3) == 9\n"
     reward = UnitTests(continues=True, unsafe=bool(sandbox_trouble))
     assert reward.score(prompt, f"{indent * 2}return n * n\n", tests=check, entry_point="A().f") == 1.0

@@ -151,7 +151,7 @@ BODIES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("body", BODIES)
 def test_low_a_body_that_is_no_answer_is_an_error_of_the_server(body: str, said: dict[str, Any], tmp_path: Path) -> None:
     said |= BODIES[body]
-    with pytest.raises(ServerError, match=r"127\.0\.0\.1"):
+    with pytest.raises(ServerError, match=r"127\.0\.0\.1.*more than" if body == "endless" else r"127\.0\.0\.1"):
         ask(said, tmp_path)
 
 
