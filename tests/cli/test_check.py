@@ -158,7 +158,7 @@ REFUSED = [
     (
         "two rewards, and nothing says which decides",
         ["--model.algorithm.sampler", "DynamicSampler", "--model.rewards.two", "ExactMatch"],
-        "metric: correct",
+        "type --model.algorithm.sampler.metric correct",
     ),
     ("precision against dtype", ["--trainer.precision", "bf16-true"], "--model.policy.dtype bfloat16"),
     ("positions against limits", ["--model.policy.max_positions", "8"], "set it below 8"),
