@@ -20,8 +20,8 @@ WALK = ROOT / "lightrl" / "training" / "online" / "policy_optimization.py"
 CHAIN = (WALK, ROOT / "lightrl" / "training" / "policy_module.py")
 """The files of the classes that the module of online training is made of."""
 LIMITS = {
-    "lines of lightrl": 35_173,
-    "lines of lightrl and plugins": 55_995,
+    "lines of lightrl": 35_176,
+    "lines of lightrl and plugins": 55_999,
     "files of lightrl": 293,
     "files of lightrl under 50 lines": 45,
     "files over 300 lines": 0,

@@ -19,6 +19,7 @@ from lightrl.training.online.policy_optimization import PolicyOptimization
 SHOWN = [
     "val/reward",
     "val/rewards/*/mean",
+    "val/metrics/*",
     "val/pass@*",
     "val/maj@*",
     "val/accuracy",

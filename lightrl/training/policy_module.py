@@ -26,6 +26,7 @@ from lightrl.strategies.checkpoint_io import guard
 from lightrl.text.token_bound import TokenBound
 from lightrl.training.evaluating.collector import Collector
 from lightrl.training.evaluating.evaluator import Evaluation, evaluate_before_training, predictions
+from lightrl.training.evaluating.named_metrics import answered
 from lightrl.training.reports.run_ledger import PhaseObserver, RunLedger, run_state
 from lightrl.training.setup.building import ControlTokenWarning, check_room, choose_threads, prompt_tokens
 from lightrl.training.setup.given import as_engine, as_environment, as_policy, as_rewards
@@ -207,6 +208,8 @@ class PolicyModule(LightningModule):
     def validation_step(self, batch: PromptBatch, batch_idx: int) -> None:
         """Evaluate one batch of validation prompts."""
         samples = self.collector.evaluate(batch.prompts)
+        if self.collector.named_metrics:
+            self.collector.named_metrics.add(answered(samples))
         self.collector.samples = samples if batch_idx == 0 else self.collector.samples
 
     def test_step(self, batch: PromptBatch, batch_idx: int) -> None:

@@ -42,8 +42,8 @@ def test_its_yaml_is_taken(tmp_path: Path) -> None:
     metrics = TextMetrics(Builder().build(choice, "model.evaluation").metrics)
     metrics.add([("a b", "a b"), ("a", ["b", "c"])])
     found = metrics.compute(ALONE)
-    assert found["exact"] == found["rouge/rouge1_fmeasure"] == 0.5
-    assert "chrf" in found
+    assert found["metrics/exact"] == found["metrics/rouge/rouge1_fmeasure"] == 0.5
+    assert "metrics/chrf" in found
     callbacks = {
         one["class_path"].rpartition(".")[2]: one["init_args"] for b in blocks if "trainer" in b for one in b["trainer"]["callbacks"]
     }

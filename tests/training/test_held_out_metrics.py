@@ -62,14 +62,14 @@ def test_an_answer_is_one_reference_and_no_list_of_letters() -> None:
     metrics = TextMetrics({"bleu": BLEUScore(n_gram=2), "error": CharErrorRate(), "chrf": CHRFScore()})
     metrics.add([("seven of them", "seven of them"), ("none at all", "none at all")])
     found = metrics.compute(ALONE)
-    assert found == pytest.approx({"bleu": 1.0, "error": 0.0, "chrf": 1.0})
+    assert found == pytest.approx({"metrics/bleu": 1.0, "metrics/error": 0.0, "metrics/chrf": 1.0})
     assert metrics.compute(ALONE) == {}  # the rows are forgotten
 
 
 def test_a_calibrated_reward_model_has_no_error() -> None:
     metrics = ScoreMetrics({"calibration": BinaryCalibrationError(n_bins=10), "auroc": BinaryAUROC()})
     metrics.add([(0.75, 1)] * 3 + [(0.75, 0)])
-    assert metrics.compute(ALONE) == pytest.approx({"calibration": 0.0, "auroc": 0.5})
+    assert metrics.compute(ALONE) == pytest.approx({"metrics/calibration": 0.0, "metrics/auroc": 0.5})
 
 
 @pytest.mark.parametrize(("metrics", "metric"), [(TextMetrics, BinaryAUROC()), (ScoreMetrics, CHRFScore())])
@@ -87,28 +87,39 @@ class Unanswered(PromptSource):
         return Prompt(id="p1", text="1=")
 
 
-def validated(tmp_path: Path, held: PromptSource) -> dict[str, float]:
+def module() -> SupervisedFineTuning:
     torch.manual_seed(0)
-    module = SupervisedFineTuning(
+    return SupervisedFineTuning(
         policy=TinyPolicy(hidden=16, layers=1, heads=2),
         engine=TransformersEngine(max_new_tokens=4),
         evaluation=Evaluation(metrics={"chrf": CHRFScore(), "exact": TextExactMatch()}),
     )
+
+
+def validated(tmp_path: Path, held: PromptSource) -> dict[str, float]:
     trainer = quiet_trainer(default_root_dir=tmp_path)
-    [found] = trainer.validate(module, datamodule=PromptData(DigitSorting(length=3, examples=20), held))
+    [found] = trainer.validate(module(), datamodule=PromptData(DigitSorting(length=3, examples=20), held))
     return dict(found)
 
 
 def test_completions_are_sampled_for_metrics_without_rewards(tmp_path: Path) -> None:
     found = validated(tmp_path, DigitSorting(length=3, examples=4, seed=1))
-    assert found["val/exact"] == 0
-    assert 0 <= found["val/chrf"] < 1
+    assert found["val/metrics/exact"] == 0
+    assert 0 <= found["val/metrics/chrf"] < 1
     assert "val/loss" in found
 
 
-def test_a_prompt_without_an_answer_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="has no answer"):
-        validated(tmp_path, Unanswered())
+def test_a_prompt_without_an_answer_is_left_out_and_named(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="leaves out prompts without an answer, such as 'p1'"):
+        found = validated(tmp_path, Unanswered())
+    assert not [name for name in found if "metrics" in name]
+
+
+@pytest.mark.filterwarnings("error:evaluation.metrics")
+def test_predictions_need_no_answers(tmp_path: Path) -> None:
+    trainer = quiet_trainer(default_root_dir=tmp_path)
+    [batch] = trainer.predict(module(), datamodule=PromptData(DigitSorting(length=3, examples=20), Unanswered()))
+    assert [row["id"] for row in batch] == ["p1"]
 
 
 def test_a_config_names_metrics_by_short_name_or_path() -> None:

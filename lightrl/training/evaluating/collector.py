@@ -12,7 +12,7 @@ from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.loop import LoopObserver, RolloutLoop
 from lightrl.training.evaluating.canary import Canary, mismatch
 from lightrl.training.evaluating.evaluator import Evaluation, report_episodes, report_lengths, report_samples, sampling_of
-from lightrl.training.evaluating.named_metrics import NamedMetrics, TextMetrics, answered
+from lightrl.training.evaluating.named_metrics import NamedMetrics, TextMetrics
 from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.training.setup.building import prompts_of
 from lightrl.training.steps.learner import Learner
@@ -108,7 +108,5 @@ class Collector(LoopObserver):
             self.held_out.add_all({**rewards.statistics(scored, normalized=False), **scoring.statistics()}, scored.response_mask)
             correct = self.evaluation.correct_reward(rewards.rewards)
             report_samples(self.held_out, scored, self.evaluation, correct, rewards.rewards[correct])
-        if self.named_metrics:
-            self.named_metrics.add(answered(scored))
         self.held_out.add_report(report_lengths(scored))
         return scored

@@ -142,8 +142,8 @@ class Evaluation:
     category: str | None = None
     """Column of the data by whose values the scores are also reported apart, as `categories/{value}/...`."""
     metrics: dict[str, Metric] | None = None
-    """Metrics of torchmetrics by the names under which their values are logged, such as `torchmetrics.text.CHRFScore`; each gets all
-    completions, without thoughts, and the answers of their prompts."""
+    """Metrics of torchmetrics by name, such as `{chrf: CHRFScore}`, logged as `metrics/NAME`; each gets all completions, without thoughts,
+    and the answers of their prompts."""
 
     def __post_init__(self) -> None:
         refuse_outside(type(self), vars(self))

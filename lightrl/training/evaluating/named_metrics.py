@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import torch
+from lightning.pytorch.utilities import rank_zero_warn
 from torchmetrics import Metric
 
 from lightrl.ranks import Ranks
@@ -19,7 +20,7 @@ Expected = TypeVar("Expected")
 
 
 class NamedMetrics(ABC, Generic[Given, Expected]):
-    """Metrics by the name under which their values are logged; each gets every row of an evaluation once, whichever rank had it."""
+    """Metrics by name, whose values are logged as `metrics/NAME`; each gets every row of an evaluation once, whichever rank had it."""
 
     examples: Sequence[tuple[Given, Expected]]
     """Two rows such as those of a run."""
@@ -57,7 +58,7 @@ class NamedMetrics(ABC, Generic[Given, Expected]):
         mine, self._rows = self._rows, []
         rows = [row for there in ranks.gather(mine) for row in there]
         each = [self._values(name, metric, rows) for name, metric in self._metrics.items()] if rows else []
-        return {name: value for values in each for name, value in values.items()}
+        return {f"metrics/{name}": value for values in each for name, value in values.items()}
 
     @abstractmethod
     def _update(self, metric: Metric, given: list[Given], expected: list[Expected]) -> None:
@@ -93,16 +94,16 @@ class ScoreMetrics(NamedMetrics[float, int]):
 def answered(scored: ScoredRollout) -> list[tuple[str, str | list[str]]]:
     """The answer that each completion gives, without thoughts, and that of its prompt: a text, or several of which each is right.
 
-    Raises:
-        ValueError: a prompt has no answer.
+    A prompt without an answer is left out, with a warning.
     """
     rows: list[tuple[str, str | list[str]]] = []
     for prompt, completion in zip(scored.prompts, scored.completions, strict=True):
         answer = prompt.answer
-        if answer is None:
-            raise ValueError(f"prompt {prompt.id!r} has no answer, with which evaluation.metrics compares completions: see data.answer")
         several = isinstance(answer, list) and bool(answer) and all(isinstance(one, str) for one in answer)
-        rows.append((without_thoughts(completion).strip(), answer if several or isinstance(answer, str) else json.dumps(answer)))
+        if answer is None:
+            rank_zero_warn(f"evaluation.metrics leaves out prompts without an answer, such as {prompt.id!r}")
+        else:
+            rows.append((without_thoughts(completion).strip(), answer if several or isinstance(answer, str) else json.dumps(answer)))
     return rows
 
 

@@ -71,8 +71,8 @@ class RewardModeling(OfflineModule):
             optimizer: of trunk and head.
             lr_scheduler: stepped after every optimizer step; null: a constant rate.
             max_grad_norm: gradients are scaled down to this norm; null: never.
-            metrics: of torchmetrics, by the names under which their values are logged, such as `torchmetrics.classification.BinaryAUROC`;
-                each gets every held-out comparison twice, as the probability that one completion is the better one, and 1 if it is.
+            metrics: of torchmetrics, by name, such as `torchmetrics.classification.BinaryAUROC`, logged as `metrics/NAME`; each gets every
+                held-out comparison twice, as the probability that one completion is the better one, and 1 if it is.
 
         Raises:
             ValueError: batch_size below 1, or a negative centring.

@@ -13,12 +13,14 @@ from safetensors.torch import load_file
 
 SCRIPT = Path(__file__).parent / "offline_ranks.py"
 REPORTED = {
-    "sft": {"loss", "tokens", "val/loss", "val/chrf"},
+    "sft": {"loss", "tokens", "val/loss", "val/metrics/chrf"},
     "dpo": {"loss", "rewards/margins", "tokens", "val/loss", "val/rewards/margins", "val/logps/chosen"},
     "aot": {"loss", "loss/pairs", "loss/sides", "rewards/margins", "val/loss"},
     "kto": {"loss", "rewards/margins", "tokens", "val/loss", "val/rewards/margins"},
     "bco": {"loss", "reward_shift", "rewards/margins", "val/loss"},
-    "reward_model": {"loss", "accuracy", "val/loss", "val/accuracy", "val/margin", "val/score/std", "val/calibration/error", "val/auroc"},
+    "reward_model": {
+        *("loss", "accuracy", "val/loss", "val/accuracy", "val/margin", "val/score/std", "val/calibration/error", "val/metrics/auroc"),
+    },
 }
 
 

@@ -78,6 +78,7 @@ class Session:
 
     def ask(self, what: str, *args: Any, **kwargs: Any) -> Any:
         """Have something done over there, which may change what was seen before."""
+        # a loop that is under way finds out by the other dictionary that something else than its items was asked for
         self._seen = self._seen if what == "next" else {}
         self._seen.clear()
         return self._request(what, args, kwargs, self._in_place and what == "call")
