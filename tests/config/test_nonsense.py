@@ -156,6 +156,12 @@ def test_what_is_only_absurd_is_a_warning_of_check(
     assert said in answer.err + " ".join(str(warning.message) for warning in recwarn)
 
 
+def test_a_greedy_evaluation_is_not_unusual(lightrl: Callable[..., Any], write: Callable[..., Any], config: dict[str, Any]) -> None:
+    answer = lightrl("check", "--config", str(write("greedy.yaml", changed(config, "model.evaluation.temperature", 0))))
+    assert answer.status == 0, answer.err
+    assert "unusual" not in answer.err
+
+
 def test_a_range_is_shown_in_help(lightrl: Callable[..., Any]) -> None:
     out = lightrl("fit", "--model.algorithm", "GRPO", "--model.algorithm.clip.help", "SymmetricClip").out
     assert "Ranges: 0 < epsilon < 1" in out

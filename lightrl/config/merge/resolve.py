@@ -130,7 +130,7 @@ def _lay(merger: Merger, choice: Choice, section: str, typed: object, setting: S
 
 
 def unusual(value: object, key: str) -> Iterator[str]:
-    """One line for each number that was given and is outside the range that its argument calls usual."""
+    """One line for each number that was given and is neither 0 nor in the range that its argument calls usual."""
     if isinstance(value, dict):
         for name, part in value.items():
             yield from unusual(part, f"{key}.{name}")
@@ -138,7 +138,7 @@ def unusual(value: object, key: str) -> Iterator[str]:
         for name in value.arguments:
             yield from unusual(value.arguments[name], f"{key}.{name}")
             expected, number = usual(value.takes[name].slot.annotation), value.arguments[name]
-            if expected is not None and isinstance(number, (int, float)) and number not in expected:
+            if expected is not None and isinstance(number, (int, float)) and number != 0 and number not in expected:
                 yield f"unusual: {key}.{name} is {number:g}; values from {expected.low:g} to {expected.high:g} are usual"
 
 
