@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 T = TypeVar("T")
 
@@ -35,3 +37,9 @@ class OneRank:
 
 ALONE = OneRank()
 """The ranks of rows that no other process has a share of."""
+
+
+def local_rank() -> int:
+    """The rank of this process among those of its machine."""
+    # Lightning and torchrun set the first one, srun the second one
+    return int(os.environ.get("LOCAL_RANK") or os.environ.get("SLURM_LOCALID") or 0)

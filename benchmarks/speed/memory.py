@@ -5,6 +5,9 @@ process with a reference, with a critic of its own, and with long rows in large 
 memory of a process that nobody else shares and no file stands behind (RssAnon), above what the process had before it built the policy, as
 a multiple of the policy's weights: at its peak while the policy is loaded, when it is loaded, at its peak while completions are generated
 and while the policy learns, and at its peak while the policy is written as a folder. In brackets: `lightrl.rank_memory`.
+
+`--models FOLDER ...` measures these models in their place, in GB: one process, 32 completions of 64 tokens, 1,024 tokens in a micro-batch;
+all weights, and adapters.
 """
 
 # ruff: noqa: T201
@@ -34,6 +37,7 @@ from lightrl import (
     GroupRelative,
     GroupSampler,
     KLPenalty,
+    LoraPolicy,
     ModelSize,
     PolicyOptimization,
     PretrainedPolicy,
@@ -69,18 +73,22 @@ class Case:
     prompt: int = 8
     """Characters of a prompt."""
     micro_batch_tokens: int = 128
+    new: int = NEW
+    """Most tokens of a completion."""
+    learning: int | None = None
+    """Parameters of the adapters that learn; None: all of the policy's learn."""
 
     @property
     def title(self) -> str:
         """Its name in the table."""
-        beside = [name for name in ("reference", "critic") if getattr(self, name)]
+        beside = [name for name in ("reference", "critic") if getattr(self, name)] + ["adapters"] * (self.learning is not None)
         beside += [f"{self.rows} rows"] * (self.rows > Case.rows) + [f"{self.micro_batch_tokens} tokens"] * (self.micro_batch_tokens > 128)
         return " ".join([self.strategy, *beside])
 
     def predicted(self, size: ModelSize) -> dict[str, float]:
         """The bytes of the phases that there is a formula for."""
-        strategy, positions = "auto" if self.ranks == 1 and self.strategy == "ddp" else self.strategy, self.prompt + NEW
-        options = {"reference": self.reference, "critic": self.critic, "rows": self.rows, "positions": positions}
+        strategy, positions = "auto" if self.ranks == 1 and self.strategy == "ddp" else self.strategy, self.prompt + self.new
+        options = {"reference": self.reference, "critic": self.critic, "rows": self.rows, "positions": positions, "learning": self.learning}
         tokens = min(self.micro_batch_tokens, self.rows * positions)
         of = rank_memory(size, strategy, self.ranks, "32-true", micro_batch_tokens=tokens, **options)  # type: ignore[arg-type]
         # the moments take memory with the first step
@@ -175,11 +183,12 @@ def run(case: Case, folder: Path) -> None:
     torch.set_num_threads(1)
     trained = algorithm(case)
     prompts = case.rows * case.ranks // trained.sampler.group_size
+    policy = PretrainedPolicy(str(folder / "policy"))
     module = PolicyOptimization(
-        policy=PretrainedPolicy(str(folder / "policy")),
+        policy=policy if case.learning is None else LoraPolicy(policy),
         algorithm=trained,
         rewards={"code points": CodePoints()},
-        engine=TransformersEngine(max_new_tokens=NEW, max_rows=case.rows),
+        engine=TransformersEngine(max_new_tokens=case.new, max_rows=case.rows),
         prompts_per_rollout=prompts,
         micro_batch_tokens=case.micro_batch_tokens,
         optimizer=lambda p: torch.optim.AdamW(p, lr=1e-6),
@@ -196,11 +205,14 @@ def run(case: Case, folder: Path) -> None:
     (folder / f"rank{trainer.global_rank}.json").write_text(json.dumps(used))
 
 
-def measured(case: Case, source: TinyPolicy, logs: Path) -> list[dict[str, int]]:
+def measured(case: Case, source: TinyPolicy | Path, logs: Path) -> list[dict[str, int]]:
     """The bytes of every rank in every phase."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        source.build().save(folder / "policy")
+        if isinstance(source, Path):
+            (folder / "policy").symlink_to(source.resolve())
+        else:
+            source.build().save(folder / "policy")
         # else glibc keeps what is freed in blocks below 32 MB
         os.environ["MALLOC_MMAP_THRESHOLD_"] = "65536"
         run_logged(
@@ -209,15 +221,34 @@ def measured(case: Case, source: TinyPolicy, logs: Path) -> list[dict[str, int]]
         return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(case.ranks)]
 
 
-def cells(case: Case, found: list[dict[str, int]], size: ModelSize) -> dict[str, str]:
-    """What the table says of each phase, in sizes of the policy."""
-    unit, predicted = 4 * size.parameters, case.predicted(size)
+def cells(case: Case, found: list[dict[str, int]], size: ModelSize, unit: float) -> dict[str, str]:
+    """What the table says of each phase, in units of so many bytes."""
+    predicted = case.predicted(size)
     said = {phase: f"{max(rank[phase] for rank in found) / unit:.2f}" for phase in PHASES}
     said |= {phase: f"{said[phase]} [{bytes_ / unit:.2f}]" for phase, bytes_ in predicted.items()}
     if case.ranks > 1:
         # the first rank keeps what it writes
         said["exporting"] += f" / {max(rank['exporting'] for rank in found[1:]) / unit:.2f}"
     return said
+
+
+def of_models(models: list[Path], out: Path) -> int:
+    """Print and write the table of some models, in GB."""
+    print("memory of a rank above that of its libraries, in GB [by formula]")
+    print(f"{'model':<24}{'learns':<10}{'loading':>9}" + "".join(f"{phase:>14}" for phase in PHASES[1:]))
+    table = []
+    for model in models:
+        source = PretrainedPolicy(str(model))
+        size = ModelSize.of(source.outline())
+        for learns in (None, LoraPolicy(source).trainable()):
+            case = Case("ddp", 1, rows=32, prompt=64, micro_batch_tokens=1024, new=64, learning=learns)
+            found = measured(case, model, out)
+            table.append({"model": model.name, "case": asdict(case), "predicted": case.predicted(size), "ranks": found})
+            said = cells(case, found, size, 1e9)
+            name = "all" if learns is None else "adapters"
+            print(f"{model.name:<24}{name:<10}{said.pop('loading'):>9}" + "".join(f"{cell:>14}" for cell in said.values()), flush=True)
+    (out / "models.json").write_text(json.dumps(table, indent=2))
+    return 0
 
 
 def main() -> int:
@@ -227,15 +258,18 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--hidden", type=int, default=768, help="width of the policy")
     parser.add_argument("--layers", type=int, default=8)
+    parser.add_argument("--models", type=Path, nargs="+", metavar="FOLDER", help="measure these, in place of a policy of random weights")
     parser.add_argument("--out", type=Path, default=Path("runs/memory"))
     parser.add_argument("--run", nargs=2, metavar=("CASE", "FOLDER"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.run:
         run(Case(**json.loads(arguments.run[0])), Path(arguments.run[1]))
         return 0
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    if arguments.models:
+        return of_models(arguments.models, arguments.out)
     source = TinyPolicy(hidden=arguments.hidden, layers=arguments.layers, heads=8)
     size = ModelSize.of(source.outline())
-    arguments.out.mkdir(parents=True, exist_ok=True)
     print(f"memory of a rank above that of its libraries, in sizes of the policy ({4 * size.parameters / 1e6:.0f} MB) [by formula]")
     print(f"{'strategy':<24}{'ranks':>5}{'loading':>9}" + "".join(f"{phase:>14}" for phase in PHASES[1:]))
     alone = [Case("ddp", 1, reference=True), Case("ddp", 1, critic=True), Case("fsdp2", 2, critic=True)]
@@ -244,7 +278,7 @@ def main() -> int:
     for case in [*(Case(strategy, ranks) for strategy in arguments.strategies for ranks in arguments.ranks), *alone]:
         found = measured(case, source, arguments.out)
         table.append({"case": asdict(case), "predicted": case.predicted(size), "ranks": found})
-        said = cells(case, found, size)
+        said = cells(case, found, size, 4 * size.parameters)
         print(f"{case.title:<24}{case.ranks:>5}{said.pop('loading'):>9}" + "".join(f"{cell:>14}" for cell in said.values()), flush=True)
     (arguments.out / "summary.json").write_text(json.dumps({"bytes": 4 * size.parameters, "cases": table}, indent=2))
     return 0

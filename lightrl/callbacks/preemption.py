@@ -15,6 +15,7 @@ from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
 
 from lightrl.callbacks.run_checkpoints import folder_of
 from lightrl.callbacks.stop_all_ranks import started_by_rank_0
+from lightrl.ranks import local_rank
 from lightrl.training.reports.run_ledger import PhaseObserver
 
 LIMIT_S = 60.0
@@ -94,7 +95,7 @@ class Preemption(Callback, PhaseObserver):
         # the kernel carries out a second one, whatever this process is doing
         for each in SIGNALS:
             signal.signal(each, signal.SIG_DFL)
-        if os.environ.get("LOCAL_RANK", "0") == "0":
+        if local_rank() == 0:
             name = SIGNALS[self._by]
             os.write(2, f"\n{name}: the run ends after the present rollout. A second {name} ends it at once.\n".encode())
 

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, TextIO
 
 from lightrl.config.read.refusals import ConfigError, report
+from lightrl.ranks import local_rank
 from lightrl.registry.classes import UnknownName
 from lightrl.registry.known_packages import CORE, other_distribution
 from lightrl.run_end import RunEndedError
@@ -121,7 +122,7 @@ class _Teller(MetaPathFinder):
 @contextmanager
 def naming_slow_imports() -> Iterator[None]:
     """Within, a line on stderr says which slow library is being imported; one process of a run speaks for all."""
-    if os.environ.get("LOCAL_RANK", "0") != "0":
+    if local_rank() != 0:
         yield
         return
     teller = _Teller(sys.stderr)

@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from lightrl.ranks import local_rank
+
 PR_SET_PDEATHSIG = 1
 """From `linux/prctl.h`."""
 POLL_S = 1.0
@@ -36,7 +38,7 @@ def end_rank_with_parent() -> None:
     A collective whose other end was killed may otherwise wait for as long as the strategy's timeout, and keep the device. The kernel is not
     asked: a launcher may start ranks in a thread that ends before them.
     """
-    if os.environ.get("LOCAL_RANK", "0") != "0":
+    if local_rank() != 0:
         threading.Thread(target=_die_with, args=[os.getppid()], name="watch over the parent process", daemon=True).start()
 
 

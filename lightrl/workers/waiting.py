@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from lightrl.ranks import local_rank
 
 PATIENCE_S = 1.5
 """Seconds that may pass in silence: a person begins to doubt after two."""
@@ -30,7 +31,7 @@ def waiting(what: str) -> Iterator[None]:
     timer = threading.Timer(PATIENCE_S, tell)
     timer.daemon = True
     # one process of a run speaks for all
-    if os.environ.get("LOCAL_RANK", "0") == "0":
+    if local_rank() == 0:
         timer.start()
     try:
         yield

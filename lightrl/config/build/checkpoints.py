@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from lightrl.config.merge.resolve import Resolved, check_complete
 from lightrl.config.read.refusals import ConfigError
 from lightrl.config.read.settings import Request
 from lightrl.policy.policy import Policy
+from lightrl.ranks import local_rank
 from lightrl.registry.classes import closest
 from lightrl.strategies.atomic import tidy
 
@@ -24,14 +24,15 @@ def with_checkpoint(request: Request, resolved: Resolved) -> Resolved:
     if wanted is None or wanted in ("best", "hpc", "registry") or "://" in str(wanted):
         return resolved
     path = newest_of(request, resolved) if wanted == "last" else _existing(str(wanted))
-    if _starts_the_others():
+    # the other processes of a machine are started by the first one
+    if local_rank() == 0:
         _check_whole(path)
     return dataclasses.replace(resolved, trainer_words=[*resolved.trainer_words, f"--ckpt_path={path}"]) if wanted == "last" else resolved
 
 
 def tidy_runs(request: Request, resolved: Resolved) -> None:
     """Remove what killed runs of this config's name left half written, or name it; once for all processes of a run."""
-    if _starts_the_others():
+    if local_rank() == 0:
         tidy(_run_folder(request, resolved.name), below=True)
 
 
@@ -40,7 +41,7 @@ def newest_of(request: Request, resolved: Resolved) -> Path:
     folder, of_config = _run_folder(request, resolved.name), _run_folder(request, request.name)
     if of_config != folder and not _below(folder) and (others := _below(of_config)):
         problem = f"there is no checkpoint below {str(folder)!r}, so there is no last one of this algorithm."
-        raise ConfigError("ckpt_path", problem, f"To go on from the config's own algorithm: --ckpt_path {_latest(others)}")
+        raise ConfigError("ckpt_path", problem, f"To go on from the config's own algorithm: --ckpt_path {others[-1]}")
     return newest(folder)
 
 
@@ -50,15 +51,11 @@ def newest(folder: Path) -> Path:
     if not (found := _below(folder)):
         problem = f"there is no checkpoint below {str(folder)!r}, so there is no last one."
         raise ConfigError("ckpt_path", problem, "Leave out --ckpt_path to start anew.")
-    return _latest(found)
+    return found[-1]
 
 
 def _below(folder: Path) -> list[Path]:
-    return [p for p in folder.rglob("*.ckpt") if p.is_file() or p.is_dir()]
-
-
-def _latest(found: list[Path]) -> Path:
-    return max(found, key=lambda p: (p.stat().st_mtime, p.name))
+    return sorted((p for p in folder.rglob("*.ckpt") if p.is_file() or p.is_dir()), key=lambda p: (p.stat().st_mtime, p.name))
 
 
 def _existing(wanted: str) -> Path:
@@ -81,11 +78,6 @@ def _check_whole(path: Path) -> None:
             refuse_without_deepspeed(f"ckpt_path: {str(path)!r}, a folder of DeepSpeed's,")
     except (CheckpointError, DeepSpeedNeedsError) as error:
         raise ConfigError("", str(error)) from error
-
-
-def _starts_the_others() -> bool:
-    # the other processes of a run are started by this one, with their numbers in the environment
-    return os.environ.get("LOCAL_RANK", "0") == "0"
 
 
 def _run_folder(request: Request, name: str) -> Path:

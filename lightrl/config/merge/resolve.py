@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from lightrl.config.read.import_paths import announce
 from lightrl.config.read.refusals import ConfigError, check_key
 from lightrl.config.read.settings import Request, Setting
 from lightrl.ranges import usual
+from lightrl.ranks import local_rank
 from lightrl.registry.classes import registry
 
 SECTIONS = ("model", "data")
@@ -98,7 +98,7 @@ def _name(request: Request, model: Choice) -> str:
 
 def print_notes(notes: list[str]) -> None:
     """Print the notes on a config, once for all processes of a run."""
-    if os.environ.get("LOCAL_RANK", "0") == "0":
+    if local_rank() == 0:
         sys.stderr.writelines(f"{note}\n" for note in notes)
 
 

@@ -6,7 +6,6 @@ They are found without importing anything, wherever they stand, also in a text t
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,6 +18,7 @@ import yaml
 
 from lightrl.config.read.settings import Request, Text
 from lightrl.import_path import is_import_path
+from lightrl.ranks import local_rank
 from lightrl.registry.classes import registry
 
 OF_LIBRARIES = (
@@ -72,7 +72,7 @@ def search_working_folder(request: Request) -> None:
 def announce(request: Request) -> None:
     """Print each import path of a command, once for all processes of a run, before the first is imported."""
     search_working_folder(request)
-    if os.environ.get("LOCAL_RANK", "0") == "0":
+    if local_rank() == 0:
         sys.stderr.writelines(f"import path: {found}\n" for found in import_paths(request))
 
 

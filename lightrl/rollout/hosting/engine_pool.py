@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
 
 from lightrl.parts.engine import PolicyWeights, Request, Result, SampledPolicy
+from lightrl.ranks import local_rank
 from lightrl.rollout.hosting.engine_host import EngineHost, FailedWorkerError
 from lightrl.rollout.hosting.engine_messages import End, Outline, Update
 from lightrl.rollout.hosting.policy_outline import PolicyOutline
@@ -191,12 +191,6 @@ class EnginePool:
 
     def _failure(self, number: int, failed: FailedEngineError) -> RuntimeError:
         return RuntimeError(f"{self._name} failed in {self._host.worker} {number}: {failed}")
-
-
-def local_rank() -> int:
-    """The rank of this process among those of its machine."""
-    # Lightning and torchrun set the first one, srun the second one
-    return int(os.environ.get("LOCAL_RANK") or os.environ.get("SLURM_LOCALID") or 0)
 
 
 def start_limit(timeout_s: float) -> float:

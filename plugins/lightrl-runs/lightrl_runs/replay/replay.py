@@ -10,10 +10,10 @@ With --algorithm or a key of the model, both algorithms, the recorded one and th
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
 from lightrl.config import ConfigError
+from lightrl.ranks import local_rank
 
 EPILOG = """\
   lightrl replay runs/grpo_sort/version_0                                  the last record: are its numbers found again?
@@ -44,7 +44,7 @@ def replay(words: list[str]) -> int:
     refuse_processes(trainer, len(chosen.records), compared=len(changes) > len(trainer))
     mine = replayed(chosen, trainer)
     other = replayed(chosen, changes, beside=mine) if len(changes) > len(trainer) else None
-    if os.environ.get("LOCAL_RANK", "0") != "0":
+    if local_rank() != 0:
         return 0
     agrees = print_outcome(chosen, mine)
     if other is not None:
