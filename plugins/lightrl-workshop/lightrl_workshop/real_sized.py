@@ -9,8 +9,8 @@ import torch
 from lightrl.policy.policy import Policy
 from lightrl.policy.tiny import TinyPolicy
 
-LARGEST = 30.0
-"""Largest logit: bfloat16 rounds it to 0.125. Those of a new TinyPolicy are near 1, and rounded to 0.008."""
+LARGEST = 40.0
+"""Largest logit: bfloat16 rounds it to 0.25. Those of a new TinyPolicy are near 1, and rounded to 0.008."""
 SPREAD = 2.0
 """Standard deviation of the logits of a token, so that policies stay undecided."""
 
