@@ -37,7 +37,7 @@ _HOME = {
     "lightrl.ops.moments": ["whiten", "Moments", "moments", "GroupStatistics", "group_statistics"],
     "lightrl.ops.random": ["token_uniforms"],
     "lightrl.ranks": ["Ranks"],
-    "lightrl.text.thoughts": ["without_thoughts"],
+    "lightrl.ops.thoughts": ["without_thoughts"],
     "lightrl.run_end": ["RunEndedError"],
     "lightrl.algorithms.algorithm": ["ActorCritic", "GroupRelative"],
     "lightrl.parts.base": ["Part", "TrunkOutput"],

@@ -37,7 +37,7 @@ class SampledPolicy(Protocol):
         """Token ids of a prompt, at least one."""
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of the ids, special tokens left out."""
+        """Text of the ids, special tokens left out, but for the marks of thoughts."""
 
 
 class PolicyWeights(Protocol):

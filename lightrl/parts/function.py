@@ -7,23 +7,24 @@ from collections.abc import Callable, Set
 from typing import Any
 
 from lightrl.import_path import imported
+from lightrl.ops.thoughts import without_thoughts
 from lightrl.parts.reward import RowReward, RowScore
 from lightrl.prompt import Prompt
 
 
 class ExactMatch(RowReward):
-    """1 if the completion, stripped of surrounding white space, is the answer, else 0."""
+    """1 if the completion without its thoughts, stripped of surrounding white space, is the answer, else 0."""
 
     runs = "inline"
 
     def score(self, prompt: Prompt, completion: str, *, answer: object) -> float:  # type: ignore[override]
         if answer is None:
             raise ValueError(f"prompt {prompt.id!r} has no answer to compare with")
-        return float(completion.strip() == str(answer).strip())
+        return float(without_thoughts(completion).strip() == str(answer).strip())
 
     def answer_in(self, completion: str) -> str | None:
-        """The stripped completion; None if nothing is left."""
-        return completion.strip() or None
+        """What is compared; None if nothing is left."""
+        return without_thoughts(completion).strip() or None
 
 
 class Function(RowReward):

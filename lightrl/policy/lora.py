@@ -40,11 +40,7 @@ class AdapterSource(PolicySource):
         return getattr(self.base, "dtype", "float32")
 
     def build(self) -> AdaptedPolicy:
-        """See `PolicySource.build`.
-
-        Raises:
-            ValueError: the base cannot be had, or the adapters do not fit it.
-        """
+        """See `PolicySource.build`. ValueError: the base cannot be had, or the adapters do not fit it."""
         return self._on(self.base.build())
 
     def build_lazy(self) -> AdaptedPolicy:
@@ -154,11 +150,7 @@ class SavedAdapters(AdapterSource):
             return adapted(model, config).get_base_model()
 
     def adapt(self, model: PreTrainedModel) -> PeftModel:
-        """See `AdapterSource.adapt`.
-
-        Raises:
-            ValueError: the folder holds no adapters, or they do not fit.
-        """
+        """See `AdapterSource.adapt`. ValueError: the folder holds no adapters, or they do not fit."""
         from peft import PeftConfig, PeftModel
 
         folder = self._must_exist()

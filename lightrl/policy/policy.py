@@ -21,6 +21,7 @@ from lightrl.policy.weight_access import WeightAccess, unsharded_state
 from lightrl.policy.written_model import save_tokenizer, write_model
 from lightrl.rows import onto
 from lightrl.strategies.disk import onto_disk
+from lightrl.text.control_tokens import decoded, mark_ids
 from lightrl.text.encoding import EncodedCompletion, closing_id, encode_prompt, encode_sampled
 from lightrl.text.tokenizer import Tokenizer
 from lightrl.types import PolicyOutput, Prompt
@@ -56,6 +57,7 @@ class Policy(nn.Module):
         self.model: Any = with_fitting_experts(without_dropout(model))
         self.tokenizer = tokenizer
         self.eos_token_ids = _eos_token_ids(model, tokenizer)
+        self._marks = mark_ids(tokenizer)
         config = model.config.get_text_config()
         self.hidden_size: int = config.hidden_size
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
@@ -101,8 +103,8 @@ class Policy(nn.Module):
         return closing_id(self.tokenizer, self.eos_token_ids)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of the ids, special tokens left out."""
-        return self.tokenizer.decode(list(ids), skip_special_tokens=True)
+        """Text of the ids, special tokens left out, but for the marks of thoughts."""
+        return decoded(self.tokenizer, ids, self._marks)
 
     def forward(
         self,

@@ -35,20 +35,12 @@ class Teacher(FrozenReference):
         self.policy = policy
 
     def check(self, policy: nn.Module) -> None:
-        """See `Reference.check`: the tokens of both must be the same.
-
-        Raises:
-            ValueError: no teacher is named, it cannot be had, or its tokens differ; the message says which.
-        """
+        """See `Reference.check`. ValueError: no teacher is named, it cannot be had, or its tokens differ from the policy's."""
         if isinstance(policy, Policy):
             refuse_other_tokens(policy.tokenizer, self._source().tokenizer())
 
     def build(self, policy: nn.Module) -> None:
-        """See `Reference.build`.
-
-        Raises:
-            ValueError: see `check`; or the two end their texts with other tokens.
-        """
+        """See `Reference.build`. ValueError: see `check`; or the two end their texts with other tokens."""
         self.check(policy)
         teacher = self._source().build()
         if isinstance(policy, Policy) and policy.eos_token_ids != teacher.eos_token_ids:
@@ -60,11 +52,7 @@ class Teacher(FrozenReference):
         self._anchor = frozen(teacher)
 
     def logprobs(self, policy: nn.Module, input_ids: Tensor, mask: Tensor, temperature: float = 1.0) -> Tensor:
-        """See `Reference.logprobs`.
-
-        Raises:
-            ValueError: a row is longer than the teacher takes.
-        """
+        """See `Reference.logprobs`. ValueError: a row is longer than the teacher takes."""
         limit = getattr(self._anchor, "max_positions", None)
         if limit is not None and input_ids.shape[1] > limit:
             raise ValueError(

@@ -107,10 +107,6 @@ def character_tokenizer(alphabet: str, max_positions: int) -> Tokenizer:
     inner.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
     inner.decoder = decoders.Fuse()
     made: Tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=inner,
-        pad_token="<pad>",
-        eos_token="<eos>",
-        model_max_length=max_positions,
-        clean_up_tokenization_spaces=False,
+        tokenizer_object=inner, pad_token="<pad>", eos_token="<eos>", model_max_length=max_positions, clean_up_tokenization_spaces=False
     )
     return made

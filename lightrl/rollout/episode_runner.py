@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from lightrl.environments.episode_host import EpisodeAnswer, EpisodeHost, PendingAnswers
 from lightrl.ops.random import row_seed
+from lightrl.ops.thoughts import mark_left_open
 from lightrl.parts.engine import Request, Result, RolloutEngine, SampledPolicy, Sampling
 from lightrl.parts.environment import Reply, Said, own_opening
 from lightrl.prompt import Message, Prompt
@@ -57,6 +58,7 @@ class EpisodeRunner:
         self._sampling, self._show, self._check_template = sampling, show, check_template
         self._environment = host.environment
         self._openings: dict[tuple[str, bool], EncodedTurn] = {}
+        self._before: dict[tuple[int, ...], str] = {}
         self._closing, self._positions = frozenset(policy.eos_token_ids), policy.max_positions
 
     def run(self, episodes: Sequence[EpisodeState]) -> None:
@@ -103,14 +105,15 @@ class EpisodeRunner:
         for result in results:
             episode = part.asked.pop(result.id)
             opened = self._environment.max_turns > 1 and self._encoder.opens_turn(result.tokens)
-            text = self._text(result)
+            text = self._text(episode, result)
+            # in some families the marks of a call are special tokens
+            told = self._text(episode, result, special=True) if self._environment.tools else text
             episode.sample(result, text, opened)
             if result.finish_reason == "length":
                 # nobody can answer half a turn
                 episode.finish_reason = "length"
             else:
-                # in some families the marks of a call are special tokens
-                heard.append((episode, self._text(result, special=True) if self._environment.tools else text))
+                heard.append((episode, told))
         part.live = [episode for episode in part.live if episode.finish_reason is None]
         if heard:
             asked = self._host.reply([(episode.number, text) for episode, text in heard])
@@ -205,11 +208,17 @@ class EpisodeRunner:
         of_row = sys.maxsize if self._positions is None else self._positions - episode.length
         return of_row if most is None else min(of_row, most - len(episode.tokens))
 
-    def _text(self, result: Result, special: bool = False) -> str:
+    def _text(self, episode: EpisodeState, result: Result, special: bool = False) -> str:
         # an EOS id that the tokenizer does not call special would show in the text
         closed = result.finish_reason == "stop" and result.tokens[-1] in self._closing
         ids = result.tokens[:-1] if closed else result.tokens
-        return self._policy.tokenizer.decode(ids, skip_special_tokens=False) if special else self._policy.decode(ids)
+        decode = self._policy.tokenizer.decode
+        text = decode(ids, skip_special_tokens=False) if special else self._policy.decode(ids)
+        # a template may open a thought, by a mark of few tokens: where nothing ends it, all of the turn is one
+        before = tuple((episode.tokens or episode.opening)[-8:])
+        if before not in self._before:
+            self._before[before] = decode(before, skip_special_tokens=False)
+        return mark_left_open(self._before[before], text) + text
 
     def _tell(self, episodes: Sequence[EpisodeState]) -> None:
         if self._environment.max_turns > 1:

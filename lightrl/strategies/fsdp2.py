@@ -36,10 +36,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         """
         # one file with the gathered weights: it resumes on any number of ranks, and is loaded without executing anything in it
         super().__init__(
-            tensor_parallel_size=1,
-            save_distributed_checkpoint=False,
-            process_group_backend=process_group_backend,
-            timeout=timeout,
+            tensor_parallel_size=1, save_distributed_checkpoint=False, process_group_backend=process_group_backend, timeout=timeout
         )
 
     def setup_environment(self) -> None:

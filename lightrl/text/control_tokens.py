@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
+from lightrl.ops.thoughts import MARKS
 from lightrl.prompt import JSON
 from lightrl.text.tokenizer import Tokenizer
 
@@ -114,3 +116,15 @@ def unused(value: JSON, among: range = PRIVATE) -> Iterator[str]:
     """
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     yield from (chr(i) for i in among if chr(i) not in text)
+
+
+def mark_ids(tokenizer: Tokenizer) -> frozenset[int]:
+    """The special tokens that marks of thoughts are written with."""
+    special = {i: str(token) for i, token in tokenizer.added_tokens_decoder.items() if token.special}
+    return frozenset(i for i, text in special.items() if text and text in " ".join([*MARKS, *MARKS.values()]))
+
+
+def decoded(tokenizer: Tokenizer, ids: Sequence[int], marks: frozenset[int]) -> str:
+    """The text of ids, special tokens left out, but for the marks of thoughts."""
+    pieces = groupby(ids, key=marks.__contains__)
+    return "".join(tokenizer.decode(list(piece), skip_special_tokens=not kept) for kept, piece in pieces)

@@ -85,11 +85,7 @@ class TransformersEngine(RolloutEngine):
         """Completions at a time for which memory has not sufficed, until a warning has said so."""
 
     def update_weights(self, weights: PolicyWeights, version: int) -> None:
-        """Use the trainer's own modules, as they are now.
-
-        Raises:
-            RuntimeError: requests are under way.
-        """
+        """Use the trainer's own modules, as they are now. RuntimeError: requests are under way."""
         if self._waiting or self._decoding is not None:
             raise RuntimeError("TransformersEngine.update_weights was called while requests are under way")
         self._policy, self._version = weights.policy, version
@@ -110,11 +106,7 @@ class TransformersEngine(RolloutEngine):
 
     @torch.no_grad()
     def results(self) -> list[Result]:
-        """Decode until a row has ended.
-
-        Raises:
-            torch.OutOfMemoryError: there is not enough for one row.
-        """
+        """Decode until a row has ended. torch.OutOfMemoryError: there is not enough for one row."""
         while self._decoding is not None or self._waiting:
             if self._decoding is None:
                 batch = self._waiting.popleft()

@@ -27,13 +27,7 @@ class HostedEngine(RolloutEngine):
     """The name of the argument that says how many workers there are."""
 
     def __init__(
-        self,
-        engine: RolloutEngine,
-        workers: int,
-        timeout_s: float,
-        max_replacements: int,
-        threads: int | None,
-        devices: Sequence[str] = (),
+        self, engine: RolloutEngine, workers: int, timeout_s: float, max_replacements: int, threads: int | None, devices: Sequence[str] = ()
     ) -> None:
         """
         Args:

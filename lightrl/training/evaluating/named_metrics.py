@@ -11,8 +11,8 @@ import torch
 from lightning.pytorch.utilities import rank_zero_warn
 from torchmetrics import Metric
 
+from lightrl.ops.thoughts import without_thoughts
 from lightrl.ranks import Ranks
-from lightrl.text.thoughts import without_thoughts
 from lightrl.types import ScoredRollout
 
 Given = TypeVar("Given")

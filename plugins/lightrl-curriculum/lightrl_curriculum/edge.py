@@ -57,11 +57,7 @@ class EdgeSampler(SuccessSampler):
         self._learnt = 0
 
     def collect(self, collection: Collection) -> ScoredRollout:
-        """See `Sampler.collect`.
-
-        Raises:
-            ValueError: there are fewer training prompts than a rollout needs.
-        """
+        """See `Sampler.collect`. ValueError: there are fewer training prompts than a rollout needs."""
         wanted = int(collection.total(collection.prompts))
         most = max(wanted, min(math.ceil(self.candidates * wanted), collection.size or wanted))
         levels = drawn_by_all(collection, most, lambda prompt: level_of(prompt, self.level))

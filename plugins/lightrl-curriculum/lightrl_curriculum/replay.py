@@ -44,11 +44,7 @@ class ReplaySampler(SuccessSampler):
         self._learnt = 0
 
     def collect(self, collection: Collection) -> ScoredRollout:
-        """See `Sampler.collect`.
-
-        Raises:
-            ValueError: there are fewer training prompts than a rollout needs.
-        """
+        """See `Sampler.collect`. ValueError: there are fewer training prompts than a rollout needs."""
         wanted = int(collection.total(collection.prompts))
         rested = [name for name, (_, _, last) in self._waiting.items() if self._learnt - last >= self.cooldown]
         again = sorted(rested, key=lambda name: (self._waiting[name][0], name))[: int(self.share * wanted)]

@@ -34,11 +34,7 @@ class MixedSampler(Sampler):
         self.samples_all = student_share == 1
 
     def collect(self, collection: Collection) -> ScoredRollout:
-        """See `Sampler.collect`.
-
-        Raises:
-            ValueError: a prompt has no completion in the data.
-        """
+        """See `Sampler.collect`. ValueError: a prompt has no completion in the data."""
         prompts = collection.draw(collection.prompts)
         chosen = [self.by_student(prompt) for prompt in prompts]
         own = [prompt for prompt, student in zip(prompts, chosen, strict=True) if student]

@@ -162,11 +162,7 @@ class GreedyCentered(CentredReturn):
     against = "the greedy completion"
 
     def baseline_of(self, experience: Experience, first: Tensor) -> Tensor:
-        """See `CentredReturn.baseline_of`.
-
-        Raises:
-            ValueError: the sampler left no greedy reward.
-        """
+        """See `CentredReturn.baseline_of`. ValueError: the sampler left no greedy reward."""
         if GREEDY not in experience.extras:
             raise ValueError("GreedyCentered needs the reward of a greedy completion of each prompt: set sampler to GreedyBaselineSampler")
         return torch.where(experience.scorable, experience.extras[GREEDY], 0.0)

@@ -71,11 +71,7 @@ class ValidFractionSampler(Sampler):
         deciding_reward(rewards, self.metric)
 
     def collect(self, collection: Collection) -> ScoredRollout:
-        """See `Sampler.collect`.
-
-        Raises:
-            ValueError: `metric` does not name one reward.
-        """
+        """See `Sampler.collect`. ValueError: `metric` does not name one reward."""
         wanted, missing = collection.total(collection.prompts), collection.prompts
         kept, fraction, rounds = [], 0.0, 0
         while fraction < self.least and rounds < self.max_rounds:

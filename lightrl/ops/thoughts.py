@@ -1,0 +1,29 @@
+"""Which part of a completion is its answer: what was only thought is none."""
+
+from __future__ import annotations
+
+import re
+
+MARKS = {
+    "<think>": "</think>", "<seed:think>": "</seed:think>", "<thought>": "</thought>", "[THINK]": "[/THINK]", "◁think▷": "◁/think▷",
+    "<|START_THINKING|>": "<|END_THINKING|>", "<|inner_prefix|>": "<|inner_suffix|>", "<|channel>thought": "<channel|>",
+    "<|channel|>analysis<|message|>": "<|channel|>final<|message|>",
+}  # fmt: skip
+"""What begins and ends thoughts: most families, Seed-OSS, EXAONE, Magistral, Kimi, Command, Apertus, Gemma 4, gpt-oss."""
+_BEGIN, _END = (re.compile("|".join(map(re.escape, marks))) for marks in (MARKS, MARKS.values()))
+
+
+def without_thoughts(completion: str) -> str:
+    """A completion without its thoughts: neither what comes before the last mark that ends them nor what follows one left open.
+
+    Every reward and every environment that looks for an answer looks for it here.
+
+    Args:
+        completion: as text, of one turn.
+    """
+    return _BEGIN.split(_END.split(completion)[-1])[0]
+
+
+def mark_left_open(before: str, completion: str) -> str:
+    """The mark of a thought that was opened at the end of what comes before a completion, and is not ended in it; mostly none."""
+    return "" if _END.search(completion) else next((mark for mark in MARKS if before.rstrip().endswith(mark)), "")
