@@ -132,7 +132,7 @@ def test_check_refuses_a_schedule_that_is_shorter_than_the_run(
     ],
 )
 def test_memory_by_hand(dtype: str, optimizer: str, momentum: float, reference: bool, total: int) -> None:
-    assert sum(held.bytes for held in estimate(1000, 1000, dtype, optimizer, momentum, reference)) == total
+    assert sum(size for _, size in estimate(1000, 1000, dtype, optimizer, momentum, reference).values()) == total
 
 
 def test_sizes_in_words() -> None:
