@@ -232,6 +232,13 @@ def test_a_template_reads_tools_and_their_results(tokenizer_of: Make) -> None:
     assert turns.check() == encoder(tokenizer).check()
 
 
+def test_a_template_that_ignores_tools_is_refused(tokenizer_of: Make) -> None:
+    tool = {"type": "function", "function": {"name": "add", "description": "adds", "parameters": {}}}
+    tokenizer = tokenizer_of("chatml")
+    with pytest.raises(ValueError, match=r"\(add\): its chat template ignores them.\nType --model\.environment\.describe true"):
+        TurnEncoder(tokenizer, frozenset({tokenizer.eos_token_id}), [tool]).check()
+
+
 @pytest.mark.parametrize(
     ("template", "alarming", "harmless"),
     [
