@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from lightrl.parts.base import FaultyPartError
 from lightrl.parts.environment import Said, tool_names
 from lightrl.text.chat_text import ChatText, RefusedConversation
 from lightrl.text.encoding import EncodedTurn, encode_opening
@@ -24,7 +25,6 @@ class TurnEncoder:
     """
 
     def __init__(self, tokenizer: Tokenizer, ends: frozenset[int], tools: Sequence[JSON] = ()) -> None:
-        """`tools`: JSON schemas of those that the chat template is to show."""
         self._tokenizer, self._ends, self._tools = tokenizer, ends, list(tools)
         self._plain = plain_text(tokenizer, ends)
         self._said: dict[str, EncodedTurn] = {}
@@ -74,13 +74,13 @@ class TurnEncoder:
         """Try the chat template before a run in which conversations have several turns; gives sentences to be shown.
 
         Raises:
-            ValueError: it cannot be continued, or shows none of the tools.
+            ValueError: it cannot be continued, or, a FaultyPartError, shows none of the tools.
         """
         if not self._tokenizer.chat_template:
             return []
         if self._tools and not self._chat.shows_tools():
-            raise ValueError(
-                f"the policy would not be told of its tools ({', '.join(tool_names(self._tools))}): its chat template ignores them.\n"
+            raise FaultyPartError(
+                f"model.environment: the policy's chat template shows none of its tools ({', '.join(tool_names(self._tools))}).\n"
                 "Type --model.environment.describe true, which puts them into the prompt; or --model.policy.chat_template FILE, one that "
                 "writes `tools`"
             )

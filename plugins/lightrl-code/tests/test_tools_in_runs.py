@@ -39,7 +39,7 @@ def trained(folder: Path, template: str, describe: bool = False) -> PolicyOptimi
 
 
 def test_a_template_that_ignores_tools_ends_the_run_before_its_first_rollout(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"would not be told of its tools \(add\)"):
+    with pytest.raises(ValueError, match=r"shows none of its tools \(add\)"):
         trained(tmp_path, IGNORES)
 
 
