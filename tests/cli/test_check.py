@@ -33,6 +33,11 @@ def test_check_shows_algorithm_sizes_data_rewards_and_memory(lightrl: Callable[.
     assert not (tmp_path / "runs").exists()
 
 
+def test_check_does_not_say_all_at_once_where_fit_chooses(lightrl: Callable[..., Any]) -> None:
+    assert "all at once" not in lightrl("check", "--config", "run.yaml", "--model.micro_batch_tokens", "auto").out
+    assert "all at once" in lightrl("check", "--config", "run.yaml", "--model.micro_batch_tokens", "null").out
+
+
 def test_no_reference_where_no_part_needs_one(lightrl: Callable[..., Any]) -> None:
     answer = lightrl("check", "--config", "run.yaml", "--model.algorithm.kl", "null")
     assert "reference: weights" not in answer.out

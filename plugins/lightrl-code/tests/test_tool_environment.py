@@ -189,6 +189,7 @@ def test_what_names_no_tool_is_told_and_counted() -> None:
     [
         ("raises", "Error: ArithmeticError: not my day"),
         ("leaves", "Error: SystemExit: 3"),
+        ("interrupts", "Error: KeyboardInterrupt"),
         ("strange", "<strange>"),
         ("unprintable", "Error: ValueError: no"),
         ("halves", "a?b"),
