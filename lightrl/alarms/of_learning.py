@@ -26,9 +26,7 @@ class KLBlowUp(Alarm):
     """
 
     limit: float = 1.0
-    """Against the reference, nats per token."""
     step_limit: float = 0.1
-    """Within one rollout, nats per token."""
 
     name = "kl_blow_up"
     why = (
@@ -72,7 +70,6 @@ class EntropyCollapse(Alarm):
     """
 
     limit: float = 0.1
-    """Share of the entropy at the start, in [0, 1]."""
 
     name = "entropy_collapse"
     why = "A policy whose completions no longer vary finds no better ones, and groups with zero variance teach it nothing."
@@ -108,7 +105,6 @@ class Gradient(Alarm):
     """
 
     limit: float = 10.0
-    """Multiple of the median, > 1."""
 
     name = "gradient"
     why = "One such step can ruin a run: clipping limits its length, not its direction, and a value that is not finite spoils all weights."
@@ -181,7 +177,6 @@ class ValidationFalls(Alarm):
     """
 
     limit: float = 0.1
-    """Relative change since the best validation, in [0, 1]."""
 
     name = "validation_falls"
     why = (

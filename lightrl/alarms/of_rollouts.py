@@ -17,7 +17,6 @@ class ZeroVariance(Alarm):
     """
 
     limit: float = 0.95
-    """Share of groups, in [0, 1]."""
 
     name = "zero_variance"
     why = "If all completions of a prompt have the same reward, group-relative advantages are 0 and there is nothing to learn from."
@@ -46,7 +45,6 @@ class Dominance(Alarm):
     """
 
     limit: float = 0.95
-    """Share of the variance of the reward within groups, in [0, 1]."""
 
     name = "reward_dominance"
     why = "The advantage depends on one reward alone, so the policy may get worse at the other one without noticing."
@@ -80,7 +78,6 @@ class LengthReward(Alarm):
     """Reward and length correlate within groups: |`completions/length_reward_correlation`|, mean over the last 10 rollouts, > limit."""
 
     limit: float = 0.8
-    """Of the absolute correlation, in [0, 1]."""
 
     name = "length_reward"
     why = "The policy then learns first how long to be: its completions grow or shrink, whatever they say."
@@ -108,7 +105,6 @@ class Unscored(Alarm):
     """
 
     limit: float = 0.1
-    """Share of completions, in [0, 1]."""
 
     name = "unscored"
     why = (
@@ -128,6 +124,28 @@ class Unscored(Alarm):
         if worst is None or shares[worst] <= self.limit:
             return None
         return f"`{worst}` was {shares[worst]:.0%} over the last {WINDOW} rollouts (limit {self.limit:.0%})."
+
+
+class UncalledTools(Alarm):
+    """A policy with tools does not call them: over the last 5 rollouts there were no calls, or more turns that only look like one."""
+
+    name = "uncalled_tools"
+    why = "Rewards are then earned without the tools, and the policy unlearns them: what is never tried is never rewarded."
+    advice = (
+        "Look at `completions`. If there are calls, set the call_format of the environment, or show the policy the one that is read; if "
+        "there are none, see that the prompt tells of the tools, and begin from a policy that has learnt to call."
+    )
+
+    def seen(self, history: History) -> str | None:
+        latest = history.latest[-1] if history.latest else {}
+        means = [history.mean(key, WINDOW) for key in latest if re.fullmatch("environment/tools/.*/calls", key)]
+        calls = [mean for mean in means if mean is not None]
+        unread = sum(numbers.get("environment/tools/unread_calls", 0.0) for numbers in list(history.latest)[-WINDOW:]) / WINDOW
+        if not calls or len(calls) < len(means) or sum(calls) > unread:
+            return None
+        made = f"tools were called {sum(calls):.3g} times a rollout" if any(calls) else "no tool was called"
+        looked = f", and {unread:.3g} turns a rollout look like calls in a format that nobody reads" if unread else ""
+        return f"in the last {WINDOW} rollouts {made}{looked}."
 
 
 class TooLarge(Alarm):
@@ -151,7 +169,6 @@ class Truncation(TooLarge):
     """Too many completions reach the limit on new tokens: `completions/clipped_ratio`, mean over the last 5 rollouts, > limit."""
 
     limit: float = 0.25
-    """Share of completions, in [0, 1]."""
 
     name, number, shown = "truncation", "completions/clipped_ratio", "{} of the completions were cut off"
     why = "A completion that is cut off mostly counts as wrong, so the policy learns to be short and not to be right."
@@ -166,7 +183,6 @@ class OpenedTurns(TooLarge):
     """The policy opens turns of another author: `episodes/opened_turns`, mean over the last 5 rollouts, > limit."""
 
     limit: float = 0.05
-    """Share of turns, in [0, 1]."""
 
     name, number, shown = "opened_turns", "episodes/opened_turns", "{} of the policy's turns opened a turn of somebody else"
     why = "A policy that writes the replies of its environment itself is rewarded for a conversation that never took place."

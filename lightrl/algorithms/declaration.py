@@ -97,7 +97,7 @@ def _stated(cls: type[Declared]) -> dict[str, Argument]:
     docs: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
         own = inspect.get_annotations(base, eval_str=True)
-        annotations |= {name: annotation for name, annotation in own.items() if not _is_class_variable(annotation)}
+        annotations |= {name: of for name, of in own.items() if ClassVar not in (of, get_origin(of))}
         docs |= _docs(base)
     return {name: Argument(name, annotation, getattr(cls, name, REQUIRED), docs.get(name, "")) for name, annotation in annotations.items()}
 
@@ -134,10 +134,6 @@ def _refuse_undeclared(cls: type[Declared]) -> None:
 def _closest(name: str, known: Iterable[str]) -> str:
     found = difflib.get_close_matches(name, known, 1)
     return f" Did you mean {found[0]}?" if found else ""
-
-
-def _is_class_variable(annotation: object) -> bool:
-    return annotation is ClassVar or get_origin(annotation) is ClassVar
 
 
 def attribute_docs(cls: type[object]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from lightrl.alarms.alarm import Alarm, History
 from lightrl.alarms.of_learning import EntropyCollapse, FirstPass, Gradient, KLBlowUp, ValidationFalls
-from lightrl.alarms.of_rollouts import Dominance, LengthReward, OpenedTurns, Truncation, Unscored, ZeroVariance
+from lightrl.alarms.of_rollouts import Dominance, LengthReward, OpenedTurns, Truncation, UncalledTools, Unscored, ZeroVariance
 from lightrl.callbacks.logged_texts import add_text
 from lightrl.ops.agreement import Limits
 from lightrl.training.online.policy_optimization import PolicyOptimization
@@ -78,6 +78,7 @@ class Alarms(Callback):
             Unscored(unscored),
             Gradient(gradient),
             OpenedTurns(opened_turns),
+            UncalledTools(),
         ]
         known = [alarm.name for alarm in everything]
         if unknown := sorted(set(only or []) - set(known)):
@@ -104,7 +105,8 @@ class Alarms(Callback):
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Remember how a validation went."""
-        scores = {name: float(value) for name, value in trainer.callback_metrics.items() if _is_score(name)}
+        metrics = trainer.callback_metrics.items()
+        scores = {name: float(value) for name, value in metrics if name == "val/reward" or name.startswith("val/avg@")}
         if scores and not trainer.sanity_checking:
             self.history.add_validation(scores)
 
@@ -141,10 +143,6 @@ class Alarms(Callback):
     def _log(self, trainer: Trainer, alarm: Alarm, value: float) -> None:
         for logger in trainer.loggers:
             logger.log_metrics({f"alarms/{alarm.name}": value}, step=_step(trainer))
-
-
-def _is_score(name: str) -> bool:
-    return name == "val/reward" or name.startswith("val/avg@")
 
 
 def _step(trainer: Trainer) -> int:

@@ -11,6 +11,7 @@ from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
 from lightning.pytorch.utilities.types import STEP_OUTPUT
 
 from lightrl.training.online.policy_optimization import PolicyOptimization
+from lightrl.training.policy_module import PolicyModule
 from lightrl.training.reports.run_ledger import PhaseObserver
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -57,8 +58,7 @@ class RolloutProgress(TQDMProgressBar, PhaseObserver):
         super().on_train_start(trainer, pl_module)
         if self.counts_rollouts:
             self.train_progress_bar.reset(trainer.max_epochs if (trainer.max_epochs or -1) > 0 else None)
-            self.train_progress_bar.initial = trainer.current_epoch
-            self.train_progress_bar.n = trainer.current_epoch
+            self.train_progress_bar.initial = self.train_progress_bar.n = trainer.current_epoch
             self.train_progress_bar.set_description(self._unit)
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -83,7 +83,12 @@ class RolloutProgress(TQDMProgressBar, PhaseObserver):
     def get_metrics(self, trainer: Trainer, pl_module: LightningModule) -> dict[str, int | str | float | dict[str, float]]:
         """The few numbers that fit beside a bar."""
         metrics = {**trainer.callback_metrics, **trainer.logged_metrics}
-        return {word: f"{float(metrics[name]):.3g}" for name, word in self.SHOWN.items() if name in metrics}
+        shown = dict(self.SHOWN)
+        if isinstance(pl_module, PolicyModule) and (rewards := pl_module.collector.rewards) and len(rewards.rewards) > 1:
+            # the sum alone does not say whether answers become right
+            decides = pl_module.collector.evaluation.correct_reward(rewards.rewards)
+            shown |= {f"rewards/{decides}/mean": decides, f"val/rewards/{decides}/mean": f"val_{decides}"}
+        return {word: f"{float(metrics[name]):.3g}" for name, word in shown.items() if name in metrics}
 
     def init_train_tqdm(self) -> Tqdm:
         """The training bar, named after what it counts."""

@@ -101,7 +101,9 @@ class PromptData(LightningDataModule):
             n: how many for each rank; a sequence gives every rank its own number.
         """
         train = self._sources["train"]
-        prompts = [_of_epoch(train.prompt(index), epoch) for epoch, index in (self._stream or self._open_stream()).draw_in_epochs(n)]
+        drawn = [(train.prompt(index), epoch) for epoch, index in (self._stream or self._open_stream()).draw_in_epochs(n)]
+        # the prompt of the first epoch is as its source has it
+        prompts = [replace(prompt, meta={**prompt.meta, "epoch": epoch}) if epoch else prompt for prompt, epoch in drawn]
         if train.size is None and self._bound is not None:
             refuse_too_long(prompts, *self._bound)
         return prompts
@@ -264,8 +266,3 @@ class PromptData(LightningDataModule):
         for name, source in (("validation", validation), ("test", test)):
             if source is not None and source.size is None:
                 raise ValueError(f"data.{name} is endless, and an evaluation over it would never end: give a source with a size")
-
-
-def _of_epoch(prompt: Prompt, epoch: int) -> Prompt:
-    # the prompt of the first epoch is as its source has it
-    return replace(prompt, meta={**prompt.meta, "epoch": epoch}) if epoch else prompt

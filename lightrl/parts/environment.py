@@ -16,6 +16,11 @@ Said = str | Sequence[Message]
 """A text, or messages: a text in a conversation is a message of the user."""
 
 
+def tool_names(tools: Sequence[JSON]) -> list[str]:
+    """The names in JSON schemas of tools."""
+    return [str(schema.get("function", schema).get("name")) for schema in tools]
+
+
 class Reply(NamedTuple):
     """The answer of an environment to one turn of the policy."""
 
@@ -50,6 +55,8 @@ class Environment(Part):
 
     runs: Runs = "process"
     """Where its episodes run. A class whose calls are quick, always return and never crash sets `inline`."""
+    describes_tools: bool = False
+    """Its openings show the tools themselves, so that the chat template is not given them."""
     gives_rewards: bool = False
     """Replies have rewards: `model.rewards` may then be empty."""
     gives_extras: frozenset[str] = frozenset()
@@ -99,7 +106,7 @@ class Environment(Part):
 
     @property
     def tools(self) -> Sequence[JSON]:
-        """JSON schemas of functions that the policy may call, shown to it by its chat template; none by default."""
+        """JSON schemas of functions that the policy may call, shown to it by its chat template, which must do so; none by default."""
         return ()
 
     def check(self, columns: frozenset[str]) -> None:

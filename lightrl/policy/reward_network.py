@@ -50,7 +50,9 @@ class RewardNetwork(nn.Module):
         must_be_fast(self.tokenizer, "save a fast tokenizer (tokenizer.json) with the policy")
         self._takes_messages = bool(self.tokenizer.chat_template)
         if not self._takes_messages:
-            self.tokenizer.chat_template = _begins_with_bos(self.tokenizer) * "{{ bos_token }}" + AS_TEXT
+            bos = self.tokenizer.bos_token_id
+            begins = bos is not None and self.tokenizer("")["input_ids"][:1] == [bos]
+            self.tokenizer.chat_template = begins * "{{ bos_token }}" + AS_TEXT
         text: Any = self.model.config.get_text_config()
         text.pad_token_id = give_padding(self.tokenizer, text.vocab_size)
 
@@ -134,10 +136,6 @@ def _shell(config: PretrainedConfig) -> PreTrainedModel | None:
         return None
     with torch.device("meta"):
         return MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[type(config)](config)
-
-
-def _begins_with_bos(tokenizer: Tokenizer) -> bool:
-    return tokenizer.bos_token_id is not None and tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]
 
 
 ADDED = "<|pad|>"

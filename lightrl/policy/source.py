@@ -36,6 +36,11 @@ _OWN_CODE = (
     "PretrainedPolicy to true"
 )
 
+_NO_TOKENIZER = (
+    "there is no tokenizer.json beside the weights, nor a file to make one from, which takes sentencepiece or tiktoken. Type in Python: "
+    'AutoTokenizer.from_pretrained("THE_BASE_MODEL").save_pretrained("FOLDER")'
+)
+
 
 class PolicySource(Part):
     """Says which policy is trained; builds it when the run starts."""
@@ -240,6 +245,8 @@ def _reason(error: Exception) -> str:
     """Why a model cannot be loaded, for a message."""
     if "trust_remote_code" in str(error):
         return _OWN_CODE
+    if "backend tokenizer" in str(error):
+        return _NO_TOKENIZER
     if isinstance(error, SafetensorError):
         return f"a file of its weights is damaged ({_first_sentence(error)})"
     if isinstance(error, RuntimeError):

@@ -75,7 +75,8 @@ class RolloutLoop:
         """
         self.start()
         if self._weights is None or self._weights.policy is not weights.policy:
-            self._encoder = TurnEncoder(weights.policy.tokenizer, weights.policy.eos_token_ids, self.environment.tools)
+            tools = () if self.environment.describes_tools else self.environment.tools
+            self._encoder = TurnEncoder(weights.policy.tokenizer, weights.policy.eos_token_ids, tools)
             self._checked = False
             # those of a checkpoint are there before the first weights
             self._questions = self._questions if self._weights is None else []

@@ -199,8 +199,10 @@ def only_weights() -> Iterator[None]:
     """
     before = {name: os.environ.pop(name, None) for name in (FORCE, FORBID)}
     os.environ[FORCE] = "1"
+    # where DeepSpeed is not in use its import is left out: it takes seconds
+    kept: list[Any] = [imported(name) for name in sorted(KEPT_BY_DEEPSPEED)] if "deepspeed" in sys.modules else []
     try:
-        with torch.serialization.safe_globals(_kept_by_deepspeed()):
+        with torch.serialization.safe_globals(kept):
             yield
     finally:
         del os.environ[FORCE]
@@ -210,11 +212,6 @@ def only_weights() -> Iterator[None]:
 def unsafe_names(path: str | os.PathLike[str]) -> list[str]:
     """Classes and functions that a file of `torch.save` refers to and `only_weights` refuses, found without loading it."""
     return sorted(set(torch.serialization.get_unsafe_globals_in_checkpoint(os.fspath(path))) - KEPT_BY_DEEPSPEED)
-
-
-def _kept_by_deepspeed() -> list[Any]:
-    # where DeepSpeed is not in use its import is left out: it takes seconds
-    return [imported(name) for name in sorted(KEPT_BY_DEEPSPEED)] if "deepspeed" in sys.modules else []
 
 
 def ranks_now() -> int:

@@ -108,6 +108,11 @@ class ChatText:
         between = text.partition(said)[2].partition(told)
         return between[0] if between[1] else None
 
+    def shows_tools(self) -> bool:
+        """Whether the template writes something else where there are tools."""
+        asked: list[Message] = [{"role": "user", "content": ""}]
+        return self._render(asked) != render(self._tokenizer, asked)
+
     def _render(self, messages: Sequence[Message], opened: bool = False) -> str:
         from jinja2 import TemplateError
 

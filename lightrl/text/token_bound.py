@@ -84,7 +84,8 @@ def _longest(tokenizer: Tokenizer) -> Longest:
     model, normalizer, cut = type(backend.model).__name__, _state(backend.normalizer), _state(backend.pre_tokenizer)
     if model == "WordLevel" and normalizer is None and cut == CHARACTERS:
         # a dot is any character but a line break
-        return _characters({token for token in tokenizer.get_vocab() if len(token) == 1} - {"\n"})
+        known = {token for token in tokenizer.get_vocab() if len(token) == 1} - {"\n"}
+        return lambda text: len(text) if known.issuperset(text) else None
     if model == "BPE" and normalizer in (None, {"type": "NFC"}) and _reads_bytes(cut) and _has_every_byte(tokenizer, backend):
         return _bytes
     return _unknown
@@ -96,10 +97,6 @@ def _unknown(text: str) -> None:
 
 def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode()) * COMPOSED
-
-
-def _characters(known: set[str]) -> Longest:
-    return lambda text: len(text) if known.issuperset(text) else None
 
 
 def _state(step: BackendStep | None) -> JSON:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from lightrl.parts.environment import Said
+from lightrl.parts.base import FaultyPartError
+from lightrl.parts.environment import Said, tool_names
 from lightrl.text.chat_text import ChatText, RefusedConversation
 from lightrl.text.encoding import EncodedTurn, encode_opening
 from lightrl.text.plain_text import plain_text
@@ -73,11 +74,32 @@ class TurnEncoder:
         """Try the chat template before a run in which conversations have several turns; gives sentences to be shown.
 
         Raises:
-            ValueError: it cannot be continued.
+            ValueError: it cannot be continued, or, a FaultyPartError, shows none of the tools.
         """
         if not self._tokenizer.chat_template:
             return []
-        return check_template(self._chat, bool(self._tools))
+        if self._tools and not self._chat.shows_tools():
+            raise FaultyPartError(
+                f"model.environment: the policy's chat template shows none of its tools ({', '.join(tool_names(self._tools))}).\n"
+                "Type --model.environment.describe true, which puts them into the prompt; or --model.policy.chat_template FILE, one that "
+                "writes `tools`"
+            )
+        talk, reply, chat, sentences = _messages("user", "assistant", "user", "assistant"), _messages("user"), self._chat, []
+        for turns in (2, 4):
+            for old, new in chat.differences(talk[:turns], reply):
+                sentences.append(
+                    f"The chat template opens an answer with {old!r} and writes {new!r} in front of it once it is answered. {KEEPS}"
+                )
+        for said in (REASONED, SPACED):
+            kept = chat.kept(said)
+            if kept is None:
+                sentences.append(f"The chat template changes more than the turn itself where an earlier turn was {said!r}. {KEEPS}")
+            elif kept != said:
+                sentences.append(f"The chat template writes {kept!r} where an earlier turn was {said!r}. {KEEPS}")
+        sentences += _refused(chat, "a system message", ("system", "user", "assistant"), "user")
+        if self._tools:
+            sentences += _refused(chat, "a tool's result", ("user", "assistant"), "tool")
+        return list(dict.fromkeys(sentences))
 
     def opens_turn(self, ids: Sequence[int]) -> bool:
         """Whether a sampled turn contains the text with which the chat template opens a message of somebody else.
@@ -124,34 +146,6 @@ REASONED = "<think>\nwhy\n</think>\n\nfour"
 SPACED = " four \n"
 """A turn with space around it."""
 KEEPS = "Rows keep what the policy said."
-
-
-def check_template(chat: ChatText, tools: bool) -> list[str]:
-    """Sentences about a chat template, to be shown at the start of a run.
-
-    Args:
-        tools: tools are shown to the policy, so their results may follow as messages of the role `tool`.
-
-    Raises:
-        ValueError: a conversation between user and policy cannot be continued.
-    """
-    talk, reply = _messages("user", "assistant", "user", "assistant"), _messages("user")
-    sentences = []
-    for turns in (2, 4):
-        for old, new in chat.differences(talk[:turns], reply):
-            sentences.append(
-                f"The chat template opens an answer with {old!r} and writes {new!r} in front of it once it is answered. {KEEPS}"
-            )
-    for said in (REASONED, SPACED):
-        kept = chat.kept(said)
-        if kept is None:
-            sentences.append(f"The chat template changes more than the turn itself where an earlier turn was {said!r}. {KEEPS}")
-        elif kept != said:
-            sentences.append(f"The chat template writes {kept!r} where an earlier turn was {said!r}. {KEEPS}")
-    sentences += _refused(chat, "a system message", ("system", "user", "assistant"), "user")
-    if tools:
-        sentences += _refused(chat, "a tool's result", ("user", "assistant"), "tool")
-    return list(dict.fromkeys(sentences))
 
 
 def _refused(chat: ChatText, what: str, talk: Sequence[str], reply: str) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 
 from lightrl.alarms.alarm import LATEST, Alarm, History
 from lightrl.alarms.of_learning import EntropyCollapse, FirstPass, Gradient, KLBlowUp, ValidationFalls
-from lightrl.alarms.of_rollouts import Dominance, LengthReward, OpenedTurns, Truncation, Unscored, ZeroVariance
+from lightrl.alarms.of_rollouts import Dominance, LengthReward, OpenedTurns, Truncation, UncalledTools, Unscored, ZeroVariance
 from lightrl.ops.agreement import Limits
 
 
@@ -20,6 +20,10 @@ def history(rollouts: int = 10, **numbers: float | Sequence[float]) -> History:
     for i in range(rollouts):
         run.add({name.replace("__", "/"): value if isinstance(value, (int, float)) else value[i] for name, value in numbers.items()})
     return run
+
+
+CALLS = {"environment__tools__add__calls": 4.0, "environment__tools__ask__calls": 0.0, "environment__tools__unread_calls": 0.0}
+"""A rollout in which one of two tools is called."""
 
 
 @pytest.mark.parametrize(
@@ -48,6 +52,8 @@ def history(rollouts: int = 10, **numbers: float | Sequence[float]) -> History:
         (KLBlowUp(), {"approx_kl": [0.0] * 9 + [1.2]}, {"approx_kl": [0.0] * 9 + [0.4], "kl": 0.0}),
         (Truncation(), {"completions__clipped_ratio": 0.3}, {"completions__clipped_ratio": 0.2}),
         (OpenedTurns(), {"episodes__opened_turns": 0.06}, {"episodes__opened_turns": 0.04}),
+        (UncalledTools(), CALLS | {"environment__tools__add__calls": 0.0}, CALLS),
+        (UncalledTools(), CALLS | {"environment__tools__unread_calls": 9.0}, CALLS | {"environment__tools__unread_calls": 1.0}),
         (
             FirstPass(Limits(1e-3, 0.1)),
             {"ratio__first_pass_mean": [0.0] * 9 + [2e-3], "ratio__first_pass_far": 0.0},

@@ -17,6 +17,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from lightrl import (
     DigitSorting,
+    ExactMatch,
     GroupRelative,
     GroupSampler,
     LinearWeight,
@@ -31,6 +32,7 @@ from lightrl.callbacks.completions_log import CompletionsLog, completions_table,
 from lightrl.callbacks.rollout_progress import RolloutProgress
 from lightrl.callbacks.run_start import SizesTable, sizes_table
 from lightrl.rewards.reward_set import RewardSet
+from lightrl.training.evaluating.evaluator import Evaluation
 from lightrl.types import Outcome
 
 
@@ -88,6 +90,24 @@ def test_the_bar_counts_rollouts_also_after_a_resume(
     assert "2/5" in shown
     assert "5/5" in shown
     assert bar.train_progress_bar.n == bar.train_progress_bar.total == 5
+
+
+def test_the_bar_shows_the_reward_that_decides_beside_the_sum(tmp_path: Path) -> None:
+    bar = RolloutProgress()
+    several = PolicyOptimization(
+        policy=TinyPolicy(hidden=16, layers=1, heads=2),
+        algorithm=module().algorithm,
+        rewards={"short": FewCharacters(), "right": ExactMatch(weight=10.0)},
+        engine=TransformersEngine(max_new_tokens=8),
+        evaluation=Evaluation(correct="right"),
+        prompts_per_rollout=6,
+    )
+    run = quiet_trainer(max_epochs=1, callbacks=[bar], enable_checkpointing=False)
+    run.fit(several, datamodule=PromptData(train=DigitSorting(examples=60), validation_size=8))
+    shown = bar.get_metrics(run, several)
+    assert float(str(shown["right"])) == pytest.approx(several.numbers["rewards/right/mean"], abs=1e-2)
+    assert {"reward", "right", "val", "val_right"} <= set(shown)
+    assert "short" not in shown
 
 
 def test_a_log_file_does_not_grow_with_every_step(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -33,6 +33,11 @@ def test_check_shows_algorithm_sizes_data_rewards_and_memory(lightrl: Callable[.
     assert not (tmp_path / "runs").exists()
 
 
+def test_check_does_not_say_all_at_once_where_fit_chooses(lightrl: Callable[..., Any]) -> None:
+    assert "all at once" not in lightrl("check", "--config", "run.yaml", "--model.micro_batch_tokens", "auto").out
+    assert "all at once" in lightrl("check", "--config", "run.yaml", "--model.micro_batch_tokens", "null").out
+
+
 def test_no_reference_where_no_part_needs_one(lightrl: Callable[..., Any]) -> None:
     answer = lightrl("check", "--config", "run.yaml", "--model.algorithm.kl", "null")
     assert "reference: weights" not in answer.out
@@ -132,7 +137,7 @@ def test_check_refuses_a_schedule_that_is_shorter_than_the_run(
     ],
 )
 def test_memory_by_hand(dtype: str, optimizer: str, momentum: float, reference: bool, total: int) -> None:
-    assert sum(held.bytes for held in estimate(1000, 1000, dtype, optimizer, momentum, reference)) == total
+    assert sum(size for _, size in estimate(1000, 1000, dtype, optimizer, momentum, reference).values()) == total
 
 
 def test_sizes_in_words() -> None:

@@ -29,6 +29,9 @@ def breaks(completion):
 
 def nothing(completion):
     return "good"
+
+def silent(completion):
+    return None
 """
 ROWS: list[dict[str, Any]] = [
     {"prompt": "1+1=", "answer": "2", "completion": "is 2", "good": True},
@@ -102,8 +105,8 @@ def test_labels_are_compared_and_the_exit_status_tells(lightrl: Callable[..., An
     seen = found(lightrl, "--expect", "right=good", status=1)
     assert (seen["expect"]["compared"], seen["expect"]["disagreeing"]) == (5, 1)
     assert [(row["row"], row["expected"], row["total"]) for row in seen["outliers"]] == [(4, 0, 1)]
-    shown = lightrl("reward", "test", "--config", "test.yaml", "--data", "rows.jsonl", "--expect", "good")
-    assert "Labels 'good' for the total: 4 of 5 agree (80.00%)" in shown.out
+    shown = lightrl("reward", "test", "--config", "test.yaml", "--data", "rows.jsonl", "--expect", "right=good")
+    assert "Labels 'good' for 'right': 4 of 5 agree (80.00%)" in shown.out
     assert 'completion  "is 4"' in shown.out
     write_rows([row for row in ROWS if row["completion"] != "is 4"], breaks=inline("breaks"))
     assert found(lightrl, "--expect", "good", status=1)["expect"]["without_score"] == 2
@@ -114,6 +117,26 @@ def test_labels_are_compared_and_the_exit_status_tells(lightrl: Callable[..., An
     again = ["reward", "test", "--config", "test.yaml", "--data", "before.jsonl", "--expect", "total"]
     assert lightrl(*again).status == 0
     assert lightrl(*again, "--model.rewards.length", "mine.length").status == 1
+
+
+def test_true_and_false_are_labels_of_the_reward_that_decides(lightrl: Callable[..., Any], write_rows: Callable[..., Path]) -> None:
+    # the length makes every total positive, also of what is wrong
+    write_rows(ROWS[:3], length=inline("length"), right=inline("right"))
+    assert found(lightrl, "--expect", "good", status=1)["expect"]["disagreeing"] == 2
+    assert found(lightrl, "--expect", "good", "--model.evaluation.correct", "right")["expect"]["disagreeing"] == 0
+    wrong = lightrl("reward", "test", "--config", "test.yaml", "--data", "rows.jsonl", "--model.evaluation.correct", "wrong")
+    assert (wrong.status, "evaluation.correct is 'wrong'" in wrong.err) == (2, True)
+    write_rows([{**row, "good": float(row["good"])} for row in ROWS[:3]], right=inline("right"), zlength=inline("length"))
+    assert found(lightrl, "--expect", "good", status=1)["expect"]["disagreeing"] == 2, "numbers are labels of the total"
+
+
+def test_rows_without_any_total_are_no_success(lightrl: Callable[..., Any], write_rows: Callable[..., Path]) -> None:
+    write_rows(ROWS, silent=inline("silent"))
+    assert found(lightrl, status=1)["total"]["unscorable"] == len(ROWS)
+    compared = {"compared": 0, "disagreeing": 0, "without_score": 5, "correlation": None}
+    assert found(lightrl, "--expect", "good", status=1)["expect"] == compared
+    shown = lightrl("reward", "test", "--config", "test.yaml", "--data", "rows.jsonl", "--expect", "good").out
+    assert "No score differs" not in shown
 
 
 def test_the_odd_one_out_of_its_prompt_is_the_largest_outlier(lightrl: Callable[..., Any], write_rows: Callable[..., Path]) -> None:

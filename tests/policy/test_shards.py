@@ -59,6 +59,14 @@ def test_a_shard_that_is_not_there_or_damaged_is_named(tmp_path: Path, damage: s
             build()
 
 
+def test_a_folder_without_a_tokenizer_says_how_to_get_one(tmp_path: Path) -> None:
+    folder = sharded(tmp_path / "policy")
+    for file in folder.glob("tokenizer*"):
+        file.unlink()
+    with pytest.raises(ValueError, match=r"^the tokenizer of the policy .*no tokenizer\.json .*save_pretrained"):
+        PretrainedPolicy(str(folder)).build()
+
+
 def test_a_critic_from_a_reward_model_without_its_head_is_refused(tmp_path: Path) -> None:
     policy = TinyPolicy(hidden=16, layers=1).build()
     RewardNetwork(policy).save(tmp_path / "reward")

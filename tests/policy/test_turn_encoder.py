@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lightrl.parts.base import FaultyPartError
 from lightrl.text.turn_encoder import TurnEncoder
 
 OPENINGS = {
@@ -230,6 +231,16 @@ def test_a_template_reads_tools_and_their_results(tokenizer_of: Make) -> None:
     results = "\n<tool_response>\n2\n</tool_response>\n<tool_response>\n3\n</tool_response>"
     assert told == f"<|im_end|>\n<|im_start|>user{results}<|im_end|>\n<|im_start|>assistant\n"
     assert turns.check() == encoder(tokenizer).check()
+
+
+def test_a_template_that_ignores_tools_is_refused(tokenizer_of: Make) -> None:
+    tool = {"type": "function", "function": {"name": "add", "description": "adds", "parameters": {}}}
+    tokenizer = tokenizer_of("chatml")
+    # the command line prints such an error without a traceback
+    with pytest.raises(
+        FaultyPartError, match=r"^model\.environment: .* none of its tools \(add\)\.\nType --model\.environment\.describe true"
+    ):
+        TurnEncoder(tokenizer, frozenset({tokenizer.eos_token_id}), [tool]).check()
 
 
 @pytest.mark.parametrize(

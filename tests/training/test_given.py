@@ -56,6 +56,12 @@ def test_a_wrong_type_is_refused_in_two_lines(argument: str, value: object, mess
     assert len(str(error.value).splitlines()) == 2
 
 
+def test_a_reward_is_named_by_its_class_as_in_a_config() -> None:
+    assert type(module(rewards={"right": "ExactMatch"}).collector.rewards.rewards["right"]) is ExactMatch
+    with pytest.raises(ValueError, match=r"rewards\['right'\]: no reward is named 'ExactMtch'.* Did you mean 'ExactMatch'"):
+        module(rewards={"right": "ExactMtch"})
+
+
 def test_a_model_that_is_loaded_is_pointed_to_its_source() -> None:
     with pytest.raises(TypeError, match=r"Type policy=LoadedPolicy\(model, tokenizer\)"):
         module(policy=TinyPolicy(hidden=16, layers=1).build().model)

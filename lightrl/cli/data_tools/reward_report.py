@@ -45,8 +45,8 @@ class Report:
 
     @property
     def contradicted(self) -> bool:
-        """A label has another score, or none."""
-        return self.labels is not None and bool(self.labels.disagreeing.any() or self.labels.unanswered)
+        """A label has another score, or none; without labels: no row has a total."""
+        return bool(self._total.isnan().all() if self.labels is None else self.labels.disagreeing.any() or self.labels.unanswered)
 
     def as_json(self) -> dict[str, Any]:
         """Everything as one JSON value; null where there is no number."""
@@ -137,7 +137,7 @@ class Report:
         if any(one["gated"] for one in found["rewards"].values()):
             notes.append("gated: not asked, and scores 0.")
         if found["total"]["unscorable"]:
-            notes.append(f"{found['total']['unscorable']:,} rows have no total, since a reward with a weight failed on them.")
+            notes.append(f"{found['total']['unscorable']:,} rows have no total: a reward with a weight failed, or none gave a score.")
         for name, one in found["rewards"].items():
             if one["first_failure"]:
                 notes.append(f"{name} failed on {one['error'] + one['timeout']:,} of {found['rows']:,} rows; first: {one['first_failure']}")
@@ -160,11 +160,12 @@ class Report:
 
     def _heading(self) -> str:
         shown = len(self._top)
+        if self.labels is not None and not shown:
+            return "No score differs from its label." if self.labels.compared.any() else "No label has a score to be compared with."
         if self.labels is not None:
-            count = int(self.labels.disagreeing.sum())
-            return f"Rows whose score differs most from its label ({shown} of {count:,}):" if shown else "No score differs from its label."
+            return f"Rows whose score differs most from its label ({shown} of {int(self.labels.disagreeing.sum()):,}):"
         if not shown:
-            return "All totals are equal: no row stands out."
+            return "No row has a total: nothing would be learnt." if self.contradicted else "All totals are equal: no row stands out."
         return (
             f"The {shown} largest outliers: totals furthest from the mean of the prompt's other completions (of all others, where a "
             "prompt has one), in standard deviations of all totals; among equals, those whose rewards differ most"
@@ -173,10 +174,10 @@ class Report:
     def _block(self, row: dict[str, Any]) -> str:
         said = [_said(name, score, row["contributions"][name]) for name, score in row["rewards"].items()]
         against = f", expected {_short(row['expected'])}" if self.labels is not None else f", {row['deviation']:.2f} std from the others"
-        answer = "" if row["answer"] is None else f"\n  answer      {_end(str(row['answer']), PROMPT)}"
+        answer = "" if row["answer"] is None else f"\n  answer      {_cut(str(row['answer']), -PROMPT)}"
         return (
             f"\nrow {row['row']:,}: total {_short(row['total'])}{against}; {', '.join(said)}\n"
-            f"  prompt      {_start(row['prompt'], PROMPT)}{answer}\n  completion  {_end(row['completion'], COMPLETION)}"
+            f"  prompt      {_cut(row['prompt'], PROMPT)}{answer}\n  completion  {_cut(row['completion'], -COMPLETION)}"
         )
 
 
@@ -212,11 +213,7 @@ def _said(name: str, score: float | str, brought: float | None) -> str:
     return f"{name} {said}" if brought is None or score == "abstained" else f"{name} {said} → {brought:+.3g}"
 
 
-def _start(text: str, limit: int) -> str:
+def _cut(text: str, limit: int) -> str:
+    """So many characters from the start, or below 0 up to the end."""
     quoted = in_quotes(text)
-    return quoted if len(quoted) <= limit else f"{quoted[:limit]}..."
-
-
-def _end(text: str, limit: int) -> str:
-    quoted = in_quotes(text)
-    return quoted if len(quoted) <= limit else f"...{quoted[-limit:]}"
+    return quoted if len(quoted) <= abs(limit) else f"{quoted[:limit]}..." if limit > 0 else f"...{quoted[limit:]}"

@@ -28,17 +28,18 @@ Outliers come last. With --expect: those whose score and label differ most. With
 from the mean of the prompt's other completions (of the whole file, where a prompt has one), in standard deviations of all totals;
 among equals, those whose rewards differ most from each other, each in its own standard deviations.
 
-Exit status: 0; 1 if --expect is given and a label has another score or none; 2 if something asked for is wrong.
+Exit status: 0; 1 if --expect is given and a label has another score or none, or if no row has a total; 2 if something asked for is wrong.
 """
 
 
 def reward_test(words: list[str]) -> int:
-    """Carry out `lightrl reward test`; 1 if a label is contradicted."""
+    """Carry out `lightrl reward test`; 1 if a label is contradicted, or no row has a total."""
     parser = _parser()
     options, rest = parser.parse_known_args(words)
     from lightrl.cli.data_tools.completion_columns import completion_file
     from lightrl.cli.data_tools.offline_scoring import encode_with, scored
     from lightrl.cli.data_tools.scoring_config import read_scoring_config
+    from lightrl.training.evaluating.evaluator import Evaluation
 
     config = read_scoring_config(parser, rest, ("whose rewards", "--config grpo_gsm8k"))
     if config is None:
@@ -47,9 +48,15 @@ def reward_test(words: list[str]) -> int:
         raise ConfigError("--data", "not given: which completions should be scored?", "Type for example: --data completions.jsonl")
     with config.refusals():
         rewards = config.rewards(options.rollout)
+        model = config.resolved.model
+        evaluation = model.value("evaluation") if "evaluation" in model.takes else None
+        decides = Evaluation(correct=evaluation.value("correct") if evaluation else None).correct_reward(rewards.rewards)
     file = completion_file(options, config.resolved.data)
-    expected = _expected(options.expect, file, rewards)
-    _check_answer(rewards, file)
+    expected = _expected(options.expect, file, rewards, decides)
+    if wanting := rewards.wanting("answer") if file.answer is None else []:
+        there = ", ".join(map(str, file.rows[0]))
+        problem = f"the rewards {', '.join(wanting)} want an answer, and no column holds one. There are: {there}."
+        raise ConfigError("--data", problem, "Type: --answer-field COLUMN")
     try:
         with config.refusals():
             rewards.check(set.intersection(*(set(file.prompt(i).columns) for i in range(file.size))))
@@ -78,8 +85,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--expect",
         metavar="[REWARD=]COLUMN",
-        help="a column of labels for the total, or for the score of one reward: true and false (or 1 and 0), where a score above 0 is "
-        "right; or the expected numbers; null: no label",
+        help="a column of labels: true and false for REWARD, or for the one that says what is right in a validation, where a score above 0 "
+        "is; the expected numbers, or 1 and 0, of REWARD or the total; null: no label",
     )
     parser.add_argument("--limit", metavar="N", type=int, help="only the first N rows")
     parser.add_argument("--top", metavar="N", type=int, default=10, help="how many outliers to show (10)")
@@ -94,22 +101,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _check_answer(rewards: RewardSet, file: CompletionFile) -> None:
-    if wanting := rewards.wanting("answer") if file.answer is None else []:
-        columns = ", ".join(map(str, file.rows[0]))
-        problem = f"the rewards {', '.join(wanting)} want an answer, and no column holds one. There are: {columns}."
-        raise ConfigError("--data", problem, "Type: --answer-field COLUMN")
-
-
-def _expected(expect: str | None, file: CompletionFile, rewards: RewardSet) -> tuple[str | None, str, list[float | None]] | None:
-    """The reward that is meant (None: the total), the column, and the label of each row."""
+def _expected(
+    expect: str | None, file: CompletionFile, rewards: RewardSet, decides: str
+) -> tuple[str | None, str, list[float | None]] | None:
+    """The reward that is meant (None: the total), the column, and the label of each row; true and false are of the reward that decides."""
     if expect is None:
         return None
     name, equals, column = expect.rpartition("=")
     if equals and name not in rewards.rewards:
         problem = f"there is no reward {name!r}.{closest(name, rewards.rewards)} There are: {', '.join(rewards.rewards)}."
         raise ConfigError("--expect", problem)
-    labels: list[float | None] = []
+    labels: list[bool | float | None] = []
     for number, row in enumerate(file.rows, 1):
         if column not in row:
             problem = f"row {number} has no column {column!r}.{closest(column, row)} It has: {', '.join(map(str, row))}."
@@ -117,7 +119,7 @@ def _expected(expect: str | None, file: CompletionFile, rewards: RewardSet) -> t
         label: Any = row[column]
         if label is not None and not isinstance(label, (bool, int, float)):
             raise ConfigError("--expect", f"row {number}: {column!r} is {label!r:.60}, expected true, false, a number or null.")
-        labels.append(None if label is None else float(label))
-    if all(label is None for label in labels):
+        labels.append(label)
+    if not (given := {type(label) for label in labels if label is not None}):
         raise ConfigError("--expect", f"the column {column!r} is null in every row, so there is nothing to compare with.")
-    return name if equals else None, column, labels
+    return name if equals else decides if given == {bool} else None, column, [None if label is None else float(label) for label in labels]

@@ -6,7 +6,6 @@ import logging
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -126,12 +125,12 @@ def _memory(module: PolicyModule, resolved: Resolved) -> Table:
     optimizer: Choice = resolved.model.value("optimizer")
     momentum = float(optimizer.value("momentum") or 0) if "momentum" in optimizer.takes else 0.0
     held = estimate(parameters, trainable, getattr(source, "dtype", "float32"), optimizer.cls.__name__, momentum, reference)
-    rows = {h.what: f"{in_words(h.bytes)} ({h.parameters:,} parameters)" for h in held}
+    rows = {what: f"{in_words(size)} ({count:,} parameters)" for what, (count, size) in held.items()}
     algorithm = getattr(module, "algorithm", None)
     if algorithm is not None:
         others = {"critic": algorithm.critic} | {slot: part for slot, part in algorithm.references.items() if not part.starts_as_policy}
         rows |= {slot: f"{type(part).__name__}: not counted" for slot, part in others.items() if part is not None}
-    return _table("memory of models on one device, estimated", rows | {"sum": in_words(sum(h.bytes for h in held))})
+    return _table("memory of models on one device, estimated", rows | {"sum": in_words(sum(size for _, size in held.values()))})
 
 
 def _table(title: str, rows: Mapping[str, str]) -> Table:
@@ -150,18 +149,8 @@ NOT_COUNTED = "Not counted: activations, keys and values while generating, CUDA'
 _STATES = {"AdamW": 2, "Adam": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "SGD": 0, "Adagrad": 1, "RMSprop": 1, "Adadelta": 2}
 
 
-@dataclass(frozen=True)
-class Held:
-    """Memory of one holder."""
-
-    what: str
-    """The model and which of its numbers: `policy: gradients`."""
-    parameters: int
-    bytes: int
-
-
-def estimate(parameters: int, trainable: int, dtype: str, optimizer: str, momentum: float, reference: bool) -> list[Held]:
-    """Weights, gradients, optimizer states and reference, each of so many numbers of `dtype`.
+def estimate(parameters: int, trainable: int, dtype: str, optimizer: str, momentum: float, reference: bool) -> dict[str, tuple[int, int]]:
+    """Parameters and bytes of weights, gradients, optimizer states and reference, whose numbers are of `dtype`.
 
     SGD with momentum keeps one state per parameter, and an optimizer that is not known is counted as AdamW.
     """
@@ -173,4 +162,4 @@ def estimate(parameters: int, trainable: int, dtype: str, optimizer: str, moment
         f"policy: {optimizer} states": (trainable, states),
         "reference: weights": (parameters, int(reference)),
     }
-    return [Held(what, numbers, copies * numbers * width) for what, (numbers, copies) in held.items() if copies]
+    return {what: (numbers, copies * numbers * width) for what, (numbers, copies) in held.items() if copies}

@@ -16,7 +16,7 @@ from torchmetrics import Metric
 from lightrl.ops.moments import row_values
 from lightrl.ops.pass_at_k import majority, pass_at_k
 from lightrl.parts.engine import Sampling
-from lightrl.parts.environment import Environment
+from lightrl.parts.environment import Environment, tool_names
 from lightrl.parts.reward import Reward, RowReward
 from lightrl.ranges import Count, GroupSize, Temperature, refuse_outside
 from lightrl.training.reports.statistics import Report, StatisticsLedger
@@ -84,16 +84,11 @@ def prompt_scores(scored: ScoredRollout, evaluation: Evaluation, correct: str, r
     n = evaluation.samples
     scores = {f"avg@{n}": hits / count.where(count > 0, torch.nan)}
     scores |= {f"pass@{k}": pass_at_k(count, hits, k) for k in evaluation.ks}
-    if n > 1 and isinstance(reward, RowReward) and reads_answers(reward):
+    if n > 1 and isinstance(reward, RowReward) and type(reward).answer_in is not RowReward.answer_in:
         rows = [(sample & (index == group)).nonzero()[:, 0].tolist() for group in range(len(groups))]
         votes = [majority([reward.answer_in(scored.completions[i]) for i in of], [float(right[i]) for i in of]) for of in rows]
         scores[f"maj@{n}"] = torch.tensor(votes, dtype=torch.float64).where(count > 0, torch.nan)
     return scores
-
-
-def reads_answers(reward: RowReward) -> bool:
-    """Whether it says which answer a completion gives."""
-    return type(reward).answer_in is not RowReward.answer_in
 
 
 def _categories(scored: ScoredRollout, column: str | None) -> list[str]:
@@ -180,7 +175,8 @@ def report_episodes(rollout: Rollout, environment: Environment) -> Report:
     by others after the opening. `episodes/read`: tokens that the engine read, as a multiple of the row's length. `episodes/ended_...`:
     shares of finish reasons. `environment/failed`, `environment/timeout`: shares of episodes. `environment/seconds`: per episode.
     `special_tokens`: spelled by data or the environment, and made plain text. `episodes/opened_turns`: the policy wrote the opening of
-    another author's turn, as a share of turns. Everything that the environment counts is added up as `environment/NAME`.
+    another author's turn, as a share of turns. Everything that the environment counts is added up as `environment/NAME`, and calls of a
+    tool that never came are 0.
     """
     report, episodes = Report(), rollout.episodes
     if episodes and any(episode.special for episode in episodes):
@@ -200,7 +196,8 @@ def report_episodes(rollout: Rollout, environment: Environment) -> Report:
     report.add("environment/timeout", torch.tensor([float(episode.late) for episode in episodes]))
     report.add("environment/seconds", torch.tensor([episode.seconds for episode in episodes]))
     report.add("episodes/opened_turns", torch.tensor([episode.opened / max(1, episode.turns) for episode in episodes]))
-    for name in sorted({name for episode in episodes for name in episode.counts}):
+    never = {f"tools/{name}/calls" for name in tool_names(environment.tools)}
+    for name in sorted(never.union(*(episode.counts for episode in episodes))):
         report.add(f"environment/{name}", float(sum(episode.counts.get(name, 0.0) for episode in episodes)), reduce="sum")
     return report
 

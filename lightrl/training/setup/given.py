@@ -34,7 +34,7 @@ def as_algorithm(given: Algorithm | type[Algorithm] | str) -> Algorithm:
 
 
 def as_rewards(given: Mapping[str, Any] | None) -> dict[str, Reward]:
-    """Rewards by name; a function, or the import path of one, is a `Function`."""
+    """Rewards by name; a function, or the import path of one, is a `Function`, and the name of a class stands for its defaults."""
     rewards = {} if given is None else given
     example = 'for example rewards={"correct": ExactMatch(), "short": my_function}'
     _refuse_other(rewards, Mapping, "rewards", "rewards by name", example)
@@ -42,9 +42,11 @@ def as_rewards(given: Mapping[str, Any] | None) -> dict[str, Reward]:
 
 
 def _as_reward(name: str, given: Any, example: str) -> Reward:
+    reward: Reward = given
     if isinstance(given, str):
-        return Function(given)
-    reward: Reward = Function.of(given) if callable(given) and not isinstance(given, (type, Reward)) else given
+        reward = Function(given) if "." in given else registry().resolve("reward", given, f"rewards[{name!r}]")()
+    elif callable(given) and not isinstance(given, (type, Reward)):
+        reward = Function.of(given)
     _refuse_other(reward, Reward, f"rewards[{name!r}]", "a reward, a function or its import path", example)
     return reward
 
@@ -63,7 +65,6 @@ def as_environment(given: Environment) -> Environment:
 
 def _refuse_other(given: object, base: type, argument: str, wanted: str, example: str) -> None:
     if not isinstance(given, base):
-        what = f"{type(given).__name__} {given!r:.60}"
-        if isinstance(given, type):
-            what = f"the class {given.__name__}, and not an object of it"
+        of_type = f"{type(given).__name__} {given!r:.60}"
+        what = f"the class {given.__name__}, and not an object of it" if isinstance(given, type) else of_type
         raise TypeError(f"{argument} must be {wanted}, got {what}.\nType {example}")

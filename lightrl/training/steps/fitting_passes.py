@@ -133,7 +133,7 @@ class TokenBudget:
 
     def __str__(self) -> str:
         if self.tokens is None:
-            return "all at once"
+            return "auto: chosen once the policy is there" if self.stated == "auto" else "all at once"
         return f"{self.tokens:,}" + (" (auto)" if self.stated == "auto" else "")
 
 

@@ -71,8 +71,25 @@ def test_several_calls_are_answered_in_order_and_counted() -> None:
 def test_a_turn_without_a_call_ends_the_episode_and_keeps_its_calls() -> None:
     environment = begun("add")
     first = environment.reply(call("add", a=1, b=2))
-    assert environment.reply("It is 3.") == Reply(done=True, state=first.state)
-    assert begun("add").reply("") == Reply(done=True, state={"calls": []})
+    assert environment.reply("It is 3.") == Reply(done=True, state=first.state, counts={})
+    assert begun("add").reply("") == Reply(done=True, state={"calls": []}, counts={})
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        '<|channel|>commentary to=functions.add <|constrain|>json<|message|>{"a": 1, "b": 2}<|call|>',
+        "<|tool_call>call:add{a:1,b:2}<tool_call|>",
+        '<minimax:tool_call>\n<invoke name="add">\n<parameter name="a">1</parameter>\n</invoke>\n</minimax:tool_call>',
+        "```tool_code\nadd(a=1, b=2)\n```",
+        '{"tool": "add", "a": 1, "b": 2}',
+        "<add>1, 2</add>",
+    ],
+)
+def test_a_call_in_a_format_that_nobody_reads_is_counted(turn: str) -> None:
+    reply = begun("add").reply(turn)
+    assert (reply.done, reply.counts) == (True, {"tools/unread_calls": 1})
+    assert begun("add").reply(f"<think>{turn}</think>It is 3, if you add up.").counts == {}
 
 
 def test_a_text_gets_a_text_and_a_conversation_without_tools_a_message_of_the_user() -> None:
@@ -94,6 +111,13 @@ def test_the_opening_is_the_prompts_own_unless_a_text_is_to_describe_the_tools()
         '\nA call is written <tool_call>\n{"name": "name", "arguments": {"argument": "value"}}\n</tool_call>\n\n47+85='
     )
     assert "Add two integers." in described
+
+
+def test_a_conversation_begins_with_the_tools_where_they_are_to_be_described() -> None:
+    talk = Prompt("p", messages=({"role": "system", "content": "Be brief."}, {"role": "user", "content": "47+85?"}))
+    first, second = ToolEnvironment(["tool_examples.add"], describe=True).begin(talk, 0)
+    assert (first["role"], first["content"].endswith("\n\nBe brief."), second) == ("system", True, talk.messages[1])
+    assert "Add two integers." in first["content"]
 
 
 def test_the_schemas_are_those_of_transformers() -> None:
@@ -165,6 +189,7 @@ def test_what_names_no_tool_is_told_and_counted() -> None:
     [
         ("raises", "Error: ArithmeticError: not my day"),
         ("leaves", "Error: SystemExit: 3"),
+        ("interrupts", "Error: KeyboardInterrupt"),
         ("strange", "<strange>"),
         ("unprintable", "Error: ValueError: no"),
         ("halves", "a?b"),

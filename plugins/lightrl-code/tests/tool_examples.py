@@ -78,6 +78,11 @@ def leaves() -> str:
     raise SystemExit(3)
 
 
+def interrupts() -> str:
+    """Raise what Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
 def hangs() -> str:
     """Never return."""
     while True:

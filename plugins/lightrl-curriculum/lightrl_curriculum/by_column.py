@@ -35,6 +35,7 @@ class EnvironmentByColumn(Environment):
         self.environments, self.column = environments, column
         self.runs = "process" if any(environment.runs == "process" for environment in environments.values()) else "inline"
         self.gives_rewards = any(environment.gives_rewards for environment in environments.values())
+        self.describes_tools = all(environment.describes_tools for environment in environments.values())
         self.gives_extras = frozenset[str]().union(*(environment.gives_extras for environment in environments.values()))
         self.gives_turn_extras = frozenset[str]().union(*(environment.gives_turn_extras for environment in environments.values()))
         if both := self.gives_extras & self.gives_turn_extras:

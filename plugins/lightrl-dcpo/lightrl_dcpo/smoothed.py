@@ -66,7 +66,8 @@ class SmoothedAdvantage(Advantage):
         uses, mean, variance = (column(getattr(after[name], field) for name in ids) for field in ("uses", "mean", "variance"))
         rewards = experience.rewards.double()
         new = _standardised(rewards, column(used[name][0] for name in ids), column(used[name][1] for name in ids))
-        total = _standardised(rewards, mean, _without_noise(variance.sqrt(), torch.maximum(rewards.abs(), mean.abs())))
+        std, noise = variance.sqrt(), TOLERANCE * torch.maximum(rewards.abs(), mean.abs())
+        total = _standardised(rewards, mean, torch.where(std <= noise, 0.0, std))
         by_new, by_total = ((uses - 1) * new + total) / uses, (new + (uses - 1) * total) / uses
         picks_new = by_new.abs() < by_total.abs()
         advantages = torch.where(picks_new, by_new, by_total)
@@ -88,10 +89,6 @@ class SmoothedAdvantage(Advantage):
 
 def _standardised(rewards: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     return torch.where(std == 0, 0.0, (rewards - mean) / torch.where(std == 0, 1.0, std))
-
-
-def _without_noise(std: Tensor, scale: Tensor) -> Tensor:
-    return torch.where(std <= TOLERANCE * scale, 0.0, std)
 
 
 def _uses(experience: Experience, ids: list[str]) -> tuple[dict[str, tuple[float, float]], set[str]]:

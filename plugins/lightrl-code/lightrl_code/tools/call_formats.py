@@ -6,7 +6,7 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -245,9 +245,10 @@ def calls_in(completion: str, name: str) -> list[ToolCall]:
     return []
 
 
-def format_written(name: str) -> CallFormat:
-    """The format in which calls are shown to a policy that no chat template shows them to."""
-    return FORMATS["hermes" if name == AUTO else name]
+def looks_like_call(completion: str, tools: Iterable[str]) -> bool:
+    """Whether a turn, outside of its thoughts, has a tool's name where formats have it: quoted, behind `=`, `:`, `.` or `<`, before `(`."""
+    names = "|".join(map(re.escape, tools))
+    return re.search(rf"[\"'=:.<]({names})\b|\b({names})\s*[({{]", without_thoughts(completion)) is not None
 
 
 def _with_example(call: ToolCall, known: CallFormat) -> ToolCall:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from lightrl import Environment, Prompt, Reply, own_opening
-from lightrl_code.tools.call_formats import AUTO, FORMATS, calls_in, format_written
+from lightrl_code.tools.call_formats import AUTO, FORMATS, calls_in, looks_like_call
 from lightrl_code.tools.tool_arguments import WrongArguments, named_arguments, typed_arguments
 from lightrl_code.tools.tool_calls import JSON, ToolCall
 from lightrl_code.tools.tool_function import ToolFunction, constructor_arguments, schema_of, tool_functions
@@ -28,8 +28,9 @@ class ToolEnvironment(Environment):
 
     A turn may have several calls, which are answered in order. The policy gets a text that says what failed: a call that cannot be read,
     an unknown tool, wrong arguments, an exception, a time limit. Only functions that the config names are called, with arguments of
-    the types they declare; no text of the policy is executed. Counts are `tools/NAME/calls` and `tools/NAME/errors`, and
-    `tools/invalid_calls` of those that name no tool. `state` has `calls`: a list of `name`, `arguments`, `result` and `failed`.
+    the types they declare; no text of the policy is executed. Counts are `tools/NAME/calls` and `tools/NAME/errors`,
+    `tools/invalid_calls` of those that name no tool, and `tools/unread_calls`: turns that end the episode and look like a call all the
+    same. `state` has `calls`: a list of `name`, `arguments`, `result` and `failed`.
     """
 
     author = "tool"
@@ -54,7 +55,7 @@ class ToolEnvironment(Environment):
                 `python` (`[add(a=1, b=2)]`). `auto`: each turn tells, with any of them but `python` without its marks.
             role: in a conversation, whose messages results are: `tool`, one for each result, or `user` for chat templates that know
                 no tools, one for all.
-            describe: a prompt of plain text begins with a description of the tools; a chat template describes them itself.
+            describe: the prompt begins with a description of the tools, for plain text and for chat templates that know no tools.
             response: the text around a result where there are no messages of tools; `{result}` stands for it, `{name}` for the tool.
             tool_timeout_s: wall-clock seconds for the calls of one turn together; below `timeout_s`.
             max_calls: calls that are made in one turn; the policy gets a message for each beyond them.
@@ -77,6 +78,7 @@ class ToolEnvironment(Environment):
         if any(wrong.values()):
             raise ValueError(f"ToolEnvironment needs {' and '.join(rule for rule, broken in wrong.items() if broken)}")
         self.paths, self.call_format, self.role, self.describe, self.response = tools, call_format, role, describe, response
+        self.describes_tools = describe
         self.tool_timeout_s, self.max_calls, self.max_result_chars = tool_timeout_s, max_calls, max_result_chars
         self._functions = _by_name(tools)
         self._schemas: dict[str, dict[str, JSON]] = {}
@@ -107,14 +109,16 @@ class ToolEnvironment(Environment):
         for owner in dict.fromkeys(tool.owner for tool in self._functions.values() if tool.owner is not None):
             asked = constructor_arguments(owner)
             self._owners[owner] = owner(**{name: value for name, value in given.items() if asked is None or name in asked})
-        opening = own_opening(prompt)
-        return self._description() + opening if self.describe and isinstance(opening, str) else opening
+        opening, described = own_opening(prompt), self._description() if self.describe else ""
+        if isinstance(opening, str):
+            return described + opening
+        return [{**message, "content": message["content"] if i else described + message["content"]} for i, message in enumerate(opening)]
 
     def reply(self, completion: str) -> Reply:
         calls = calls_in(completion, self.call_format)
         deadline = time.monotonic() + self.tool_timeout_s
         said: list[Message] = []
-        counts: dict[str, float] = {}
+        counts = {"tools/unread_calls": 1.0} if not calls and looks_like_call(completion, self._functions) else {}
         for number, call in enumerate(calls[: self.max_calls + 1]):
             result = self._answer(call, deadline, len(calls) - number if number == self.max_calls else 0)
             said.append(self._message(call, result))
@@ -122,7 +126,7 @@ class ToolEnvironment(Environment):
             for name in known if call.name in self._functions else ["tools/invalid_calls"]:
                 counts[name] = counts.get(name, 0.0) + 1.0
         state = {"calls": list(self._calls)}
-        return Reply(self._joined(said), done=False, state=state, counts=counts) if calls else Reply(done=True, state=state)
+        return Reply(self._joined(said) if calls else "", done=not calls, state=state, counts=counts)
 
     def _answer(self, call: ToolCall, deadline: float, beyond: int) -> ToolResult:
         """The result of a call, or one for all that a turn has beyond the limit: a turn may hold thousands."""
@@ -172,7 +176,7 @@ class ToolEnvironment(Environment):
 
     def _description(self) -> str:
         lines = [json.dumps(schema["function"]) for schema in self._described().values()]
-        example = format_written(self.call_format).text("name", {"argument": "value"})
+        example = FORMATS.get(self.call_format, FORMATS["hermes"]).text("name", {"argument": "value"})
         return "\n".join(["You can call these functions:", *lines, f"A call is written {example}", "", ""])
 
     def __getstate__(self) -> dict[str, object]:

@@ -38,7 +38,7 @@ def run_tool(function: Callable[..., object], arguments: Mapping[str, object], s
         return error_result(f"no result within {seconds:.3g} s", longest)
     except ToolUnavailableError:
         raise
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # no Ctrl-C reaches a worker, so this is the tool's own
         return error_result(_said(error), longest)
 
 

@@ -48,7 +48,8 @@ def lines_of(runs: list[RunFolder]) -> list[Line]:
 
 def shared_settings(run: RunFolder) -> dict[str, str]:
     """The settings that decide what line a run belongs to."""
-    return {key: value for key, value in run.settings.items() if not is_seed(key) and not _is_place(key)}
+    inside = tuple(f"{place}." for place in PLACES)
+    return {key: value for key, value in run.settings.items() if not is_seed(key) and not f"{key}.".startswith(inside)}
 
 
 def differences(lines: list[Line]) -> dict[str, list[str]]:
@@ -56,10 +57,6 @@ def differences(lines: list[Line]) -> dict[str, list[str]]:
     keys = dict.fromkeys(key for line in lines for key in line.settings)
     rows = {key: [line.settings.get(key, ABSENT) for line in lines] for key in keys}
     return {key: values for key, values in rows.items() if len(set(values)) > 1}
-
-
-def _is_place(key: str) -> bool:
-    return any(key == place or key.startswith(f"{place}.") for place in PLACES)
 
 
 def _letter(index: int) -> str:

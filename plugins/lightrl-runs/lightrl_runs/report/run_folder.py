@@ -66,7 +66,8 @@ def settings_of(file: Path) -> dict[str, str]:
         tree = parse_yaml(file.read_text())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError("", f"{str(file)!r} is not a config: {str(error).splitlines()[0]}", "Move it away, or repair it.") from error
-    return {_on_command_line(key): _text(value) for key, value in flat(tree)}
+    wrapped = ("class_path", "init_args")
+    return {".".join(name for name in key.split(".") if name not in wrapped): _text(value) for key, value in flat(tree)}
 
 
 def is_seed(key: str) -> bool:
@@ -108,10 +109,6 @@ def _refuse_without_run(path: Path) -> None:
 def _example(path: Path) -> str:
     inside = below(path)[:3] if path.is_dir() else []
     return " ".join(shlex.quote(str(folder)) for folder in inside) or "runs/grpo/version_0"
-
-
-def _on_command_line(key: str) -> str:
-    return ".".join(name for name in key.split(".") if name not in ("class_path", "init_args"))
 
 
 def _text(value: object) -> str:
