@@ -144,7 +144,7 @@ class UncalledTools(Alarm):
         if not calls or len(calls) < len(means) or sum(calls) > unread:
             return None
         made = f"tools were called {sum(calls):.3g} times a rollout" if any(calls) else "no tool was called"
-        looked = f", and {unread:.3g} turns a rollout look like calls in a format that nobody reads" if unread else ""
+        looked = f", and {unread:.3g} turns a rollout look like calls in a format that is not read" if unread else ""
         return f"in the last {WINDOW} rollouts {made}{looked}."
 
 

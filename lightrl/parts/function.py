@@ -23,7 +23,7 @@ class ExactMatch(RowReward):
         return float(without_thoughts(completion).strip() == str(answer).strip())
 
     def answer_in(self, completion: str) -> str | None:
-        """What is compared; None if nothing is left."""
+        """The text that is compared; None if nothing is left."""
         return without_thoughts(completion).strip() or None
 
 
