@@ -42,7 +42,7 @@ Natural = Annotated[int, Ge(0), Le(MOST)]
 """0 or more."""
 Positive = Annotated[float, Gt(0), Lt(math.inf)]
 """Above 0."""
-NonNegative = Annotated[float, Ge(0), Lt(math.inf)]
+NonNegative = Annotated[float, Ge(0), Lt(math.inf), Usual(0, 1e6)]
 """0 or more."""
 Share = Annotated[float, Ge(0), Le(1)]
 """From 0 to 1."""

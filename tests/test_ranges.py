@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lightrl import DecoupledClip, GroupSampler, LossTerm, Part, SymmetricClip, TinyPolicy
 from lightrl.arguments import arguments_of, type_name
 from lightrl.kinds import KINDS
-from lightrl.ranges import Count, NonNegative, Positive, Share, Temperature, Weight, admits, bare, ranges_of, rule, usual
+from lightrl.ranges import Count, Positive, Share, Temperature, Weight, admits, bare, ranges_of, rule, usual
 from lightrl.registry.classes import registry
 
 
@@ -53,7 +53,7 @@ def test_what_is_usual_is_narrower_than_what_is_possible() -> None:
     assert 1.0 in found
     assert 1e-30 not in found
     assert admits(Temperature, 1e-30)
-    assert usual(NonNegative) is None
+    assert usual(Positive) is None
 
 
 def _ranged() -> Iterator[tuple[type[Any], str, object]]:

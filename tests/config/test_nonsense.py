@@ -82,6 +82,11 @@ FOLDERS: dict[str, tuple[str, Any, list[str]]] = {
 UNUSUAL: dict[str, tuple[str, Any, str]] = {
     "a cold policy": ("model.engine.temperature", 1e-30, "model.engine.temperature is 1e-30"),
     "a heavy reward": ("model.rewards.correct", {"class_path": "ExactMatch", "init_args": {"weight": 1e9}}, "correct.weight is 1e+09"),
+    "a heavy KL": (
+        "model.algorithm.init_args.kl",
+        {"class_path": "KLPenalty", "init_args": {"loss_coefficient": 1e30}},
+        "loss_coefficient is 1e+30",
+    ),
     "a large group": ("model.algorithm.init_args.sampler.init_args.group_size", 4096, "sampler.group_size is 4096"),
     "a fast learner": ("model.optimizer", {"lr": 100.0}, "the learning rate reaches 100"),
     "a policy that stands still": ("model.optimizer", {"lr": 0.0}, "the learning rate is 0 in every step"),
