@@ -1,4 +1,4 @@
-"""The online algorithms of benchmarks/learning/chat_models.py, each with what a run of 16 rollouts on one core needs."""
+"""The online algorithms of benchmarks/learning/chat_models.py, each with what a short run on one core needs."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from lightrl import PolicyOptimization, PolicySource, PromptData, TransformersEn
 from lightrl.training.evaluating.evaluator import Evaluation
 from lightrl.training.policy_module import NoDefaultCallbacks
 
-PROMPTS, ROLLOUTS, EVALUATE_EVERY, SAMPLES = 6, 16, 8, 4
+PROMPTS, ROLLOUTS, EVALUATE_EVERY, SAMPLES = 6, 10, 5, 4
 """Prompts of a rollout, rollouts, rollouts from one evaluation to the next, and completions of each held-out prompt."""
 RIGHT_ABOVE = 0.98
 ACCURACY, IN_FOUR = f"val/avg@{SAMPLES}", f"val/pass@{SAMPLES}"

@@ -54,7 +54,7 @@ def main(words: list[str] | None = None) -> int:
 
 
 def carry_out(run: Run, model: PolicySource, name: str, out: Path, **sizes: Any) -> bool:
-    """One run in this process, and its file; False if it has failed, which is told, kept beside the results, and does not stop the others.
+    """One run in this process, and its file; False if it has failed, which is told and does not stop the others.
 
     Args:
         run: which.

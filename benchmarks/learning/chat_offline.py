@@ -69,7 +69,7 @@ def sft_dpo(seed: int, model: PolicySource, out: Path, steps: int = 10) -> Cell:
         "in_four": [of_sft.in_four[0], of_dpo.in_four[0], of_dpo.in_four[-1]],
         "said": [of_sft.said[0], of_dpo.said[0], of_dpo.said[-1]],
         "steps": 2 * steps,
-        "parameters": _parameters(dpo),
+        "parameters": sum(weights.numel() for weights in dpo.policy.parameters()),
         "seconds": round(time.perf_counter() - started, 1),
     }
 
@@ -97,7 +97,6 @@ def reward_model(seed: int, model: PolicySource, out: Path, steps: int = 31) -> 
         "after": logged.values[-1],
         "accuracy": list(zip(logged.steps, logged.values, strict=True)),
         "steps": steps,
-        "parameters": _parameters(module),
         "seconds": round(time.perf_counter() - started, 1),
     }
 
@@ -110,8 +109,8 @@ CALLED, CALLED_RIGHT, ROWS = 0.4, 0.5, 160
 def calculator_start(model: PolicySource, out: Path, rows: int = ROWS) -> PolicySource:
     """The policy that runs with the calculator start from, made once for all of them and kept in the output folder.
 
-    It has seen how a call is written and how a result is repeated. Most prompts were answered by a random number, and half of the calls had a
-    wrong digit.
+    It has seen how a call is written and how a result is repeated. Most prompts were answered by a random number, and half of the calls
+    had a wrong digit.
 
     Args:
         model: where it starts.
@@ -179,10 +178,6 @@ def _fitted(module: Any, notes: Notes, train: Listed, held_out: Listed, seed: in
 
 def _adamw(rate: float) -> Any:
     return partial(torch.optim.AdamW, lr=rate, weight_decay=0.0)
-
-
-def _parameters(module: Any) -> int:
-    return sum(weights.numel() for weights in module.policy.parameters())
 
 
 def _wrong(answer: str, count: int, draw: random.Random) -> list[str]:

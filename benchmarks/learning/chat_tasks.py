@@ -6,7 +6,7 @@ import itertools
 import random
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lightrl_code import ToolEnvironment
@@ -59,7 +59,7 @@ class ChatTask:
     """Most tokens of a turn."""
     turns: int = 1
     """Most turns of an episode."""
-    environment: Environment = SingleTurn()
+    environment: Environment = field(default_factory=SingleTurn)
     """Answers the policy."""
     template: str | None = None
     """In place of the model's own."""
