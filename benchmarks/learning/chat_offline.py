@@ -102,7 +102,7 @@ def reward_model(seed: int, model: PolicySource, out: Path, steps: int = 31) -> 
 
 
 OFFLINE_RUNS: dict[str, Callable[..., Cell]] = {"sft_dpo": sft_dpo, "reward_model": reward_model}
-CALLED, CALLED_RIGHT, ROWS = 0.4, 0.5, 160
+CALLED, CALLED_RIGHT, ROWS = 0.25, 0.5, 160
 """The share of prompts that the warm start answers by a call, the share of those calls that have the right numbers, and its rows."""
 
 

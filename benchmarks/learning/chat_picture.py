@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from matplotlib.figure import Figure
 
 from benchmarks.learning.chat_algorithms import ALGORITHMS
-from benchmarks.learning.chat_cells import Cell
+from benchmarks.learning.chat_cells import ROLLOUTS, Cell
 from benchmarks.learning.chat_plan import THRESHOLDS, Run
 from benchmarks.learning.chat_tasks import TASKS
 
@@ -50,7 +50,7 @@ def draw(cells: Mapping[Run, Cell], picture: Path) -> Figure:
         accuracy.set_title(f"{task}: held out, threshold dotted", fontsize=10)
         accuracy.set_xlabel("rollouts of 48 completions", fontsize=9)
         for part in (rewards, accuracy):
-            part.set_ylim(0, 1.02)
+            part.set(xlim=(-0.3, ROLLOUTS + 0.3), ylim=(0, 1.02))
             part.grid(alpha=0.3)
             part.tick_params(labelsize=8)
     handles = {label: handle for part in axes.flat for handle, label in zip(*part.get_legend_handles_labels(), strict=True)}
