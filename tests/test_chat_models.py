@@ -30,7 +30,7 @@ def tiny() -> LoadedPolicy:
 def cell(before: float, after: float, **more: Any) -> dict[str, Any]:
     rewards = [{"reward": before}, {"reward": after}]
     machine = {"model": "m", "parameters": 1000, "processor": "p", "threads": 1, "versions": {"torch": "2"}}
-    sizes = {"completions": 96, "steps": 4, "seconds": 30.0}
+    sizes = {"in_four": [0.4, 0.8], "completions": 96, "steps": 4, "seconds": 30.0}
     return {"before": before, "after": after, "accuracy": [[0, before], [2, after]], "rollouts": rewards, **sizes, **machine, **more}
 
 
@@ -103,9 +103,9 @@ def test_a_row_has_the_mean_and_the_range_and_the_seeds_that_met_the_threshold()
     cells = {Run("sums", "grpo", seed): cell(before, after) for seed, before, after in [(0, 0.1, 0.9), (1, 0.2, 0.7)]}
     assert (
         chat_page.row("sums", "grpo", cells)
-        == "| GRPO | 2 | 1 of 2 | 0.150 (0.100 to 0.200) | 0.800 (0.700 to 0.900) | 96 in 4 steps | 0.5 |"
+        == "| GRPO | 2 | 1 of 2 | 0.150 (0.100 to 0.200) | 0.400 (0.400 to 0.400) | 0.800 (0.700 to 0.900) | 96 in 4 steps | 0.5 |"
     )
-    assert chat_page.row("sums", "ppo", cells) == "| PPO | 0 | not run | - | - | - | - |"
+    assert chat_page.row("sums", "ppo", cells) == "| PPO | 0 | not run | - | - | - | - | - |"
     assert not chat_page.met("sums", cell(0.5, 0.9))  # it knew too much at the start
     assert [line for line in chat_page.reasons(cells) if "GRPO" in line and "seed 1 0.200 to 0.700" in line and "seed 0" not in line]
 

@@ -77,9 +77,10 @@ def row(task: str, algorithm: str, cells: Mapping[Run, Cell]) -> str:
     found = of_seeds(task, algorithm, cells)
     numbers = [[float(cell[name]) for cell in found] for name in COLUMNS[task]]
     if not found:
-        return f"| {NAMES[algorithm]} | 0 | " + " | ".join([NOT_RUN, *["-"] * (len(numbers) + (task in TASKS) + 1)]) + " |"
+        return f"| {NAMES[algorithm]} | 0 | " + " | ".join([NOT_RUN, *["-"] * (len(numbers) + 2 * (task in TASKS) + 1)]) + " |"
     shown = [spread(values) for values in numbers]
     if task in TASKS:
+        shown.insert(1, spread([float(cell["in_four"][0]) for cell in found]))
         shown.append(f"{statistics.mean(cell['completions'] for cell in found):,.0f} in {found[0]['steps']} steps")
     learnt = sum(met(task, cell) for cell in found)
     word = {len(found): "**yes**", 0: "**no**"}.get(learnt, f"{learnt} of {len(found)}")
@@ -172,7 +173,8 @@ has both on a smaller policy.
 
 A rollout is 6 prompts with 8 completions each, at temperature 1; a run is {rollouts} rollouts. AdamW has the constant rate 2e-5, and
 there is no KL, so that one model is in memory. Held-out accuracy is the share of right ones among 4 completions of each held-out prompt, at
-temperature 1 too, before the first rollout, after {half}, and at the end. Numbers are means over seeds, with the least and the largest.
+temperature 1 too, before the first rollout, after {half}, and at the end. "One of 4" is the share of held-out prompts that one of the four
+answers: what the model knew and seldom said. Numbers are means over seeds, with the least and the largest.
 
 An algorithm is its paper's, with these differences. Groups have 8 completions. Each rollout is learnt from in two optimizer steps, or no
 ratio would leave 1 and no clip could act; RLOO makes one, as its gradient is on-policy. PPO makes two passes of one step; its critic is a
@@ -184,8 +186,8 @@ completions are those that it sampled. Minutes are those of one core that others
 `What is 3 + 8? Answer with only the number.` The last number counts. Where `3 + 8` is held out, so is `8 + 3`. At most 12 tokens.
 Threshold: {sums_threshold}.
 
-| algorithm | seeds | threshold met | before | after | completions | minutes |
-|---|---|---|---|---|---|---|
+| algorithm | seeds | threshold met | before | one of 4, before | after | completions | minutes |
+|---|---|---|---|---|---|---|---|
 {sums_table}
 
 ## Products of reasoning-gym
@@ -194,8 +196,8 @@ Threshold: {sums_threshold}.
 from `lightrl-reasoning-gym`. The task's own scorer reads the last number. Where `3 * 8` is held out, so is `8 * 3`. At most 16 tokens.
 Threshold: {products_threshold}.
 
-| algorithm | seeds | threshold met | before | after | completions | minutes |
-|---|---|---|---|---|---|---|
+| algorithm | seeds | threshold met | before | one of 4, before | after | completions | minutes |
+|---|---|---|---|---|---|---|---|
 {products_table}
 
 ## A calculator
@@ -206,8 +208,8 @@ tools, so the benchmark brings one that shows them. The untrained model never wr
 one for all runs, shows it how: first turns are 25 % calls and 75 % random numbers, and half of the calls have a wrong digit. With 40 %
 calls it began at 0.446 and GRPO came to 1.000; that was too much at the start, and is not in the table. Threshold: {calculator_threshold}.
 
-| algorithm | seeds | threshold met | before | after | completions | minutes |
-|---|---|---|---|---|---|---|
+| algorithm | seeds | threshold met | before | one of 4, before | after | completions | minutes |
+|---|---|---|---|---|---|---|---|
 {calculator_table}
 
 ## SFT, then DPO
