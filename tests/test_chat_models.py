@@ -111,7 +111,7 @@ def test_a_row_has_the_mean_and_the_range_and_the_seeds_that_met_the_threshold()
 
 
 def test_the_page_has_every_row_and_its_columns() -> None:
-    more = {"after_sft": 0.5, "ordered": 0.9}
+    more = {"after_sft": 0.5, "ordered": 0.9, "after_trained": 0.9}
     for cells in ({}, {run: cell(0.1, 0.9, **more) for run in chat_plan.plan()}):
         tables = [block.splitlines() for block in chat_page.text(cells).split("\n\n") if block.startswith("| ")]
         assert [len(table) - 2 for table in tables] == [len(chat_plan.algorithms_of(task)) for task in chat_page.COLUMNS]

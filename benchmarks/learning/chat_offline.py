@@ -92,10 +92,15 @@ def reward_model(seed: int, model: PolicySource, out: Path, steps: int = 31) -> 
     trainer.validate(module, datamodule=data, verbose=False)
     trainer.fit(module, datamodule=data)
     trainer.validate(module, datamodule=data, verbose=False)
+    held_out = list(zip(logged.steps, logged.values, strict=True))
+    # what it was trained on, to tell what was learnt by heart from what was not learnt
+    trainer.validate(module, datamodule=PromptData(train=parts[1], validation=parts[0], seed=seed), verbose=False)
     return {
-        "before": logged.values[0],
-        "after": logged.values[-1],
-        "accuracy": list(zip(logged.steps, logged.values, strict=True)),
+        "before": held_out[0][1],
+        "after": held_out[-1][1],
+        "after_trained": logged.values[-1],
+        "accuracy": held_out,
+        "losses": logged.losses,
         "steps": steps,
         "seconds": round(time.perf_counter() - started, 1),
     }
@@ -154,14 +159,18 @@ def start_rows(task: ChatTask, tokenizer: Any, count: int, draw: random.Random) 
 
 
 class Logged(Callback):
-    """Keeps a number of every evaluation."""
+    """Keeps a number of every evaluation, and the loss of every step."""
 
     def __init__(self, name: str) -> None:
         """
         Args:
             name: that it is logged under.
         """
-        self.name, self.steps, self.values = name, list[int](), list[float]()
+        self.name, self.steps, self.values, self.losses = name, list[int](), list[float](), list[float]()
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *arguments: object) -> None:
+        """Called after each step."""
+        self.losses.append(round(float(trainer.callback_metrics["loss"]), 4))
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Called after each of them."""

@@ -67,7 +67,9 @@ def of_seeds(task: str, algorithm: str, cells: Mapping[Run, Cell]) -> list[Cell]
 
 
 def spread(values: Sequence[float]) -> str:
-    """The mean, and beside it the least and the largest where there are several."""
+    """The mean, and beside it the least and the largest where there are several; `-` if there is none."""
+    if not values:
+        return "-"
     mean = f"{statistics.mean(values):.3f}"
     return mean if len(values) == 1 else f"{mean} ({min(values):.3f} to {max(values):.3f})"
 
@@ -75,7 +77,7 @@ def spread(values: Sequence[float]) -> str:
 def row(task: str, algorithm: str, cells: Mapping[Run, Cell]) -> str:
     """An algorithm in the table of a task."""
     found = of_seeds(task, algorithm, cells)
-    numbers = [[float(cell[name]) for cell in found] for name in COLUMNS[task]]
+    numbers = [[float(cell[name]) for cell in found if name in cell] for name in COLUMNS[task]]
     if not found:
         return f"| {NAMES[algorithm]} | 0 | " + " | ".join([NOT_RUN, *["-"] * (len(numbers) + 2 * (task in TASKS) + 1)]) + " |"
     shown = [spread(values) for values in numbers]
@@ -143,7 +145,10 @@ NAMES = {
 }
 """Of the algorithms, as the page writes them."""
 _ONLINE = ("before", "after")
-COLUMNS = dict.fromkeys(TASKS, _ONLINE) | {"sft_dpo": ("before", "after_sft", "after", "ordered"), "reward_model": _ONLINE}
+COLUMNS = dict.fromkeys(TASKS, _ONLINE) | {
+    "sft_dpo": ("before", "after_sft", "after", "ordered"),
+    "reward_model": (*_ONLINE, "after_trained"),
+}
 """The numbers of a result that a table shows."""
 
 PAGE_TEXT = """\
@@ -174,7 +179,8 @@ has both on a smaller policy.
 A rollout is 6 prompts with 8 completions each, at temperature 1; a run is {rollouts} rollouts. AdamW has the constant rate 2e-5, and
 there is no KL, so that one model is in memory. Held-out accuracy is the share of right ones among 4 completions of each held-out prompt, at
 temperature 1 too, before the first rollout, after {half}, and at the end. "One of 4" is the share of held-out prompts that one of the four
-answers: what the model knew and seldom said. Numbers are means over seeds, with the least and the largest.
+answers: what the model knew and seldom said. Numbers are means over seeds, with the least and the largest. Some 100 completions are behind
+an accuracy of one seed, so that algorithms whose accuracies are 0.06 apart are not told apart.
 
 An algorithm is its paper's, with these differences. Groups have 8 completions. Each rollout is learnt from in two optimizer steps, or no
 ratio would leave 1 and no clip could act; RLOO makes one, as its gradient is on-policy. PPO makes two passes of one step; its critic is a
@@ -227,8 +233,8 @@ pairs whose right answer has gained more than the wrong one. Threshold of the ac
 The trunk of the model with a new head learns that a sum scores above three numbers near it, for 31 steps of 6 prompts. The numbers are
 the accuracy on comparisons of held-out sums; 0.5 is chance. Threshold: {reward_model_threshold}.
 
-| run | seeds | threshold met | before | after | minutes |
-|---|---|---|---|---|---|
+| run | seeds | threshold met | before | after | after, on what it learnt from | minutes |
+|---|---|---|---|---|---|---|
 {reward_model_table}
 
 ## What did not learn, and why
