@@ -2,9 +2,9 @@
 
 REASONS: dict[tuple[str, str], str] = {
     ("reward_model", "reward_model"): (
-        "not settled. Five evaluations over 31 steps stay near chance (0.385, 0.474, 0.538, 0.449, 0.462 of 78 comparisons): nothing that "
-        "holds for other sums was learnt. It learns from 55 sums, and its head begins at random. Results made from now on have the loss of "
-        "every step and the accuracy on what was learnt from, which tell learning by heart from learning nothing."
+        "too few steps, and what has begun is learnt by heart. The loss stays near ln 2, 0.693, for 20 of the 31 steps (mean of the first nine "
+        "0.689) and falls only then (mean of the last nine 0.637). Comparisons of the 55 sums that it learnt from are right to 0.667, those "
+        "of held-out sums to 0.462, which is chance. Whether more steps would carry over to other sums was not tried."
     ),
 }
 """By task and algorithm."""
