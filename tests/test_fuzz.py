@@ -36,7 +36,7 @@ from pathlib import Path
 from benchmarks.faults import fuzz, fuzz_child
 from benchmarks.faults.fuzz_mutations import Mutation
 
-fuzz_child.CPU_S = 3
+fuzz_child.CPU_S = 20
 faults = Path("faults.py")
 faults.write_text('''
 from lightning.pytorch import Callback
@@ -77,7 +77,7 @@ def test_a_fault_is_found(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert [line for line in done.stdout.splitlines() if " | " in line] == [
         "none | accepted | ",
-        "hang | accepted | fit: hangs for 3 s of processor time",
+        "hang | accepted | fit: hangs for 20 s of processor time",
         "traceback | accepted | fit: traceback",
         "refusal | accepted | fit refuses what check accepts",
     ]

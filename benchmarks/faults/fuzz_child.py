@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from benchmarks.faults.fuzz_mutations import Mutation
@@ -69,6 +70,8 @@ def live(mutation: Mutation, folder: Path, loud: bool = False) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 5))
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     os.chdir(folder)
+    # torch makes the pool of a forked process anew at its first use: two threads that load weights must not be the first
+    torch.set_num_threads(1)
     outcome = Outcome()
     try:
         _try(mutation, folder, outcome, loud)
