@@ -147,7 +147,7 @@ def _concat(name: str, values: list[Any]) -> Any:
 
 def onto(tensor: Tensor, device: torch.device) -> Tensor:
     """A tensor of the CPU on a device, without waiting for it: from pinned memory the copy runs beside what the host does next."""
-    pinned = tensor.pin_memory() if device.type == "cuda" else tensor
+    pinned = tensor.pin_memory() if device.type == "cuda" and tensor.device.type == "cpu" else tensor
     return pinned.to(device, non_blocking=True)
 
 

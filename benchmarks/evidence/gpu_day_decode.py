@@ -67,7 +67,8 @@ def flex(day: Day) -> Found:
     packed_trunk._has_kernel = lambda query: False
     plain, theirs = outcome()
     packed_trunk._has_kernel = kernel
-    cosine = float(torch.nn.functional.cosine_similarity(ours, theirs, dim=0))
+    # half a billion products add up to more than float32 holds
+    cosine = float(torch.nn.functional.cosine_similarity(ours.double(), theirs.double(), dim=0))
     apart = float((compiled - plain).abs().max() / plain.abs().max())
     before = counters["stats"]["unique_graphs"]
     for _ in range(200):
@@ -93,8 +94,8 @@ def deviation(day: Day) -> Found:
             rows, cap = 64, 32
         with torch.no_grad():
             for parameter in other.parameters():
-                # an update of a thousandth of each weight's size
-                parameter.mul_(1 + 1e-3 * torch.randn_like(parameter).sign())
+                # an update of a hundredth of each weight's size: bfloat16 does not see a thousandth
+                parameter.mul_(1 + 1e-2 * torch.randn_like(parameter).sign())
         rollout = rollouts_with(policy, TransformersEngine(cap)).rollout(_prompts(rows, 16), 1)
         apart = _apart(policy, rollout)
         said.numbers |= {f"{dtype}_{name}": number for name, number in apart.items()}
