@@ -215,6 +215,16 @@ def test_a_model_that_forgets_where_rows_begin_runs_plain_rows_and_says_so() -> 
         assert Policy(model, character_tokenizer(ALPHABET, 64)).longest_packed == 0
 
 
+def test_a_deep_model_whose_layers_enlarge_rounding_is_packed(recwarn: pytest.WarningsRecorder) -> None:
+    policy = TinyPolicy(hidden=32, layers=24, heads=2).build()
+    for name, weight in policy.model.named_parameters():
+        if "q_proj" in name or "k_proj" in name:
+            weight.data.mul_(30)
+    packed = Policy(policy.model, policy.tokenizer)
+    assert packed.longest_packed
+    assert not [warning for warning in recwarn if "one beside the other" in str(warning.message)]
+
+
 def test_eager_attention_runs_plain_rows_and_says_so() -> None:
     config = LlamaConfig(**BLOCKS)
     config._attn_implementation = "eager"

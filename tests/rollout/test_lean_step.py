@@ -10,10 +10,11 @@ import torch
 from lightrl_workshop import rollouts_with
 
 from lightrl import LoraPolicy, Policy, Prompt, Rollout, TinyPolicy, TransformersEngine
-from lightrl.rollout.decode import lean_step
+from lightrl.rollout.decode import lean_step, step_choice
 from lightrl.rollout.decode.incremental import IncrementalModel
-from lightrl.rollout.decode.lean_step import LeanStep, StepChoice, has_lean_form
+from lightrl.rollout.decode.lean_step import LeanStep, has_lean_form
 from lightrl.rollout.decode.model_forward import ModelForward
+from lightrl.rollout.decode.step_choice import StepChoice
 from lightrl.rollout.loop import RolloutLoop
 
 PolicyOf = Callable[..., Policy]
@@ -136,7 +137,7 @@ def test_a_head_of_zeros_hides_no_difference(policy_of: PolicyOf) -> None:
 def test_a_step_is_tried_once(policy: Policy, engine_for: EngineFor, even: list[Prompt], monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[int] = []
     asked = has_lean_form
-    monkeypatch.setattr(lean_step, "has_lean_form", lambda model: tried.append(1) or asked(model))
+    monkeypatch.setattr(step_choice, "has_lean_form", lambda model: tried.append(1) or asked(model))
     engine = engine_for(policy)
     for _ in range(3):
         engine.rollout(even, 2)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
 
-ROOM = 32
-"""Least number of positions by which a full buffer is enlarged, if so many may come."""
+ROOM, ROOM_OF_A_DEVICE = 32, 256
+"""Least number of positions by which a full buffer is enlarged, if so many may come, on a CPU and elsewhere."""
 
 
 class GrowingLayer(DynamicLayer):
@@ -25,8 +25,8 @@ class GrowingLayer(DynamicLayer):
 
     keys: Tensor
     values: Tensor
-    _key_buffer: Tensor
-    _value_buffer: Tensor
+    buffers: tuple[Tensor, Tensor]
+    """`[rows, heads, places, width]`, finite everywhere; keys and values are their first rows and places."""
     _room: int
     left: int = sys.maxsize
     """Positions that may still come: buffers have room for no more."""
@@ -43,18 +43,30 @@ class GrowingLayer(DynamicLayer):
         begin, new = self.keys.shape[-2], key_states.shape[-2]
         if new > self._room:
             self._enlarge(new)
-        self.keys = _written(self._key_buffer, key_states, begin)
-        self.values = _written(self._value_buffer, value_states, begin)
+        for buffer, states in zip(self.buffers, (key_states, value_states), strict=True):
+            buffer[: len(states), :, begin : begin + new] = states
+        self.advance(new)
+        return self.keys, self.values
+
+    def advance(self, new: int = 1) -> None:
+        """Let keys and values have some positions more, which were written to the buffers behind them."""
+        rows, _, length, _ = self.keys.shape
+        self.keys, self.values = (buffer[:rows, :, : length + new] for buffer in self.buffers)
         self._room -= new
         self.left -= new
-        return self.keys, self.values
+
+    def make_room(self) -> None:
+        """Let there be room for one position more."""
+        if not self._room:
+            self._enlarge(1)
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         if self.get_seq_length() > 0:
             # copied once, to where there is room for more
             self._room = self._room_behind(self.keys.shape[-2])
-            self._key_buffer, self.keys = _chosen(self.keys, beam_idx, self._room)
-            self._value_buffer, self.values = _chosen(self.values, beam_idx, self._room)
+            length = self.keys.shape[-2]
+            self.buffers = _chosen(self.keys, beam_idx, self._room), _chosen(self.values, beam_idx, self._room)
+            self.keys, self.values = (buffer[:, :, :length] for buffer in self.buffers)
 
     def keep(self, count: int, sources: Tensor, targets: Tensor) -> None:
         """Go on with the first rows, after some others have taken places there.
@@ -65,8 +77,7 @@ class GrowingLayer(DynamicLayer):
         """
         for states in (self.keys, self.values):
             states.index_copy_(0, targets, states.index_select(0, sources))
-        self._key_buffer, self.keys = self._key_buffer[:count], self.keys[:count]
-        self._value_buffer, self.values = self._value_buffer[:count], self.values[:count]
+        self.keys, self.values = self.keys[:count], self.values[:count]
 
     def join(self, further: GrowingLayer, unread: int) -> None:
         """Put further rows below, so that the last positions of both are neighbours.
@@ -77,26 +88,31 @@ class GrowingLayer(DynamicLayer):
         width = max(self.keys.shape[-2] - unread, further.keys.shape[-2])
         self.left = max(self.left, further.left)
         self._room = self._room_behind(width)
-        self._key_buffer, self.keys = _joined(self.keys[:, :, unread:], further.keys, width, self._room)
-        self._value_buffer, self.values = _joined(self.values[:, :, unread:], further.values, width, self._room)
+        pairs = ((self.keys, further.keys), (self.values, further.values))
+        key_buffer, value_buffer = (_joined(own[:, :, unread:], other, width, self._room) for own, other in pairs)
+        self.buffers = key_buffer, value_buffer
+        self.keys, self.values = (buffer[:, :, :width] for buffer in self.buffers)
 
     def release(self) -> None:
         """Free keys and values."""
-        del self.keys, self.values, self._key_buffer, self._value_buffer
+        del self.keys, self.values, self.buffers
         self.is_initialized = False
 
     def restore(self, keys: Tensor, values: Tensor) -> None:
         """Begin with these `[n, heads, length, width]` keys and values, computed before."""
         self.lazy_initialization(keys, values)
-        self._key_buffer, self._value_buffer = self.keys, self.values = keys, values
+        self.buffers = self.keys, self.values = keys, values
         self._room = 0
 
     def _enlarge(self, least: int) -> None:
         self._room = max(least, self._room_behind(self.keys.shape[-2]))
-        self._key_buffer, self._value_buffer = (F.pad(states, (0, 0, 0, self._room)) for states in (self.keys, self.values))
+        length = self.keys.shape[-2]
+        self.buffers = F.pad(self.keys, (0, 0, 0, self._room)), F.pad(self.values, (0, 0, 0, self._room))
+        self.keys, self.values = (buffer[:, :, :length] for buffer in self.buffers)
 
     def _room_behind(self, length: int) -> int:
-        return max(0, min(self.left, max(ROOM, length // 2)))
+        least = ROOM if self.keys.device.type == "cpu" else ROOM_OF_A_DEVICE
+        return max(0, min(self.left, max(least, length // 2)))
 
 
 def growing_cache(config: PreTrainedConfig, most: int = sys.maxsize) -> Cache:
@@ -123,29 +139,19 @@ def takes_gaps(cache: Cache) -> bool:
     return all(type(layer) in (GrowingLayer, *layers_without_keys()) for layer in cache.layers)
 
 
-def _chosen(states: Tensor, rows: Tensor, room: int) -> tuple[Tensor, Tensor]:
-    """A buffer that begins with some rows of the states, and that part of it."""
+def _chosen(states: Tensor, rows: Tensor, room: int) -> Tensor:
+    """A buffer that begins with some rows of the states."""
     _, heads, length, width = states.shape
-    buffer = states.new_empty(len(rows), heads, length + room, width)
-    front = buffer[:, :, :length]
-    torch.index_select(states, 0, rows, out=front)
-    return buffer, front
+    # what is read with weight 0 must be finite
+    buffer = states.new_zeros(len(rows), heads, length + room, width)
+    torch.index_select(states, 0, rows, out=buffer[:, :, :length])
+    return buffer
 
 
-def _joined(states: Tensor, further: Tensor, width: int, room: int) -> tuple[Tensor, Tensor]:
-    """A buffer that begins with so many positions of the rows of both, and that part of it."""
+def _joined(states: Tensor, further: Tensor, width: int, room: int) -> Tensor:
+    """A buffer that begins with so many positions of the rows of both."""
     rows, heads, _, size = states.shape
-    buffer = states.new_empty(rows + len(further), heads, width + room, size)
-    front = buffer[:, :, :width]
-    for part, place in ((states, front[:rows]), (further, front[rows:])):
-        padding = width - part.shape[-2]
-        # it must be finite: its weight is 0
-        place[:, :, :padding] = 0
-        place[:, :, padding:] = part
-    return buffer, front
-
-
-def _written(buffer: Tensor, states: Tensor, begin: int) -> Tensor:
-    end = begin + states.shape[-2]
-    buffer[:, :, begin:end] = states
-    return buffer[:, :, :end]
+    buffer = states.new_zeros(rows + len(further), heads, width + room, size)
+    for part, place in ((states, buffer[:rows]), (further, buffer[rows:])):
+        place[:, :, width - part.shape[-2] : width] = part
+    return buffer

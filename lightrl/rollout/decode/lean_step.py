@@ -5,8 +5,6 @@ A model gets it if it gives what the model's own forward gives.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,8 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lightrl.rollout.decode.cache import GrowingLayer, growing_cache
-from lightrl.rollout.decode.incremental import IncrementalModel
-from lightrl.rollout.decode.model_forward import DecodeStep, ModelForward, unwrapped
+from lightrl.rollout.decode.model_forward import DecodeStep, unwrapped
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -123,88 +120,3 @@ def _normed(norm: Any, states: Tensor) -> Tensor:
         return F.rms_norm(states, norm.weight.shape, norm.weight, norm.variance_epsilon)
     out: Tensor = norm(states)
     return out
-
-
-log = logging.getLogger(__name__)
-
-TRIALS = (((1, 2, 3, 4), (5, 6, 7, 8)), ((9, 10), (11, 12, 13, 14, 15)))
-"""Prompts that are tried: of one length, and of two."""
-STEPS = 2
-"""Tokens that are decoded behind each."""
-TOLERANCE = 1e-4
-"""Largest difference of single or double precision that is rounding, relative to the largest number."""
-CACHE_TOLERANCE = 2e-3
-"""The same between one token at a time and whole rows, for which models add up in other orders."""
-HALF_TOLERANCE = 0.1
-"""The same for narrower numbers, and where torch may multiply single ones as if they were."""
-
-
-class StepChoice:
-    """The decode step of one model; it is tried once, at the first use."""
-
-    def __init__(self, model: PreTrainedModel, max_positions: int | None) -> None:
-        """`max_positions`: longest row it takes; None if there is no limit."""
-        self.model, self._max_positions = model, max_positions
-        self._form: Callable[[PreTrainedModel], DecodeStep] | None = None
-
-    def step(self) -> DecodeStep:
-        """The step; the weights must be whole, and the model in evaluation mode.
-
-        Raises:
-            ValueError: the model's logits behind its cache are not those of whole rows.
-        """
-        if self._form is None:
-            self._form = LeanStep if has_lean_form(self.model) and self._agrees() else ModelForward
-            if self._form is ModelForward:
-                self._check_cache()
-            said = "the lean step" if self._form is LeanStep else "its own forward"
-            log.info("%s decodes with %s", type(unwrapped(self.model)).__name__, said)
-        return self._form(self.model)
-
-    def _agrees(self) -> bool:
-        expected, found = (self._tried(step) for step in (ModelForward(self.model), LeanStep(self.model)))
-        # the keys are as narrow as what the layers compute in, and the logits may be wider
-        exact = min(theirs.element_size() for theirs in expected) >= 4 and torch.get_float32_matmul_precision() == "highest"
-        tolerance = TOLERANCE if exact else HALF_TOLERANCE
-        pairs = zip(found, expected, strict=True)
-        return all(a.shape == b.shape and bool((a - b).abs().max() <= tolerance * b.abs().max()) for a, b in pairs)
-
-    def _check_cache(self) -> None:
-        """Compare logits behind the cache with those of whole rows; where numbers are narrow, rounding would hide a difference."""
-        parameter = next(self.model.parameters())
-        if parameter.element_size() < 4 or torch.is_autocast_enabled(parameter.device.type):
-            return
-        step, vocabulary = ModelForward(self.model), self.model.config.get_text_config().vocab_size
-        together = IncrementalModel(self.model, self._max_positions, lambda: step).takes_padding
-        for prompts in TRIALS if together else [(prompt,) for several in TRIALS for prompt in several]:
-            batch = IncrementalModel(self.model, self._max_positions, lambda: step)
-            rows = [[token % vocabulary for token in prompt] for prompt in prompts]
-            # some models keep a state of their own, which is not copied for the second completion of a prompt
-            logits = batch.prefill(rows, [2] * len(rows))
-            rows = [row for row in rows for _ in range(2)]
-            for _ in range(STEPS):
-                sampled = logits.argmax(-1)
-                rows = [[*row, token] for row, token in zip(rows, sampled.tolist(), strict=True)]
-                logits = batch.step(sampled)
-            alone = (torch.tensor([row], device=parameter.device) for row in rows)
-            whole = torch.stack([self.model(input_ids=ids, use_cache=False).logits[0, -1] for ids in alone])
-            difference = float((logits - whole).abs().max() / whole.abs().max())
-            if difference > CACHE_TOLERANCE:
-                raise ValueError(
-                    f"{type(unwrapped(self.model)).__name__} gives other logits behind its cache than for whole rows, by {difference:.2g} "
-                    "of the largest, so TransformersEngine cannot decode with it: ratios would be wrong before the first step.\n"
-                    "Set an engine that does not use transformers, such as --model.engine VLLMEngine"
-                )
-
-    def _tried(self, step: DecodeStep) -> list[Tensor]:
-        vocabulary = self.model.config.get_text_config().vocab_size
-        found = []
-        for prompts in TRIALS:
-            batch = IncrementalModel(self.model, self._max_positions, lambda: step)
-            logits = batch.prefill([[token % vocabulary for token in prompt] for prompt in prompts], [1] * len(prompts))
-            for _ in range(STEPS):
-                logits = batch.step(logits.argmax(-1))
-                found.append(logits)
-            # a head of zeros would hide what stands before it
-            found += batch.keys
-        return found

@@ -23,7 +23,7 @@ from lightrl.rows import onto
 if TYPE_CHECKING:
     from lightrl.rollout.decode.incremental import IncrementalModel
     from lightrl.rollout.decode.kept_rows import KeptRow
-    from lightrl.rollout.decode.lean_step import StepChoice
+    from lightrl.rollout.decode.step_choice import StepChoice
 
 
 class TransformersEngine(RolloutEngine):
@@ -132,7 +132,7 @@ class TransformersEngine(RolloutEngine):
     def _ready(self) -> IncrementalModel:
         from lightrl.policy.trunk_numbers import FromTrunk
         from lightrl.rollout.decode.incremental import IncrementalModel
-        from lightrl.rollout.decode.lean_step import StepChoice
+        from lightrl.rollout.decode.step_choice import StepChoice
 
         if self._policy is None:
             raise RuntimeError("TransformersEngine has no weights yet: call update_weights first")

@@ -1,0 +1,150 @@
+"""The lean decode step recorded as a CUDA graph: a GPU runs it at once, where Python takes longer to name its kernels than they run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, DynamicLayer
+
+from lightrl.rollout.decode.cache import GrowingLayer
+from lightrl.rollout.decode.lean_step import LeanStep
+from lightrl.rollout.decode.model_forward import DecodeStep
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+Record = Callable[[Callable[[], Tensor]], Callable[[], Tensor]]
+"""Records a function that reads and writes tensors at fixed places, and gives one that does so again; its result is overwritten then."""
+
+
+@cache
+def _beside(device: int) -> tuple[torch.cuda.Stream, Any]:
+    """The stream and the memory of all graphs of a device: cuBLAS keeps a workspace for each stream, and graphs take turns."""
+    return torch.cuda.Stream(device), torch.cuda.graph_pool_handle()  # type: ignore[no-untyped-call]
+
+
+def cuda_graph(run: Callable[[], Tensor]) -> Callable[[], Tensor]:
+    """Run a function once, and capture it on a stream beside that of the computation.
+
+    Raises:
+        RuntimeError: it does something that cannot be captured.
+    """
+    graph, outer = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+    stream, memory = _beside(outer.device_index)
+    stream.wait_stream(outer)
+    with torch.cuda.stream(stream):
+        # libraries make at their first call what they keep, and a graph cannot
+        run()
+        # threads that feed or watch the device go on; `torch.cuda.graph` would collect garbage before each capture
+        graph.capture_begin(memory, capture_error_mode="thread_local")
+        try:
+            out = run()
+        finally:
+            graph.capture_end()
+    outer.wait_stream(stream)
+
+    def replay() -> Tensor:
+        graph.replay()
+        return out
+
+    return replay
+
+
+class GraphStep(DecodeStep):
+    """The step of a model that has a lean form, recorded anew where the buffers of the cache have moved or half of their rows are left."""
+
+    def __init__(self, model: PreTrainedModel, record: Record = cuda_graph) -> None:
+        """`model`: its weights stay where they are as long as this is used."""
+        self._lean, self._record = LeanStep(model), record
+        self._recorded: _Recorded | None = None
+        self.refusal: str | None = None
+        """Why steps are not recorded any more."""
+
+    def logits(self, tokens: Tensor, cache: Cache, mask: Tensor | None, positions: Tensor | None) -> Tensor:
+        layers = [layer for layer in cache.layers if isinstance(layer, GrowingLayer)]
+        if self.refusal is not None or len(layers) < len(cache.layers):
+            return self._lean.logits(tokens, cache, mask, positions)
+        for layer in layers:
+            layer.make_room()
+        rows = len(layers[0].buffers[0])
+        while rows // 2 >= len(tokens):
+            rows //= 2
+        where = [rows, *(buffer.data_ptr() for layer in layers for buffer in layer.buffers)]
+        if self._recorded is None or self._recorded.where != where:
+            # what it holds is free for the next one
+            self._recorded = None
+            self._recorded = _Recorded(where, rows, layers, tokens)
+        inputs = self._recorded
+        inputs.tell(tokens, cache.get_seq_length(), mask, positions)
+        if inputs.replay is None:
+            try:
+                inputs.replay = self._record(inputs.function(self._lean, layers))
+            except torch.OutOfMemoryError:
+                raise
+            except RuntimeError as error:
+                self.refusal, self._recorded = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}", None
+                warnings.warn(f"decoding goes on without CUDA graphs, and is slower: {self.refusal}", stacklevel=2)
+                return self._lean.logits(tokens, cache, mask, positions)
+        # copied, since the next token's are written to the same place
+        logits = inputs.replay()[: len(tokens)].clone()
+        for layer in layers:
+            layer.advance()
+        return logits
+
+
+class _Recorded:
+    """A recording and its inputs: tokens, their positions, the place where their keys go, and what they may read."""
+
+    def __init__(self, where: list[int], rows: int, layers: list[GrowingLayer], like: Tensor) -> None:
+        places = layers[0].buffers[0].shape[2]
+        self.where = where
+        self.replay: Callable[[], Tensor] | None = None
+        self._tokens, self._positions, self._place = like.new_zeros(rows), like.new_zeros(rows), like.new_zeros(1)
+        self._open = like.new_zeros(rows, places, dtype=torch.bool)
+
+    def tell(self, tokens: Tensor, read: int, mask: Tensor | None, positions: Tensor | None) -> None:
+        """Take the arguments of a step; `read` places hold earlier tokens. Rows that are not used read all that is there."""
+        n = len(tokens)
+        self._tokens[:n] = tokens
+        self._place.fill_(read)
+        self._open[:, : read + 1] = True
+        if mask is not None:
+            self._open[:n, : read + 1] = mask
+        if positions is None:
+            self._positions.fill_(read)
+        else:
+            self._positions[:n] = positions
+
+    def function(self, lean: LeanStep, layers: list[GrowingLayer]) -> Callable[[], Tensor]:
+        """The step over these inputs, to be recorded; it holds the buffers, and the recording does not."""
+        cache = Cache(layers=[_OnePlace(layer, len(self._tokens), self._place) for layer in layers])
+        kind = self._tokens.device.type
+
+        def run() -> Tensor:
+            # a converted weight that autocast keeps would be gone when it ends
+            with torch.autocast(kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind), cache_enabled=False):
+                return lean.logits(self._tokens, cache, self._open, self._positions)
+
+        return run
+
+
+class _OnePlace(DynamicLayer):
+    """Keys and values of a layer that are read at every place, and written at one whose number is on the device."""
+
+    def __init__(self, layer: GrowingLayer, rows: int, place: Tensor) -> None:
+        super().__init__()
+        self.keys, self.values = (buffer[:rows] for buffer in layer.buffers)
+        self._place = place
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object) -> tuple[Tensor, Tensor]:
+        for states, new in ((self.keys, key_states), (self.values, value_states)):
+            states.index_copy_(2, self._place, new.to(states.dtype))
+        return self.keys, self.values
+
+    def get_seq_length(self) -> int:
+        return self.keys.shape[-2] - 1
