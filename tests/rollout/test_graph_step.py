@@ -21,7 +21,7 @@ from torch import Tensor
 from lightrl import LoraPolicy, Policy, Prompt, Rollout, TinyPolicy, TransformersEngine
 from lightrl.rollout.decode import cache as keys_and_values
 from lightrl.rollout.decode import step_choice
-from lightrl.rollout.decode.graph_step import GraphStep, cuda_graph
+from lightrl.rollout.decode.graph_step import CudaGraphs, GraphStep
 from lightrl.rollout.decode.incremental import IncrementalModel
 from lightrl.rollout.decode.lean_step import LeanStep
 from lightrl.rollout.decode.model_forward import DecodeStep
@@ -54,7 +54,7 @@ def recording(monkeypatch: pytest.MonkeyPatch) -> Recording:
     """From now on every model lies on a device with this recorder."""
 
     def record(recorder: Any) -> Any:
-        monkeypatch.setattr(step_choice, "recorder_for", lambda _: recorder)
+        monkeypatch.setattr(step_choice, "recorder_for", lambda _: lambda: recorder)
         return recorder
 
     return record
@@ -137,7 +137,7 @@ def test_at_all_lengths(lengths: list[int], joining: list[int], data: st.DataObj
     kept = data.draw(st.lists(st.integers(0, 2 * len(lengths) - 1), min_size=1, unique=True))
     further = data.draw(st.integers(1, 20))
     ours, theirs = (
-        life(tiny(), step, lengths, joining, kept, further) for step in (GraphStep(tiny().model, CallsAgain()), LeanStep(tiny().model))
+        life(tiny(), step, lengths, joining, kept, further) for step in (GraphStep(tiny().model, CallsAgain), LeanStep(tiny().model))
     )
     expect_close(ours, theirs, 1e-12)
 
@@ -148,12 +148,12 @@ def test_logits_and_keys(policy_of: PolicyOf, lengths: list[int], dtype: torch.d
     policy = policy_of("qwen3", scale=1.0)
     policy.model.to(dtype)
     arguments = (lengths, [3, 7], [len(lengths), 0], 20)
-    expect_close(life(policy, GraphStep(policy.model, Checks()), *arguments), life(policy, LeanStep(policy.model), *arguments), within)
+    expect_close(life(policy, GraphStep(policy.model, Checks), *arguments), life(policy, LeanStep(policy.model), *arguments), within)
 
 
 def test_a_step_is_recorded_where_buffers_move_or_half_of_the_rows_are_left(policy: Policy) -> None:
     recorder = CallsAgain()
-    batch = batch_of(policy, GraphStep(policy.model, recorder))
+    batch = batch_of(policy, GraphStep(policy.model, lambda: recorder))
     # 10 positions that were read, and room for 5
     batch.prefill(prompts_of([10]), [8])
     steps(batch, 8, 5)
@@ -188,7 +188,7 @@ def test_what_a_graph_would_not_follow_is_seen(change: str) -> None:
 
 
 def test_a_row_of_nan_leaves_none_to_others(policy: Policy) -> None:
-    step = GraphStep(policy.model, CallsAgain())
+    step = GraphStep(policy.model, CallsAgain)
     batch = batch_of(policy, step)
     batch.prefill(prompts_of([5, 10]), [2, 1])
     steps(batch, 3, 2)
@@ -208,7 +208,7 @@ def test_a_row_of_nan_leaves_none_to_others(policy: Policy) -> None:
 
 def test_weights_that_change_in_place_are_read(policy: Policy) -> None:
     recorder = Checks()
-    step = GraphStep(policy.model, recorder)
+    step = GraphStep(policy.model, lambda: recorder)
     batch, lean = batch_of(policy, step), batch_of(policy, LeanStep(policy.model))
     for each in (batch, lean):
         each.prefill(prompts_of([3, 5]), [1, 1])
@@ -255,7 +255,7 @@ def test_adapters_take_part(recording: Recording, uneven: list[Prompt]) -> None:
 
 def test_under_autocast_no_converted_weight_is_kept(policy: Policy) -> None:
     recorder = Checks()
-    batch, lean = (batch_of(policy, step) for step in (GraphStep(policy.model, recorder), LeanStep(policy.model)))
+    batch, lean = (batch_of(policy, step) for step in (GraphStep(policy.model, lambda: recorder), LeanStep(policy.model)))
     for each in (batch, lean):
         with torch.autocast("cpu", torch.bfloat16):
             each.prefill(prompts_of([4, 6]), [1, 1])
@@ -269,7 +269,7 @@ def test_under_autocast_no_converted_weight_is_kept(policy: Policy) -> None:
 def test_the_host_waits_for_nothing(policy: Policy) -> None:
     waits = TaggedDevice("steps")
     waits.put(*policy.model.parameters(), *policy.model.buffers())
-    step = GraphStep(policy.model, Checks())
+    step = GraphStep(policy.model, lambda: Checks())
     source = torch.Generator().manual_seed(0)
     with waits.watching():
         batch = batch_of(policy, step)
@@ -284,7 +284,7 @@ def test_the_host_waits_for_nothing(policy: Policy) -> None:
 
 
 def test_logits_stay_what_they_were(policy: Policy) -> None:
-    batch = batch_of(policy, GraphStep(policy.model, CallsAgain()))
+    batch = batch_of(policy, GraphStep(policy.model, CallsAgain))
     batch.prefill(prompts_of([4]), [2])
     (first,) = steps(batch, 2, 1)
     was = first.clone()
@@ -295,7 +295,7 @@ def test_logits_stay_what_they_were(policy: Policy) -> None:
 def test_a_batch_that_is_let_go_leaves_no_memory(policy: Policy) -> None:
     recorder = DropsTheFunction()
     policy.model.eval()
-    batch = IncrementalModel(policy.model, policy.max_positions, lambda: GraphStep(policy.model, recorder))
+    batch = IncrementalModel(policy.model, policy.max_positions, lambda: GraphStep(policy.model, lambda: recorder))
     batch.prefill(prompts_of([4]), [2])
     steps(batch, 2, 2)
     buffers = [weakref.ref(buffer) for layer in batch._cache.layers for buffer in layer.buffers]
@@ -327,7 +327,7 @@ def test_where_steps_cannot_be_recorded_the_lean_step_is_taken_and_the_reason_sa
 
 def test_a_step_that_cannot_be_recorded_later_goes_on_without(policy: Policy) -> None:
     with pytest.warns(UserWarning, match=REASON):
-        ours = life(policy, GraphStep(policy.model, Refuses(after=2)), [3, 5], [4], [3, 0, 1], 20)
+        ours = life(policy, GraphStep(policy.model, lambda: Refuses(after=2)), [3, 5], [4], [3, 0, 1], 20)
     expect_close(ours, life(policy, LeanStep(policy.model), [3, 5], [4], [3, 0, 1], 20), 1e-6)
 
 
@@ -354,7 +354,7 @@ def test_a_gpu_runs_graphs(policy_of: PolicyOf, dtype: torch.dtype, caplog: pyte
     policy = policy_of("qwen3", scale=1.0)
     policy.model.to("cuda", dtype)
     recorder = recorder_for(policy.model)
-    assert recorder is cuda_graph
+    assert recorder is CudaGraphs
     with caplog.at_level(logging.INFO):
         assert type(StepChoice(policy.model.eval(), policy.max_positions).step()) is GraphStep, caplog.text
     within = 1e-4 if dtype == torch.float32 else 0.1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -23,44 +23,51 @@ Record = Callable[[Callable[[], Tensor]], Callable[[], Tensor]]
 
 
 @cache
-def _beside(device: int) -> tuple[torch.cuda.Stream, Any]:
-    """The stream and the memory of all graphs of a device: cuBLAS keeps a workspace for each stream, and graphs take turns."""
-    return torch.cuda.Stream(device), torch.cuda.graph_pool_handle()  # type: ignore[no-untyped-call]
+def _beside(device: int) -> torch.cuda.Stream:
+    """The stream of all captures: cuBLAS keeps a workspace for each stream."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
-def cuda_graph(run: Callable[[], Tensor]) -> Callable[[], Tensor]:
-    """Run a function once, and capture it on a stream beside that of the computation.
+class CudaGraphs:
+    """Captures CUDA graphs that take turns in the same memory, which is free with the last of them."""
 
-    Raises:
-        RuntimeError: it does something that cannot be captured.
-    """
-    graph, outer = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
-    stream, memory = _beside(outer.device_index)
-    stream.wait_stream(outer)
-    with torch.cuda.stream(stream):
-        # libraries make at their first call what they keep, and a graph cannot
-        run()
-        # threads that feed or watch the device go on; `torch.cuda.graph` would collect garbage before each capture
-        graph.capture_begin(memory, capture_error_mode="thread_local")
-        try:
-            out = run()
-        finally:
-            graph.capture_end()
-    outer.wait_stream(stream)
+    def __init__(self) -> None:
+        self._last: torch.cuda.CUDAGraph | None = None
 
-    def replay() -> Tensor:
-        graph.replay()
-        return out
+    def __call__(self, run: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        """Run a function once, and capture it on a stream beside that of the computation.
 
-    return replay
+        Raises:
+            RuntimeError: it does something that cannot be captured.
+        """
+        graph, outer = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+        stream = _beside(outer.device_index)
+        stream.wait_stream(outer)
+        with torch.cuda.stream(stream):
+            # libraries make at their first call what they keep, and a graph cannot
+            run()
+            # threads that feed or watch the device go on; `torch.cuda.graph` would collect garbage before each capture
+            graph.capture_begin(None if self._last is None else self._last.pool(), capture_error_mode="thread_local")
+            try:
+                out = run()
+            finally:
+                graph.capture_end()
+        outer.wait_stream(stream)
+        self._last = graph
+
+        def replay() -> Tensor:
+            graph.replay()
+            return out
+
+        return replay
 
 
 class GraphStep(DecodeStep):
     """The step of a model that has a lean form, recorded anew where the buffers of the cache have moved or half of their rows are left."""
 
-    def __init__(self, model: PreTrainedModel, record: Record = cuda_graph) -> None:
+    def __init__(self, model: PreTrainedModel, recorder: Callable[[], Record] = CudaGraphs) -> None:
         """`model`: its weights stay where they are as long as this is used."""
-        self._lean, self._record = LeanStep(model), record
+        self._lean, self._record = LeanStep(model), recorder()
         self._recorded: _Recorded | None = None
         self.refusal: str | None = None
         """Why steps are not recorded any more."""
@@ -95,6 +102,13 @@ class GraphStep(DecodeStep):
         for layer in layers:
             layer.advance()
         return logits
+
+    def over(self) -> None:
+        self._recorded = None
+        del self._record
+        if torch.cuda.is_available():
+            # memory of graphs that are gone is of use for no other tensor
+            torch.cuda.empty_cache()
 
 
 class _Recorded:

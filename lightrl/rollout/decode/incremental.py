@@ -186,8 +186,8 @@ class IncrementalModel:
     def release(self) -> None:
         """Free the keys and values of the batch."""
         del self._cache
-        # a step that is recorded for this cache has memory of its own
-        vars(self).pop("_step", None)
+        if (step := vars(self).pop("_step", None)) is not None:
+            step.over()
         self._mask = self._positions = None
         self.heard = {}
 

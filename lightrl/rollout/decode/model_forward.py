@@ -35,6 +35,9 @@ class DecodeStep(ABC):
             positions: `[n]` int64, of these tokens in their rows; None: behind all that was read.
         """
 
+    def over(self) -> None:  # noqa: B027
+        """Free what was kept for the cache of the last tokens."""
+
 
 class ModelForward(DecodeStep):
     """The forward of the model as transformers has it; of any model with a cache."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from lightrl.rollout.decode.graph_step import GraphStep, Record, cuda_graph
+from lightrl.rollout.decode.graph_step import CudaGraphs, GraphStep, Record
 from lightrl.rollout.decode.incremental import IncrementalModel
 from lightrl.rollout.decode.lean_step import LeanStep, has_lean_form
 from lightrl.rollout.decode.model_forward import DecodeStep, ModelForward, unwrapped
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def recorder_for(model: PreTrainedModel) -> Record | None:
-    """What records steps on the device of a model; None: it records nothing."""
-    return cuda_graph if {parameter.device.type for parameter in model.parameters()} == {"cuda"} else None
+def recorder_for(model: PreTrainedModel) -> Callable[[], Record] | None:
+    """Makes what records steps on the device of a model; None: it records nothing."""
+    return CudaGraphs if {parameter.device.type for parameter in model.parameters()} == {"cuda"} else None
 
 
 log = logging.getLogger(__name__)
@@ -64,12 +64,12 @@ class StepChoice:
         if not has_lean_form(self.model):
             return ModelForward, "its own forward"
         expected = self._tried(ModelForward(self.model))
-        if (record := recorder_for(self.model)) is not None:
-            graphs = GraphStep(self.model, record)
+        if (recorder := recorder_for(self.model)) is not None:
+            graphs = GraphStep(self.model, recorder)
             if not self._agrees(graphs, expected):
                 warnings.warn("decoding goes on without CUDA graphs, and is slower: they give other numbers than the model", stacklevel=2)
             elif graphs.refusal is None:
-                return partial(GraphStep, record=record), "CUDA graphs of the lean step"
+                return partial(GraphStep, recorder=recorder), "CUDA graphs of the lean step"
         return (LeanStep, "the lean step") if self._agrees(LeanStep(self.model), expected) else (ModelForward, "its own forward")
 
     def _agrees(self, step: DecodeStep, expected: list[Tensor]) -> bool:
