@@ -103,7 +103,8 @@ class Log(Callback):
 def workers_of(process: int) -> list[int]:
     """The workers that lightrl's fork servers beneath a process have made.
 
-    Other packages start processes too: with mpi4py installed, Lightning looks for MPI, which starts `orted` and ends a process that loses it.
+    Other packages start processes too: where mpi4py is installed, Lightning looks for MPI, which starts `orted` and ends a process that
+    loses it.
     """
     return [worker for child in _children(process) if SERVER in Path(f"/proc/{child}/cmdline").read_text() for worker in _children(child)]
 
