@@ -175,7 +175,7 @@ def memory(day: Day) -> Found:
     policy, prompts = folder_of(day, "memory"), folder / "prompts.jsonl"
     prompts.write_text("".join(json.dumps({"prompt": "1" * shape.prompt_tokens}) + "\n" for _ in range(512)))
     tokens = 8192
-    config = gpu.config_of("lightrl", shape, policy, prompts, folder / "run")
+    config = gpu.config_of(shape, policy, prompts, folder / "run")
     config["model"]["micro_batch_tokens"] = tokens
     ours.run(Path(sys.executable), config, folder / "run", os.sched_getaffinity(0))
     peak = json.loads((folder / "run" / "meter.json").read_text())["peak_gb"]
