@@ -39,7 +39,10 @@ from lightrl import (
     rank_memory,
 )
 from lightrl.callbacks.alarms import Alarms
+from lightrl.workers import fork_server
 
+SERVER = fork_server.__name__
+"""In the command line of the processes that fork workers."""
 SCORE = 1001.3
 """A reward that bfloat16 would round to 1000."""
 
@@ -98,9 +101,16 @@ class Log(Callback):
 
 
 def workers_of(process: int) -> list[int]:
-    """Processes beneath one that have started none themselves."""
-    children = [int(pid) for task in Path(f"/proc/{process}/task").glob("*/children") for pid in task.read_text().split()]
-    return [leaf for child in children for leaf in (workers_of(child) or [child])]
+    """The workers that lightrl's fork servers beneath a process have made.
+
+    Other packages start processes too: where mpi4py is installed, Lightning looks for MPI, which starts `orted` and ends a process that
+    loses it.
+    """
+    return [worker for child in _children(process) if SERVER in Path(f"/proc/{child}/cmdline").read_text() for worker in _children(child)]
+
+
+def _children(process: int) -> list[int]:
+    return [int(pid) for task in Path(f"/proc/{process}/task").glob("*/children") for pid in task.read_text().split()]
 
 
 def workers(day: Day) -> Found:
@@ -120,7 +130,9 @@ def workers(day: Day) -> Found:
         trainer = quiet_trainer(accelerator=day.accelerator, max_epochs=rollouts, num_sanity_val_steps=0, callbacks=[found[-1]])
         trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=64), validation_size=0))
     whole, killed = found
-    said = Found({"rollouts": len(killed.completions)})
+    replaced = sum(numbers["engine/replaced_workers"] for numbers in killed.numbers)
+    said = Found({"rollouts": len(killed.completions), "replaced_workers": replaced})
+    said.expect(replaced == 1, f"{replaced:g} workers were replaced, and one was killed")
     said.expect(whole.completions == killed.completions, "the tokens after a kill are others")
     return said
 
@@ -163,7 +175,7 @@ def memory(day: Day) -> Found:
     policy, prompts = folder_of(day, "memory"), folder / "prompts.jsonl"
     prompts.write_text("".join(json.dumps({"prompt": "1" * shape.prompt_tokens}) + "\n" for _ in range(512)))
     tokens = 8192
-    config = gpu.config_of("lightrl", shape, policy, prompts, folder / "run")
+    config = gpu.config_of(shape, policy, prompts, folder / "run")
     config["model"]["micro_batch_tokens"] = tokens
     ours.run(Path(sys.executable), config, folder / "run", os.sched_getaffinity(0))
     peak = json.loads((folder / "run" / "meter.json").read_text())["peak_gb"]

@@ -51,6 +51,9 @@ def with_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """The CPU takes flex attention, gradients included."""
     monkeypatch.setattr(packed_trunk, "_has_kernel", lambda query: True)
     monkeypatch.setattr(FLEX, "_validate_device", lambda *states: None)
+    if torch.cuda.is_available():
+        # tensors that have a kernel have a device that is in use; else the compiler would be the first, inside a layer to be computed again
+        torch.cuda.init()
 
 
 @pytest.fixture

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import inspect
 import itertools
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -12,6 +14,37 @@ from transformers import AutoModelForCausalLM, ContinuousBatchingConfig, Generat
 
 from lightrl import PolicyWeights, Request, Result, Sampling, hookimpl
 from lightrl.parts.engine import RolloutEngine
+
+ADDED = {
+    "max_requests_per_batch": "before transformers 5.11 no other limit than that on the tokens",
+    "auto_switch_to_flash": "before 5.19 the attention that was asked for stayed",
+    "seed": "before 5.9 torch's global generator was left as it was",
+}
+"""Settings that are passed over where they are unknown, and what was done without them."""
+
+
+def settings(cls: type[Any], **wanted: Any) -> Any:
+    """The settings of continuous batching in any version of transformers; before 5.18 a page was a block.
+
+    Raises:
+        ValueError: this version has not what an engine of ours needs; named here when a run starts.
+    """
+    known = {field.name for field in dataclasses.fields(cls)}
+    if "page_size" not in known:
+        wanted["block_size"] = wanted.pop("page_size")
+    given = {name: value for name, value in wanted.items() if name in known or name not in ADDED}
+    if missing := sorted(set(given) - known):
+        raise ValueError(f"continuous batching of this transformers has no {', '.join(missing)}")
+    return cls(**given)
+
+
+def stop(manager: Any) -> None:
+    """End a manager at once, with what it has under way; before transformers 5.11 it finished that, and had nothing else to give back."""
+    if "hard_stop" in inspect.signature(manager.stop).parameters:
+        manager.stop(block=True, hard_stop=True)
+        manager.destroy()
+    else:
+        manager.stop(block=True)
 
 
 class ContinuousBatchingEngine(RolloutEngine):
@@ -45,9 +78,10 @@ class ContinuousBatchingEngine(RolloutEngine):
         self._under_way: dict[str, Request] = {}
 
     def close(self) -> None:
-        for manager in self._managers.values():
-            manager.stop(block=True, hard_stop=True)
-            manager.destroy()
+        for greedy, manager in self._managers.items():
+            for name in [name for name, request in self._under_way.items() if (request.sampling.temperature == 0) == greedy]:
+                manager.cancel_request(name)
+            stop(manager)
         self._managers.clear()
         self._under_way.clear()
 
@@ -98,7 +132,8 @@ class ContinuousBatchingEngine(RolloutEngine):
             # a temperature other than 1 lets each request bring its own
             drawn = {"do_sample": False} if greedy else {"do_sample": True, "temperature": 0.5, "top_p": 1.0, "top_k": 0}
             generation = GenerationConfig(max_new_tokens=16, eos_token_id=-1, **drawn)
-            sizes = ContinuousBatchingConfig(
+            sizes = settings(
+                ContinuousBatchingConfig,
                 num_blocks=256,
                 page_size=16,
                 max_batch_tokens=256,

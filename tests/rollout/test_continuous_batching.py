@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -28,7 +30,7 @@ from lightrl import (
 from lightrl.callbacks.run_start import StatedExceptions
 
 sys.path.insert(0, str(Path(__file__).parent))
-from continuous_batching import ContinuousBatchingEngine
+from continuous_batching import ADDED, ContinuousBatchingEngine, settings, stop
 
 PROMPTS = [Prompt(id=str(i), text=text) for i, text in enumerate(["12+3=", "4=", "98765="])]
 
@@ -105,3 +107,45 @@ def test_it_trains_with_a_first_ratio_of_1_and_says_its_exceptions(capfd: pytest
     said = [line for line in capfd.readouterr().err.splitlines() if line.startswith("ContinuousBatchingEngine does not keep")]
     assert len(said) == 3
     assert any("'the random numbers of a request are its own': continuous batching has one seed" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("size", "added"),
+    [
+        ("block_size", []),
+        ("block_size", ["seed"]),
+        ("block_size", ["seed", "max_requests_per_batch"]),
+        ("page_size", ["seed", "max_requests_per_batch"]),
+        ("page_size", sorted(ADDED)),
+    ],
+    ids=["5.6", "5.9", "5.11", "5.18", "5.19"],
+)
+def test_settings_are_those_that_a_version_of_transformers_has(size: str, added: list[str]) -> None:
+    wanted = {"page_size": 16, "return_logprobs": True, **dict.fromkeys(ADDED, 1)}
+    made = settings(dataclasses.make_dataclass("Settings", [size, "return_logprobs", *added]), **wanted)
+    assert dataclasses.asdict(made) == {size: 16, "return_logprobs": True, **dict.fromkeys(added, 1)}
+
+
+def test_a_version_without_log_probs_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="has no return_logprobs"):
+        settings(dataclasses.make_dataclass("Settings", ["block_size"]), page_size=16, return_logprobs=True)
+
+
+def test_a_manager_is_stopped_under_both_forms() -> None:
+    said: list[object] = []
+
+    class Before:
+        def stop(self, block: bool = True, timeout: float | None = None) -> None:
+            said.append(block)
+
+    class Since(Before):
+        def stop(self, block: bool = True, timeout: float | None = None, hard_stop: bool = False) -> None:
+            said.append((block, hard_stop))
+
+        def destroy(self) -> None:
+            said.append("destroyed")
+
+    managers: list[Any] = [Before(), Since()]
+    for manager in managers:
+        stop(manager)
+    assert said == [True, (True, True), "destroyed"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -10,16 +11,21 @@ from typing import Any
 
 import pytest
 import torch
+from lightrl_workshop import rollouts_with
+from lightrl_workshop.checks.continuations import peaked_policy
 from lightrl_workshop.contract_tests import Case, contract_cases, required_arguments
 from lightrl_workshop.verbs.config_step import one_step
 
 import lightrl.builtin
 from benchmarks import config_file
-from lightrl import TinyPolicy
+from lightrl import Prompt, SingleTurn, TinyPolicy
 from lightrl.config.build.run import Run
 from lightrl.config.merge.resolve import resolve
 from lightrl.config.read.settings import read_words
 from lightrl.policy.written_model import save_tokenizer
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
+from continuous_batching import ContinuousBatchingEngine
 
 pytestmark = [pytest.mark.thorough, pytest.mark.filterwarnings("ignore")]
 
@@ -113,6 +119,18 @@ def test_resumed_and_exported(lightrl: Callable[..., Any], tmp_path: Path) -> No
     assert done.status == 0, done.err
     ids = AutoTokenizer.from_pretrained(tmp_path / "out")("12", return_tensors="pt").input_ids
     assert AutoModelForCausalLM.from_pretrained(tmp_path / "out")(ids).logits.isfinite().all()
+
+
+def test_an_engine_that_is_not_ours() -> None:
+    policy = peaked_policy()
+    rollouts = rollouts_with(policy, ContinuousBatchingEngine(8, seed=3), SingleTurn(), version=1)
+    try:
+        rollout = rollouts.rollout([Prompt(id="0", text="12+3="), Prompt(id="1", text="4=")], 2)
+    finally:
+        rollouts.close()
+    with torch.no_grad():
+        ours = policy(rollout.input_ids, rollout.response_mask, rollout.temperature).logprobs
+    torch.testing.assert_close(rollout.rollout_logprobs, ours, atol=1e-5, rtol=0)
 
 
 def first_cases() -> list[Case]:
