@@ -70,7 +70,7 @@ class TokenBound:
             return None
         if any(text.count(mark) != 1 for mark in marks):
             return None
-        return len("".join(character for character in text if character not in marks).encode()) * COMPOSED
+        return _bytes("".join(character for character in text if character not in marks))
 
     def _of(self, text: str) -> int | None:
         # of spaces alone nothing may be left

@@ -77,7 +77,7 @@ def test_what_only_encoding_tells_is_unknown() -> None:
     gaps = TokenBound(with_gaps())
     assert [gaps(Prompt(id="a", text=text)) for text in ("12+", "=", "1\n", "1\u00e9")] == [3, None, None, None]
     chat = Prompt(id="c", messages=({"role": "user", "content": "12"},))
-    assert [bound(chat), bound(chat)] == [None, 2 + 3 * len("<|user|>\n")]
+    assert [bound(chat), bound(chat)] == [None, 2 + len("<|user|>\n")]
     without = byte_level()
     without.chat_template = None
     assert [TokenBound(without)(chat) for _ in range(2)] == [None, None]
