@@ -61,9 +61,10 @@ def gguf_alone(path: str, what: str) -> Iterator[str]:
     """
     import gguf
 
-    # the configuration and the weights are read from the file one after the other
-    reader = patch.object(gguf, "GGUFReader", functools.cache(_quick_reader()))
-    with tempfile.TemporaryDirectory() as folder, reader:
+    # configuration and weights are read one after the other, and each module asks for the names of all tensors
+    names = functools.cache(gguf.get_tensor_name_map)
+    once = patch.multiple(gguf, GGUFReader=functools.cache(_quick_reader()), get_tensor_name_map=names)
+    with tempfile.TemporaryDirectory() as folder, once:
         (Path(folder) / NAME).symlink_to(Path(path).expanduser().resolve())
         try:
             yield folder
