@@ -55,11 +55,7 @@ class Rows:
         return max(value.shape[1] for value in vars(self).values() if isinstance(value, Tensor) and value.dim() > 1)
 
     def select(self, rows: Sequence[int] | Tensor) -> Self:
-        """The rows at these indices, in this order; padding is kept.
-
-        Raises:
-            TypeError: a mask in place of indices.
-        """
+        """The rows at these indices, in this order; padding is kept; a TypeError for a mask in place of indices."""
         index = torch.as_tensor(rows)
         if index.dtype == torch.bool:
             raise TypeError("select wants the indices of rows, got a mask: use mask.nonzero()[:, 0]")

@@ -119,11 +119,7 @@ class PromptData(LightningDataModule):
         return self._sources["train"].size
 
     def prompt(self, name: str) -> Prompt:
-        """The training prompt with this id, as in the first data epoch.
-
-        Raises:
-            ValueError: there is none, or the source is endless.
-        """
+        """The training prompt with this id, as in the first data epoch; a ValueError if there is none, or the source is endless."""
         if self._by_id is None:
             self._by_id = PromptsById(self._sources["train"])
         return self._by_id.prompt(name)

@@ -50,11 +50,7 @@ class PolicySource(Part):
 
     @abstractmethod
     def build(self) -> Policy:
-        """The policy with its weights, on the CPU, in training mode.
-
-        Raises:
-            ValueError: the policy cannot be had; the message says why.
-        """
+        """The policy with its weights, on the CPU, in training mode; a ValueError that says why, if it cannot be had."""
 
     def build_lazy(self) -> Policy:
         """The policy as `build` gives it, its weights still in their files where that is possible.
@@ -65,11 +61,7 @@ class PolicySource(Part):
         return self.build()
 
     def tokenizer(self) -> Tokenizer:
-        """The policy's tokenizer alone, where it can be had without the weights.
-
-        Raises:
-            ValueError: it cannot be had; the message says why.
-        """
+        """The policy's tokenizer alone, where it can be had without the weights; a ValueError that says why, if it cannot be had."""
         return self.build().tokenizer
 
     @abstractmethod

@@ -113,11 +113,7 @@ def _no_exit() -> Iterator[None]:
 
 @contextmanager
 def _open_output() -> Iterator[None]:
-    """Stdout and stderr are open after it as they were before.
-
-    Raises:
-        UnrulyError: the code has closed one.
-    """
+    """Stdout and stderr are open after it as they were before; an UnrulyError if the code has closed one."""
     streams = {"stdout": (sys.stdout, 1), "stderr": (sys.stderr, 2)}
     kept = {handle: os.dup(handle) for _, handle in streams.values() if _is_open(handle)}
     try:

@@ -102,11 +102,7 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
     """Lightning's DeepSpeed strategy for modules that take their optimizer steps themselves."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Takes the arguments of Lightning's `DeepSpeedStrategy`.
-
-        Raises:
-            DeepSpeedNeedsError: DeepSpeed is not installed.
-        """
+        """Takes the arguments of Lightning's `DeepSpeedStrategy`; a DeepSpeedNeedsError if DeepSpeed is not installed."""
         refuse_without_deepspeed(f"trainer.strategy: {type(self).__name__}")
         if not torch.cuda.is_available():
             os.environ.setdefault("DS_ACCELERATOR", "cpu")  # DeepSpeed would find the same, with a warning
@@ -187,11 +183,7 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """DeepSpeed's own settings.
-
-        Raises:
-            RuntimeError: the trainer has not begun.
-        """
+        """DeepSpeed's own settings; a RuntimeError if the trainer has not begun."""
         if not isinstance(self.config, dict):
             raise RuntimeError("DeepSpeed's settings are read when the trainer begins, and it has not begun")
         return self.config

@@ -29,9 +29,9 @@ Source: Unicode Technical Report 36, table of maximum expansion factors.
 class TokenBound:
     """At most how many tokens a prompt has; None where only encoding tells.
 
-    Two kinds of tokenizers read a text for certain: a byte-level one any text, with at least one byte per token, and one of characters
-    those that it knows. A chat template adds the same text to all conversations of the same roles. The first of these is unknown, so that
-    it is tried, and so are texts that spell control tokens.
+    Two kinds of tokenizers read a text for certain: a byte-level one if it has all bytes of the text, with at least one byte per token, and
+    one of characters if it knows them. A chat template adds the same text to all conversations of the same roles. The first of these is
+    unknown, so that it is tried, and so are texts that spell control tokens.
     """
 
     def __init__(self, tokenizer: Tokenizer, ends: Collection[int] = ()) -> None:
@@ -70,7 +70,7 @@ class TokenBound:
             return None
         if any(text.count(mark) != 1 for mark in marks):
             return None
-        return len("".join(character for character in text if character not in marks).encode()) * COMPOSED
+        return _bytes("".join(character for character in text if character not in marks))
 
     def _of(self, text: str) -> int | None:
         # of spaces alone nothing may be left
@@ -86,8 +86,8 @@ def _longest(tokenizer: Tokenizer) -> Longest:
         # a dot is any character but a line break
         known = {token for token in tokenizer.get_vocab() if len(token) == 1} - {"\n"}
         return lambda text: len(text) if known.issuperset(text) else None
-    if model == "BPE" and normalizer in (None, {"type": "NFC"}) and _reads_bytes(cut) and _has_every_byte(tokenizer, backend):
-        return _bytes
+    if model == "BPE" and normalizer in (None, {"type": "NFC"}) and _reads_bytes(cut):
+        return _of_bytes(tokenizer, backend)
     return _unknown
 
 
@@ -109,8 +109,14 @@ def _reads_bytes(cut: JSON) -> bool:
     return len(others) == 1 and others[0]["type"] == "ByteLevel" and not others[0]["add_prefix_space"]
 
 
-def _has_every_byte(tokenizer: Tokenizer, backend: Backend) -> bool:
+def _of_bytes(tokenizer: Tokenizer, backend: Backend) -> Longest:
     from tokenizers.pre_tokenizers import ByteLevel
 
-    whole = not backend.model.continuing_subword_prefix and not backend.model.end_of_word_suffix
-    return whole and tokenizer.get_vocab().keys() >= set(ByteLevel.alphabet())
+    if backend.model.continuing_subword_prefix or backend.model.end_of_word_suffix:
+        return _unknown
+    vocabulary, letters = tokenizer.get_vocab().keys(), ByteLevel(add_prefix_space=False, use_regex=False)
+    if vocabulary >= set(ByteLevel.alphabet()):
+        return _bytes
+    # a byte without a token is left out, and of such bytes alone nothing is left
+    known = {character for character in map(chr, range(128)) if letters.pre_tokenize_str(character)[0][0] in vocabulary}
+    return lambda text: len(text) if known.issuperset(text) else None

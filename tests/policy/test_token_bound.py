@@ -17,12 +17,12 @@ CHATML = "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] | trim }}\n{
 TEXTS = st.one_of(st.text(max_size=20), st.text("0123456789+= \n\u0344\u0958a", max_size=20))
 
 
-def byte_level(normalizer: Any = None) -> Tokenizer:
+def byte_level(normalizer: Any = None, lacks: str = "") -> Tokenizer:
     from tokenizers import Tokenizer as Inner
     from tokenizers import models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    alphabet = sorted(set(pre_tokenizers.ByteLevel.alphabet()) - set(lacks))
     inner = Inner(models.BPE({character: i for i, character in enumerate([*alphabet, "12"])}, [("1", "2")]))
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     if normalizer is not None:
@@ -38,13 +38,18 @@ def composed() -> Tokenizer:
     return byte_level(normalizers.NFC())
 
 
+def with_gaps() -> Tokenizer:
+    """No letter `=`, no line break, and no second byte of what is not ASCII."""
+    return byte_level(lacks="=Ċ¡¢£¤¥¦§¨©")
+
+
 def characters() -> Tokenizer:
     made = character_tokenizer("0123456789+=<|>user \n", 64)
     made.chat_template = CHATML
     return made
 
 
-@pytest.fixture(scope="module", params=[byte_level, composed, characters])
+@pytest.fixture(scope="module", params=[byte_level, composed, with_gaps, characters])
 def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     make: Callable[[], Tokenizer] = request.param
     return make()
@@ -69,8 +74,10 @@ def test_what_only_encoding_tells_is_unknown() -> None:
         assert bound(Prompt(id="a", text=text)) is None
     for text in ("x", "1\n\n2"):
         assert letters(Prompt(id="a", text=text)) is None
+    gaps = TokenBound(with_gaps())
+    assert [gaps(Prompt(id="a", text=text)) for text in ("12+", "=", "1\n", "1\u00e9")] == [3, None, None, None]
     chat = Prompt(id="c", messages=({"role": "user", "content": "12"},))
-    assert [bound(chat), bound(chat)] == [None, 2 + 3 * len("<|user|>\n")]
+    assert [bound(chat), bound(chat)] == [None, 2 + len("<|user|>\n")]
     without = byte_level()
     without.chat_template = None
     assert [TokenBound(without)(chat) for _ in range(2)] == [None, None]

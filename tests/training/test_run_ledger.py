@@ -41,9 +41,14 @@ def test_every_callback_that_follows_phases_is_informed_of_each(tmp_path: Path) 
     trainer.fit(module, datamodule=PromptData(train=DigitSorting(examples=8), validation_size=2))
     once = list(dict.fromkeys(first.phases))
     assert once[0] == "evaluating"
-    assert [phase for phase in once if phase in ("rollout", "reward", "optimize")] == ["rollout", "reward", "optimize"]
+    assert [phase for phase in once if phase in ("rollout", "reward", "logprobs", "optimize")] == [
+        "rollout",
+        "reward",
+        "logprobs",
+        "optimize",
+    ]
     assert first.phases == second.phases
-    assert {"perf/rollout_s", "perf/reward_s", "perf/optimize_s"} <= module.numbers.keys()
+    assert {"perf/rollout_s", "perf/logprobs_s", "perf/reward_s", "perf/optimize_s"} <= module.numbers.keys()
 
 
 def test_seconds_are_added_up_and_reported_once() -> None:

@@ -100,11 +100,7 @@ def checkpoint_of(resolved: Resolved) -> Path | None:
 
 
 def trained_policy(resolved: Resolved, weights: dict[str, Any], path: Path) -> Policy:
-    """The policy that the config describes, with the checkpoint's weights.
-
-    Raises:
-        ConfigError: the config names no policy, or another one.
-    """
+    """The policy that the config describes, with the checkpoint's weights; a ConfigError if the config names no policy, or another one."""
     if "policy" not in resolved.model.arguments:
         raise ConfigError("model.policy", "not given, so nothing says what the weights belong to.", "Give the run's config: --config FILE")
     choice = resolved.model.value("policy")

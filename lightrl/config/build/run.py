@@ -55,11 +55,7 @@ class Run:
             self.trainer = self._section.build(self._callbacks)
 
     def start(self) -> None:
-        """Carry out the verb.
-
-        Raises:
-            ConfigError: something is refused before the first step.
-        """
+        """Carry out the verb; a ConfigError if something is refused before the first step."""
         arguments = self._section.verb_arguments
         with self.refusals():
             if self.verb == "fit":

@@ -79,11 +79,7 @@ class Request:
 
 
 def read_words(words: list[str]) -> Request:
-    """Read the words after the verb.
-
-    Raises:
-        ConfigError: a word that is no option, an option without its value, a file that cannot be read.
-    """
+    """Read the words after the verb; a ConfigError for no option, one without its value, an unreadable file."""
     request, rest = Request(), list(words)
     while rest:
         word = rest.pop(0)

@@ -94,11 +94,7 @@ class TransformersEngine(RolloutEngine):
         self._slices.clear()
 
     def submit(self, requests: Sequence[Request]) -> None:
-        """Take requests; those of one call with equal settings share batches.
-
-        Raises:
-            RuntimeError: `update_weights` was never called.
-        """
+        """Take requests; those of one call with equal settings share batches; a RuntimeError if `update_weights` was never called."""
         if self._policy is None:
             raise RuntimeError("TransformersEngine was asked before update_weights(weights, version): there are no weights to sample from")
         for part in self._slices.cut(requests):

@@ -98,11 +98,7 @@ class EngineHost(ABC):
 
     @abstractmethod
     def start_worker(self) -> WorkerLink:
-        """Start one more worker, and do not wait until it is ready.
-
-        Raises:
-            RuntimeError: none can be started.
-        """
+        """Start one more worker, and do not wait until it is ready; a RuntimeError if none can be started."""
 
     @abstractmethod
     def publish(self, tensors: Iterable[tuple[str, Tensor]], whole: bool) -> PublishedWeights:

@@ -22,11 +22,7 @@ class EngineConnection(Protocol):
     """A worker's way to the training process: messages come and go in their order."""
 
     def send(self, message: object) -> None:
-        """Send a message.
-
-        Raises:
-            OSError: the other side is gone.
-        """
+        """Send a message; an OSError if the other side is gone."""
 
     def receive(self) -> object:
         """Wait for the next message; called by a thread of its own.

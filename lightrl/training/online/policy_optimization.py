@@ -106,8 +106,9 @@ class PolicyOptimization(PolicyModule):
     def advantage_phase(self, scored: ScoredRollout) -> TrainingBatch:
         """Old and reference log-probs and values if a part needs them, KL in the reward, token weights, advantages."""
         algorithm, collector, adapter = self.algorithm, self.collector, self.learner.adapter
-        with self.ledger.phase("reward"):
+        with self.ledger.phase("logprobs"):
             predictions = predict(scored, self.learner, collector.engine, collector.recomputes)
+        with self.ledger.phase("reward"):
             experience, of_rewards = experience_of(scored, RolloutRewards.of(collector.rewards, scored), algorithm, predictions)
             batch, of_advantages = with_advantages(experience, algorithm, adapter, adapter.rank)
             of_rollout = report_experience(batch, collector.rewards, algorithm.correction, algorithm.watched, adapter)
