@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 from lightrl_workshop.checks.continuations import answers
-from lightrl_workshop.real_sized import RealSizedPolicy
 
+from benchmarks.evidence.real_sized import RealSizedPolicy
 from benchmarks.evidence.wide_bf16 import WideBF16
 from lightrl import Policy, PretrainedPolicy, Prompt, Request, TransformersEngine
 from lightrl.ops.agreement import Agreement, Answer, Limits, stood_still

@@ -68,11 +68,7 @@ class RolloutLoop:
         self.engine.close()
 
     def update_weights(self, weights: PolicyWeights, version: int) -> None:
-        """Let the engine have the policy's present weights.
-
-        Args:
-            version: optimizer steps behind them.
-        """
+        """Let the engine have the policy's present weights. `version`: optimizer steps behind them."""
         self.start()
         if self._weights is None or self._weights.policy is not weights.policy:
             tools = () if self.environment.describes_tools else self.environment.tools

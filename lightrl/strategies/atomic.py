@@ -33,11 +33,7 @@ def partial(path: Path) -> Path:
 
 
 def publish(written: Path, path: Path) -> None:
-    """Give what was written to `partial(path)` its name, in place of what had it.
-
-    Args:
-        written: a file or folder on the same file system.
-    """
+    """Give what was written to `partial(path)` its name, in place of what had it. `written`: a file or folder on the same file system."""
     for file in [written, *(p for p in written.rglob("*"))] if written.is_dir() else [written]:
         _to_disk(file)
     _hold(path.parent)

@@ -109,11 +109,7 @@ class ControlTokens:
 
 
 def unused(value: JSON, among: range = PRIVATE) -> Iterator[str]:
-    """Private characters that a value does not have.
-
-    Args:
-        among: their code points.
-    """
+    """Private characters that a value does not have. `among`: their code points."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     yield from (chr(i) for i in among if chr(i) not in text)
 

@@ -154,11 +154,7 @@ def encode_conversation(tokenizer: Tokenizer, prompt: Prompt, completion: str) -
 
 
 def render(tokenizer: Tokenizer, messages: Sequence[Message], opened: bool = False, tools: Sequence[JSON] = ()) -> str:
-    """Messages as one text, by the chat template.
-
-    Args:
-        opened: with the opening of an answer, as for sampling.
-    """
+    """Messages as one text, by the chat template. `opened`: with the opening of an answer, as for sampling."""
     return tokenizer.apply_chat_template(list(messages), tools=list(tools) or None, tokenize=False, add_generation_prompt=opened)
 
 
@@ -200,11 +196,7 @@ def must_be_fast(tokenizer: Tokenizer, remedy: str) -> None:
 
 
 def no_template(what: str, whose: str, remedy: str) -> ValueError:
-    """The error of messages that no chat template can make a text of.
-
-    Args:
-        what: names the messages, such as a prompt with its id.
-    """
+    """The error of messages that no chat template can make a text of. `what`: names the messages, such as a prompt with its id."""
     return ValueError(f"{what} is a conversation, but {whose} has no chat template: {remedy}")
 
 

@@ -55,11 +55,7 @@ class FreeCalls(Generic[C]):
         return [Step(call, place) for place, call in enumerate(calls) if place not in answers]
 
     def note(self, step: Step, answer: Answer, answers: dict[int, Answer]) -> None:
-        """Take the answer to a step.
-
-        Args:
-            answers: by place; that of a call that was asked for is put in.
-        """
+        """Take the answer to a step. `answers`: by place; that of a call that was asked for is put in."""
         if step.place is not None:
             answers[step.place] = answer
 

@@ -18,7 +18,6 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 
 from lightrl import Policy, PretrainedPolicy, Prompt
 from lightrl.ops.lazy import lazy_in
-from lightrl.policy.gguf_file import _quick_reader
 
 LETTERS = sorted(ByteLevel.alphabet())
 TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *LETTERS, "he", "ll", "hell"]
@@ -137,28 +136,17 @@ def test_dtype_outline_and_lazy_weights(tmp_path: Path, caplog: pytest.LogCaptur
     assert source.parameters() == sum(p.numel() for p in policy.parameters())
 
 
-def test_the_quick_reader_gives_the_fields_and_tensors_that_the_package_gives(tmp_path: Path) -> None:
-    path, _ = written(tmp_path / "tiny.gguf", Q8)
-    theirs, ours = gguf.GGUFReader(path), _quick_reader()(path)
-    assert list(ours.fields) == list(theirs.fields)
-    for own, field in zip(ours.fields.values(), theirs.fields.values(), strict=True):
-        assert (own.offset, own.data, own.types, own.contents()) == (field.offset, field.data, field.types, field.contents())
-        assert [(part.dtype, part.tolist()) for part in own.parts] == [(part.dtype, part.tolist()) for part in field.parts]
-    assert all(np.array_equal(own.data, tensor.data) for own, tensor in zip(ours.tensors, theirs.tensors, strict=True))
-
-
 def test_it_is_parsed_once_for_configuration_and_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, parsed, reader = written(tmp_path / "tiny.gguf")[0], list[str](), gguf.GGUFReader
+    path, parsed, reader = written(tmp_path / "tiny.gguf")[0], list[int](), gguf.GGUFReader
     built = reader._build_fields
 
     def counted(self: gguf.GGUFReader, *given: int) -> int:
-        parsed.append(type(self).__name__)
+        parsed.append(1)
         return built(self, *given)
 
     monkeypatch.setattr(reader, "_build_fields", counted)
     PretrainedPolicy(str(path)).build()
-    assert set(parsed) == {"QuickReader"}
-    assert len(parsed) <= 2
+    assert 1 <= len(parsed) <= 2
     assert gguf.GGUFReader is reader
 
 

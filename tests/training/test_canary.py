@@ -10,8 +10,8 @@ import pytest
 import torch
 from lightrl_workshop import quiet_trainer, rollouts_with
 from lightrl_workshop.checks.continuations import peaked_policy
-from lightrl_workshop.real_sized import RealSizedPolicy
 
+from benchmarks.evidence.real_sized import RealSizedPolicy
 from lightrl import (
     Function,
     GroupRelative,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 from lightrl_workshop import SmallDigits, quiet_trainer
-from lightrl_workshop.real_sized import RealSizedPolicy
 
+from benchmarks.evidence.real_sized import RealSizedPolicy
 from lightrl import (
     DecoupledClip,
     DigitSorting,

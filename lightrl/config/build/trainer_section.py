@@ -80,10 +80,7 @@ class TrainerSection:
                 raise ConfigError("", str(error)) from error
 
     def _complete_mlflow(self) -> None:
-        """Give MLflow's logger what the other loggers have by default: the config's name, and a place beside other runs.
-
-        Lightning's default is a folder of files, which MLflow refuses since its version 3.
-        """
+        # Lightning's default is a folder of files, which MLflow refuses since its version 3
         given = self._values["trainer"]["logger"]
         for logger in given if isinstance(given, list) else [given]:
             arguments = getattr(logger, "init_args", None)

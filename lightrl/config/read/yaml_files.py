@@ -70,11 +70,7 @@ def _size(node: yaml.Node, known: dict[int, int]) -> int:
 
 
 def read_config(path: str) -> dict[str, Any]:
-    """The mapping in a config file.
-
-    Raises:
-        ConfigError: there is no such file (with the closest names), or it is not a mapping (with the line).
-    """
+    """The mapping in a config file. ConfigError: there is no such file (with the closest names), or it is not a mapping (with the line)."""
     file = Path(path).expanduser()
     if file.is_dir():
         raise ConfigError("--config", f"{path!r} is a folder.{_listed(file, _names_in(file))}")

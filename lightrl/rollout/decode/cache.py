@@ -116,11 +116,7 @@ class GrowingLayer(DynamicLayer):
 
 
 def growing_cache(config: PreTrainedConfig, most: int = sys.maxsize) -> Cache:
-    """The cache that transformers would choose, with full-attention layers that grow in place.
-
-    Args:
-        most: positions that will be read.
-    """
+    """The cache that transformers would choose, with full-attention layers that grow in place. `most`: positions that will be read."""
     cache = DynamicCache(config=config)
     cache.layers = [GrowingLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
     for layer in cache.layers:

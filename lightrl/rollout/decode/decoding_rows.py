@@ -124,11 +124,7 @@ class DecodingRows:
         return kept
 
     def join(self, limits: Tensor) -> None:
-        """Take further rows, below the others.
-
-        Args:
-            limits: `[m]` int64, as those of the first rows.
-        """
+        """Take further rows, below the others. `limits`: `[m]` int64, as those of the first rows."""
         begun = int(self._first.min()) if len(self._first) else self._added
         more = len(limits)
         new = self.numbers.new_zeros(more)

@@ -62,11 +62,7 @@ class ModelForward(DecodeStep):
         return "position_ids" in self._arguments
 
     def read(self, input_ids: Tensor, cache: Cache, inputs: Mapping[str, Tensor]) -> Tensor:
-        """`[n, V]` logits behind the last of `[n, length]` tokens.
-
-        Args:
-            inputs: mask and position ids, where they are needed.
-        """
+        """`[n, V]` logits behind the last of `[n, length]` tokens. `inputs`: mask and position ids, where they are needed."""
         last = {"logits_to_keep": 1} if "logits_to_keep" in self._arguments else {}
         kept = {self._cache_argument: cache}
         logits: Tensor = self._model(input_ids=input_ids, **kept, use_cache=True, **inputs, **last).logits

@@ -150,11 +150,7 @@ class RequestBatch:
         return self._waiting[0][0] if self._waiting else self.begun[0]
 
     def take(self, present: int) -> list[Request]:
-        """Begin as many requests as there are places.
-
-        Args:
-            present: requests that are being decoded.
-        """
+        """Begin as many requests as there are places. `present`: requests that are being decoded."""
         taken: list[Request] = []
         while self._waiting and (self._max_rows is None or present + len(taken) < self._max_rows):
             alike = self._waiting.popleft()

@@ -47,19 +47,11 @@ class WorkerLink(ABC):
 
     @abstractmethod
     def end(self) -> str:
-        """Kill the worker if it still runs.
-
-        Returns:
-            How it had ended before; nothing if it still ran, or if that is not known.
-        """
+        """Kill the worker if it still runs. Returns: How it had ended before; nothing if it still ran, or if that is not known."""
 
     @abstractmethod
     def finish(self, patience_s: float) -> None:
-        """Wait until a worker that is to end has ended, and kill it if it has not by then.
-
-        Args:
-            patience_s: seconds.
-        """
+        """Wait until a worker that is to end has ended, and kill it if it has not by then. `patience_s`: seconds."""
 
     def timed_out(self, why: str) -> FailedWorkerError:
         """End the worker, and say why."""

@@ -68,11 +68,7 @@ class HostedEngine(RolloutEngine):
 
     @abstractmethod
     def host(self, start_s: float) -> EngineHost:
-        """Where the workers live; nothing is started yet.
-
-        Args:
-            start_s: seconds that a worker may take to start.
-        """
+        """Where the workers live; nothing is started yet. `start_s`: seconds that a worker may take to start."""
 
     def start(self) -> None:
         """Get ready to start workers, which begin with the first weights.
@@ -121,11 +117,7 @@ class HostedEngine(RolloutEngine):
         self._hand_out(self._pool)
 
     def results(self) -> list[Result]:
-        """The results that come next from any worker.
-
-        Raises:
-            RuntimeError: an engine has raised, or more workers failed than may be replaced.
-        """
+        """The results that come next from any worker. RuntimeError: an engine has raised, or more workers failed than may be replaced."""
         while self._pool is not None and (self._waiting or any(self._pool.loads)):
             self._hand_out(self._pool)
             if found := self._pool.results():

@@ -91,11 +91,7 @@ class MappedWeights:
         os.close(descriptor)
 
     def tensors(self, names: Collection[str] | None = None) -> Iterator[tuple[str, Tensor]]:
-        """Tensors by their names, to be copied at once.
-
-        Args:
-            names: of those that are wanted; None: all.
-        """
+        """Tensors by their names, to be copied at once. `names`: of those that are wanted; None: all."""
         yield from tensors_in(self._block, (place for place in self._places if names is None or place.name in names))
 
 

@@ -28,11 +28,7 @@ COLOURS = {"exact": "green", "handled": "yellow", "refused": "magenta", "wrong":
 
 
 def check_model(words: list[str]) -> int:
-    """Carry out `lightrl check-model`.
-
-    Raises:
-        ConfigError: there is no such model.
-    """
+    """Carry out `lightrl check-model`. ConfigError: there is no such model."""
     options = _parser().parse_args(words)
     console = Console()
     try:

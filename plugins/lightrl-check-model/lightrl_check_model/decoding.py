@@ -52,13 +52,7 @@ def decoding_checks(policy: Policy, rows: Rows) -> Iterator[Check]:
 
 
 def _sampled(engine: TransformersEngine, asked: Sequence[tuple[Sequence[int], int]], first: int = 0) -> list[tuple[list[int], Result]]:
-    """Contexts with what was sampled for them.
-
-    Args:
-        engine: has weights.
-        asked: contexts; those of a prompt are neighbours.
-        first: number of the first request.
-    """
+    """Contexts, of which those of a prompt are neighbours, with what was sampled for them; `first` is the number of the first request."""
     requests = [
         Request(first + i, context, NEW, Sampling(max_new_tokens=NEW), frozenset(), first + i, i, open=first == 0)
         for i, (context, _) in enumerate(asked)

@@ -103,11 +103,7 @@ def _verdicts(task: Task, sandbox: Sandbox) -> list[dict[str, Any]]:
 
 
 def passed_pairs(sources: Sequence[str], pairs: Sequence[Pair], sandbox: Sandbox) -> float:
-    """The fraction of the pairs for which the program ends well and prints what is expected.
-
-    Raises:
-        RuntimeError: a sandbox did not start.
-    """
+    """The fraction of the pairs for which the program ends well and prints what is expected. RuntimeError: a sandbox did not start."""
     passed, left = 0, sandbox.limits.seconds
     for pair in pairs:
         done = run_script(sources, pair.input, sandbox, left)

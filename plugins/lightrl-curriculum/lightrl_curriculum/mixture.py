@@ -101,11 +101,7 @@ class Mixture(PromptSource):
         return self._found(index)[0]
 
     def shares(self, drawn: int) -> Mapping[str, float]:
-        """The shares of the sources; none without weights.
-
-        Raises:
-            ValueError: all weights are 0.
-        """
+        """The shares of the sources; none without weights. ValueError: all weights are 0."""
         if self.weights is None:
             return {}
         now = {name: weight.at(drawn) if isinstance(weight, LinearShare) else weight for name, weight in self.weights.items()}

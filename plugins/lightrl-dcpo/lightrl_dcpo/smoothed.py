@@ -106,10 +106,7 @@ def _uses(experience: Experience, ids: list[str]) -> tuple[dict[str, tuple[float
 
 
 def _report(experience: Experience, ids: list[str], uses: Tensor, advantages: Tensor, picks_new: Tensor) -> dict[str, Tensor]:
-    """Response utilisation (eq. 10) per row, earlier uses per prompt, and which of the two is picked, from the third use on.
-
-    In the second use S_new and S_tot are one number.
-    """
+    """Response utilisation (eq. 10) per row, earlier uses per prompt, and which of the two is picked, from the third use on."""
     scored, again = experience.scorable, uses > 1
     first = {number: row for row, number in reversed(list(enumerate(ids))) if scored[row]}
     counted = torch.zeros_like(scored).index_fill(0, torch.tensor(list(first.values()), dtype=torch.long, device=scored.device), True)

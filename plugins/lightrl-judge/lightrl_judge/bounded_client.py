@@ -16,11 +16,7 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
     """Reads answers piece by piece, and hangs up on those that are too large."""
 
     async def send(self, request: Any, *, stream: bool = False, **kwargs: Any) -> Any:
-        """Send a request, and read the answer whatever `stream` says.
-
-        Raises:
-            TooLargeError: the answer has more than `LARGEST` bytes.
-        """
+        """Send a request, and read the answer whatever `stream` says. TooLargeError: the answer has more than `LARGEST` bytes."""
         answer = await super().send(request, stream=True, **kwargs)
         body = bytearray()
         try:

@@ -37,11 +37,7 @@ class Completion:
 
 
 def read_completion(body: bytes) -> Completion:
-    """The completion in the body of an answer.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """The completion in the body of an answer. ValueError: it is none."""
     try:
         answer: Any = json.loads(body)
         choice = answer["choices"][0]

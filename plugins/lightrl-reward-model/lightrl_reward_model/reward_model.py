@@ -89,11 +89,7 @@ class RewardModel(BatchReward):
         refuse_unusable(self.path, self.label, self.chat_template, self.max_length)
 
     def start(self) -> None:
-        """Load the model, which moves to its device with the first rollout.
-
-        Raises:
-            ValueError: it cannot be loaded, or would score at random.
-        """
+        """Load the model, which moves to its device with the first rollout. ValueError: it cannot be loaded, or would score at random."""
         self._ready()
 
     def close(self) -> None:

@@ -47,11 +47,7 @@ class RegularExpression(RowReward):
         self.pattern, self.where, self.found, self.missing, self.limit_s = pattern, where, found, missing, limit_s
 
     def score(self, prompt: Prompt, completion: str) -> float:
-        """`found` or `missing`.
-
-        Raises:
-            TimeoutError: it was not decided within `limit_s` seconds.
-        """
+        """`found` or `missing`. TimeoutError: it was not decided within `limit_s` seconds."""
         import regex
 
         try:

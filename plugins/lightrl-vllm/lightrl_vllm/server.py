@@ -63,11 +63,7 @@ Read = TypeVar("Read", bound=Form)
 
 
 def read_as(form: type[Read], answer: Answer) -> Read:
-    """An answer, once it has a form.
-
-    Raises:
-        ServerError: it has not; the message names the first field that is wrong.
-    """
+    """An answer, once it has a form. ServerError: it has not; the message names the first field that is wrong."""
     try:
         return form.model_validate_json(json.dumps(answer))
     except ValidationError as error:
@@ -92,11 +88,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 20.0
 
 
 def checked_address(address: str) -> str:
-    """The address of a server without a slash at its end.
-
-    Raises:
-        ValueError: it is none, or holds a secret.
-    """
+    """The address of a server without a slash at its end. ValueError: it is none, or holds a secret."""
     return server_address(address, "addresses", "http://10.0.0.7:8000").rstrip("/").removesuffix("/v1")
 
 
