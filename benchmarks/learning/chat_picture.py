@@ -43,7 +43,9 @@ def draw(cells: Mapping[Run, Cell], picture: Path) -> Figure:
                     "linewidth": 1.2,
                     "label": name.replace("reinforce_plus_plus", "reinforce++"),
                 }
-                _line(rewards, [list(enumerate((r["reward"] for r in cell["rollouts"]), start=1)) for cell in found], look)
+                # a rollout of alike rewards alone has none for an algorithm that drops such groups
+                met = [[(i, r["reward"]) for i, r in enumerate(cell["rollouts"], 1) if "reward" in r] for cell in found]
+                _line(rewards, met, look)
                 _line(accuracy, [cell["accuracy"] for cell in found], look)
         accuracy.axhline(THRESHOLDS[task].end_at_least, color="grey", linestyle=":", linewidth=1)
         rewards.set_title(f"{task}: training reward", fontsize=10)
