@@ -23,7 +23,7 @@ Record = Callable[[Callable[[], Tensor]], Callable[[], Tensor]]
 
 
 @cache
-def _beside(device: int) -> torch.cuda.Stream:
+def _beside(device: torch.device) -> torch.cuda.Stream:
     """The stream of all captures: cuBLAS keeps a workspace for each stream."""
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
@@ -31,17 +31,13 @@ def _beside(device: int) -> torch.cuda.Stream:
 class CudaGraphs:
     """Captures CUDA graphs that take turns in the same memory, which is free with the last of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
         self._last: torch.cuda.CUDAGraph | None = None
 
     def __call__(self, run: Callable[[], Tensor]) -> Callable[[], Tensor]:
-        """Run a function once, and capture it on a stream beside that of the computation.
-
-        Raises:
-            RuntimeError: it does something that cannot be captured.
-        """
-        graph, outer = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
-        stream = _beside(outer.device_index)
+        """Run a function once, and capture it beside the computation. RuntimeError: it does something that cannot be captured."""
+        graph, outer, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self._device), _beside(self._device)
         stream.wait_stream(outer)
         with torch.cuda.stream(stream):
             # libraries make at their first call what they keep, and a graph cannot
@@ -56,7 +52,9 @@ class CudaGraphs:
         self._last = graph
 
         def replay() -> Tensor:
-            graph.replay()
+            # on the stream of its device, which need not be the one that is current
+            with torch.cuda.device(self._device):
+                graph.replay()
             return out
 
         return replay
@@ -65,7 +63,7 @@ class CudaGraphs:
 class GraphStep(DecodeStep):
     """The step of a model that has a lean form, recorded anew where the buffers of the cache have moved or half of their rows are left."""
 
-    def __init__(self, model: PreTrainedModel, recorder: Callable[[], Record] = CudaGraphs) -> None:
+    def __init__(self, model: PreTrainedModel, recorder: Callable[[], Record]) -> None:
         """`model`: its weights stay where they are as long as this is used."""
         self._lean, self._record = LeanStep(model), recorder()
         self._recorded: _Recorded | None = None

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 def recorder_for(model: PreTrainedModel) -> Callable[[], Record] | None:
     """Makes what records steps on the device of a model; None: it records nothing."""
-    return CudaGraphs if {parameter.device.type for parameter in model.parameters()} == {"cuda"} else None
+    device, *others = {parameter.device for parameter in model.parameters()}
+    return partial(CudaGraphs, device) if device.type == "cuda" and not others else None
 
 
 log = logging.getLogger(__name__)
