@@ -31,6 +31,14 @@ def test_a_run_ends_with_what_it_came_to_and_where_it_is(lightrl: Callable[..., 
     assert "Watch: tensorboard --logdir runs/run/version_0" in end
 
 
+def test_weights_that_learn_are_told_once(lightrl: Callable[..., Any]) -> None:
+    said = {}
+    for summary in ([], ["--trainer.enable_model_summary", "true"]):
+        answer = lightrl("fit", "--config", "run.yaml", "--rollouts", "1", *summary)
+        said[bool(summary)] = answer.out + answer.err
+    assert ["trainable parameters" in said[False], "FLOPs" in said[False], "FLOPs" in said[True]] == [True, False, True]
+
+
 def test_help_says_what_the_fields_of_a_record_are(lightrl: Callable[..., Any]) -> None:
     answer = lightrl("fit", "--config", "run.yaml", "--help")
     assert "Completions per prompt, n." in " ".join(answer.out.split())

@@ -130,6 +130,7 @@ def trainer_parser(verb: str, folder: str, name: str) -> ArgumentParser:
     parser.set_defaults(
         {
             "trainer.default_root_dir": folder,
+            "trainer.enable_model_summary": False,
             "trainer.logger": lazy_instance(TensorBoardLogger, save_dir=folder, name=name),
             "trainer.log_every_n_steps": 1,
             "trainer.num_sanity_val_steps": 0,
