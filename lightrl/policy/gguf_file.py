@@ -62,7 +62,7 @@ def gguf_alone(path: str, what: str) -> Iterator[str]:
     import gguf
 
     # configuration, tokenizer and weights are read one after the other, and each module asks for the names of all tensors
-    kept = {name: functools.cache(getattr(gguf, name)) for name in ("GGUFReader", "get_tensor_name_map")}
+    kept: dict[str, Any] = {name: functools.cache(getattr(gguf, name)) for name in ("GGUFReader", "get_tensor_name_map")}
     once = patch.multiple(gguf, **kept)
     with tempfile.TemporaryDirectory() as folder, once:
         (Path(folder) / NAME).symlink_to(Path(path).expanduser().resolve())
