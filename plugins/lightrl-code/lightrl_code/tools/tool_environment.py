@@ -152,7 +152,7 @@ class ToolEnvironment(Environment):
             return error_result(str(error), self.max_result_chars)
         if seconds <= 0:
             return error_result(f"not called, since the calls of this turn took {self.tool_timeout_s:g} s", self.max_result_chars)
-        return run_tool(self._bound(tool), arguments, seconds, self.max_result_chars)
+        return run_tool(self._bound(tool), arguments, seconds, self.tool_timeout_s, self.max_result_chars)
 
     def _bound(self, tool: ToolFunction) -> Callable[..., object]:
         bound: Callable[..., object] = getattr(self._owners[tool.owner], tool.name) if tool.owner is not None else tool.function

@@ -28,14 +28,14 @@ class _TimeUp(BaseException):
     """The time limit of a tool; no `except Exception` of the tool stops it."""
 
 
-def run_tool(function: Callable[..., object], arguments: Mapping[str, object], seconds: float, longest: int) -> ToolResult:
-    """Call a tool in the main thread, with limits in seconds and characters; only its ToolUnavailableError is raised."""
+def run_tool(function: Callable[..., object], arguments: Mapping[str, object], seconds: float, limit_s: float, longest: int) -> ToolResult:
+    """Call a tool in the main thread, for the `seconds` that are left of a limit; only its ToolUnavailableError is raised."""
     try:
         # standard output may be a file that somebody reads
         with contextlib.redirect_stdout(sys.stderr), _time_limit(seconds):
             return ToolResult(cut(as_text(function(**arguments)), longest), failed=False)
     except _TimeUp:
-        return error_result(f"no result within {seconds:.3g} s", longest)
+        return error_result(f"no result within {limit_s:g} s", longest)
     except ToolUnavailableError:
         raise
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # no Ctrl-C reaches a worker, so this is the tool's own
