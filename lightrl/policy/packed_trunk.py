@@ -207,10 +207,8 @@ def _tried(model: Any) -> int:
         raise CannotPackError(f"it does not take them ({type(error).__name__}: {str(error).splitlines()[0]})") from error
 
     def apart(found: list[Tensor]) -> float:
-        pairs = [(row, states[:length]) for row, states, length in zip(found, plain, lengths, strict=True)]
-        return float(
-            max((row[: len(states)] - states).abs().max() for row, states in pairs) / max(states.abs().max() for _, states in pairs)
-        )
+        pairs = [(row[:length], states[:length]) for row, states, length in zip(found, plain, lengths, strict=True)]
+        return float(max((row - states).abs().max() for row, states in pairs) / max(states.abs().max() for _, states in pairs))
 
     difference, tolerance = apart(list(hidden[rows.places])), TOLERANCE.get(plain.dtype, COARSE)
     if tolerance < difference <= MOST * TOLERANCE.get(plain.dtype, 0.0):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import logging
 import sys
@@ -204,6 +205,22 @@ def test_a_row_of_nan_leaves_none_to_others(policy: Policy) -> None:
     other.prefill(prompts_of([2]), [1])
     batch.join(other)
     assert all(logits.isfinite().all() for logits in steps(batch, 3, 12))
+
+
+def test_another_cache_with_the_same_buffers_is_recorded_anew(policy: Policy) -> None:
+    batch, recorder = batch_of(policy, LeanStep(policy.model)), CallsAgain()
+    batch.prefill(prompts_of([10]), [2])
+    first, tokens = batch._cache, torch.tensor([3, 4])
+    # begun again 4 tokens earlier, as if the allocator had given the same places to another batch
+    second = copy.copy(first)
+    second.layers = [copy.copy(layer) for layer in first.layers]
+    for layer in second.layers:
+        layer.keys, layer.values = layer.keys[:, :, :6], layer.values[:, :, :6]
+    alone = copy.deepcopy(second)
+    step = GraphStep(policy.model, lambda: recorder)
+    step.logits(tokens, first, None, None)
+    expect_close([step.logits(tokens, second, None, None)], [LeanStep(policy.model).logits(tokens, alone, None, None)], 1e-6)
+    assert recorder.recordings == 2
 
 
 def test_weights_that_change_in_place_are_read(policy: Policy) -> None:

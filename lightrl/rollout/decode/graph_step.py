@@ -1,8 +1,9 @@
-"""The lean decode step recorded as a CUDA graph: a GPU runs it at once, where Python takes longer to name its kernels than they run."""
+"""The lean decode step recorded as a CUDA graph, which a GPU runs at once: to start its kernels one by one takes five times as long."""
 
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ Record = Callable[[Callable[[], Tensor]], Callable[[], Tensor]]
 
 
 @cache
-def _beside(device: torch.device) -> torch.cuda.Stream:
+def _capture_stream(device: torch.device) -> torch.cuda.Stream:
     """The stream of all captures: cuBLAS keeps a workspace for each stream."""
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
@@ -37,7 +38,7 @@ class CudaGraphs:
 
     def __call__(self, run: Callable[[], Tensor]) -> Callable[[], Tensor]:
         """Run a function once, and capture it beside the computation. RuntimeError: it does something that cannot be captured."""
-        graph, outer, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self._device), _beside(self._device)
+        graph, outer, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self._device), _capture_stream(self._device)
         stream.wait_stream(outer)
         with torch.cuda.stream(stream):
             # libraries make at their first call what they keep, and a graph cannot
@@ -72,20 +73,21 @@ class GraphStep(DecodeStep):
 
     def logits(self, tokens: Tensor, cache: Cache, mask: Tensor | None, positions: Tensor | None) -> Tensor:
         layers = [layer for layer in cache.layers if isinstance(layer, GrowingLayer)]
-        if self.refusal is not None or len(layers) < len(cache.layers):
+        if self.refusal is not None:
             return self._lean.logits(tokens, cache, mask, positions)
         for layer in layers:
             layer.make_room()
-        rows = len(layers[0].buffers[0])
+        rows, _, places, _ = layers[0].buffers[0].shape
         while rows // 2 >= len(tokens):
             rows //= 2
         where = [rows, *(buffer.data_ptr() for layer in layers for buffer in layer.buffers)]
-        if self._recorded is None or self._recorded.where != where:
+        # another cache can get the same buffers, with fewer tokens and beside other weights
+        if self._recorded is None or self._recorded.cache() is not cache or self._recorded.where != where:
             # what it holds is free for the next one
             self._recorded = None
-            self._recorded = _Recorded(where, rows, layers, tokens)
+            self._recorded = _Recorded(cache, where, rows, places, tokens)
         inputs = self._recorded
-        inputs.tell(tokens, cache.get_seq_length(), mask, positions)
+        inputs.update(tokens, cache.get_seq_length(), mask, positions)
         if inputs.replay is None:
             try:
                 inputs.replay = self._record(inputs.function(self._lean, layers))
@@ -101,7 +103,7 @@ class GraphStep(DecodeStep):
             layer.advance()
         return logits
 
-    def over(self) -> None:
+    def release(self) -> None:
         self._recorded = None
         del self._record
         if torch.cuda.is_available():
@@ -112,14 +114,13 @@ class GraphStep(DecodeStep):
 class _Recorded:
     """A recording and its inputs: tokens, their positions, the place where their keys go, and what they may read."""
 
-    def __init__(self, where: list[int], rows: int, layers: list[GrowingLayer], like: Tensor) -> None:
-        places = layers[0].buffers[0].shape[2]
-        self.where = where
+    def __init__(self, cache: Cache, where: list[int], rows: int, places: int, like: Tensor) -> None:
+        self.cache, self.where = weakref.ref(cache), where
         self.replay: Callable[[], Tensor] | None = None
         self._tokens, self._positions, self._place = like.new_zeros(rows), like.new_zeros(rows), like.new_zeros(1)
         self._open = like.new_zeros(rows, places, dtype=torch.bool)
 
-    def tell(self, tokens: Tensor, read: int, mask: Tensor | None, positions: Tensor | None) -> None:
+    def update(self, tokens: Tensor, read: int, mask: Tensor | None, positions: Tensor | None) -> None:
         """Take the arguments of a step; `read` places hold earlier tokens. Rows that are not used read all that is there."""
         n = len(tokens)
         self._tokens[:n] = tokens

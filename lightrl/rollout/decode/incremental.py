@@ -187,7 +187,7 @@ class IncrementalModel:
         """Free the keys and values of the batch."""
         del self._cache
         if (step := vars(self).pop("_step", None)) is not None:
-            step.over()
+            step.release()
         self._mask = self._positions = None
         self.heard = {}
 

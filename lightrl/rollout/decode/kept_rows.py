@@ -46,7 +46,7 @@ def take_out(cache: Cache, places: Sequence[int], mask: Tensor | None, lengths: 
 
 
 def put_back(cache: Cache, rows: Sequence[KeptRow]) -> Tensor:
-    """Fill an empty cache with rows of any lengths, padded on the left. Returns: `[n, longest]` bool: where a row has a token."""
+    """Fill an empty cache with rows of any lengths, padded on the left; `[n, longest]` bool, True where a row has a token."""
     lengths = torch.tensor([row.length for row in rows])
     longest = int(lengths.max())
     together: dict[int, list[int]] = {}

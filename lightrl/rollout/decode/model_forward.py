@@ -35,7 +35,7 @@ class DecodeStep(ABC):
             positions: `[n]` int64, of these tokens in their rows; None: behind all that was read.
         """
 
-    def over(self) -> None:  # noqa: B027
+    def release(self) -> None:  # noqa: B027
         """Free what was kept for the cache of the last tokens."""
 
 

@@ -47,7 +47,7 @@ class WorkerLink(ABC):
 
     @abstractmethod
     def end(self) -> str:
-        """Kill the worker if it still runs. Returns: How it had ended before; nothing if it still ran, or if that is not known."""
+        """Kill the worker if it still runs; how it had ended before, or nothing if it still ran or that is not known."""
 
     @abstractmethod
     def finish(self, patience_s: float) -> None:
