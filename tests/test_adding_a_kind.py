@@ -175,6 +175,7 @@ def test_three_files_change_beside_those_of_the_kind(changed: tuple[Path, set[st
 
 
 @pytest.mark.thorough
+@pytest.mark.rare
 def test_the_tests_of_registry_catalogue_contracts_and_docs_pass(tree: Path) -> None:
     run(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not thorough", *TESTS)
 

@@ -194,6 +194,7 @@ def test_a_day_with_a_script(day: Day) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.rare
 def test_a_day_with_an_installation_from_the_registry(whole: Day) -> None:
     whole.with_the_command()
     whole.as_a_script()

@@ -13,7 +13,8 @@ import pytest
     [
         pytest.param("critic alone", ["deepspeed_stage_3"], marks=pytest.mark.thorough),
         pytest.param("shared trunk", ["fsdp2"], marks=pytest.mark.thorough),
-        pytest.param("stopped", ["deepspeed_stage_2", "deepspeed_stage_2_offload"], marks=pytest.mark.thorough),
+        pytest.param("stopped", ["deepspeed_stage_2"], marks=pytest.mark.thorough),
+        pytest.param("stopped", ["deepspeed_stage_2_offload"], marks=[pytest.mark.thorough, pytest.mark.rare]),
         pytest.param("critic alone", ["ddp"], marks=[pytest.mark.thorough, pytest.mark.rare]),
         pytest.param("shared trunk", ["deepspeed_stage_1"], marks=[pytest.mark.thorough, pytest.mark.rare]),
     ],

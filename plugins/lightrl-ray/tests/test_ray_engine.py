@@ -210,6 +210,7 @@ def test_an_engine_that_cannot_be_sent_is_refused(cluster: str) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.rare
 def test_when_too_many_fall_the_run_ends_with_the_reasons_and_only_the_cluster_is_left(cluster: str, tmp_path: Path) -> None:
     engine = RayEngine(ToldEngine(str(tmp_path)), actors=2, address=cluster, max_replacements=2)
     rollouts = rollouts_with(POLICY, engine)
@@ -281,6 +282,7 @@ def trainer(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.thorough
+@pytest.mark.rare
 def test_a_cluster_that_was_started_here_ends_with_the_engine(trainer: subprocess.Popen[str], tmp_path: Path) -> None:
     wait_for(lambda: len(pids(tmp_path)) == 2, 300)
     assert pids(tmp_path) <= below(trainer.pid)
@@ -318,6 +320,7 @@ print("connected" if ray.is_initialized() else "not connected")
 
 
 @pytest.mark.thorough
+@pytest.mark.rare
 def test_engines_of_one_process_share_its_connection_until_the_last_has_closed(cluster: str) -> None:
     done = subprocess.run([sys.executable, "-c", TWO, cluster], capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout.splitlines() == ["2 rows", "not connected"], done.stderr

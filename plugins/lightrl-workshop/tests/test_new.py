@@ -64,6 +64,7 @@ def test_the_status_of_the_check_is_0(checked: subprocess.CompletedProcess[str])
 
 
 @pytest.mark.thorough
+@pytest.mark.rare
 def test_pip_installs_each_in_editable_form(made: Path, tmp_path: Path, new_environment: Any) -> None:
     environment = new_environment(tmp_path / "venv", True)
     environment.pip("install", "--no-build-isolation", *(word for kind in KIND_NAMES for word in ("-e", str(made / kind))))
