@@ -181,8 +181,8 @@ def _files(disk_mb: int) -> list[str]:
 def _readable() -> list[str]:
     """Python itself: the executable, its standard library, its shared libraries, and the system's."""
     shared = Path(sysconfig.get_config_var("LIBDIR") or "/nowhere", str(sysconfig.get_config_var("INSTSONAME")))
-    # an installation such as conda's has libraries of its own beneath `lib`
-    libraries = [Path("/usr/lib"), Path("/usr/lib32"), Path("/usr/lib64"), Path(sys.base_prefix, "lib"), shared]
+    # an installation such as conda's has libraries of its own, and one that was moved its loader too
+    libraries = [*map(Path, ("/usr/lib", "/usr/lib32", "/usr/lib64")), *(Path(sys.base_prefix, name) for name in ("lib", "lib64")), shared]
     wanted = [*libraries, Path(_python()), _stdlib("stdlib"), _stdlib("platstdlib")]
     found = dict.fromkeys(str(path) for path in wanted if path.exists())
     return [path for path in found if not any(path.startswith(f"{other}/") for other in found)]
