@@ -11,9 +11,8 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.strategies import ParallelStrategy
 
 from lightrl.training.reports.run_ledger import PhaseObserver
+from lightrl.workers.process_ends import CLOSE_TIMEOUT_S, cause_of
 
-CLOSE_TIMEOUT_S = 5.0
-"""Seconds that the other processes have to end themselves, with messages of their own, before they are killed."""
 LOST = ("timed out", "timeout", "connection closed", "connection reset", "broken pipe")
 """Words in the errors of backends when another rank did not answer, in any case of letters."""
 
@@ -35,9 +34,10 @@ class StopAllRanks(Callback, PhaseObserver):
         if trainer.world_size == 1 or isinstance(exception, (KeyboardInterrupt, SystemExit)):
             return
         where = f"rank {trainer.global_rank}, rollout {trainer.current_epoch + 1}, phase {self._phase}"
+        others = getattr(trainer.strategy.launcher, "procs", [])
         if any(word in str(exception).lower() for word in LOST):
             exception.add_note(
-                f"{where}: another rank did not answer. It has failed, or takes longer than the strategy's timeout "
+                f"{where}: another rank did not answer{_ended(others)}. It has failed, or takes longer than the strategy's timeout "
                 f"({getattr(trainer.strategy, '_timeout', None)}): see what it has printed, or give the strategy a longer one, for example "
                 "--trainer.strategy DDPStrategy --trainer.strategy.timeout 1:00:00"
             )
@@ -45,7 +45,7 @@ class StopAllRanks(Callback, PhaseObserver):
         else:
             sys.stderr.write(f"{where} failed: {type(exception).__name__}: {exception}\n")
         sys.stderr.flush()
-        _end(getattr(trainer.strategy.launcher, "procs", []))
+        _end(others)
 
 
 def started_by_rank_0(trainer: Trainer) -> bool:
@@ -53,6 +53,12 @@ def started_by_rank_0(trainer: Trainer) -> bool:
     strategy = trainer.strategy
     environment = strategy.cluster_environment if isinstance(strategy, ParallelStrategy) else None
     return trainer.local_rank > 0 and environment is not None and not environment.creates_processes_externally
+
+
+def _ended(processes: list[subprocess.Popen[bytes]]) -> str:
+    """How those have ended that do within a second."""
+    time.sleep(1 if processes else 0)
+    return "".join(f" (local rank {n}: {cause_of(p.returncode)})" for n, p in enumerate(processes, 1) if p.poll())
 
 
 def _end(processes: list[subprocess.Popen[bytes]]) -> None:

@@ -11,11 +11,9 @@ from lightrl.parts.environment import AsyncEnvironment, Environment, Reply, Said
 from lightrl.prompt import Prompt
 from lightrl.workers.calls import Answer, Done, Inline, Pending, Place, Shares
 from lightrl.workers.error_budget import ErrorBudget
+from lightrl.workers.process_ends import CLOSE_TIMEOUT_S
 from lightrl.workers.process_place import ProcessPlace
 from lightrl.workers.program import WorkerProgram
-
-CLOSE_TIMEOUT_S = 5.0
-"""Seconds in which the episodes that are still open in workers may end when the run does."""
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,7 @@ from typing import Generic
 
 from lightrl.workers.calls import Answer, Place, use_result
 from lightrl.workers.event_loop import C, CallLoop
-
-CLOSE_TIMEOUT_S = 5.0
-"""Seconds that a loop may stand still beyond a call's time limit, and that a part may take to give back what it has opened."""
+from lightrl.workers.process_ends import CLOSE_TIMEOUT_S
 
 
 class LoopPlace(Place, Generic[C]):

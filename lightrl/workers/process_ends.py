@@ -18,6 +18,8 @@ PR_SET_PDEATHSIG = 1
 """From `linux/prctl.h`."""
 POLL_S = 1.0
 """Seconds between two looks at whether the parent is still there."""
+CLOSE_TIMEOUT_S = 5.0
+"""Seconds that a process, a loop or an episode may take to end itself before it is ended."""
 
 
 def end_with_parent(parent: int) -> None:

@@ -20,15 +20,13 @@ from multiprocessing.reduction import send_handle
 from lightrl.run_end import RunEndedError
 from lightrl.workers.calls import Answer
 from lightrl.workers.fork_server import FORK, WAIT
-from lightrl.workers.process_ends import cause_of, kill
+from lightrl.workers.process_ends import CLOSE_TIMEOUT_S, cause_of, kill
 from lightrl.workers.program import WorkerProgram
 
 PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from lightrl.workers.fork_server import serve; serve(int(sys.argv[1]))"
 READ = 1 << 16
 LOAD_S = 300.0
 """Seconds that a part may take to load, if its program does not say: some bring a library, or a model."""
-CLOSE_TIMEOUT_S = 5.0
-"""Seconds that the process may take to end itself before it is killed."""
 
 
 class ForkServer:

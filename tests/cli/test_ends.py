@@ -221,6 +221,7 @@ def test_a_rank_that_is_killed_ends_the_others_and_one_device_goes_on(start: Cal
     run.wait_for(run.checkpoints)
     os.kill(run.process.pid if victim == 0 else run.others()[0], signal.SIGKILL)
     assert run.process.wait(60) not in (0, 143), run.said
+    assert ("local rank 1: signal 9 (SIGKILL)" in run.said) is (victim == 1), run.said
     assert run.all_gone()
     for path in run.checkpoints():
         check(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import warnings
 from contextlib import AbstractContextManager
@@ -42,6 +43,9 @@ class Run:
     def __init__(self, verb: str, resolved: Resolved) -> None:
         """Build all of it for fit, validate, test or predict."""
         end_rank_with_parent()
+        if not faulthandler.is_enabled():
+            # a crash in native code says where it was
+            faulthandler.enable()
         quiet_lightning()
         self.verb, self._resolved, self._builder = verb, resolved, Builder()
         self._section = TrainerSection(verb, resolved)

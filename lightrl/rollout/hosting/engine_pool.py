@@ -13,7 +13,8 @@ from lightrl.rollout.hosting.engine_host import EngineHost, FailedWorkerError
 from lightrl.rollout.hosting.engine_messages import End, Outline, Update
 from lightrl.rollout.hosting.policy_outline import PolicyOutline
 from lightrl.rollout.hosting.slice_worker import FailedEngineError, SliceWorker
-from lightrl.workers.worker_process import CLOSE_TIMEOUT_S, LOAD_S
+from lightrl.workers.process_ends import CLOSE_TIMEOUT_S
+from lightrl.workers.worker_process import LOAD_S
 
 log = logging.getLogger(__name__)
 

@@ -34,8 +34,8 @@ class NamedMetrics(ABC, Generic[Given, Expected]):
         self._rows: list[tuple[Given, Expected]] = []
         for name, metric in self._metrics.items():
             for part in (module for module in metric.modules() if isinstance(module, Metric)):
-                # the rows of all ranks are here already
-                part.distributed_available_fn = _alone
+                # the rows of all ranks are here already: bool() is False
+                part.distributed_available_fn = bool
             try:
                 self._values(name, metric, self.examples)
             except (TypeError, ValueError, AttributeError, RuntimeError) as error:
@@ -105,10 +105,6 @@ def answered(scored: ScoredRollout) -> list[tuple[str, str | list[str]]]:
         else:
             rows.append((without_thoughts(completion).strip(), answer if several or isinstance(answer, str) else json.dumps(answer)))
     return rows
-
-
-def _alone() -> bool:
-    return False
 
 
 def _depth(hint: object) -> int:

@@ -63,7 +63,8 @@ def predict(scored: ScoredRollout, learner: PolicyLearner, engine: RolloutEngine
             found[word] = reference.logprobs(policy, micro.host.input_ids, micro.host.response_mask, micro.temperature)
         return found
 
-    given = {} if algorithm.sampler.samples_all else {GIVEN: _given(scored)}
+    # a recorded rollout has had its log-probs filled in, and says which rows the policy has not sampled
+    given = {} if algorithm.sampler.samples_all else {GIVEN: scored.extras.get(GIVEN, scored.rollout_logprobs.isnan().any(1))}
     found: dict[str, Tensor] = {}
     if recompute or read or references or "values" in needs:
         with compared_at_hand(policy, algorithm, read, references.values()):
@@ -78,12 +79,6 @@ def predict(scored: ScoredRollout, learner: PolicyLearner, engine: RolloutEngine
         further_logprobs={word: found.get(word, nothing) for word in references if word != "ref_logprobs"},
         extras=given | {f"{OLD}{name}": found.get(f"{OLD}{name}", nothing) for name in read},
     )
-
-
-def _given(scored: ScoredRollout) -> Tensor:
-    """`[N]` bool: rows that the policy has not sampled."""
-    # a recorded rollout has had its log-probs filled in, and says which they are
-    return scored.extras.get(GIVEN, scored.rollout_logprobs.isnan().any(1))
 
 
 def _refuse_unsaid(scored: ScoredRollout, sampler: Sampler) -> None:
