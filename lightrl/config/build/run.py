@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import logging
+import sys
 import warnings
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -43,7 +44,7 @@ class Run:
     def __init__(self, verb: str, resolved: Resolved) -> None:
         """Build all of it for fit, validate, test or predict."""
         end_rank_with_parent()
-        if not faulthandler.is_enabled():
+        if sys.stderr is not None and sys.stderr is sys.__stderr__:
             # a crash in native code says where it was
             faulthandler.enable()
         quiet_lightning()
