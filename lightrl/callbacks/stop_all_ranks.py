@@ -56,7 +56,7 @@ def started_by_rank_0(trainer: Trainer) -> bool:
 
 
 def _ended(processes: list[subprocess.Popen[bytes]]) -> str:
-    """How those have ended that do within a second."""
+    """How processes have ended, for each one that ends within a second: ` (local rank 1: signal 9 (SIGKILL))`."""
     time.sleep(1 if processes else 0)
     return "".join(f" (local rank {n}: {cause_of(p.returncode)})" for n, p in enumerate(processes, 1) if p.poll())
 
