@@ -22,7 +22,7 @@ CHAIN = (WALK, ROOT / "lightrl" / "training" / "policy_module.py")
 LIMITS = {
     "lines of lightrl": 35_290,
     "lines of lightrl and plugins": 55_999,
-    "files of lightrl": 295,
+    "files of lightrl": 296,
     "files of lightrl under 50 lines": 45,
     "files over 300 lines": 0,
     "files that the walk imports": 161,

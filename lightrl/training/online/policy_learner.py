@@ -23,7 +23,7 @@ from lightrl.policy.trunk_numbers import FromTrunk
 from lightrl.ranks import Ranks
 from lightrl.training.online.loss import StepLoss, terms_of
 from lightrl.training.online.networks import NO_OUTPUTS, ByName, Networks, Outputs, beside, compared_at_hand, dummy_batch
-from lightrl.training.online.preparation import prepared
+from lightrl.training.online.preparation import current_output, prepared
 from lightrl.training.online.rollout_report import Progress
 from lightrl.training.online.terms import ValueTerm
 from lightrl.training.reports.statistics import Report, StatisticsLedger
@@ -143,7 +143,7 @@ class PolicyLearner(Learner, Networks):
     def _update(self, minibatch: TrainingBatch, limits: Limits) -> bool:
         algorithm, adapter, ledger = self.algorithm, self.adapter, self.ledger
         before = Minibatch(minibatch, PolicyOutput(minibatch.old_logprobs), self.steps, adapter)
-        minibatch = prepared(before, algorithm, self)
+        minibatch = prepared(before, algorithm, lambda rows: current_output(rows, algorithm.outputs, self))
         loss = StepLoss(terms_of(algorithm), minibatch, adapter)
         if loss.empty:
             ledger.add("skipped_steps", 1 / adapter.world_size, reduce="sum")

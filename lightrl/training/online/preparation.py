@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -16,16 +17,19 @@ LOGPROBS = "log-probs"
 """Their name beside outputs, whose names have no hyphen."""
 
 
-def prepared(before: Minibatch, algorithm: Algorithm, networks: Networks) -> TrainingBatch:
+def prepared(before: Minibatch, algorithm: Algorithm, current: Callable[[TrainingBatch], PolicyOutput]) -> TrainingBatch:
     """The rows of a step with the extras that parts prepare for it; as they are if none does. Collective.
 
-    It costs a forward pass if a part reads the current policy.
+    Args:
+        before: the rows, with the old log-probs and no outputs.
+        algorithm: whose parts prepare.
+        current: log-probs and outputs of the current policy, `[N, L]` each; asked if a part reads them.
     """
     rows = before.rows
     preparing = [part for part in algorithm.parts.values() if isinstance(part, StepPart) and part.prepares]
     if not preparing:
         return rows
-    now = replace(before, output=_current(rows, algorithm.outputs, networks)) if any(part.reads_policy for part in preparing) else before
+    now = replace(before, output=current(rows)) if any(part.reads_policy for part in preparing) else before
     learnt: dict[str, Tensor] = {}
     for part in preparing:
         learnt |= expected(part, part.prepare(now if part.reads_policy else before))
@@ -35,7 +39,9 @@ def prepared(before: Minibatch, algorithm: Algorithm, networks: Networks) -> Tra
     return rows
 
 
-def _current(rows: TrainingBatch, read: Outputs, networks: Networks) -> PolicyOutput:
+def current_output(rows: TrainingBatch, read: Outputs, networks: Networks) -> PolicyOutput:
+    """Log-probs and outputs of the current policy for every sampled token, at the cost of a forward pass."""
+
     def compute(micro: ScoredRollout) -> dict[str, Tensor]:
         output = networks.outputs(micro, micro.host.response_mask, read)
         return {LOGPROBS: output.logprobs, **output.outputs}

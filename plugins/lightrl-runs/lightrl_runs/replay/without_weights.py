@@ -16,7 +16,6 @@ from lightrl.ranks import ALONE
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.training.online.experience import RolloutRewards, experience_of, with_advantages
 from lightrl.training.online.loss import StepLoss, terms_of
-from lightrl.training.online.networks import NO_OUTPUTS, ByName, Networks, Outputs
 from lightrl.training.online.predictions import Predictions
 from lightrl.training.online.preparation import prepared
 from lightrl.training.online.rollout_report import report_experience
@@ -61,21 +60,6 @@ def first_pass(records: Sequence[Record], algorithm: Algorithm, rewards: RewardS
     return Outcome(type(algorithm).__name__, batch, ledger.reduce(ALONE.gather), steps.gradients, steps.pulls.values, tuple(left_out))
 
 
-class Recorded(Networks):
-    """Gives the log-probs that a record has in place of a forward pass."""
-
-    def __init__(self, logprobs: Tensor) -> None:
-        """Of log-probs `[N, L]`, by the number of the row."""
-        self._logprobs = logprobs
-
-    def outputs(self, batch: ScoredRollout, mask: Tensor, read: Outputs = NO_OUTPUTS) -> PolicyOutput:
-        given = self._logprobs[batch.extras[ROW].long(), : mask.shape[1]]
-        return PolicyOutput(torch.where(mask, given, 0.0))
-
-    def per_token(self, scored: ScoredRollout, compute: ByName) -> dict[str, Tensor]:
-        return compute(scored)
-
-
 @dataclass(frozen=True)
 class FirstPass:
     """The losses of minibatches as functions of the log-probs alone."""
@@ -91,15 +75,18 @@ class FirstPass:
     def add(self, minibatch: TrainingBatch) -> None:
         """One step that is not made."""
         leaf = self.now.clone().requires_grad_()
-        networks = Recorded(leaf)
+
+        def recorded(rows: TrainingBatch) -> PolicyOutput:
+            return PolicyOutput(torch.where(rows.response_mask, leaf[rows.extras[ROW].long(), : rows.width], 0.0))
+
         with torch.no_grad():
-            minibatch = prepared(Minibatch(minibatch, PolicyOutput(minibatch.old_logprobs)), self.algorithm, networks)
+            minibatch = prepared(Minibatch(minibatch, PolicyOutput(minibatch.old_logprobs)), self.algorithm, recorded)
         loss = StepLoss(self.terms, minibatch, ALONE)
         if loss.empty:
             return
         self.ledger.add_report(loss.left_out(minibatch))
         rows = loss.rows_of(minibatch)
-        found = loss.share(rows, networks.outputs(rows, loss.tokens(rows)))
+        found = loss.share(rows, recorded(rows))
         gradient = torch.autograd.grad(found.loss, leaf)[0] if found.loss.requires_grad else torch.zeros_like(leaf)
         self.pulls.add(torch.arange(len(leaf)), torch.ones_like(leaf, dtype=torch.bool), gradient)
         self.gradients.add_vector(gradient.flatten())
