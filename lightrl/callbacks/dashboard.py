@@ -9,6 +9,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from lightrl.callbacks.alarms import Alarms
+from lightrl.callbacks.logged_texts import writers
 from lightrl.training.policy_module import PolicyModule
 
 Charts = dict[str, list[str]]
@@ -91,9 +92,8 @@ class Dashboard(Callback):
                 tags |= {f"alarms/{alarm.name}" for alarm in callback.alarms}
         layout = layout_of(tags)
         for logger in trainer.loggers:
-            experiment: Any = getattr(logger, "experiment", None)
-            if layout and hasattr(experiment, "add_custom_scalars"):
-                experiment.add_custom_scalars(layout)
+            for writer in writers(logger, "add_custom_scalars") if layout else ():
+                writer.add_custom_scalars(layout)
 
 
 def layout_of(tags: Collection[str]) -> dict[str, dict[str, list[Any]]]:

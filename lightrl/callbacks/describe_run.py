@@ -9,7 +9,7 @@ import yaml
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import MLFlowLogger, WandbLogger
 
-from lightrl.callbacks.logged_texts import TensorBoardTexts, add_text, texts_of
+from lightrl.callbacks.logged_texts import add_text, writers
 from lightrl.config.describe.algorithms import rows
 from lightrl.config.describe.choice import Choice
 
@@ -32,7 +32,7 @@ class DescribeRun(Callback):
             name_algorithm(trainer, self.algorithm.cls.__name__, table_of(self.algorithm))
             add_text(trainer, "run/algorithm", table_of(self.algorithm), 0)
         for logger in trainer.loggers:
-            if trainer.enable_autolog_hparams and not isinstance(texts_of(logger), TensorBoardTexts):
+            if trainer.enable_autolog_hparams and not writers(logger, "add_text"):
                 logger.log_hyperparams(dict(flat(yaml.safe_load(self.text))))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from lightrl.callbacks.logged_texts import writers
 from lightrl.training.online.policy_optimization import PolicyOptimization
 
 SHOWN = {
@@ -58,5 +59,4 @@ class Histograms(Callback):
         kept.clear()
 
     def _writers(self, trainer: Trainer) -> list[Any]:
-        experiments = [getattr(logger, "experiment", None) for logger in trainer.loggers] if trainer.is_global_zero else []
-        return [experiment for experiment in experiments if hasattr(experiment, "add_histogram")]
+        return [writer for logger in trainer.loggers for writer in writers(logger, "add_histogram") if trainer.is_global_zero]
