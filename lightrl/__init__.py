@@ -20,6 +20,7 @@ __version__ = "0.1.0"
 _HOME = {
     "lightrl.types": ["Denominators", "Experience", "Outcome", "PolicyOutput", "Rollout", "ScoredRollout", "TrainingBatch"],
     "lightrl.prompt": ["Prompt"],
+    "lightrl.command": ["FunctionCommand"],
     "lightrl.import_path": ["imported"],
     "lightrl.statistic": ["Statistic", "WithStatistics"],
     "lightrl.hookspecs": ["hookimpl"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -40,3 +41,14 @@ class Command(ABC):
         Raises:
             ConfigError: the request cannot be carried out; the command line prints it and ends with status 2.
         """
+
+
+class FunctionCommand(Command):
+    """A verb that a function carries out, whose module is imported when it is typed."""
+
+    carried_out_by: ClassVar[str]
+    """`package.module:function`, given the words after the verb; gives the exit status."""
+
+    def run(self, words: list[str]) -> int:
+        status: int = pkgutil.resolve_name(self.carried_out_by)(words)
+        return status

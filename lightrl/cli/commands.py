@@ -2,22 +2,8 @@
 
 from __future__ import annotations
 
-import pkgutil
-from typing import Any, ClassVar
-
-from lightrl.command import Command
+from lightrl.command import Command, FunctionCommand
 from lightrl.hookspecs import hookimpl
-
-
-class Elsewhere(Command):
-    """A verb that a function carries out, whose module is imported when it is typed."""
-
-    carried_out_by: ClassVar[str]
-    """`package.module:function`, given the words after the verb; gives the exit status."""
-
-    def run(self, words: list[str]) -> int:
-        status: int = pkgutil.resolve_name(self.carried_out_by)(words)
-        return status
 
 
 class OfTrainer(Command):
@@ -58,7 +44,7 @@ class Predict(OfTrainer):
     usage = (("--config dapo.yaml --ckpt_path last", "write completions of the held-out prompts"),)
 
 
-class Check(Elsewhere):
+class Check(FunctionCommand):
     """Build everything that a run needs, and print sizes and memory."""
 
     carried_out_by = "lightrl.cli.run.check:check"
@@ -69,7 +55,7 @@ class Check(Elsewhere):
     )
 
 
-class Generate(Elsewhere):
+class Generate(FunctionCommand):
     """Complete prompts of one's own."""
 
     carried_out_by = "lightrl.cli.data_tools.generate:generate"
@@ -77,7 +63,7 @@ class Generate(Elsewhere):
     usage = (('--policy FOLDER --prompt "493027="', "complete prompts of your own"),)
 
 
-class Export(Elsewhere):
+class Export(FunctionCommand):
     """Write the policy of a checkpoint as a Hugging Face folder."""
 
     carried_out_by = "lightrl.cli.export.export:export"
@@ -85,49 +71,49 @@ class Export(Elsewhere):
     usage = (("--ckpt_path FILE --out FOLDER", "write a checkpoint's policy as a Hugging Face folder"),)
 
 
-class RewardTest(Elsewhere):
+class RewardTest(FunctionCommand):
     """Score completions of a file with the rewards of a config."""
 
     carried_out_by = "lightrl.cli.data_tools.reward_test:reward_test"
     usage = (("--config dapo.yaml --data completions.jsonl", "score completions of a file with the config's rewards"),)
 
 
-class Algorithms(Elsewhere):
+class Algorithms(FunctionCommand):
     """List or compare all installed algorithms."""
 
     carried_out_by = "lightrl.cli.catalogue.algorithms:algorithms"
     usage = (("[--compare]", "a list or a table of all installed algorithms"),)
 
 
-class Explain(Elsewhere):
+class Explain(FunctionCommand):
     """Describe an algorithm, a part, a kind of part or a public name."""
 
     carried_out_by = "lightrl.cli.catalogue.explain:explain"
     usage = (("DAPO", "one algorithm: every part with its formula and source"),)
 
 
-class Diff(Elsewhere):
+class Diff(FunctionCommand):
     """Show in which arguments two algorithms or configs differ."""
 
     carried_out_by = "lightrl.cli.catalogue.diff:diff"
     usage = (("GRPO DAPO", "every argument in which they differ; also for two config files"),)
 
 
-class Configs(Elsewhere):
+class Configs(FunctionCommand):
     """List the configs of installed packages, or copy one."""
 
     carried_out_by = "lightrl.cli.catalogue.configs:configs"
     usage = (("[copy dapo]", "configs of installed packages; fit --config dapo finds one"),)
 
 
-class PluginsList(Elsewhere):
+class PluginsList(FunctionCommand):
     """List installed plugins."""
 
     carried_out_by = "lightrl.cli.catalogue.plugins:list_plugins"
     usage = (("[--json]", "installed plugins, and why one failed to load"),)
 
 
-class PluginsShow(Elsewhere):
+class PluginsShow(FunctionCommand):
     """Describe one plugin in full."""
 
     carried_out_by = "lightrl.cli.catalogue.plugins:show"
@@ -135,5 +121,5 @@ class PluginsShow(Elsewhere):
 
 
 @hookimpl
-def lightrl_commands() -> list[type[Any]]:
+def lightrl_commands() -> list[type[Command]]:
     return [Fit, Check, Validate, Test, Predict, Generate, Export, RewardTest, Algorithms, Explain, Diff, Configs, PluginsList, PluginsShow]

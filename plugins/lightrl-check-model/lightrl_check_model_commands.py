@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from lightrl import Command, hookimpl
+from lightrl import Command, FunctionCommand, hookimpl
 
 
-class CheckModel(Command):
+class CheckModel(FunctionCommand):
     """Find faults of a model that would spoil its training."""
 
+    carried_out_by = "lightrl_check_model.command:check_model"
     usage = (("PATH | --tiny llama", "find faults of a model that would spoil its training"),)
 
     @classmethod
@@ -17,12 +16,7 @@ class CheckModel(Command):
         """One word: `check` is a verb of its own."""
         return ("check-model",)
 
-    def run(self, words: list[str]) -> int:
-        from lightrl_check_model.command import check_model
-
-        return check_model(words)
-
 
 @hookimpl
-def lightrl_commands() -> list[type[Any]]:
+def lightrl_commands() -> list[type[Command]]:
     return [CheckModel]

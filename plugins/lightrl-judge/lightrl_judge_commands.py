@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from lightrl import Command, hookimpl
+from lightrl import Command, FunctionCommand, hookimpl
 
 
-class RewardPairs(Command):
+class RewardPairs(FunctionCommand):
     """Ask a judge which of two completions is better."""
 
+    carried_out_by = "lightrl_judge.reward_pairs:reward_pairs"
     usage = (("--config judge.yaml --data completions.jsonl --out pairs.jsonl", "ask a judge which of two completions is better, for DPO"),)
-
-    def run(self, words: list[str]) -> int:
-        from lightrl_judge.reward_pairs import reward_pairs
-
-        return reward_pairs(words)
 
 
 @hookimpl
-def lightrl_commands() -> list[type[Any]]:
+def lightrl_commands() -> list[type[Command]]:
     return [RewardPairs]

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from lightrl import Command, hookimpl
+from lightrl import Command, FunctionCommand, hookimpl
 
 
-class Sample(Command):
+class Sample(FunctionCommand):
     """Draw completions of the training prompts, score them, and keep the best."""
 
+    carried_out_by = "lightrl_rft.sample.sample:sample"
     needs_model = True
     usage = (("--config dapo.yaml --keep best --out best.jsonl", "draw and score completions, keep the best, or pairs"),)
 
-    def run(self, words: list[str]) -> int:
-        from lightrl_rft.sample.sample import sample
-
-        return sample(words)
-
 
 @hookimpl
-def lightrl_commands() -> list[type[Any]]:
+def lightrl_commands() -> list[type[Command]]:
     return [Sample]

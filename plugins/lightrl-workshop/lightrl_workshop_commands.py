@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from lightrl import Command, hookimpl
+from lightrl import Command, FunctionCommand, hookimpl
 
 
-class PluginsNew(Command):
+class PluginsNew(FunctionCommand):
     """Write a package with a working part."""
 
+    carried_out_by = "lightrl_workshop.verbs.new:new"
     usage = (("my-idea --kind advantage", "write a package with a working part, for you to change"),)
 
-    def run(self, words: list[str]) -> int:
-        from lightrl_workshop.verbs.new import new
 
-        return new(words)
-
-
-class PluginsCheck(Command):
+class PluginsCheck(FunctionCommand):
     """Run the contracts and configs of plugins."""
 
+    carried_out_by = "lightrl_workshop.verbs.check:check"
     usage = (("NAME", "run a plugin's contracts and configs in a fresh process"),)
-
-    def run(self, words: list[str]) -> int:
-        from lightrl_workshop.verbs.check import check
-
-        return check(words)
 
 
 @hookimpl
-def lightrl_commands() -> list[type[Any]]:
+def lightrl_commands() -> list[type[Command]]:
     return [PluginsNew, PluginsCheck]

@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from lightrl import Command, hookimpl
+from lightrl import Command, FunctionCommand, hookimpl
 
 
-class Report(Command):
+class Report(FunctionCommand):
     """Draw runs in one HTML page."""
 
+    carried_out_by = "lightrl_runs.report.report:report"
     usage = (("RUN [RUN ...]", "curves, samples, alarms and cost of runs in one HTML page"),)
 
-    def run(self, words: list[str]) -> int:
-        from lightrl_runs.report.report import report
 
-        return report(words)
-
-
-class Replay(Command):
+class Replay(FunctionCommand):
     """Learn once more from a recorded rollout."""
 
+    carried_out_by = "lightrl_runs.replay.replay:replay"
     needs_model = True
     usage = (("RUN [--algorithm GSPO]", "learn again from a recorded rollout; two algorithms side by side"),)
 
-    def run(self, words: list[str]) -> int:
-        from lightrl_runs.replay.replay import replay
-
-        return replay(words)
-
 
 @hookimpl
-def lightrl_commands() -> list[type[Any]]:
+def lightrl_commands() -> list[type[Command]]:
     return [Report, Replay]
