@@ -158,6 +158,7 @@ async def ask(chat: Chat, system: str, user: str, form: Form[T], ask_again: int 
             return form.parse(reply)
         except UnreadableError as error:
             if ask_again == 0:
-                raise
+                # JSON within the reply may spell the key in another way
+                raise UnreadableError(chat.key.redact(str(error))) from None
             ask_again -= 1
             messages = [*messages, {"role": "assistant", "content": reply}, {"role": "user", "content": form.complaint(error)}]

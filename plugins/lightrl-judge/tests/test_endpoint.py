@@ -1,5 +1,6 @@
 """A server that fails in every way: what is repeated, what is given up, what is counted, and that the key shows nowhere."""
 
+import asyncio
 import json
 import logging
 import time
@@ -11,6 +12,7 @@ import pytest
 from lightrl_judge import Budget, JudgeScore
 from lightrl_judge.chat import retry_after
 
+from lightrl import Prompt
 from lightrl.rewards import dispatch
 from lightrl.types import Outcome
 
@@ -180,6 +182,21 @@ def test_h3_no_cut_goes_through_the_key(status: int, server: Any, scored: Any, s
     assert len(server.requests) == len(texts)
     assert "$OPENAI_API_KEY" in caplog.text
     assert not runs_of(key, caplog.text + "".join(capfd.readouterr()))
+
+
+def test_h3_json_in_a_reply_may_spell_the_key_in_another_way(server: Any, key: str) -> None:
+    spelled = "".join(f"\\u{ord(letter):04x}" for letter in key)
+    server.behaviour = lambda body, number: f'{{"score": "{spelled}"}}'
+    subject = judge(server, retries=0, ask_again=0)
+    try:
+        asyncio.run(subject.score(Prompt(id="p", text="?"), "a"))
+    except RuntimeError as error:
+        failed: BaseException | None = error
+    shown = ""
+    while failed is not None:
+        shown, failed = f"{shown}\n{failed}", failed.__cause__
+    assert "is no number from" in shown
+    assert not runs_of(key, shown)
 
 
 CONFIG = """

@@ -72,7 +72,7 @@ class Fleet:
         except ServerError as error:
             if str(error).startswith(server.address):
                 raise
-            raise ServerError(f"{server.address}{PATH}: request {request.id}: {error}") from None
+            raise ServerError(server.told(PATH, f"request {request.id}: {error}")) from None
 
     def place(self, requests: Sequence[Request]) -> list[Server]:
         """The server of each request: that of its episode, or the next one for each context that is new; neighbours may share one."""
@@ -126,5 +126,5 @@ class Fleet:
         except ServerError as error:
             if str(error).startswith(server.address):
                 raise
-            raise ServerError(f"{server.address}: {error}") from None
-        log.info("%s serves %s; its log-probs are %s", server.address, server.model, self.meaning[server.address])
+            raise ServerError(server.told("", str(error))) from None
+        log.info(server.told("", f"it serves {server.model}; its log-probs are {self.meaning[server.address]}"))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+import logging
 import os
 import re
 import shutil
@@ -9,14 +12,18 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from lightrl import ApiKey
 from lightrl_vllm.server import ServerError
+
+logger = logging.getLogger(__name__)
 
 ENVIRONMENT = {
     # the routes for weights
@@ -40,6 +47,9 @@ END_S = 15.0
 """Seconds that a server gets to end by itself."""
 TAIL = 2000
 """Characters of the log in a message."""
+READ = 1 << 16
+HELD = 7
+"""Characters at the end of what was read that are written with what follows: a key may begin there, of which eight are shown nowhere."""
 
 
 def check_words(words: Sequence[str], trusted: bool) -> None:
@@ -64,9 +74,10 @@ class OwnServer:
     """A process that serves a folder at a free port of this machine."""
 
     def __init__(self, log: Path, key: ApiKey, devices: str | None) -> None:
-        """The log gets what it prints; devices are its `CUDA_VISIBLE_DEVICES`, None: those of this process."""
+        """The log gets what it prints, without the key; devices are its `CUDA_VISIBLE_DEVICES`, None: those of this process."""
         self.log, self._key, self._devices = log, key, devices
         self._process: subprocess.Popen[bytes] | None = None
+        self._writer: threading.Thread | None = None
 
     def start(self, folder: str, words: Sequence[str], limit_s: float) -> str:
         """Start it for a folder or hub id, with further words of `vllm serve`, and give its address once it answers; or a ServerError."""
@@ -86,16 +97,17 @@ class OwnServer:
         wanted = {"VLLM_API_KEY": key} if key else {}
         follow = [sys.executable, "-I", str(FOLLOW_PARENT), str(os.getpid()), *command]
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("ab") as out:
-            # a session of its own, so that an interrupt of the run does not end it before the run
-            self._process = subprocess.Popen(
-                follow,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **ENVIRONMENT, **devices, **wanted},
-                start_new_session=True,
-            )
+        # a session of its own, so that an interrupt of the run does not end it before the run
+        self._process = subprocess.Popen(
+            follow,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **ENVIRONMENT, **devices, **wanted},
+            start_new_session=True,
+        )
+        self._writer = threading.Thread(target=_write, args=[self._process.stdout, self.log, self._key], name="log of vLLM", daemon=True)
+        self._writer.start()
         self._wait(f"http://127.0.0.1:{port}", self._process, limit_s)
         return f"http://127.0.0.1:{port}"
 
@@ -103,7 +115,8 @@ class OwnServer:
         """How the server ended, with the end of its log; empty while it runs."""
         if self._process is None or self._process.poll() is None:
             return ""
-        said = self._key.redact(self.log.read_text(errors="replace"))[-TAIL:].strip()
+        self._wait_for_log()
+        said = self.log.read_text()[-TAIL:].strip()
         return f"vllm serve has ended with status {self._process.returncode}; the end of {self.log}:\n{said}"
 
     def close(self) -> None:
@@ -117,11 +130,15 @@ class OwnServer:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        try:
+        # it may have ended its own processes
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            # it has ended its own processes
-            return
+        self._wait_for_log()
+
+    def _wait_for_log(self) -> None:
+        if self._writer is not None:
+            # a process that it has left behind may keep the other end open
+            self._writer.join(1.0)
 
     def _wait(self, address: str, process: subprocess.Popen[bytes], limit_s: float) -> None:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -135,3 +152,20 @@ class OwnServer:
             except OSError:
                 time.sleep(POLL_S)
         raise ServerError(f"vllm serve did not answer within {limit_s:g} s: raise start_limit_s, or read {self.log}")
+
+
+def _write(said: IO[bytes], log: Path, key: ApiKey) -> None:
+    """Write what a process says into its log, as it comes and without the key."""
+    decoder, held = codecs.getincrementaldecoder("utf-8")("replace"), ""
+    with said, log.open("a") as out:
+        while data := os.read(said.fileno(), READ):
+            told = key.redact(held + decoder.decode(data))
+            end = len(told) - (0 if told.endswith("\n") else HELD)
+            held = told[max(end, 0) :]
+            try:
+                out.write(told[: max(end, 0)])
+                out.flush()
+            except OSError as error:
+                # the process would stand still if nobody read on
+                logger.warning("%s lacks what vLLM says now: %s", log, error)
+        out.write(held)

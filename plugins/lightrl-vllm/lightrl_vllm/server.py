@@ -125,7 +125,7 @@ class Server:
         """
         served = [model for model in await self.models() if not model.parent]
         if not served:
-            raise ServerError(self._told("/v1/models", "it serves no model"))
+            raise ServerError(self.told("/v1/models", "it serves no model"))
         self.model, self.root, self.positions = served[0].id, served[0].root or "", served[0].max_model_len or 0
         try:
             await self.get("/weight_info")
@@ -133,16 +133,16 @@ class Server:
             if error.status != 404:
                 raise
             missing = "it has no routes for weights: start it with VLLM_SERVER_DEV_MODE=1 in its environment"
-            raise ServerError(self._told("/weight_info", missing)) from None
+            raise ServerError(self.told("/weight_info", missing)) from None
         if (await self.get("/is_paused")).get("is_paused"):
-            raise ServerError(self._told("/is_paused", f"somebody has paused it: curl -X POST {self.address}/resume"))
+            raise ServerError(self.told("/is_paused", f"somebody has paused it: curl -X POST {self.address}/resume"))
 
     async def models(self) -> list[Model]:
         """Its models; adapters name their base as parent."""
         try:
             return read_as(Models, await self.get("/v1/models")).data or []
         except ServerError as error:
-            raise ServerError(str(error) if self.address in str(error) else self._told("/v1/models", str(error)), error.status) from None
+            raise ServerError(str(error) if self.address in str(error) else self.told("/v1/models", str(error)), error.status) from None
 
     async def close(self) -> None:
         """Close the connections."""
@@ -179,11 +179,11 @@ class Server:
             async for attempt in attempts:
                 with attempt:
                     return await self._once(method, path, body, limit_s)
-        raise ServerError(self._told(path, "was never asked"))
+        raise ServerError(self.told(path, "was never asked"))
 
     async def _once(self, method: str, path: str, body: Answer | None, limit_s: float) -> Answer:
         if self._client is None:
-            raise ServerError(self._told(path, "there is no connection: start() comes first"))
+            raise ServerError(self.told(path, "there is no connection: start() comes first"))
         try:
             async with asyncio.timeout(limit_s):
                 async with self._client.stream(method, path, json=body) as reply:
@@ -191,16 +191,16 @@ class Server:
         except TimeoutError:
             # a server that hangs would hang again
             raise ServerError(
-                self._told(path, f"no answer within {limit_s:g} s: it hangs, or timeout_s is too short for its load")
+                self.told(path, f"no answer within {limit_s:g} s: it hangs, or timeout_s is too short for its load")
             ) from None
         except (httpx2.TransportError, httpx2.DecodingError) as error:
-            raise UnavailableError(self._told(path, f"no answer: {type(error).__name__}: {self._said(str(error))}")) from None
+            raise UnavailableError(self.told(path, f"no answer: {type(error).__name__}: {self._said(str(error))}")) from None
         if reply.status_code in (401, 403):
             named = "a key; name its variable in api_key_env" if self._key.variable is None else f"another key than ${self._key.variable}"
-            raise ServerError(self._told(path, f"status {reply.status_code}: the server wants {named}"))
+            raise ServerError(self.told(path, f"status {reply.status_code}: the server wants {named}"))
         if reply.status_code >= 400:
             failure = UnavailableError if reply.status_code in BUSY or reply.status_code >= 500 else ServerError
-            raise failure(self._told(path, f"status {reply.status_code}: {self._said(_message(content))}"), reply.status_code)
+            raise failure(self.told(path, f"status {reply.status_code}: {self._said(_message(content))}"), reply.status_code)
         return _json(content)
 
     async def _read(self, path: str, reply: httpx2.Response) -> bytes:
@@ -208,14 +208,15 @@ class Server:
         async for piece in reply.aiter_bytes():
             body += piece
             if len(body) > LARGEST:
-                raise ServerError(self._told(path, f"the answer has more than {LARGEST:,} bytes, which no completion has"))
+                raise ServerError(self.told(path, f"the answer has more than {LARGEST:,} bytes, which no completion has"))
         return bytes(body)
 
     def _said(self, text: str) -> str:
         # the key is hidden first: what a cut leaves of it cannot be found any more
         return beginning(self._key.redact(text))
 
-    def _told(self, path: str, message: str) -> str:
+    def told(self, path: str, message: str) -> str:
+        """A message about this server, without its key."""
         return self._key.redact(f"{self.address}{path}: {message}")
 
 

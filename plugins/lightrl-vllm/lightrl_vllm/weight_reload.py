@@ -130,7 +130,8 @@ class WeightReload(ABC):
         await server.post("/resume")
         named = said.get("new_version")
         if named != str(version):
-            raise ServerError(f"{server.address}/update_weight_version: the version is {named!r}, expected {str(version)!r}: {REPAIR}")
+            wrong = f"the version is {named!r}, expected {str(version)!r}: {REPAIR}"
+            raise ServerError(server.told("/update_weight_version", wrong))
 
     async def post(self, server: Server, path: str, body: Answer) -> Answer:
         """An answer to a request that is made once: a server that failed it is dead, and the ServerError says how to go on."""
@@ -182,7 +183,7 @@ class FolderReload(WeightReload):
         common = mine.tensors.keys() & theirs.tensors.keys()
         # dtypes may differ, and what is tied may be there twice
         shapes = [FolderLayout(_of_sizes(layout), {name: ("", layout.tensors[name][1]) for name in common}) for layout in (mine, theirs)]
-        self.compare(shapes[0], shapes[1], f"the model that {server.address} serves, {server.root!r}")
+        self.compare(shapes[0], shapes[1], server.told("", f"its model {server.root!r}"))
 
 
 def _of_sizes(layout: FolderLayout) -> dict[str, object]:

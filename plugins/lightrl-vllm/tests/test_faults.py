@@ -163,7 +163,7 @@ def test_weights_of_another_model_than_the_server_began_with_are_refused(server:
     engine = VLLMEngine(addresses=[server.address], folder=str(tmp_path))
     engine.start()
     try:
-        with pytest.raises(ValueError, match=rf"do not fit the model that {server.address} serves.*\n.*num_hidden_layers"):
+        with pytest.raises(ValueError, match=rf"do not fit {server.address}: its model .*\n.*num_hidden_layers"):
             engine.update_weights(TrainerWeights(TinyPolicy(hidden=16, layers=2, heads=2).build()), 0)
         assert not server.ask("/is_paused")["is_paused"]
     finally:

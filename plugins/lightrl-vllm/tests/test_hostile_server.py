@@ -117,9 +117,9 @@ def said() -> Iterator[dict[str, Any]]:
     thread.join()
 
 
-def ask(said: dict[str, Any], folder: Path, vocabulary: int | None = None) -> Any:
+def ask(said: dict[str, Any], folder: Path, vocabulary: int | None = None, key: str | None = None) -> Any:
     async def asked() -> Any:
-        server = Server(said["at"], ApiKey(None), 30.0, 0, 4)
+        server = Server(said["at"], ApiKey(key), 30.0, 0, 4)
         fleet = Fleet([server], FolderReload(folder, 30.0))
         fleet.vocabulary = vocabulary
         await server.open()
@@ -180,4 +180,24 @@ def test_h3_a_key_that_a_server_repeats_is_cut_out_before_the_rest(said: dict[st
 
         with pytest.raises(ServerError) as failed:
             asyncio.run(describe(said["at"], ApiKey("MY_KEY")))
-        assert not [key[i : i + 8] for i in range(len(key) - 7) if key[i : i + 8] in str(failed.value)], at
+        assert not runs_of(key, failed.value), at
+
+
+def runs_of(key: str, error: BaseException | None) -> list[str]:
+    """The runs of eight characters of a key that an error shows, or one of its causes."""
+    runs = [key[i : i + 8] for i in range(len(key) - 7)]
+    return [] if error is None else [run for run in runs if run in str(error)] + runs_of(key, error.__cause__)
+
+
+def test_h3_a_key_within_an_answer_is_not_shown(said: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "sk-proj-A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8S9t0ZZ"
+    monkeypatch.setenv("MY_KEY", key)
+    refused: list[ServerError] = []
+    for place in places(GOOD):
+        said["body"] = json.dumps(put(GOOD, place, f"the key {key}, which is yours")).replace("sk-", "\\u0073k-").encode()
+        try:
+            ask(said, tmp_path, key="MY_KEY")
+        except ServerError as failed:
+            refused.append(failed)
+    assert len(refused) > 10
+    assert not [run for failed in refused for run in runs_of(key, failed)]

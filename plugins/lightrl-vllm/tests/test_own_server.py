@@ -85,7 +85,27 @@ def test_h3_the_end_of_the_log_is_cut_after_the_key_is_hidden(vllm_on_path: Path
         with pytest.raises(ServerError, match="ended with status 3") as failed:
             own.start("a-folder", [], 60.0)
         own.close()
-        assert not [part for part in (KEY[at : at + 8] for at in range(len(KEY) - 7)) if part in str(failed.value)]
+        assert not runs_of_the_key(str(failed.value))
+
+
+def runs_of_the_key(text: str) -> list[str]:
+    return [KEY[at : at + 8] for at in range(len(KEY) - 7) if KEY[at : at + 8] in text]
+
+
+def test_h3_the_log_never_holds_the_key(vllm_on_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    pieces = "sleep 0.1\n".join(f"printf %s '{piece}'\n" for piece in ("é api_key=", KEY[:5], KEY[5:9], KEY[9:20], KEY[20:], " and so on"))
+    vllm_on_path.write_text(f"#!/bin/sh\necho {'x' * 70_000}{KEY}\n{pieces}echo; echo 'key {KEY}' >&2\nprintf 'the end'\nexit 3\n")
+    own = OwnServer(tmp_path / "vllm.log", ApiKey("MY_KEY"), None)
+    with pytest.raises(ServerError, match="the end"):
+        own.start("a-folder", [], 60.0)
+    own.close()
+    first, second, *rest = (tmp_path / "vllm.log").read_text().splitlines()
+    assert first == f"{'x' * 70_000}$MY_KEY"
+    assert second.startswith("é api_key=")
+    assert second.endswith(" and so on")
+    assert not runs_of_the_key(second)
+    assert rest == ["key $MY_KEY", "the end"]
 
 
 def test_a_start_takes_no_longer_than_its_limit_and_ends_what_it_began(vllm_on_path: Path, tmp_path: Path) -> None:
