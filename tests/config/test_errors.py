@@ -98,7 +98,7 @@ def test_a_gpu_that_is_not_there_is_missed_in_words(lightrl: Callable[..., Any])
 
 
 def test_notes_on_dropped_values_stand_above_no_error(lightrl: Callable[..., Any]) -> None:
-    switched = ["--model.algorithm", "DrGRPO"]
+    switched = ["--model.algorithm", "DAPO"]
     refused = lightrl("fit", "--config", "run.yaml", *switched, "--trainer.strategy", "ddpp")
     assert refused.status == 2
     assert "dropped:" not in refused.err

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lightrl.arguments import Argument, Slot, arguments_of
-from lightrl.config.describe.choice import Choice, shown
+from lightrl.config.describe.choice import Choice, default_of, shown, value_as_config
 from lightrl.config.describe.class_lookup import class_named, known
 from lightrl.config.describe.plain_values import parsed, plain_value
 from lightrl.config.read.refusals import ConfigError, Problems, check_argument
@@ -100,21 +100,34 @@ class Merger:
         return choice
 
     def _drop(self, old: Choice, new: Choice, key: str) -> None:
-        """Note the arguments of a class that another one replaces."""
+        """Note the arguments of a class that another one replaces; an algorithm keeps those that `_both_have`."""
         if old.sources:
             new.switched_from = old.cls.__name__
         for name, source in old.sources.items():
-            value = shown(old.arguments[name])
-            self.notes.append(f"dropped: {key}.{name} = {value} ({source}) was for {old.cls.__name__}; {new.cls.__name__} has replaced it")
+            value = old.arguments[name]
+            if new.slot.kind == "algorithm" and _both_have(name, old, new):
+                new.arguments[name], new.sources[name] = copy.deepcopy(value), source
+                continue
+            was = f"{key}.{name} = {shown(value)} ({source}) was for {old.cls.__name__}"
+            self.notes.append(f"dropped: {was}; {new.cls.__name__} has replaced it")
+
+
+def _both_have(name: str, old: Choice, new: Choice) -> bool:
+    """Whether an argument of one algorithm is meant for another: both take it, and do not differ by default where it is a part."""
+    was, now = old.takes[name], new.takes.get(name)
+    if now is None or now.annotation != was.annotation:
+        return False
+    own, theirs, given = (value_as_config(value, now.slot) for value in (default_of(now), default_of(was), old.arguments[name]))
+    return now.slot.shape == "plain" or own in (theirs, given)
 
 
 def carried(model: Choice) -> Iterator[str]:
-    """One line per key of the model's algorithm that was given after the algorithm had been switched, and is therefore in force."""
+    """One line per key of the model's algorithm that is in force after the algorithm was switched."""
     chosen = model.arguments.get("algorithm")
     if isinstance(chosen, Choice) and chosen.switched_from is not None:
-        why = f"given after the switch from {chosen.switched_from} to {chosen.cls.__name__}"
         for name, source in chosen.sources.items():
-            yield f"carried: model.algorithm.{name} = {shown(chosen.arguments[name])} ({source}), {why}"
+            value = f"model.algorithm.{name} = {shown(chosen.arguments[name])} ({source})"
+            yield f"carried: {value} is in force after the switch from {chosen.switched_from} to {chosen.cls.__name__}"
 
 
 def split(new: object, key: str, source: str) -> tuple[object, dict[str, object]]:
