@@ -3,7 +3,7 @@
 from typing import Any
 
 from lightrl import ActorCritic, DecoupledClip, GroupRelative, PolicyGradient, PositiveNLL, TokenMean, ValueModel, hookimpl
-from lightrl_zoo.advantages import GDPO, BatchNormalized, LengthAdaptiveGAE, MaxRL, MeanScaled, PassAtK, PassAtKTraining
+from lightrl_zoo.advantages import GDPO, BatchNormalized, BestOverSecond, LengthAdaptiveGAE, MaxRL, MeanScaled, PassAtK, PassAtKTraining
 from lightrl_zoo.covariance import ClipCov, CovarianceClip, CovarianceKL, KLCov
 from lightrl_zoo.gpg import GroupCenteredScaled, ValidFractionSampler
 from lightrl_zoo.high_entropy import ForkingTokens, TopEntropy
@@ -20,6 +20,7 @@ __all__ = [
     "SAPO",
     "VAPO",
     "BatchNormalized",
+    "BestOverSecond",
     "CappedImportance",
     "ClipCov",
     "CovarianceClip",
@@ -153,7 +154,7 @@ def lightrl_samplers() -> list[type[Any]]:
 
 @hookimpl
 def lightrl_advantages() -> list[type[Any]]:
-    return [BatchNormalized, GroupCenteredScaled, LengthAdaptiveGAE, MeanScaled, PassAtK]
+    return [BatchNormalized, BestOverSecond, GroupCenteredScaled, LengthAdaptiveGAE, MeanScaled, PassAtK]
 
 
 @hookimpl
