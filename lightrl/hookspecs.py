@@ -8,7 +8,6 @@ commands is in a module with an entry point in the group `lightrl.v1.commands`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pluggy
 
@@ -24,8 +23,8 @@ COMMANDS = f"{GROUP}.commands"
 the other group are not, so what such a module imports is light."""
 
 
-def _hook(kind: Kind) -> Callable[[], list[type[Any]]]:
-    def hook() -> list[type[Any]]:
+def _hook(kind: Kind) -> Callable[[], list[type]]:
+    def hook() -> list[type]:
         return []
 
     hook.__name__ = hook.__qualname__ = kind.hook

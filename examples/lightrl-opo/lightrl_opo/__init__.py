@@ -1,7 +1,5 @@
 """OPO: strictly on-policy steps, against the baseline that makes their variance smallest (Hao et al. 2025, arXiv:2505.23585)."""
 
-from typing import Any
-
 from lightrl import GroupRelative, PolicyGradient, TokenMean, hookimpl
 from lightrl_opo.length_weighted import LengthWeighted
 
@@ -24,10 +22,10 @@ class OPO(GroupRelative):
 
 
 @hookimpl
-def lightrl_algorithms() -> list[type[Any]]:
+def lightrl_algorithms() -> list[type]:
     return [OPO]
 
 
 @hookimpl
-def lightrl_advantages() -> list[type[Any]]:
+def lightrl_advantages() -> list[type]:
     return [LengthWeighted]

@@ -1,7 +1,5 @@
 """Samplers that choose prompts by what the policy can do, a mixture of data sets, and environments side by side."""
 
-from typing import Any
-
 from lightrl import hookimpl
 from lightrl_curriculum.by_column import EnvironmentByColumn
 from lightrl_curriculum.edge import EdgeSampler
@@ -12,15 +10,15 @@ __all__ = ["EdgeSampler", "EnvironmentByColumn", "LinearShare", "Mixture", "Repl
 
 
 @hookimpl
-def lightrl_samplers() -> list[type[Any]]:
+def lightrl_samplers() -> list[type]:
     return [EdgeSampler, ReplaySampler]
 
 
 @hookimpl
-def lightrl_prompt_sources() -> list[type[Any]]:
+def lightrl_prompt_sources() -> list[type]:
     return [Mixture]
 
 
 @hookimpl
-def lightrl_environments() -> list[type[Any]]:
+def lightrl_environments() -> list[type]:
     return [EnvironmentByColumn]

@@ -1,7 +1,5 @@
 """DAPO (Yu et al. 2025, arXiv:2503.14476): GRPO without a reference, with four changes."""
 
-from typing import Any
-
 from lightrl import DecoupledClip, GroupRelative, MaskTruncated, TokenMean, hookimpl
 from lightrl_dapo.dynamic_sampler import DynamicSampler
 
@@ -27,10 +25,10 @@ class DAPO(GroupRelative):
 
 
 @hookimpl
-def lightrl_algorithms() -> list[type[Any]]:
+def lightrl_algorithms() -> list[type]:
     return [DAPO]
 
 
 @hookimpl
-def lightrl_samplers() -> list[type[Any]]:
+def lightrl_samplers() -> list[type]:
     return [DynamicSampler]

@@ -1,7 +1,5 @@
 """DCPO (Yang et al. 2025, arXiv:2509.02333): clips that follow the old probability, advantages that remember the prompt."""
 
-from typing import Any
-
 from lightrl import GroupRelative, SequenceSumTokenMean, hookimpl
 from lightrl_dcpo.adaptive_clip import DynamicAdaptiveClip
 from lightrl_dcpo.smoothed import SmoothedAdvantage
@@ -27,15 +25,15 @@ class DCPO(GroupRelative):
 
 
 @hookimpl
-def lightrl_algorithms() -> list[type[Any]]:
+def lightrl_algorithms() -> list[type]:
     return [DCPO]
 
 
 @hookimpl
-def lightrl_advantages() -> list[type[Any]]:
+def lightrl_advantages() -> list[type]:
     return [SmoothedAdvantage]
 
 
 @hookimpl
-def lightrl_clip_schemes() -> list[type[Any]]:
+def lightrl_clip_schemes() -> list[type]:
     return [DynamicAdaptiveClip]

@@ -1,7 +1,5 @@
 """On-policy distillation: a policy learns from what a teacher says of the policy's own completions."""
 
-from typing import Any
-
 from lightrl import GroupRelative, GroupSampler, LossTerm, PolicyGradient, Teacher, TokenMean, hookimpl
 from lightrl_distill.advantage_sum import AdvantageSum
 from lightrl_distill.mixed_sampler import MixedSampler
@@ -52,25 +50,25 @@ class GKD(OnPolicyDistillation):
 
 
 @hookimpl
-def lightrl_algorithms() -> list[type[Any]]:
+def lightrl_algorithms() -> list[type]:
     return [GKD, OnPolicyDistillation]
 
 
 @hookimpl
-def lightrl_advantages() -> list[type[Any]]:
+def lightrl_advantages() -> list[type]:
     return [AdvantageSum, NoAdvantage, TeacherAdvantage]
 
 
 @hookimpl
-def lightrl_loss_terms() -> list[type[Any]]:
+def lightrl_loss_terms() -> list[type]:
     return [TeacherLoss]
 
 
 @hookimpl
-def lightrl_samplers() -> list[type[Any]]:
+def lightrl_samplers() -> list[type]:
     return [MixedSampler]
 
 
 @hookimpl
-def lightrl_outputs() -> list[type[Any]]:
+def lightrl_outputs() -> list[type]:
     return [ForwardKL, JensenShannon, ReverseKL]

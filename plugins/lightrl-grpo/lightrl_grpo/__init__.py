@@ -1,7 +1,5 @@
 """GRPO (Shao et al. 2024, DeepSeekMath, arXiv:2402.03300) and Dr. GRPO (Liu et al. 2025, arXiv:2503.20783)."""
 
-from typing import Any
-
 from lightrl import ConstantLength, GroupCentered, GroupRelative, KLPenalty, hookimpl
 from lightrl_grpo.process import StepNormalized
 
@@ -39,10 +37,10 @@ class DrGRPO(GroupRelative):
 
 
 @hookimpl
-def lightrl_algorithms() -> list[type[Any]]:
+def lightrl_algorithms() -> list[type]:
     return [DrGRPO, GRPO]
 
 
 @hookimpl
-def lightrl_advantages() -> list[type[Any]]:
+def lightrl_advantages() -> list[type]:
     return [StepNormalized]

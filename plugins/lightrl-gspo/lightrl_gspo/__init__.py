@@ -1,7 +1,5 @@
 """GSPO (Zheng et al. 2025, arXiv:2507.18071) and LUSPO: one importance ratio per completion."""
 
-from typing import Any
-
 from lightrl import hookimpl
 from lightrl_gspo.gspo import GSPO, LUSPO, GSPOToken, LengthWeightedMean, SequenceTokenRatio
 
@@ -9,15 +7,15 @@ __all__ = ["GSPO", "LUSPO", "GSPOToken", "LengthWeightedMean", "SequenceTokenRat
 
 
 @hookimpl
-def lightrl_algorithms() -> list[type[Any]]:
+def lightrl_algorithms() -> list[type]:
     return [GSPO, LUSPO, GSPOToken]
 
 
 @hookimpl
-def lightrl_ratios() -> list[type[Any]]:
+def lightrl_ratios() -> list[type]:
     return [SequenceTokenRatio]
 
 
 @hookimpl
-def lightrl_aggregations() -> list[type[Any]]:
+def lightrl_aggregations() -> list[type]:
     return [LengthWeightedMean]

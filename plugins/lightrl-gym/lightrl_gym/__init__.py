@@ -1,7 +1,5 @@
 """Games of Gymnasium and TextArena as environments."""
 
-from typing import Any
-
 from lightrl import hookimpl
 from lightrl_gym.text_arena import TextArena
 from lightrl_gym.toy_text import Blackjack, EarlyWin, FrozenLake, Taxi
@@ -10,10 +8,10 @@ __all__ = ["Blackjack", "EarlyWin", "FrozenLake", "Taxi", "TextArena"]
 
 
 @hookimpl
-def lightrl_environments() -> list[type[Any]]:
+def lightrl_environments() -> list[type]:
     return [Blackjack, FrozenLake, Taxi, TextArena]
 
 
 @hookimpl
-def lightrl_rewards() -> list[type[Any]]:
+def lightrl_rewards() -> list[type]:
     return [EarlyWin]

@@ -1,7 +1,5 @@
 """Rewards that ask a language model for its judgement, over any OpenAI-compatible endpoint."""
 
-from typing import Any
-
 from lightrl import hookimpl
 from lightrl_judge.budget import Budget
 from lightrl_judge.chat import Chat
@@ -12,5 +10,5 @@ __all__ = ["Budget", "Chat", "JudgePair", "JudgePreference", "JudgeScore", "Pair
 
 
 @hookimpl
-def lightrl_rewards() -> list[type[Any]]:
+def lightrl_rewards() -> list[type]:
     return [JudgePair, JudgePreference, JudgeScore]

@@ -1,7 +1,5 @@
 """Mixture-of-experts policies: evenly used experts, tokens that are routed differently, and routing replay."""
 
-from typing import Any
-
 from lightrl import hookimpl
 from lightrl_moe.balance import Balance, RouterBalance
 from lightrl_moe.policy import PretrainedMixture, TinyMixture
@@ -21,15 +19,15 @@ __all__ = [
 
 
 @hookimpl
-def lightrl_loss_terms() -> list[type[Any]]:
+def lightrl_loss_terms() -> list[type]:
     return [RouterBalance]
 
 
 @hookimpl
-def lightrl_policies() -> list[type[Any]]:
+def lightrl_policies() -> list[type]:
     return [PretrainedMixture, TinyMixture]
 
 
 @hookimpl
-def lightrl_ratios() -> list[type[Any]]:
+def lightrl_ratios() -> list[type]:
     return [ReplayedSequenceRatio, ReplayedTokenRatio, RoutedSequenceRatio, RoutedTokenRatio]

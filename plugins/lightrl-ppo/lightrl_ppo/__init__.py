@@ -1,7 +1,5 @@
 """Policy gradients on rewards that are compared with a critic, with a baseline, or with each other."""
 
-from typing import Any
-
 from lightrl import hookimpl
 from lightrl_ppo.ppo import PPO, DualClip, PPOPenalty, TargetKL
 from lightrl_ppo.reinforce import REINFORCE, RLOO, BatchCentered, GreedyBaselineSampler, GreedyCentered, MovingAverageCentered, ReMax
@@ -26,25 +24,25 @@ __all__ = [
 
 
 @hookimpl
-def lightrl_algorithms() -> list[type[Any]]:
+def lightrl_algorithms() -> list[type]:
     return [PPO, PPOPenalty, REINFORCE, RLOO, ReMax, ReinforcePlusPlus, ReinforcePlusPlusBaseline]
 
 
 @hookimpl
-def lightrl_advantages() -> list[type[Any]]:
+def lightrl_advantages() -> list[type]:
     return [BatchCentered, GreedyCentered, MovingAverageCentered, WhitenedReturn]
 
 
 @hookimpl
-def lightrl_clip_schemes() -> list[type[Any]]:
+def lightrl_clip_schemes() -> list[type]:
     return [DualClip]
 
 
 @hookimpl
-def lightrl_samplers() -> list[type[Any]]:
+def lightrl_samplers() -> list[type]:
     return [GreedyBaselineSampler]
 
 
 @hookimpl
-def lightrl_kl_controllers() -> list[type[Any]]:
+def lightrl_kl_controllers() -> list[type]:
     return [TargetKL]

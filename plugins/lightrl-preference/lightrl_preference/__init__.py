@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from lightrl import hookimpl
 from lightrl_preference.dpo import (
     AOT,
@@ -54,12 +52,12 @@ __all__ = [
 
 
 @hookimpl
-def lightrl_objectives() -> list[type[Any]]:
+def lightrl_objectives() -> list[type]:
     dpo = [DPO, RobustDPO, ReferenceFreeDPO, LengthNormalizedDPO, ForwardKLDPO, JensenShannonDPO]
     others = [IPO, KTO, ORPO, SimPO, Hinge, ReferenceFreeHinge, APOZero, APODown, DiscoPOP, EXO, NCA, SPPO, BCO, AOT, AOTUnpaired]
     return [*dpo, *others, ReferenceFreeIPO, AlphaPO, APOZeroUnpaired, MixedObjective]
 
 
 @hookimpl
-def lightrl_prompt_sources() -> list[type[Any]]:
+def lightrl_prompt_sources() -> list[type]:
     return [Unpaired]

@@ -1,7 +1,5 @@
 """Engines in Ray actors, on one machine or many."""
 
-from typing import Any
-
 from lightrl import hookimpl
 from lightrl_ray.ray_engine import RayEngine
 
@@ -9,5 +7,5 @@ __all__ = ["RayEngine"]
 
 
 @hookimpl
-def lightrl_engines() -> list[type[Any]]:
+def lightrl_engines() -> list[type]:
     return [RayEngine]

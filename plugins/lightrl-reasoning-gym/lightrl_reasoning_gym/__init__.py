@@ -1,7 +1,5 @@
 """The tasks of reasoning-gym as prompts and rewards."""
 
-from typing import Any
-
 from lightrl import hookimpl
 from lightrl_reasoning_gym.prompts import ReasoningGym
 from lightrl_reasoning_gym.score import ReasoningGymScore
@@ -10,10 +8,10 @@ __all__ = ["ReasoningGym", "ReasoningGymScore"]
 
 
 @hookimpl
-def lightrl_prompt_sources() -> list[type[Any]]:
+def lightrl_prompt_sources() -> list[type]:
     return [ReasoningGym]
 
 
 @hookimpl
-def lightrl_rewards() -> list[type[Any]]:
+def lightrl_rewards() -> list[type]:
     return [ReasoningGymScore]

@@ -1,7 +1,5 @@
 """A reward model of Hugging Face, a sequence classifier, as reward."""
 
-from typing import Any
-
 from lightrl import hookimpl
 from lightrl_reward_model.reward_model import RewardModel
 from lightrl_reward_model.whitening import RunningWhitening
@@ -10,5 +8,5 @@ __all__ = ["RewardModel", "RunningWhitening"]
 
 
 @hookimpl
-def lightrl_rewards() -> list[type[Any]]:
+def lightrl_rewards() -> list[type]:
     return [RewardModel]

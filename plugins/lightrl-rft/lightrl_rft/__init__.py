@@ -1,7 +1,5 @@
 """Learning from one's own best answers: expert iteration (RAFT, RFT, ReST), and DPO on pairs that the policy has just sampled."""
 
-from typing import Any
-
 from lightrl import GroupRelative, PolicyGradient, SequenceSum, TokenMean, hookimpl
 from lightrl_rft.selection import AtLeast, BestAgainstWorst, BestAndWorst, BestOfGroup, Imitation
 
@@ -44,15 +42,15 @@ class OnlineDPO(GroupRelative):
 
 
 @hookimpl
-def lightrl_algorithms() -> list[type[Any]]:
+def lightrl_algorithms() -> list[type]:
     return [ExpertIteration, OnlineDPO]
 
 
 @hookimpl
-def lightrl_advantages() -> list[type[Any]]:
+def lightrl_advantages() -> list[type]:
     return [BestAgainstWorst, Imitation]
 
 
 @hookimpl
-def lightrl_token_weights() -> list[type[Any]]:
+def lightrl_token_weights() -> list[type]:
     return [AtLeast, BestAndWorst, BestOfGroup]

@@ -1,7 +1,5 @@
 """Rewards on the form of a completion, not on what it says."""
 
-from typing import Any
-
 from lightrl import hookimpl
 from lightrl_text.forms import RegularExpression, TagFormat
 from lightrl_text.json_schema import JsonSchema
@@ -12,5 +10,5 @@ __all__ = ["JsonSchema", "Language", "Length", "RegularExpression", "Repetition"
 
 
 @hookimpl
-def lightrl_rewards() -> list[type[Any]]:
+def lightrl_rewards() -> list[type]:
     return [JsonSchema, Language, Length, RegularExpression, Repetition, SoftOverlong, TagFormat]

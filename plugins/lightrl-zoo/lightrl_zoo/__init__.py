@@ -1,7 +1,5 @@
 """Algorithms that differ from GRPO or PPO by one or two parts: CISPO, SAPO, GMPO, GPG, MaxRL, DPPO, Clip-Cov and others."""
 
-from typing import Any
-
 from lightrl import ActorCritic, DecoupledClip, GroupRelative, PolicyGradient, PositiveNLL, TokenMean, ValueModel, hookimpl
 from lightrl_zoo.advantages import GDPO, BatchNormalized, BestOverSecond, LengthAdaptiveGAE, MaxRL, MeanScaled, PassAtK, PassAtKTraining
 from lightrl_zoo.covariance import ClipCov, CovarianceClip, CovarianceKL, KLCov
@@ -143,30 +141,30 @@ class VAPO(ActorCritic):
 
 
 @hookimpl
-def lightrl_algorithms() -> list[type[Any]]:
+def lightrl_algorithms() -> list[type]:
     return [CISPO, DPPO, GDPO, GMPO, GPG, SAPO, VAPO, ClipCov, ForkingTokens, KLCov, LitePPO, MaskedREINFORCE, MaxRL, PassAtKTraining]
 
 
 @hookimpl
-def lightrl_samplers() -> list[type[Any]]:
+def lightrl_samplers() -> list[type]:
     return [ValidFractionSampler]
 
 
 @hookimpl
-def lightrl_advantages() -> list[type[Any]]:
+def lightrl_advantages() -> list[type]:
     return [BatchNormalized, BestOverSecond, GroupCenteredScaled, LengthAdaptiveGAE, MeanScaled, PassAtK]
 
 
 @hookimpl
-def lightrl_clip_schemes() -> list[type[Any]]:
+def lightrl_clip_schemes() -> list[type]:
     return [CappedImportance, CovarianceClip, GeometricMeanClip, KLMask, OffPolicyMask, SoftGate, TopEntropy, TotalVariationMask]
 
 
 @hookimpl
-def lightrl_loss_terms() -> list[type[Any]]:
+def lightrl_loss_terms() -> list[type]:
     return [CovarianceKL]
 
 
 @hookimpl
-def lightrl_corrections() -> list[type[Any]]:
+def lightrl_corrections() -> list[type]:
     return [GeometricRejection, UnitMean]
