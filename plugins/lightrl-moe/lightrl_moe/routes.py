@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -46,56 +47,43 @@ def obey(trunk: nn.Module) -> None:
     of the block itself do not see.
     """
     for column, router in enumerate(routers_of(trunk)):
-        block, name = router.block
-        held = trunk.get_submodule(block)
-        if not any(isinstance(hook, _Await) for hook in held._forward_pre_hooks.values()):
-            held.register_forward_pre_hook(_Await(name), with_kwargs=True)
+        if "awaits" not in vars(router.module):
+            vars(router.module).update(awaits=False, checked=False)
+            block, name = router.block
+            held = trunk.get_submodule(block)
+            held.register_forward_pre_hook(partial(_await, name), with_kwargs=True)
             for child in held.children():
-                child.register_forward_pre_hook(_Tell(router.module, column), with_kwargs=True)
-            router.module.register_forward_hook(_Obey())
+                child.register_forward_pre_hook(partial(_tell, router.module, column), with_kwargs=True)
+            router.module.register_forward_hook(_obey)
 
 
-class _Await:
-    """Notes at the router of a block, before the block runs, whether its experts will be given."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __call__(self, block: nn.Module, args: object, arguments: dict[str, Any]) -> None:
-        vars(block.get_submodule(self.name)).update(told=None, awaits=OLD_ROUTES in arguments)
+def _await(name: str, block: nn.Module, args: object, arguments: dict[str, Any]) -> None:
+    """A hook that notes at the router of a block, before the block runs, whether its experts will be given."""
+    vars(block.get_submodule(name)).update(told=None, awaits=OLD_ROUTES in arguments)
 
 
-class _Tell:
-    """Tells a router its column of the routes, when they reach a module that runs before it."""
-
-    def __init__(self, router: nn.Module, column: int) -> None:
-        self.router, self.column = router, column
-
-    def __call__(self, module: nn.Module, args: object, arguments: dict[str, Any]) -> None:
-        if OLD_ROUTES in arguments:
-            vars(self.router)["told"] = arguments[OLD_ROUTES][:, self.column].long()
+def _tell(router: nn.Module, column: int, module: nn.Module, args: object, arguments: dict[str, Any]) -> None:
+    """A hook that tells a router its column of the routes, when they reach a module that runs before it."""
+    if OLD_ROUTES in arguments:
+        vars(router)["told"] = arguments[OLD_ROUTES][:, column].long()
 
 
-class _Obey:
-    """Changes the answer of a router whose experts were given."""
-
-    def __init__(self) -> None:
-        self.checked = False
-
-    def __call__(self, router: nn.Module, args: object, answer: Any) -> Any:
-        told: Tensor | None = vars(router).pop("told", None)
-        if told is None:
-            if vars(router).get("awaits"):
-                raise ValueError(
-                    f"the blocks around {type(router).__name__} do not hand on what travels with the tokens: its routes cannot be replayed"
-                )
-            return answer
-        refuse_unknown(router, answer)
-        logits, weights, experts = answer
-        if not self.checked:
-            Said(router, logits, weights, experts).refuse_other_weights()
-            self.checked = True
-        return logits, weights_of(router, logits, told).to(weights.dtype), told
+def _obey(router: nn.Module, args: object, answer: Any) -> Any:
+    """A hook that changes the answer of a router whose experts were given."""
+    notes = vars(router)
+    told: Tensor | None = notes.pop("told", None)
+    if told is None:
+        if notes["awaits"]:
+            raise ValueError(
+                f"the blocks around {type(router).__name__} do not hand on what travels with the tokens: its routes cannot be replayed"
+            )
+        return answer
+    refuse_unknown(router, answer)
+    logits, weights, experts = answer
+    if not notes["checked"]:
+        Said(router, logits, weights, experts).refuse_other_weights()
+        notes["checked"] = True
+    return logits, weights_of(router, logits, told).to(weights.dtype), told
 
 
 class _Routed(StepPart):

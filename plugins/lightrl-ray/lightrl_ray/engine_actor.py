@@ -22,35 +22,32 @@ LAST = None
 
 
 class EngineActor:
-    """Runs an engine in a thread, so that messages come and go while it decodes."""
+    """Runs an engine in a thread, so that messages come and go while it decodes.
+
+    For the engine it is the connection to the training process; see `lightrl.EngineConnection`.
+    """
 
     def __init__(self, engine: RolloutEngine) -> None:
-        self._connection = ActorConnection()
-        threading.Thread(target=self._serve, args=(engine,), name="engine", daemon=True).start()
-
-    def take(self, number: int, message: object) -> None:
-        """Take a message of the training process; numbered from 0, since Ray may bring them in another order."""
-        self._connection.arrived(number, message)
-
-    def give(self) -> list[object]:
-        """Wait for messages of the engine, and give all that there are; behind the last one stands `LAST`."""
-        return self._connection.left()
-
-    def _serve(self, engine: RolloutEngine) -> None:
-        try:
-            serve_engine(engine, self._connection)
-        finally:
-            self._connection.send(LAST)
-
-
-class ActorConnection:
-    """Messages that wait, to the engine and from it; see `lightrl.EngineConnection`."""
-
-    def __init__(self) -> None:
         self._to: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._from: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._early: dict[int, object] = {}
         self._next, self._lock = 0, threading.Lock()
+        threading.Thread(target=self._serve, args=(engine,), name="engine", daemon=True).start()
+
+    def take(self, number: int, message: object) -> None:
+        """Take a message of the training process; numbered from 0, since Ray may bring them in another order."""
+        with self._lock:
+            self._early[number] = message
+            while self._next in self._early:
+                self._to.put(self._early.pop(self._next))
+                self._next += 1
+
+    def give(self) -> list[object]:
+        """Wait for messages of the engine, and give all that there are; behind the last one stands `LAST`."""
+        found = [self._from.get()]
+        while not self._from.empty():
+            found.append(self._from.get())
+        return found
 
     def send(self, message: object) -> None:
         """Lay out a message for the training process."""
@@ -60,20 +57,11 @@ class ActorConnection:
         """The next message of the training process; Ray ends the actor when that process has ended."""
         return self._to.get()
 
-    def arrived(self, number: int, message: object) -> None:
-        """Hand on a message and those that came before their turn."""
-        with self._lock:
-            self._early[number] = message
-            while self._next in self._early:
-                self._to.put(self._early.pop(self._next))
-                self._next += 1
-
-    def left(self) -> list[object]:
-        """Wait for messages of the engine, and give all that there are."""
-        found = [self._from.get()]
-        while not self._from.empty():
-            found.append(self._from.get())
-        return found
+    def _serve(self, engine: RolloutEngine) -> None:
+        try:
+            serve_engine(engine, self)
+        finally:
+            self.send(LAST)
 
 
 @dataclass(frozen=True)
