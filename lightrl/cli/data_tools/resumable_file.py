@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from rich.console import Console
+from rich.table import Column, Table
 
 from lightrl.config.read.refusals import ConfigError
 from lightrl.strategies.atomic import partial, publish
@@ -48,12 +50,14 @@ class ResumableRows:
         """Numbers summed over the steps that are over."""
         self._begin(out)
 
-    def carry_out(self, work: Callable[[], None], report: Callable[[], None], kept: str, rows: str, nothing: str) -> int:
-        """Do the work, and give the file its name if a row stands in it.
+    def carry_out(
+        self, work: Callable[[], None], report: Callable[[], Mapping[str, float | str]], kept: str, rows: str, nothing: str
+    ) -> int:
+        """Do the work, print a table of its counts, and give the file its name if a row stands in it.
 
         Args:
             work: goes on from `done` prompts, and adds rows.
-            report: prints the counts at the end.
+            report: gives the lines of the table.
             kept: which of the counts is that of the rows.
             rows: the word for the rows.
             nothing: the sentence if there are none.
@@ -62,28 +66,28 @@ class ResumableRows:
             The exit status: 0; 1 if there is no row, and no file; 130 if it was interrupted, and can go on.
         """
         try:
-            self.say("prompts")
+            if self.done:
+                sys.stderr.write(f"{self.done:,} prompts are done: going on with the next one.\n")
+            if self.changed:
+                sys.stderr.write(f"The rewards are not those that the file was begun with: {self.changed}.\n")
             work()
         except KeyboardInterrupt:
             sys.stderr.write(f"Interrupted: {self.done:,} prompts are done and kept. The same command goes on with the next one.\n")
             return 130
         finally:
-            self.close()
-        report()
-        if not self.counts[kept]:
-            self.discard()
+            self._file.close()
+        table = Table("", Column(justify="right"), show_header=False, box=None)
+        for name, value in report().items():
+            table.add_row(name, value if isinstance(value, str) else f"{value:,.0f}")
+        Console().print(table)
+        if self.counts[kept]:
+            publish(self.rows_path, self.path)
+            sys.stdout.write(f"{int(self.counts[kept]):,} {rows}: {self.path_given}\n")
+        else:
+            self.rows_path.unlink(missing_ok=True)
             sys.stderr.write(f"{nothing}, and no file is written.\n")
-            return 1
-        self.finish()
-        sys.stdout.write(f"{int(self.counts[kept]):,} {rows}: {self.path_given}\n")
-        return 0
-
-    def say(self, what: str) -> None:
-        """Print how far an earlier command has come, in steps of this name."""
-        if self.done:
-            sys.stderr.write(f"{self.done:,} {what} are done: going on with the next one.\n")
-        if self.changed:
-            sys.stderr.write(f"The rewards are not those that the file was begun with: {self.changed}.\n")
+        self.progress_path.unlink(missing_ok=True)
+        return 0 if self.counts[kept] else 1
 
     def add(self, rows: Iterable[Mapping[str, Any]], steps: int, counts: Mapping[str, float], state: Mapping[str, object]) -> None:
         """Write the rows of further steps, and note that they are there.
@@ -105,22 +109,6 @@ class ResumableRows:
         place = partial(self.progress_path)
         place.write_bytes(content.getvalue())
         publish(place, self.progress_path)
-
-    def finish(self) -> None:
-        """Give the file its name."""
-        self.close()
-        publish(self.rows_path, self.path)
-        self.progress_path.unlink(missing_ok=True)
-
-    def discard(self) -> None:
-        """Leave nothing behind."""
-        self.close()
-        self.rows_path.unlink(missing_ok=True)
-        self.progress_path.unlink(missing_ok=True)
-
-    def close(self) -> None:
-        """Leave what is there to the next one with the same request."""
-        self._file.close()
 
     def _begin(self, out: str) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)

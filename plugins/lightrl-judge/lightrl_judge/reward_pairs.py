@@ -20,7 +20,6 @@ from lightrl.config import ConfigError
 
 if TYPE_CHECKING:
     from lightrl.cli.data_tools import ResumableRows, ScoringConfig
-    from lightrl.config import Resolved
     from lightrl.data.completion_file import CompletionFile
     from lightrl.rewards.reward_set import RewardSet
     from lightrl.types import Prompt
@@ -91,13 +90,18 @@ def _run(options: argparse.Namespace, config: ScoringConfig) -> int:
         raise ConfigError("--data", f"the column {OTHER!r} is where the judge finds the other completion.", "Rename it in the file.")
     judge.check({OTHER}.union(set.intersection(*(set(file.prompt(i).columns) for i in range(file.size)))))
     work = comparisons(file, options.per_prompt, options.seed)
-    rows = ResumableRows(
-        options.out, {"options": _lasting(options), "data": _identity(options.data), "rewards": _described(config.resolved, name)}
-    )
+    lasting = ("per_prompt", "seed", "limit", "prompt_field", "completion_field", "answer_field")
+    about = Path(options.data).expanduser().stat()
+    request = {
+        "options": {option: getattr(options, option) for option in lasting},
+        "data": f"{options.data}, {about.st_size} bytes of {about.st_mtime}",
+        "rewards": config.resolved.model.as_config()["init_args"]["rewards"][name],
+    }
+    rows = ResumableRows(options.out, request)
     try:
         return rows.carry_out(
             lambda: _fill(rows, judge, name, work, options.prompts_at_a_time),
-            lambda: _print(rows.counts),
+            lambda: _summary(rows.counts),
             *("decided", "pairs", "No pair was decided"),
         )
     finally:
@@ -165,43 +169,20 @@ def _row(pair: Comparison, first: bool) -> dict[str, Any]:
     return {**prompt.columns, "prompt": own_opening(prompt), "answer": prompt.answer, "chosen": chosen, "rejected": rejected}
 
 
-def _print(counts: Mapping[str, float]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    pairs = {name: counts[name] for name in ("decided", "ties", "undecided", "failed")}
-    answered = pairs["decided"] + pairs["ties"] + pairs["undecided"]
-    lines = {
-        "prompts": f"{counts['prompts']:,.0f}",
-        "prompts without two completions to compare": f"{counts['single']:,.0f}",
-        "pairs": f"{sum(pairs.values()):,.0f}",
-        "decided": f"{pairs['decided']:,.0f}",
-        "ties": f"{pairs['ties']:,.0f}",
-        "undecided: the order made the difference": f"{pairs['undecided']:,.0f}",
-        "failed": f"{pairs['failed']:,.0f}",
-        "agreement of the two orders": f"{1 - pairs['undecided'] / answered:.4f}" if answered else "-",
-        **{name: f"{counts[name]:,.0f}" for name in ("requests", "tokens") if name in counts},
+def _summary(counts: Mapping[str, float]) -> dict[str, float | str]:
+    decided, ties, undecided, failed = (counts[name] for name in ("decided", "ties", "undecided", "failed"))
+    answered = decided + ties + undecided
+    return {
+        "prompts": counts["prompts"],
+        "prompts without two completions to compare": counts["single"],
+        "pairs": answered + failed,
+        "decided": decided,
+        "ties": ties,
+        "undecided: the order made the difference": undecided,
+        "failed": failed,
+        "agreement of the two orders": f"{1 - undecided / answered:.4f}" if answered else "-",
+        **{name: counts[name] for name in ("requests", "tokens") if name in counts},
     }
-    table = Table(show_header=False, box=None)
-    table.add_column()
-    table.add_column(justify="right")
-    for name, value in lines.items():
-        table.add_row(name, value)
-    Console().print(table)
-
-
-def _lasting(options: argparse.Namespace) -> dict[str, Any]:
-    names = ("per_prompt", "seed", "limit", "prompt_field", "completion_field", "answer_field")
-    return {name: getattr(options, name) for name in names}
-
-
-def _identity(data: str) -> str:
-    about = Path(data).expanduser().stat()
-    return f"{data}, {about.st_size} bytes of {about.st_mtime}"
-
-
-def _described(resolved: Resolved, name: str) -> Any:
-    return resolved.model.as_config()["init_args"]["rewards"][name]
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lightrl.types import JSON
@@ -32,49 +31,34 @@ class Candidate:
         return not math.isnan(self.reward) and self.finish_reason != "length" and bool(self.text.strip())
 
 
-class Keep(ABC):
-    """Chooses among the completions of one prompt."""
-
-    @abstractmethod
-    def rows(self, candidates: Sequence[Candidate]) -> list[Row]:
-        """The columns that are written for a prompt, beside the prompt itself."""
+Keep = Callable[[Sequence[Candidate]], list[Row]]
+"""Chooses among the completions of one prompt, and gives the columns that are written for it, beside the prompt itself."""
 
 
-class All(Keep):
+def keep_all(candidates: Sequence[Candidate]) -> list[Row]:
     """Every completion as it was sampled, cut, blank and failed ones too; a reward of null where it could not be scored."""
-
-    def rows(self, candidates: Sequence[Candidate]) -> list[Row]:
-        return [_row(candidate) for candidate in candidates]
+    return [_row(candidate) for candidate in candidates]
 
 
-class Best(Keep):
-    """The best distinct completions that are good enough.
+def keep_best(candidates: Sequence[Candidate], per_prompt: int | None = 1, at_least: float | None = None) -> list[Row]:
+    """The best distinct completions that are good enough, at most so many (None: any number).
 
     Of equal rewards the completion that the policy found likeliest comes first.
 
     Source: best of n, Dong et al. 2023 (RAFT), arXiv:2304.06767, algorithm 1; all above a threshold, Yuan et al. 2023 (RFT),
     arXiv:2308.01825, section 3.3.
     """
-
-    def __init__(self, per_prompt: int | None = 1, at_least: float = -math.inf) -> None:
-        """At most so many rows of a prompt (None: any number), of at least this reward."""
-        self.per_prompt, self.at_least = per_prompt, at_least
-
-    def rows(self, candidates: Sequence[Candidate]) -> list[Row]:
-        return [_row(candidate) for candidate in ranked(candidates) if candidate.reward >= self.at_least][: self.per_prompt]
+    return [_row(candidate) for candidate in ranked(candidates) if at_least is None or candidate.reward >= at_least][:per_prompt]
 
 
-class Pairs(Keep):
-    """The best completion against the worst, the second best against the second worst, and so on while the first is better."""
+def keep_pairs(candidates: Sequence[Candidate], per_prompt: int | None = 1, margin: float = 0.0) -> list[Row]:
+    """The best completion against the worst, the second best against the second worst, and so on while the first is better.
 
-    def __init__(self, per_prompt: int | None = 1, margin: float = 0.0) -> None:
-        """At most so many pairs of a prompt (None: any number), whose rewards differ by more than the margin."""
-        self.per_prompt, self.margin = per_prompt, margin
-
-    def rows(self, candidates: Sequence[Candidate]) -> list[Row]:
-        order = ranked(candidates)
-        pairs = list(zip(order, reversed(order), strict=True))[: len(order) // 2]
-        return [_pair(best, worst) for best, worst in pairs if best.reward - worst.reward > self.margin][: self.per_prompt]
+    At most so many pairs (None: any number), whose rewards differ by more than the margin.
+    """
+    order = ranked(candidates)
+    pairs = list(zip(order, reversed(order), strict=True))[: len(order) // 2]
+    return [_pair(best, worst) for best, worst in pairs if best.reward - worst.reward > margin][:per_prompt]
 
 
 def ranked(candidates: Sequence[Candidate]) -> list[Candidate]:

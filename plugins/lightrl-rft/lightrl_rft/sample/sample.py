@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
-
-from rich.console import Console
-from rich.table import Column, Table
 
 from lightrl.config import ConfigError
 
@@ -83,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _keep(options: argparse.Namespace) -> Keep:
-    from lightrl_rft.sample.rejection import All, Best, Pairs
+    from lightrl_rft.sample.rejection import keep_all, keep_best, keep_pairs
 
     for name in ("per_prompt", "at_least", "margin"):
         if getattr(options, name) is not None and name not in TAKES[options.keep]:
@@ -97,11 +95,11 @@ def _keep(options: argparse.Namespace) -> Keep:
     if options.keep == "threshold" and options.at_least is None:
         raise ConfigError("--at_least", "not given: which reward is good enough?", "Type for example: --at_least 1")
     if options.keep == "pairs":
-        return Pairs(options.per_prompt or 1, options.margin or 0.0)
+        return partial(keep_pairs, per_prompt=options.per_prompt or 1, margin=options.margin or 0.0)
     if options.keep == "all":
-        return All()
-    floor = {} if options.at_least is None else {"at_least": options.at_least}
-    return Best(options.per_prompt or (1 if options.keep == "best" else None), **floor)
+        return keep_all
+    per_prompt = options.per_prompt or (1 if options.keep == "best" else None)
+    return partial(keep_best, per_prompt=per_prompt, at_least=options.at_least)
 
 
 def _run(options: argparse.Namespace, config: ScoringConfig, keep: Keep) -> int:
@@ -122,32 +120,27 @@ def _run(options: argparse.Namespace, config: ScoringConfig, keep: Keep) -> int:
     try:
         return rows.carry_out(
             lambda: SamplingSession(config, path, rewards, environment, options).fill(rows, keep),
-            lambda: print_summary(rows.counts, options),
+            lambda: _summary(rows.counts, options),
             *("kept", "rows", "Nothing was kept"),
         )
     finally:
         rewards.close()
 
 
-def print_summary(counts: Mapping[str, float], options: argparse.Namespace) -> None:
-    """Print the counts of `rejection_counts`, summed over prompts, for a person."""
-    prompts, completions = counts["prompts"], counts["completions"]
-    scored = completions - counts["failed"]
+def _summary(counts: Mapping[str, float], options: argparse.Namespace) -> dict[str, float | str]:
+    """The counts of `rejection_counts`, summed over prompts, for a person."""
+    prompts, scored = counts["prompts"], counts["completions"] - counts["failed"]
     right = "above 0" if options.at_least is None else f"of at least {options.at_least:g}"
-    lines = {
-        "prompts": f"{prompts:,.0f}",
-        "completions": f"{completions:,.0f}",
-        "without a score": f"{counts['failed']:,.0f}",
-        "cut at the token limit": f"{counts['cut']:,.0f}",
-        "blank": f"{counts['blank']:,.0f}",
-        "said before": f"{counts['duplicates']:,.0f}",
+    return {
+        "prompts": prompts,
+        "completions": counts["completions"],
+        "without a score": counts["failed"],
+        "cut at the token limit": counts["cut"],
+        "blank": counts["blank"],
+        "said before": counts["duplicates"],
         "mean reward": f"{counts['reward'] / scored:.4f}" if scored else "-",
         f"pass@1 (a reward {right})": f"{counts['pass_1'] / prompts:.4f}",
         f"pass@{options.n}": f"{counts['pass_n'] / prompts:.4f}",
-        "rows kept": f"{counts['kept']:,.0f}",
-        "prompts without one": f"{counts['without']:,.0f}",
+        "rows kept": counts["kept"],
+        "prompts without one": counts["without"],
     }
-    table = Table("", Column(justify="right"), show_header=False, box=None)
-    for name, value in lines.items():
-        table.add_row(name, value)
-    Console().print(table)

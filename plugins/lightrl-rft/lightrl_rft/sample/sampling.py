@@ -79,7 +79,7 @@ class SamplingSession:
         rows: list[dict[str, Any]] = []
         total: defaultdict[str, float] = defaultdict(int)
         for prompt, (start, end) in zip(prompts, pairwise(range(0, len(candidates) + 1, self.n)), strict=True):
-            kept = keep.rows(candidates[start:end])
+            kept = keep(candidates[start:end])
             rows += [{**prompt.columns, "id": prompt.id, "prompt": own_opening(prompt), "answer": prompt.answer, **row} for row in kept]
             for name, count in rejection_counts(candidates[start:end], len(kept), self.right).items():
                 total[name] += count
