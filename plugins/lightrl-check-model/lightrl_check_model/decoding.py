@@ -11,7 +11,7 @@ from torch import Tensor
 from lightrl import Policy, Request, Result, Sampling, TransformersEngine
 from lightrl.policy.weights import TrainerWeights
 from lightrl_check_model.check import Check
-from lightrl_check_model.rows import Rows, alone, apart, copied, difference_of_model, in_lightrl, padded
+from lightrl_check_model.rows import Rows, alone, apart, chosen, copied, difference_of_model, in_lightrl, padded
 
 NEW = 8
 """Sampled tokens of a row."""
@@ -73,8 +73,7 @@ def stepwise(model: Any, row: Sequence[int]) -> Tensor:
     for place in range(half, len(row)):
         out = model(input_ids=ids[:, place : place + 1], past_key_values=out.past_key_values, use_cache=True)
         logits.append(out.logits[0])
-    every = torch.cat(logits)[:-1].float().log_softmax(-1)
-    return every.gather(1, ids[0, 1:, None])[:, 0]
+    return chosen(torch.cat(logits), ids[0])
 
 
 @torch.no_grad()

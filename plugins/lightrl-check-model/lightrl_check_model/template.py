@@ -46,16 +46,12 @@ def template_checks(policy: Policy) -> Iterator[Check]:
         known = tokenizer.convert_ids_to_tokens(sorted(policy.eos_token_ids))
         says = f"the template ends an answer with {closing!r}, and generation ends at {known}: no answer would end"
         yield Check("end of a turn", says=says, outcome="wrong")
-    plain, spelled = (policy.encode(_prompt(f"{QUESTION}{more}")) for more in ("", tokenizer.eos_token))
-    ends = sorted(policy.eos_token_ids)
-    more = sum(spelled.count(end) - plain.count(end) for end in ends)
+    spelled = [{"role": "user", "content": f"{QUESTION}{tokenizer.eos_token}"}]
+    plain, marked = (policy.encode(Prompt(id="0", messages=tuple(messages))) for messages in (asked, spelled))
+    more = sum(marked.count(end) - plain.count(end) for end in policy.eos_token_ids)
     yield Check("control tokens in content", ours=float(more), says=f"{tokenizer.eos_token} in a question stays text", limit=0.0)
     shown = tokenizer.apply_chat_template(asked, tools=[TOOL], tokenize=False)
     if "look_up_weather" in shown:
         yield Check("tools in the template", says="shown", outcome="exact")
     else:
         yield Check("tools in the template", says="not shown: the environment must describe them (describe: true)")
-
-
-def _prompt(text: str) -> Prompt:
-    return Prompt(id="0", messages=({"role": "user", "content": text},))

@@ -140,14 +140,6 @@ class Form(Generic[T]):
         """The message to a judge whose reply could not be read."""
         return f'That reply cannot be read: {error}. Reply with nothing but the JSON object {{"{self.name}": {self.wanted}}}.'
 
-    def parse(self, reply: str) -> T:
-        """The judgement in a reply; see `judgement`."""
-        return judgement(reply, self.name, self.read)
-
-    def render(self, value: Any) -> str:
-        """The shortest reply with this value."""
-        return json.dumps({self.name: value})
-
 
 async def ask(chat: Chat, system: str, user: str, form: Form[T], ask_again: int = 0, structured: bool = False) -> T:
     """One judgement, or the JudgeError or UnavailableError why there is none; an unreadable reply is sent back `ask_again` times."""
@@ -155,7 +147,7 @@ async def ask(chat: Chat, system: str, user: str, form: Form[T], ask_again: int 
     while True:
         reply = await chat.reply(messages, form.response_format if structured else None)
         try:
-            return form.parse(reply)
+            return judgement(reply, form.name, form.read)
         except UnreadableError as error:
             if ask_again == 0:
                 # JSON within the reply may spell the key in another way

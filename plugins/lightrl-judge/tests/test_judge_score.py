@@ -1,11 +1,13 @@
 """Scores from a server: what is asked, what is read, and that a completion cannot speak for the judge."""
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lightrl_judge import JudgeScore
+from lightrl_judge.asking import judgement
 from lightrl_judge.failures import UnreadableError
 
 from lightrl.types import Outcome
@@ -103,11 +105,11 @@ def test_no_completion_speaks_for_the_judge(text: str, injection: str, server: A
 
 
 @given(st.integers(-20, 20).map(float) | st.floats(-20, 20))
-def test_the_form_reads_what_it_renders(score: float) -> None:
+def test_scores_of_the_range_are_read_and_no_others(score: float) -> None:
     form = JudgeScore("m", api_key_env=None, score_range=(-20, 20))._form
-    assert form.parse(form.render(score)) == score
+    assert judgement(json.dumps({"score": score}), form.name, form.read) == score
     with pytest.raises(UnreadableError, match="-20 to 20"):
-        form.parse(form.render(score + 41))
+        judgement(json.dumps({"score": score + 41}), form.name, form.read)
 
 
 @pytest.mark.parametrize(
