@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from lightrl.workers.process_ends import CtrlC, ctrl_c_marked
+
 POLL_S = 1.0
 """Seconds at most between two looks at the code; what goes on regardless is interrupted again at each of them."""
 ASLEEP = 0.01
@@ -39,12 +41,6 @@ class _Used:
         self.begun = self.last = time.thread_time()
         self.asleep = 0.0
         self.inside = True
-        self.interrupted = False
-
-    def interrupt(self, number: int, frame: FrameType | None) -> None:
-        """Handle Ctrl-C: a KeyboardInterrupt without it is the code's own."""
-        self.interrupted = True
-        raise KeyboardInterrupt
 
     def look(self, number: int, frame: FrameType | None) -> None:
         """Handle the signal of the timer, which comes once for a look that the machine did not let happen in time."""
@@ -71,27 +67,21 @@ def time_limit(seconds: float) -> Iterator[None]:
         return
     used = _Used(seconds)
     before = signal.signal(signal.SIGALRM, used.look)
-    typed = signal.getsignal(signal.SIGINT)
-    if typed is signal.default_int_handler:
-        signal.signal(signal.SIGINT, used.interrupt)
     signal.setitimer(signal.ITIMER_REAL, used.every, used.every)
-    try:
-        with _open_output(), _no_exit():
-            yield
-    except _OverError as over:
-        raise TimeoutError(str(over)) from over
-    except (Exception, SystemExit):
-        raise
-    except BaseException as error:
-        if used.interrupted:
+    with ctrl_c_marked():
+        try:
+            with _open_output(), _no_exit():
+                yield
+        except _OverError as over:
+            raise TimeoutError(str(over)) from over
+        except (Exception, SystemExit, CtrlC):
             raise
-        raise UnrulyError(f"it raised {type(error).__name__}: {error}") from error
-    finally:
-        used.inside = False
-        if typed is signal.default_int_handler:
-            signal.signal(signal.SIGINT, typed)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        except BaseException as error:
+            raise UnrulyError(f"it raised {type(error).__name__}: {error}") from error
+        finally:
+            used.inside = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
 
 
 @contextmanager

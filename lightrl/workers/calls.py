@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, runtime_checkable
 
-from lightrl.workers.process_ends import only_this_process
+from lightrl.workers.process_ends import CtrlC, ctrl_c_marked, only_this_process
 
 LONGEST = 500
 """Characters of an exception's message that are shown."""
@@ -41,15 +41,16 @@ class Answer:
 
 
 def answered(work: Callable[[], Any]) -> Answer:
-    """Make a call in this process; an exception becomes the answer."""
+    """Make a call in this process; an exception becomes the answer, and Ctrl-C is raised."""
     started = time.perf_counter()
-    try:
-        with only_this_process():
-            value = work()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        return failed(error, time.perf_counter() - started)
+    with ctrl_c_marked():
+        try:
+            with only_this_process():
+                value = work()
+        except CtrlC:
+            raise
+        except BaseException as error:
+            return failed(error, time.perf_counter() - started)
     return Answer(value, seconds=time.perf_counter() - started)
 
 

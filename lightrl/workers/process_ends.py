@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 from lightrl.ranks import local_rank
 
@@ -81,6 +82,33 @@ def only_this_process() -> Iterator[None]:
     finally:
         if os.getpid() != begun:
             os._exit(0)
+
+
+class CtrlC(KeyboardInterrupt):
+    """The KeyboardInterrupt of a person; code raises any other one itself."""
+
+
+@contextmanager
+def ctrl_c_marked() -> Iterator[None]:
+    """Within, Ctrl-C raises `CtrlC` where it would raise KeyboardInterrupt. It reaches the main thread alone."""
+    typed = signal.getsignal(signal.SIGINT)
+    if not callable(typed) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def mark(number: int, frame: FrameType | None) -> None:
+        try:
+            typed(number, frame)
+        except KeyboardInterrupt:
+            raise CtrlC from None
+
+    signal.signal(signal.SIGINT, mark)
+    try:
+        yield
+    finally:
+        # the handler may have put another one in its place
+        if signal.getsignal(signal.SIGINT) is mark:
+            signal.signal(signal.SIGINT, typed)
 
 
 def kill(pid: int) -> None:

@@ -43,6 +43,9 @@ class Counting(Environment):
     def dies(self) -> None:
         os._exit(7)
 
+    def interrupts(self) -> None:
+        raise KeyboardInterrupt
+
     def leaves(self) -> None:
         sys.exit("gone")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -219,6 +220,20 @@ class Opens(Environment):
 
     def reply(self, completion: str) -> Reply:
         return Reply(done=True)
+
+
+@pytest.mark.parametrize("name", ["Counting", "CountingInline"])
+@pytest.mark.parametrize("at", ["begin", "turn 1"])
+def test_low_an_interrupt_of_an_environments_own_fails_its_episode_without_a_traceback(
+    name: str, at: str, hosted: Any, play: Any, capfd: Any
+) -> None:
+    handler = signal.getsignal(signal.SIGINT)
+    answers = play(hosted(bad(name)()), [WELL, f"interrupts at {at}", WELL], 4)
+    assert re.fullmatch(r"KeyboardInterrupt \(.*bad_environments.py:\d+\)", answers[1][-1].error)
+    assert answers[0][-1].reply.done
+    assert answers[2][-1].reply.done
+    assert capfd.readouterr().err == ""
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 def test_low_an_opening_that_cannot_be_used_fails_its_episode_alone() -> None:

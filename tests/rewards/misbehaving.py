@@ -79,6 +79,7 @@ FAILURES: dict[str, Callable[[], Any]] = {
     "not a number in an array": lambda: Array(float("nan")),
     "an exception of its own": lambda: raised(OwnError("mine")),
     "end of a generator": lambda: raised(GeneratorExit()),
+    "an interrupt of its own": lambda: raised(KeyboardInterrupt()),
     "cancelled": lambda: raised(asyncio.CancelledError()),
     "no words": lambda: raised(Unspeakable()),
     "many words": lambda: raised(ValueError("x" * 10**7)),
@@ -157,7 +158,6 @@ def leaves_its_session() -> float:
 
 
 PROCESS_FAILURES: dict[str, Callable[[], Any]] = {
-    "an interrupt of its own": lambda: raised(KeyboardInterrupt()),
     "closes everything": lambda: os.closerange(3, 64),
     "answers in advance": lambda: write_everywhere(b"[0, 9.0, null, 0, false]\n" * 3),
     "writes among the answers": lambda: write_everywhere(b"hello\nworld"),

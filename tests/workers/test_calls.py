@@ -1,0 +1,54 @@
+"""Calls of foreign code in this process: what the code raises is an answer, and what a person types is not."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from lightrl.workers.calls import Answer, answered
+
+
+def own() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.fixture(autouse=True)
+def _handler() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_low_an_interrupt_of_the_codes_own_is_an_answer() -> None:
+    error = answered(own).error
+    assert error is not None
+    assert error.startswith("KeyboardInterrupt (")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_ends_the_call_and_is_raised() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        answered(lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        answered(lambda: answered(lambda: signal.raise_signal(signal.SIGINT)))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_handler_that_gives_way_to_another_one_stays_away() -> None:
+    def first(number: int, frame: object) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    signal.signal(signal.SIGINT, first)
+    assert answered(lambda: signal.raise_signal(signal.SIGINT)).error is None
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL, "the next Ctrl-C ends the process"
+
+
+def test_low_in_another_thread_every_interrupt_is_the_codes_own() -> None:
+    answers: list[Answer] = []
+    thread = threading.Thread(target=lambda: answers.append(answered(own)))
+    thread.start()
+    thread.join()
+    assert answers[0].error is not None
