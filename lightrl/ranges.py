@@ -42,8 +42,8 @@ Natural = Annotated[int, Ge(0), Le(MOST)]
 """0 or more."""
 Positive = Annotated[float, Gt(0), Lt(math.inf)]
 """Above 0."""
-NonNegative = Annotated[float, Ge(0), Lt(math.inf), Usual(0, 1e6)]
-"""0 or more."""
+NonNegative = Annotated[float, Ge(0), Le(1e15), Usual(0, 1e6)]
+"""0 or more: a coefficient, or another factor that must leave room in 32-bit floats."""
 Share = Annotated[float, Ge(0), Le(1)]
 """From 0 to 1."""
 Weight = Annotated[float, Ge(-1e15), Le(1e15), Usual(-1e6, 1e6)]

@@ -11,7 +11,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightrl import DecoupledClip, GroupSampler, LossTerm, Part, SymmetricClip, TinyPolicy
+from lightrl import DecoupledClip, GroupSampler, KLPenalty, LossTerm, Part, SymmetricClip, TinyPolicy
 from lightrl.arguments import arguments_of, type_name
 from lightrl.kinds import KINDS
 from lightrl.ranges import Count, Positive, Share, Temperature, Weight, admits, bare, ranges_of, rule, usual
@@ -115,3 +115,10 @@ def test_an_argument_of_the_same_name_has_its_ancestors_range_unless_it_states_o
     with pytest.raises(ValueError, match="Wider needs coefficient >= 2"):
         Wider(1.0)
     assert Wider(1e30).coefficient == 1e30
+
+
+@pytest.mark.parametrize("name", ["loss_coefficient", "reward_coefficient"])
+def test_low_a_coefficient_that_leaves_no_room_in_a_float_is_refused(name: str) -> None:
+    assert getattr(KLPenalty(**{name: 1e15}), name) == 1e15
+    with pytest.raises(ValueError, match=rf"KLPenalty needs 0 <= {name} <= 1e\+15, got {name}=1e\+30"):
+        KLPenalty(**{name: 1e30})

@@ -173,7 +173,7 @@ class KLPenalty(KL):
             controller: moves the coefficients between rollouts; None keeps them fixed.
 
         Raises:
-            ValueError: a negative coefficient, KL against the old policy in the reward or corrected for off-policy samples, or a
+            ValueError: a coefficient out of range, KL against the old policy in the reward or corrected for off-policy samples, or a
                 controller without a coefficient to move.
         """
         if against == "old" and reward_coefficient > 0:

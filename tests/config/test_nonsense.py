@@ -12,6 +12,7 @@ import yaml
 from lightrl import TinyPolicy
 
 CYCLE = {"class_path": "OneCycleLR", "init_args": {"max_lr": 1e-3, "total_steps": 8}}
+HEAVY = {"class_path": "KLPenalty", "init_args": {"loss_coefficient": 1e30}}
 REFUSED: dict[str, tuple[str, Any, list[str]]] = {
     "gradients scaled to nothing": ("model.max_grad_norm", 0, ["model.max_grad_norm", "float > 0 or null"]),
     "gradients scaled uphill": ("model.max_grad_norm", -1.0, ["model.max_grad_norm", "float > 0 or null"]),
@@ -24,6 +25,7 @@ REFUSED: dict[str, tuple[str, Any, list[str]]] = {
     ),
     "a million passes over a rollout": ("model.algorithm.init_args.epochs", 10**6, ["model.algorithm.epochs", "int <= 10,000"]),
     "a weight of 1e38": ("model.rewards.correct", {"class_path": "ExactMatch", "init_args": {"weight": 1e38}}, ["correct.weight"]),
+    "a KL of 1e30": ("model.algorithm.init_args.kl", HEAVY, ["model.algorithm.kl.loss_coefficient", "1e+15", "1e+30"]),
     "a number that is none": ("model.algorithm.init_args.clip.init_args.epsilon", float("nan"), ["clip.epsilon", "finite", "nan"]),
     "an infinite number": ("model.engine.temperature", float("inf"), ["model.engine.temperature", "finite", "inf"]),
     "an integer of 400 digits": ("model.prompts_per_rollout", 10**400, ["model.prompts_per_rollout", "64 bits"]),
@@ -84,8 +86,8 @@ UNUSUAL: dict[str, tuple[str, Any, str]] = {
     "a heavy reward": ("model.rewards.correct", {"class_path": "ExactMatch", "init_args": {"weight": 1e9}}, "correct.weight is 1e+09"),
     "a heavy KL": (
         "model.algorithm.init_args.kl",
-        {"class_path": "KLPenalty", "init_args": {"loss_coefficient": 1e30}},
-        "loss_coefficient is 1e+30",
+        {"class_path": "KLPenalty", "init_args": {"loss_coefficient": 1e9}},
+        "loss_coefficient is 1e+09",
     ),
     "a large group": ("model.algorithm.init_args.sampler.init_args.group_size", 4096, "sampler.group_size is 4096"),
     "a fast learner": ("model.optimizer", {"lr": 100.0}, "the learning rate reaches 100"),

@@ -95,7 +95,7 @@ class TeacherLoss(LossTerm):
     def __init__(
         self,
         divergence: Comparison = JensenShannon(beta=0.5),
-        coefficient: Annotated[float, Ge(0)] = 1.0,
+        coefficient: Annotated[float, Ge(0), Le(1e15)] = 1.0,
         aggregation: Aggregation | None = None,
     ) -> None:
         """

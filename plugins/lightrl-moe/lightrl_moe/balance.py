@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Annotated
 
 import torch
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
@@ -74,7 +74,7 @@ class RouterBalance(LossTerm):
 
     prepares = frozenset({LOAD})
 
-    def __init__(self, coefficient: Annotated[float, Ge(0)] = 0.001, aggregation: Aggregation | None = None) -> None:
+    def __init__(self, coefficient: Annotated[float, Ge(0), Le(1e15)] = 0.001, aggregation: Aggregation | None = None) -> None:
         """
         Args:
             coefficient: weight of the term in the loss; 0 switches it off.
