@@ -15,6 +15,8 @@ from lightrl import ApiKey, server_address
 
 Answer = dict[str, Any]
 """A JSON object; empty where the server answers with a plain text."""
+LEAST_POSITIONS = 48
+"""Tokens of a row, of which those that an update is checked with take 40."""
 LARGEST = 64 * 2**20
 """Bytes of an answer, unpacked: some ten times what the longest completion takes."""
 BUSY = frozenset({408, 429})
@@ -127,6 +129,9 @@ class Server:
         if not served:
             raise ServerError(self.told("/v1/models", "it serves no model"))
         self.model, self.root, self.positions = served[0].id, served[0].root or "", served[0].max_model_len or 0
+        if self.positions < LEAST_POSITIONS:
+            few = f"it takes rows of {self.positions} tokens, expected {LEAST_POSITIONS} or more: raise its --max-model-len"
+            raise ServerError(self.told("/v1/models", few))
         try:
             await self.get("/weight_info")
         except ServerError as error:
@@ -216,8 +221,9 @@ class Server:
         return beginning(self._key.redact(text))
 
     def told(self, path: str, message: str) -> str:
-        """A message about this server, without its key."""
-        return self._key.redact(f"{self.address}{path}: {message}")
+        """A message about this server, without its key, and without characters that a terminal obeys."""
+        shown = "".join(letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in message)
+        return self._key.redact(f"{self.address}{path}: {shown}")
 
 
 def _json(content: bytes) -> Answer:

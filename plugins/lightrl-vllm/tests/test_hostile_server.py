@@ -172,6 +172,19 @@ def test_low_a_list_of_models_that_is_none(models: Any, said: dict[str, Any]) ->
         asyncio.run(describe(said["at"], ApiKey(None)))
 
 
+@pytest.mark.parametrize("length", [1, 47, None])
+def test_low_rows_too_short_for_any_check_are_refused(length: int | None, said: dict[str, Any]) -> None:
+    said["body"] = json.dumps({"data": [{"id": "m", "max_model_len": length}]}).encode()
+    with pytest.raises(ServerError, match=rf"127\.0\.0\.1.*takes rows of {length or 0} tokens, expected 48 or more"):
+        asyncio.run(describe(said["at"], ApiKey(None)))
+
+
+def test_low_words_of_a_server_command_no_terminal(said: dict[str, Any], tmp_path: Path) -> None:
+    said |= {"status": 400, "body": b"\x1b[2Jno \x07caf\xc3\xa9"}
+    with pytest.raises(ServerError, match=r"status 400: \\x1b\[2Jno \\x07café$"):
+        ask(said, tmp_path)
+
+
 def test_h3_a_key_that_a_server_repeats_is_cut_out_before_the_rest(said: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-proj-A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8S9t0ZZ"
     monkeypatch.setenv("MY_KEY", key)
