@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from lightrl import Prompt, RowReward, without_thoughts
-from lightrl_math.boxes import last_box
+from lightrl_math.claims import boxed_claim, last_box
 from lightrl_math.written import bare
 
 SAME = {
@@ -70,8 +70,9 @@ def _expected(prompt: Prompt, answer: Any) -> str:
 
 
 def boxed_answer(completion: str) -> str | None:
-    """The content of the last closed box outside of thoughts, without what does not count; None if that is nothing."""
-    return plain(last_box(without_thoughts(completion)) or "") or None
+    """The content of the last closed box outside of thoughts, without what does not count; None: nothing, or not the only answer."""
+    place = boxed_claim(without_thoughts(completion))
+    return None if place is None or place.rivalled else plain(place.said) or None
 
 
 def plain(answer: str) -> str:

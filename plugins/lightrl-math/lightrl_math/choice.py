@@ -6,9 +6,10 @@ from typing import Any
 
 from lightrl import Prompt, without_thoughts
 from lightrl_math.boxed import Verdict
-from lightrl_math.boxes import last_box
+from lightrl_math.claims import boxed_claim, offered
 
 WORD = re.compile(r"[^\W_]+")
+LETTER = re.compile(r"[\s*_\"'$(]*[A-Za-z](?![A-Za-z])")
 MARKS = re.compile(r"[\s*_\"'$]*")
 NAMED = re.compile(r"(?:option|choice)\s+", re.IGNORECASE)
 
@@ -75,12 +76,16 @@ class MultipleChoice(Verdict):
 def chosen(text: str, options: str) -> str | None:
     """The letter that a text chooses, by the rules of `MultipleChoice`; None if it chooses none or several."""
     letter = rf"(?<![A-Za-z])[{options}](?![A-Za-z])"
-    boxed = last_box(text)
+    boxed = boxed_claim(text)
     if boxed is not None:
-        return _only(re.findall(letter, re.sub(r"\\(?:text\w*|math\w+)", " ", boxed), re.IGNORECASE))
+        found = re.findall(letter, re.sub(r"\\(?:text\w*|math\w+)", " ", boxed.said), re.IGNORECASE)
+        return None if boxed.rivalled else _only(found)
     said = list(re.finditer(r"\banswer\b\s*(?:is|:|=)\s*:?", text, re.IGNORECASE))
     if said:
-        return _only(_leading(re.split(r"[.!?]\s|\n", text[said[-1].end() :].lstrip(), maxsplit=1)[0], options))
+        behind = text[said[-1].end() :].lstrip()
+        first = LETTER.match(behind)
+        other = offered(text[: said[-1].start()], behind[first.end() :] if first else "")
+        return None if other else _only(_leading(re.split(r"[.!?]\s|\n", behind, maxsplit=1)[0], options))
     lines = text.strip().splitlines()
     return _only(_leading(lines[-1], options)) if lines else None
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from lightrl import Prompt, without_thoughts
 from lightrl_math.boxed import Verdict, boxed_answer
-from lightrl_math.boxes import last_box
-from lightrl_math.number import ANSWER_IS, SENTENCE_END, final_number, reference_number
-from lightrl_math.numerals import plain
+from lightrl_math.claims import claim, offered
+from lightrl_math.number import final_number, reference_number
+from lightrl_math.numerals import numerals, plain
 from lightrl_math.written import bare, contradicts, rewritten, typed
 
 DELIMITED = re.compile(r"(?<!\\)\$|\\boxed|\\\(|\\\[")
@@ -18,6 +18,9 @@ BOXES = re.compile(r"\\boxed\s*\{[^{}]*\}?")
 MATHEMATICS = re.compile(r"[\^*/+{}\[\]\\=,;<>\u221a]|sqrt|\bpi\b|\d-|%")
 """Signs of an expression that is more than a number."""
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
+NUMERAL = re.compile(r"-?\d+(\.\d+)?")
+GOES_ON = re.compile(r"\s?[-+*/^|\\\u00b7\u00d7]")
+"""After a number that is a part of an expression."""
 SHORT = 200
 """Characters of a completion that may be an expression and nothing else."""
 
@@ -54,9 +57,9 @@ class MathAnswer(Verdict):
         if number is not None:
             return self.verdict(number)
         found = parsed(rewritten(said))
-        if not found or _hedged(said):
+        if not found or _hedged(said, found, answer):
             return self.verdict(None)
-        return self.verdict(same(expected, found) and not contradicts(claim(said), claim(str(answer))))
+        return self.verdict(same(expected, found) and not contradicts(claimed(said), claimed(str(answer))))
 
     def answer_in(self, completion: str) -> str | None:
         """The content of the last box, else the final number; compared as text, since reading mathematics may never end."""
@@ -67,30 +70,35 @@ class MathAnswer(Verdict):
         return None if found is None else str(found)
 
 
-def claim(text: str) -> str:
-    """The part of a text that is its answer: its last box, or what follows `####` or "answer is", or its last line."""
-    boxed = last_box(text)
-    if boxed is not None:
-        return bare(boxed)
-    text = text.rpartition("####")[2].strip()
-    said = list(ANSWER_IS.finditer(text))
-    text = SENTENCE_END.split(text[said[-1].end() :].lstrip(), maxsplit=1)[0] if said else text.rpartition("\n")[2]
-    return text.strip().strip("$").strip()
+def claimed(text: str) -> str:
+    """The part of a text that is its answer, its last line where nothing says which."""
+    place = claim(text)
+    return bare(place.said if place else text.strip().rpartition("\n")[2]).strip("$").strip()
 
 
 def _number(said: str, answer: Any) -> bool | None:
     """Whether the final number is the reference, where both are plain numbers; None: one of them is not."""
-    expected = None if "%" in f"{answer}{claim(said)}" else reference_number(answer)
+    expected = None if "%" in f"{answer}{claimed(said)}" else reference_number(answer)
     if expected is None or len(set(BOXES.findall(said))) > 1:
         return None
     found = final_number(said)
-    return None if found is None or MATHEMATICS.search(plain(claim(said))) else found == expected
+    return None if found is None or MATHEMATICS.search(plain(claimed(said))) else found == expected
 
 
-def _hedged(said: str) -> bool:
-    """Whether a text without mathematics has numbers, and none of them is its answer."""
-    numbers = any(sign.isdigit() for sign in claim(said))
-    return not DELIMITED.search(said) and not MATHEMATICS.search(plain(claim(said))) and numbers and final_number(said) is None
+def _hedged(said: str, found: tuple[Any, ...], answer: Any) -> bool:
+    """Whether a text offers two answers, or math-verify found a number in what is none, such as `at least 5`."""
+    place, words = claim(said), plain(claimed(said))
+    numbers, delimited = numerals(words), bool(DELIMITED.search(said))
+    offers = any(offered("", words[number.end :]) for number in numbers) and reference_number(answer) is not None
+    if offers or (place is not None and place.rivalled):
+        return True
+    if final_number(said) is not None:
+        return False
+    if not MATHEMATICS.search(words):
+        return len(numbers) > delimited
+    # beyond delimiters it reads the number of `sqrt 5` and `5 + 6i` alone
+    alone = [str(number.value) for number in numbers if not GOES_ON.match(words, number.end)]
+    return not delimited and NUMERAL.fullmatch(str(found[0])) is not None and str(found[0]) not in alone
 
 
 def same(expected: tuple[Any, ...], found: tuple[Any, ...]) -> bool:
@@ -100,7 +108,7 @@ def same(expected: tuple[Any, ...], found: tuple[Any, ...]) -> bool:
 
 def parsed(text: str) -> tuple[Any, ...]:
     """The expressions that math-verify finds in a text; a text that is nothing but an expression needs no delimiters."""
-    last = claim(text)
+    last = claimed(text)
     if "^" in last and not DELIMITED.search(text) and not WORD.search(last):
         return _parse(f"${last}$")
     found = _parse(text)

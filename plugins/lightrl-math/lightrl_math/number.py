@@ -7,16 +7,11 @@ from typing import Any
 
 from lightrl import Prompt, without_thoughts
 from lightrl_math.boxed import Verdict
-from lightrl_math.boxes import last_box
+from lightrl_math.claims import SENTENCE_END, claim, last_box, offered
 from lightrl_math.numerals import numerals, plain, without
 from lightrl_math.written import bare, unsolved
 
-ANSWER_IS = re.compile(r"\banswer\b\s*(?:is|:|=)\s*:?", re.IGNORECASE)
-SENTENCE_END = re.compile(r"[.!?](?:\s|$)|\n")
 OR = re.compile(r"\bor\b", re.IGNORECASE)
-OR_RATHER = re.compile(r"[.!?]\s+or\b", re.IGNORECASE)
-OFFERED_BOXES = re.compile(r"\\boxed\{[^{}]{0,80}\}\$?,?\s*or\b[^.\n]{0,20}\\boxed")
-NUMBER_FIRST = re.compile(r"[\s$*(]*[-+\u2212]?[$\s]*\.?\d|\s*\\")
 JOINED = re.compile(r"[-+*|/(\u2010-\u2015\u2212\u00b7\u00d7]|\\times|\\cdot|to|vs\.?|versus|otherwise|else|", re.IGNORECASE)
 """What stands between two numbers of a range or of a sum that is not worked out; or nothing but space."""
 LISTED = re.compile(r"[,;&]|(?:,[ \t]*)?and", re.IGNORECASE)
@@ -33,8 +28,8 @@ class FinalNumber(Verdict):
     "answer is" or "answer:", up to the end of the sentence; else the last number of the text. Of an equation it is what
     follows the last equals sign. Numbers are compared exactly: `1,234.50` is `1234.5`, `$18` and `18%` are `18`, `3/4` is `0.75`.
 
-    Thoughts are left out. Two numbers in one of these places are no answer (`5 or 6`, `\boxed{5, 6}`), nor is a number that is a part of
-    something else (`5x`, `3\sqrt{2}`, `x > 5`), nor a box that is not closed.
+    Thoughts are left out. Two numbers in one of these places are no answer (`5 or 6`, `\boxed{5, 6}`), nor is one with another beside it
+    (`5. Or 6`, `5. No, 6`), or that is a part of something else (`5x`, `3\sqrt{2}`, `x > 5`), nor a box that is not closed.
 
     Source: Cobbe et al. 2021 (GSM8K), arXiv:2110.14168, whose answers end in `#### 72`.
     """
@@ -95,18 +90,12 @@ def reference_number(answer: Any) -> Fraction | None:
 
 def final_number(text: str) -> Fraction | None:
     """The number that a text ends with, by the rules of `FinalNumber`; None if there is none."""
-    boxed, (_, marked, said_last) = last_box(text), text.rpartition("####")
-    # a heading of Markdown has the same mark
-    if marked and (NUMBER_FIRST.match(said_last.lstrip()) or last_box(said_last) is None):
-        return _claimed(plain(said_last.lstrip().partition("\n")[0]))
-    if boxed is not None:
-        if OFFERED_BOXES.search(text):
-            return None
-        return _boxed(plain(bare(boxed)))
-    said = list(ANSWER_IS.finditer(text))
-    if said:
-        return _claimed(plain(SENTENCE_END.split(text[said[-1].end() :].lstrip(), maxsplit=1)[0]))
-    return _last(plain(text))
+    place = claim(text)
+    if place is None:
+        return _last(plain(text))
+    if place.rivalled:
+        return None
+    return _boxed(plain(bare(place.said))) if place.boxed else _claimed(plain(place.said))
 
 
 def _boxed(claim: str) -> Fraction | None:
@@ -135,7 +124,7 @@ def _last(text: str) -> Fraction | None:
     if len(found) > 1:
         gap = text[found[-2].end : found[-1].start]
         alone, between = NO_WORD.fullmatch(text, found[-1].end), gap.strip(" \t")
-        offered = OR_RATHER.match(gap) or (OR.search(gap) and not SENTENCE_END.search(gap))
-        if offered or gap == ":" or JOINED.fullmatch(between) or (alone and LISTED.fullmatch(between)):
+        either = (OR.search(gap) and not SENTENCE_END.search(gap)) or offered(text[: found[-1].start], "")
+        if either or gap == ":" or JOINED.fullmatch(between) or (alone and LISTED.fullmatch(between)):
             return None
     return found[-1].value if found else None

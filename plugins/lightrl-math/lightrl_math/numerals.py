@@ -10,7 +10,7 @@ _DIGITS = r"(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1
 SCALES = {"dozen": 12, "hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 NUMBER = re.compile(
     rf"(?P<before>{_SIGN})[$€£]?(?P<after>{_SIGN})(?P<digits>{_DIGITS})(?:\s?/\s?(?P<below>\d+(?:\.\d+)?))?"
-    rf"(?:[\s-](?P<scale>{'|'.join(SCALES)})\b)?"
+    rf"(?:[\s-](?P<scale>{'|'.join(SCALES)})s?\b)?"
 )
 """A sign, a currency sign, digits with or without thousands separators and decimals, a denominator, and a word such as million."""
 SPACES = re.compile(r"[ \t]+")
@@ -37,14 +37,21 @@ WRITTEN = {
 IN_WORD = re.compile(r"[^\W\d]$")
 """What stands before a digit that is a part of a word."""
 BOUND_BEFORE = re.compile(
-    r"(?:[\^{]|(?:[<>\u2260\u2264\u2265]|\\(?:leq?|geq?|neq?|lt|gt|pm|mp))\s?|(?:sqrt|\u221a|(?<![A-Za-z])(?:log|ln|sin|cos|tan|exp))\s?[({]?\s?"
-    r"|(?<![A-Za-z])[A-Za-z]\(|(?<![A-Za-z])(?:at least|at most|than|not|twice|half|double|triple|up to)\s)$",
+    r"(?:[\^{]|(?:[<>\u00b1\u2260\u2264\u2265]|\\(?:leq?|geq?|neq?|lt|gt|pm|mp))\s?"
+    r"|(?:sqrt|[\u221a-\u221c]|(?<![A-Za-z])(?:log|ln|sin|cos|tan|exp))\s?[({]?\s?|-\s?\(|(?:^|=)\s?-\s|(?<![A-Za-z])[A-Za-z]\("
+    r"|(?:(?<![A-Za-z])(?:at least|at most|than|not|never|cannot|anything but|twice|half|double|triple"
+    r"|up to|over|under|nearly|almost|root|square|cube|third|quarter)|n't)\s(?:of\s|be\s|equal to\s|exactly\s)?)$",
     re.IGNORECASE,
 )
 """Before a number that is bounded by a relation or a word, or is an argument, an exponent or an index."""
-BOUND_AFTER = re.compile(r"[\^_{!]|\+(?=\s*(?:[^\s\d\\$(.]|$))|\\[A-Za-z]|\s?(?:\\?sqrt|\\?pi\b|\u221a)|[^\W\d_](?![^\W\d_])")
-"""After a number that is a factor, or has an exponent, a factorial or an open end."""
-WINDOW = 16
+BOUND_AFTER = re.compile(
+    r"[\^_{!]|\+(?=\s*(?:[^\s\d\\$(.]|$))|\\[A-Za-z]|\s?(?:\\?sqrt|\\?pi\b|\u221a)|[^\W\d_](?![^\W\d_])"
+    r"|\s(?:or (?:more|less|fewer|so|higher|lower|above|below)|at (?:least|most)|plus|squared|cubed|factorial"
+    r"|(?:degrees )?below zero|(?:hundred|thousand|ten)ths|halves|thirds|mil|bn)\b",
+    re.IGNORECASE,
+)
+"""After a number that is a factor, or has an exponent, a factorial, an open end or a word that makes it another one."""
+WINDOW = 32
 """Characters before a number that are looked at."""
 
 

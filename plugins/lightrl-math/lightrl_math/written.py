@@ -3,16 +3,16 @@ r"""Ways of writing an answer: those that mean the same, and those that math-ver
 import re
 import unicodedata
 
-from lightrl_math.boxes import BOX, last_box
+from lightrl_math.claims import BOX, last_box
 
 TYPED = re.compile("[\u00bc-\u00be\u2150-\u215e\uff01-\uff5e\u207b\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+")
 """Fractions, powers and full-width characters as one sign."""
 POWER = re.compile("[\u207b\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+")
-SIGNS = str.maketrans({"\u00f7": "/", "\u2212": "-", "\u2044": "/"})
+SIGNS = str.maketrans({"\u00f7": "/", "\u2044": "/", **dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-")})
 REPEATING = re.compile(r"(\d*)\.(\d*)\\overline\{(\d+)\}")
 UNIT = re.compile(r"(?<=\d)\s*(?:mph|km|mi|miles|m|cm|ft|feet|l|liters|kg|g|dollars|cents)\s?(?:/|\bper\b)\s?[a-z]+$")
 MARKS = re.compile(
-    r"\\neq?(?![a-z])|\\not|\u2260|\\[bp]?mod|(?<![\w.])0x(?=[\da-f])|\d_\{?\d+|\\approx|\\sim(?![a-z])|\\pm|\\mp|[<>\u2264\u2265]|%(?=\s*\d)|\+\s*$"
+    r"\\neq?(?![a-z])|!=|\\not|\u2260|\\[bp]?mod|(?<![\w.])0x(?=[\da-f])|\d_\{?\d+|\\approx|\\sim(?![a-z])|\\pm|\\mp|[<>\u2264\u2265]|%(?=\s*\d)|\+\s*$"
 )
 """Relations, remainders and bases, of which math-verify may keep the number alone."""
 UNSOLVED = re.compile(

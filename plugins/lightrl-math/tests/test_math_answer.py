@@ -43,7 +43,7 @@ def test_the_same_written_otherwise(completion: str, answer: object) -> None:
 @pytest.mark.parametrize(
     ("completion", "answer"),
     [
-        (r"\boxed{1} or \boxed{2} or \boxed{3}", "2"),
+        (r"\boxed{1} \boxed{2} \boxed{3}", "2"),
         (r"\boxed{1, 2, 3}", "2"),
         (r"\boxed{(1, 2)}", "(2, 1)"),
         (r"\boxed{(2,5)}", "[2,5)"),
@@ -58,7 +58,7 @@ def test_another_answer(completion: str, answer: object) -> None:
     assert REWARD.score(PROMPT, completion, answer=answer) == -1.0
 
 
-@pytest.mark.parametrize("completion", ["", "I do not know.", r"\boxed{}", "...", "no idea, sorry"])
+@pytest.mark.parametrize("completion", ["", "I do not know.", r"\boxed{}", "...", "no idea, sorry", r"\boxed{1} or \boxed{72}"])
 def test_no_answer_at_all(completion: str) -> None:
     assert REWARD.score(PROMPT, completion, answer="72") == -2.0
 
