@@ -65,7 +65,7 @@ def slot_of(annotation: object) -> Slot:
     if len(members) != 1:
         return Slot("plain", annotation, optional=optional)
     (only,) = members
-    if get_origin(only) is dict and get_args(only)[0] is str and _is_built(item := get_args(only)[1]):
+    if get_origin(only) in (dict, Mapping) and get_args(only)[0] is str and _is_built(item := get_args(only)[1]):
         return Slot("parts", annotation, item, kind_of(item), optional)
     if get_origin(only) is Callable:
         return _factory(annotation, only, optional)

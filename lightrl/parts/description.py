@@ -16,7 +16,7 @@ def describe(part: Part, key: str) -> None:
     """Remember that a default at a key such as `DAPO.clip`, and each part within it, describes a part; a ValueError if another one too."""
     if described_by(part).partition(".")[2] == key.partition(".")[2]:
         return
-    for path, inner in _tree(part, key):
+    for path, inner in parts_in(part, key):
         if other := described_by(inner):
             raise ValueError(_shared(path, other))
         object.__setattr__(inner, "_describes", path)
@@ -33,7 +33,7 @@ def own(part: P, key: str) -> P:
     """A part that is made anew if it describes one, else the part itself, at a key; a ValueError if one within describes another."""
     if described_by(part):
         return part.but()
-    for path, inner in _tree(part, key):
+    for path, inner in parts_in(part, key):
         if other := described_by(inner):
             raise ValueError(_shared(path, other))
     return part
@@ -57,18 +57,18 @@ def as_config(value: object) -> object:
     return copy.deepcopy(value)
 
 
-def _tree(value: object, key: str) -> Iterator[tuple[str, Part]]:
+def parts_in(value: object, key: str) -> Iterator[tuple[str, Part]]:
     """A part and every part in its arguments, each with its key."""
     if isinstance(value, Part):
         yield key, value
         for name, argument in made_with(value).items():
-            yield from _tree(argument, f"{key}.{name}")
+            yield from parts_in(argument, f"{key}.{name}")
     elif isinstance(value, dict):
         for name, member in value.items():
-            yield from _tree(member, f"{key}.{name}")
+            yield from parts_in(member, f"{key}.{name}")
     elif isinstance(value, (list, tuple)):
         for member in value:
-            yield from _tree(member, key)
+            yield from parts_in(member, key)
 
 
 def _shared(key: str, other: str) -> str:

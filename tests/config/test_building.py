@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,11 +13,11 @@ import pytest
 import torch
 from lightrl_preference import DPO, MixedObjective
 
-from lightrl import EntropyBonus, LossTerm, Objective, SymmetricClip
-from lightrl.arguments import Slot
+from lightrl import ClipScheme, EntropyBonus, LossTerm, NoClip, Objective, SymmetricClip
+from lightrl.arguments import Argument, Slot
 from lightrl.callbacks.completions_log import CompletionsLog
 from lightrl.config.build.builder import Builder
-from lightrl.config.describe.choice import Choice
+from lightrl.config.describe.choice import Choice, default_of
 from lightrl.config.merge.merger import Merger
 from lightrl.config.read.refusals import ConfigError
 
@@ -92,6 +93,33 @@ def test_a_default_part_that_holds_parts_by_name_is_built_with_them() -> None:
     assert first.mixed.objectives["high"] is not second.mixed.objectives["high"]
     written = choice.as_config()["init_args"]["mixed"]["init_args"]["objectives"]
     assert written["high"]["init_args"]["beta"] == 0.25
+
+
+class Mapped(NoClip):
+    """Its type is a mapping of parts."""
+
+    def __init__(self, parts: Mapping[str, ClipScheme]) -> None:
+        self.parts = parts
+
+
+class Several(NoClip):
+    """Its types hold parts as Python does, and not as a config does."""
+
+    def __init__(self, parts: list[ClipScheme], **more: ClipScheme) -> None:
+        self.parts, self.more = parts, more
+
+
+def default(part: ClipScheme) -> Any:
+    return default_of(Argument("clip", ClipScheme, part))
+
+
+def test_a_default_with_parts_where_a_config_can_name_none_is_refused() -> None:
+    built = Builder().build(default(Mapped({"low": SymmetricClip(epsilon=0.5)})), "model.objective")
+    assert built.parts["low"].low == 0.5
+    with pytest.raises(ConfigError, match=r"^Several\.parts: a default has parts in it, (?s:.*)dict\[str, Advantage\]"):
+        default(Several([NoClip()]))
+    with pytest.raises(ConfigError, match=r"^Several\.low: a default gives it, and a config cannot"):
+        default(Several([], low=NoClip()))
 
 
 def test_an_optimizer_is_a_class_with_arguments_that_can_be_copied_and_sent() -> None:

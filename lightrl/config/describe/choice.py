@@ -8,11 +8,12 @@ import functools
 import sys
 from typing import Any
 
-from lightrl.arguments import Argument, Slot, arguments_of
+from lightrl.arguments import Argument, Slot, arguments_of, type_name
 from lightrl.config.describe.plain_values import as_yaml
+from lightrl.config.read.refusals import ConfigError
 from lightrl.import_path import imported
 from lightrl.parts.base import Part, made_with
-from lightrl.parts.description import as_config
+from lightrl.parts.description import as_config, parts_in
 
 
 @dataclasses.dataclass
@@ -99,10 +100,16 @@ def shown(value: object) -> str:
     return "null" if value is None else str(value) if isinstance(value, (Choice, str)) else repr(value)
 
 
-def _given(slot: Slot, value: object) -> Any:
+def _given(slot: Slot, value: object, key: str = "") -> Any:
+    """A default as a choice; a ConfigError if parts stand where a config can name none, in the argument with this key."""
     if isinstance(value, Part):
-        takes = arguments_of(type(value), slot.supplied)
-        return Choice(type(value), slot, {name: _given(takes[name].slot, made) for name, made in made_with(value).items()})
+        takes, given, of = arguments_of(type(value), slot.supplied), made_with(value), type(value).__name__
+        if unknown := sorted(given.keys() - takes.keys()):
+            raise ConfigError(f"{of}.{unknown[0]}", "a default gives it, and a config cannot: name the argument in the signature.")
+        return Choice(type(value), slot, {name: _given(takes[name].slot, made, f"{of}.{name}") for name, made in given.items()})
     if slot.shape == "parts" and isinstance(value, dict):
         return {name: _given(slot.item, part) for name, part in value.items()}
+    if any(parts_in(value, "")):
+        problem = f"a default has parts in it, and a config can name none in an argument of the type {type_name(slot.annotation)}."
+        raise ConfigError(key, problem, "Let the argument take one part, or parts by name: `dict[str, Advantage]`")
     return as_config(value)

@@ -75,6 +75,39 @@ def lightrl_advantages():
 ''',
         ["Leaky (advantage) breaks its contract: 'failed rows leave the statistics'"],
     ),
+    "listing": (
+        "lightrl.v1",
+        """
+from lightrl import Advantage, Advantages, GroupNormalized, GroupRelative, LeaveOneOut, hookimpl
+
+class Mixed(Advantage):
+    \"\"\"The sum of several advantages.\"\"\"
+
+    def __init__(self, parts: list[Advantage]) -> None:
+        \"\"\"
+        Args:
+            parts: the advantages.
+        \"\"\"
+        self.parts = parts
+
+    def compute(self, experience):
+        return Advantages(sum(part.compute(experience).advantages for part in self.parts))
+
+class Mixing(GroupRelative):
+    \"\"\"GRPO with two advantages.\"\"\"
+
+    advantage = Mixed([GroupNormalized(), LeaveOneOut()])
+
+@hookimpl
+def lightrl_algorithms():
+    return [Mixing]
+""",
+        [
+            "Mixing (algorithm) can be built in Python, and a config with it takes no step:",
+            "Mixed.parts: a default has parts in it, and a config can name none in an argument of the type list[Advantage]",
+            "checks of its contracts pass",
+        ],
+    ),
     "lacking": (
         "lightrl.v1",
         HEAD + WITH_ARGUMENT.format(name="Wanting", argument="length: int", described="length: in tokens.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -69,15 +70,25 @@ def _learnt(make: Make[Algorithm]) -> Learnt:
 class Telling(SingleTurn):
     """Ends an episode after a turn, and says the share of small digits in it under every name that an algorithm reads."""
 
-    def __init__(self, algorithm: Algorithm) -> None:
+    def __init__(self, extras: Sequence[str] = (), turn_extras: Sequence[str] = ()) -> None:
+        """
+        Args:
+            extras: names of numbers of the episode.
+            turn_extras: names of numbers of the turn.
+        """
         super().__init__()
-        for part, missing in unmet(algorithm, algorithm.sampler.gives_extras).items():
-            self.gives_turn_extras |= part.extras_per_token & set(missing)
-            self.gives_extras |= set(missing) - part.extras_per_token
+        self.gives_extras, self.gives_turn_extras = frozenset(extras), frozenset(turn_extras)
 
     def reply(self, completion: str) -> Reply:
         """See `Environment.reply`."""
         return Reply(done=True, extras=dict.fromkeys(declared_extras(self), small_digits(completion)))
+
+
+def lacking(algorithm: Algorithm) -> dict[str, list[str]]:
+    """The arguments of a `Telling` that gives the extras which an algorithm reads and none of its parts leaves."""
+    missing = [(part, name) for part, names in unmet(algorithm, algorithm.sampler.gives_extras).items() for name in names]
+    of_turns = {name for part, name in missing if name in part.extras_per_token}
+    return {"extras": sorted({name for _, name in missing} - of_turns), "turn_extras": sorted(of_turns)}
 
 
 @dataclass(frozen=True)
@@ -111,7 +122,7 @@ def one_rollout(algorithm: Algorithm) -> Learnt:
         algorithm=algorithm,
         rewards={"small": Function("lightrl_workshop.toy.small_digits", runs="inline")},
         engine=TransformersEngine(max_new_tokens=6),
-        environment=Telling(algorithm),
+        environment=Telling(**lacking(algorithm)),
         prompts_per_rollout=max(64 // algorithm.sampler.group_size, algorithm.minibatches, 1),
         optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3, weight_decay=0.0),
     )

@@ -62,6 +62,12 @@ def episode(make: Make[Environment], prompt: Prompt, seed: int, said: Sequence[s
         return played(host, [prompt], [seed], said)[0]
 
 
+def said_in(part: Environment) -> set[str]:
+    """The characters that it says in an episode of each of its example prompts, and those of the prompts."""
+    answers = [answer for prompt in part.example_prompts() for answer in episode(lambda: copy.deepcopy(part), prompt, 0)]
+    return set(str([(answer.said, answer.reply) for answer in answers]) + str(part.example_prompts()))
+
+
 def goes_on(answer: EpisodeAnswer) -> bool:
     """The policy may say something after this answer."""
     return answer.error is None and (answer.reply is None or not answer.reply.done)

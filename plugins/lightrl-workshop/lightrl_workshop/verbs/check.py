@@ -99,7 +99,11 @@ def _contract(record: PluginRecord, arguments: str) -> list[Finding]:
     sys.stdout.flush()
     sys.stderr.write("running its contract tests, and a step of each config ...\n")
     run = run_contract(record.name, arguments)
-    passed = {"checks of its contracts pass": "test_contract_check", "of its configs take a step on a CPU": "test_config"}
+    passed = {
+        "checks of its contracts pass": "test_contract_check",
+        "of its classes take a step from a config": "test_class_in_a_config",
+        "of its configs take a step on a CPU": "test_config",
+    }
     good = [("ok", f"{run.passed[test]} {text}") for text, test in passed.items() if run.passed.get(test)]
     return [*good, *(("but", text) for text in run.excepted), *(("wrong", text) for text in run.failed)]
 

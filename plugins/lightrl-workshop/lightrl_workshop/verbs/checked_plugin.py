@@ -14,7 +14,7 @@ from lightrl.registry import record_named
 from lightrl_workshop.checks.check import check_documentation
 from lightrl_workshop.contract_tests import Case, class_cases, marked, required_arguments, tiny_run
 from lightrl_workshop.verbs.check import Given, choice_of
-from lightrl_workshop.verbs.config_step import one_step
+from lightrl_workshop.verbs.config_step import PLACES, one_step, steps_of_class
 from lightrl_workshop.verbs.contract_run import ARGUMENTS, PLUGIN
 
 RECORD = record_named(os.environ[PLUGIN])
@@ -57,13 +57,27 @@ def test_can_be_built(kind: str, cls: type[Any]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("kind", "cls"), [(kind, cls) for kind, cls in CLASSES if kind in PLACES and not _lacking(kind, cls)], ids=str)
+def test_class_in_a_config(kind: str, cls: type[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class of which a run has one takes a step, in each way in which a config has it."""
+    __tracebackhide__ = True
+    monkeypatch.chdir(tmp_path)
+    try:
+        made = steps_of_class(kind, _cases(kind, cls)[0].maker(tmp_path), cls.__name__, GIVEN.get(cls.__name__, {}))
+    except Exception as error:
+        pytest.fail(f"{cls.__name__} ({kind}) can be built in Python, and a config with it takes no step:\n{error}", pytrace=False)
+    if idle := [way for way, steps in made.items() if steps == 0]:
+        pytest.fail(f"{cls.__name__} ({kind}) in a config, {idle[0]}: it ran and made no optimizer step", pytrace=False)
+
+
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("config", RECORD.configs, ids=lambda path: path.stem)
 def test_config(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A config takes a step."""
     __tracebackhide__ = True
     monkeypatch.chdir(tmp_path)
     try:
-        steps = one_step(config, RECORD.distribution)
+        steps = one_step(config, {cls for _, cls in CLASSES})
     except Exception as error:
         pytest.fail(f"config {config.stem}: it does not take a step: {error}", pytrace=False)
     if steps == 0:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
-from lightrl.config import Choice, Resolved, Setting, read_words, resolve
-from lightrl.parts.environment import SingleTurn
+import yaml
+
+from lightrl.algorithms.algorithm import Algorithm
+from lightrl.arguments import arguments_of
+from lightrl.config import Choice, Request, Resolved, Setting, read_words, resolve
+from lightrl.parts.environment import Environment, SingleTurn
 from lightrl.parts.reference import Reference
 from lightrl.parts.value_model import ValueModel
 from lightrl.policy.source import PolicySource, PretrainedPolicy
-from lightrl.registry import registry
+from lightrl.policy.tiny import TinyPolicy
+from lightrl.rollout.decode.transformers_engine import TransformersEngine
+from lightrl_workshop.checks.check import Make
+from lightrl_workshop.contracts.algorithm import lacking
+from lightrl_workshop.contracts.environment import said_in
+from lightrl_workshop.verbs.config_parts import TinyChat
 
 TRAINER = {
     "accelerator": "cpu",
@@ -36,27 +46,78 @@ EXAMPLES = 1000
 """As many examples are left of a task that makes its prompts: each prompt is made and hashed before the first step."""
 
 
-def one_step(file: Path, keep: str | None = None) -> int:
-    """Make one step of a config, or one short rollout, with the parts of the distribution `keep` as they are; gives the steps made.
+PLACES = {"algorithm": "algorithm", "rollout engine": "engine", "environment": "environment", "module": ""}
+"""The kinds of classes of which a run has exactly one, with the key of the model; the model itself is a module."""
+ENDING = {"class_path": "TransformersEngine", "init_args": {"max_new_tokens": 24, "stop": list(string.ascii_letters + "13579")}}
+"""An engine whose completions nearly all end, since those that are cut off may be masked, and end an episode."""
+MODEL: dict[str, Any] = {
+    "algorithm": "lightrl.GroupRelative",
+    "objective": "lightrl.ChosenLikelihood",
+    "rewards": {"parity": REWARD},
+    "engine": ENDING,
+}
+"""Arguments of modules, where a class is tried in one."""
+
+
+def one_step(file: Path, kept: Set[type[Any]] = frozenset()) -> int:
+    """Make one step of a config, or one short rollout, with these classes as they are; gives the steps made.
 
     Policy, teacher, engine, rewards, a critic from a folder and prompts from files give way to tiny ones.
     """
+    return _step(read_words(["--config", str(file)]), kept)[0]
+
+
+def steps_of_class(kind: str, make: Make[Any], name: str, given: Mapping[str, object]) -> dict[str, int]:
+    """Make one step with a class of `PLACES` and these arguments in each way in which a config has it; gives the steps made in each.
+
+    First it is named and has its defaults; then it stands as the run's folder has it, by its import path and with every default.
+    """
+    kept = {type(made := make()), TransformersEngine, TinyPolicy, TinyChat}
+    steps, text = _step(_request(_config_with(kind, made, {"class_path": name, "init_args": dict(given)}), name), kept)
+    written = "with every default written out"
+    return {f"named {name}": steps, written: _step(_request(yaml.safe_load(text), written), kept)[0]}
+
+
+def _request(config: Mapping[str, object], source: str) -> Request:
+    return Request([Setting((), config, source)])
+
+
+def _step(request: Request, kept: Set[type[Any]]) -> tuple[int, str]:
+    """The steps that were made, and the config with every default."""
     from lightrl.config import Run
 
-    request = read_words(["--config", str(file)])
     resolved = resolve("fit", request, complete=False)
-    request.settings.append(Setting((), _smallest(resolved, _classes(keep)), "one step"))
+    request.settings.append(Setting((), _smallest(resolved, kept), "one step"))
     run = Run("fit", resolve("fit", request))
     run.start()
-    return int(run.trainer.global_step)
+    return int(run.trainer.global_step), run.text
 
 
-def _classes(distribution: str | None) -> set[type[Any]]:
-    records = [r for r in registry().records if r.distribution == distribution]
-    return {cls for r in records for classes in r.classes.values() for cls in classes}
+def _config_with(kind: str, made: object, chosen: dict[str, Any]) -> dict[str, Any]:
+    """A config with the class of this object in its place, and little beside it."""
+    takes, given = arguments_of(type(made)), chosen["init_args"]
+    policy: dict[str, Any] = {"class_path": "TinyPolicy", "init_args": SMALL}
+    train: dict[str, Any] = {"class_path": "DigitSorting"}
+    if isinstance(made, Environment):
+        train = {"class_path": "lightrl_workshop.verbs.config_parts.ExamplePrompts", "init_args": {"environment": chosen}}
+        alphabet = "".join(sorted({*CHARACTERS, *said_in(made)}))
+        chatting = "lightrl_workshop.verbs.config_parts.TinyChat"
+        policy = {"class_path": chatting, "init_args": SMALL | {"alphabet": alphabet, "max_positions": 4096}}
+    model = MODEL | {"policy": policy}
+    if kind == "module":
+        # prompts from a file give way to those that the module learns from
+        train = {"class_path": "JsonLines", "init_args": {"path": ""}}
+        needed = {name: value for name, value in model.items() if name in takes and (takes[name].required or "algorithm" in takes)}
+        return {"model": {**chosen, "init_args": needed | given}, "data": {"train": train}}
+    if "max_new_tokens" in takes:
+        chosen["init_args"] = {"max_new_tokens": 4} | given
+    if isinstance(made, Algorithm) and any(said := lacking(made).values()):
+        model["environment"] = {"class_path": "lightrl_workshop.contracts.algorithm.Telling", "init_args": said}
+    del model["objective"]
+    return {"model": model | {PLACES[kind]: chosen}, "data": {"train": train}}
 
 
-def _smallest(resolved: Resolved, kept: set[type[Any]]) -> dict[str, Any]:
+def _smallest(resolved: Resolved, kept: Set[type[Any]]) -> dict[str, Any]:
     """Settings that leave little of a config to do."""
     model, train = resolved.model, resolved.data.value("train")
     online = "algorithm" in model.takes
@@ -85,7 +146,7 @@ def _policy(model: Choice, cls: type[PolicySource]) -> dict[str, Any]:
     return {"class_path": cls.tried_as, "init_args": SMALL | ({"alphabet": CHARACTERS} if told else {})}
 
 
-def _fewer_examples(source: Choice, kept: set[type[Any]]) -> dict[str, Any]:
+def _fewer_examples(source: Choice, kept: Set[type[Any]]) -> dict[str, Any]:
     """Settings that leave `EXAMPLES` of a task, which may stand inside another source."""
     if source.cls in kept:
         return {}
@@ -110,7 +171,7 @@ def _length(model: Choice) -> dict[str, Any]:
     if critic is not None and critic.cls is ValueModel:
         given["critic"] = {"path": None}
     given |= {
-        slot: {"policy": _policy(model, algorithm.value(slot).value("policy").cls)}
+        slot: {"policy": _policy(model, getattr(algorithm.value(slot).value("policy"), "cls", TinyPolicy))}
         for slot in algorithm.takes
         if _has_own_policy(algorithm.value(slot))
     }
