@@ -117,6 +117,16 @@ class Rollout(Rows):
         """`[N]` bool: cut at the token limit, as the engine says (never read from token values)."""
         return torch.tensor([r == "length" for r in self.finish_reason], dtype=torch.bool, device=self.group.device)
 
+    @classmethod
+    def concat_groups(cls, batches: Sequence[Self]) -> Self:
+        """As `concat`, with the groups of each batch numbered on from those of the batches before it."""
+        first, numbered = 0, []
+        for batch in batches:
+            group = batch.group + first
+            first = int(group.max()) + 1 if len(batch) else first
+            numbered.append(replace(batch, group=group))
+        return cls.concat(numbered)
+
 
 @dataclass(kw_only=True)
 class ScoredRollout(Rollout):

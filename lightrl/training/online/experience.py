@@ -88,7 +88,7 @@ def with_advantages(experience: Experience, algorithm: Algorithm, ranks: Ranks, 
     if len(everyone) > 1:
         name = type(part).__name__
         warnings.warn(f"{name} needs all_tokens: every rank sends all of its rows to every other one, in each rollout", stacklevel=2)
-    seen = Experience.concat(_renumbered(everyone)) if everywhere else replace(experience, scorable=scorable, ranks=ranks)
+    seen = Experience.concat_groups(everyone) if everywhere else replace(experience, scorable=scorable, ranks=ranks)
     result = part.compute(seen)
     if not everywhere or rank == 0:
         report.add_all(result.statistics, seen.response_mask, part)
@@ -98,12 +98,3 @@ def with_advantages(experience: Experience, algorithm: Algorithm, ranks: Ranks, 
     learnt = {name: values[rows, :length] if values.dim() > 1 else values[rows] for name, values in result.extras.items()}
     found = {f.name: getattr(experience, f.name) for f in fields(Experience)} | {"extras": experience.extras | learnt}
     return TrainingBatch(**found, advantages=result.advantages[rows, :length], returns=returns), report
-
-
-def _renumbered(ranks: list[Experience]) -> list[Experience]:
-    first, renumbered = 0, []
-    for other in ranks:
-        group = other.group + first
-        first = int(group.max()) + 1 if len(other) else first
-        renumbered.append(replace(other, group=group))
-    return renumbered

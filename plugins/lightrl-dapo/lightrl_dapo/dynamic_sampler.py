@@ -163,7 +163,7 @@ class DynamicSampler(Sampler):
 
     def _batch(self, collection: Collection, kept: list[ScoredRollout], tally: Counter[str], most: int) -> ScoredRollout:
         """The first groups as this rank's batch; the others are carried or dropped, and everything is counted."""
-        everything = joined(kept)
+        everything = ScoredRollout.concat_groups([part.to(kept[-1].group.device) for part in kept])
         numbers = list(range(_groups(everything)))
         beyond = of_groups(everything, numbers[most:])
         self._carried = beyond if self.surplus == "carry" and len(beyond) else None
@@ -222,26 +222,10 @@ def _groups(scored: ScoredRollout) -> int:
     return len(torch.unique(scored.group))
 
 
-def trimmed(scored: ScoredRollout) -> ScoredRollout:
-    """The same rows without padding that none of them needs."""
-    return scored.padded(max(int(scored.lengths.max()), 1)) if len(scored) else scored
-
-
 def of_groups(scored: ScoredRollout, groups: list[int]) -> ScoredRollout:
-    """The rows of these groups, in this order of groups, which are renumbered from 0."""
+    """The rows of these groups, in this order of groups, which are renumbered from 0; without padding that none of them needs."""
     rows = [(scored.group == number).nonzero()[:, 0] for number in groups]
     chosen = scored.select(torch.cat(rows) if rows else [])
     numbers = [torch.full_like(index, i) for i, index in enumerate(rows)]
     chosen.group = torch.cat(numbers).to(scored.group) if numbers else chosen.group
-    return trimmed(chosen)
-
-
-def joined(batches: list[ScoredRollout]) -> ScoredRollout:
-    """All rows of several batches whose groups are numbered from 0, numbered on."""
-    first, numbered = 0, []
-    for batch in batches:
-        copy = batch.select(range(len(batch))).to(batches[-1].group.device)
-        copy.group = copy.group + first
-        first += len(torch.unique(batch.group))
-        numbered.append(copy)
-    return ScoredRollout.concat(numbered)
+    return chosen.padded(max(int(chosen.lengths.max()), 1)) if len(chosen) else chosen
