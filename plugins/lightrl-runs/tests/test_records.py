@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from lightrl_runs.records.packed_rows import pack, unpack
-from lightrl_runs.records.record import EngineFacts, parts_of
+from lightrl_runs.records.record import EngineFacts, notes_of
 from lightrl_runs.records.record_files import RecordError, data_rows, read, recorded, write
 from lightrl_workshop.experience import experience
 from torch import Tensor
@@ -98,7 +98,7 @@ def test_log_probs_that_are_the_engines_own_are_stored_once() -> None:
 
 
 def written(folder: Path, batch: TrainingBatch) -> Path:
-    write(folder, 0, parts_of(batch, TOLD), data_rows(batch, torch.arange(len(batch)).float()))
+    write(folder, batch, notes_of(batch, TOLD), data_rows(batch, torch.arange(len(batch)).float()))
     return folder
 
 
@@ -165,7 +165,7 @@ def test_a_record_is_at_most_twice_its_tokens_and_log_probs(tmp_path: Path) -> N
     batch = replace(batch, prompts=prompts, completions=["word" * 400] * 32, old_logprobs=batch.rollout_logprobs, values=None)
     batch = replace(batch, reward_parts={"row": batch.reward_parts["row"]}, outcomes={"row": batch.outcomes["row"]})
     told = TOLD | {"numbers": {f"some/number_{i}": 1 / (i + 1) for i in range(100)}}
-    write(tmp_path, 0, parts_of(batch, told), data_rows(batch, batch.rewards))
+    write(tmp_path, batch, notes_of(batch, told), data_rows(batch, batch.rewards))
     size = sum(file.stat().st_size for file in tmp_path.iterdir())
     tokens = int(batch.attention_mask.sum())
     assert size <= 2 * (4 * tokens + 4 * int(batch.response_mask.sum()))

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from lightrl_runs.records.record import EngineFacts, Record, parts_of, record_of
+from lightrl_runs.records.packed_rows import pack
+from lightrl_runs.records.record import EngineFacts, Record, notes_of, record_of
 from lightrl_runs.replay.outcome import Outcome, cosine
 from lightrl_runs.replay.without_weights import first_pass
 from lightrl_workshop.experience import experience
@@ -25,7 +26,7 @@ TOLD: dict[str, Any] = {
 def record(scores: list[float], **changes: Any) -> Record:
     """Two groups of two rows with these scores."""
     rows = replace(experience(scores, lengths=LENGTHS, group=[0, 0, 1, 1]), **changes)
-    return record_of(parts_of(rows, TOLD))
+    return record_of(notes_of(rows, TOLD), pack(rows), rows.completions, rows.finish_reason)
 
 
 def replayed(of: Record, **parts: Any) -> Outcome:

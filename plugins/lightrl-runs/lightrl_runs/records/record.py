@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lightrl import __version__
 from lightrl.types import JSON, Episode, Prompt, ScoredRollout, TrainingBatch
-from lightrl_runs.records.packed_rows import pack, unpack
+from lightrl_runs.records.packed_rows import unpack
 
 PER_TOKEN = ("old_logprobs", "ref_logprobs", "values", "token_rewards", "token_weight", "advantages", "returns")
 """What the trainer computes for every token before the first step, in this order."""
@@ -88,18 +88,8 @@ class Record:
     """`old_logprobs`, and `ref_logprobs` and `values` where they were computed: `[N, L]` each."""
 
 
-@dataclass(frozen=True)
-class Parts:
-    """A record as its three files have it."""
-
-    notes: dict[str, Any]
-    tensors: dict[str, Tensor]
-    completions: list[str]
-    finish_reason: list[str]
-
-
-def parts_of(batch: TrainingBatch, told: Mapping[str, Any]) -> Parts:
-    """The parts of a rollout that are written; `told` are the fields of `Notes` that do not follow from it."""
+def notes_of(batch: TrainingBatch, told: Mapping[str, Any]) -> Notes:
+    """The notes on a rollout; `told` are the fields that do not follow from it."""
     prompts: list[Prompt] = []
     number: list[int] = []
     for prompt in batch.prompts:
@@ -108,7 +98,7 @@ def parts_of(batch: TrainingBatch, told: Mapping[str, Any]) -> Parts:
             prompts.append(prompt)
         number.append(len(prompts) - 1)
     bare = replace(batch, episodes=[])
-    notes = Notes(
+    return Notes(
         **told,
         device=batch.input_ids.device.type,
         temperature=batch.temperature,
@@ -117,19 +107,17 @@ def parts_of(batch: TrainingBatch, told: Mapping[str, Any]) -> Parts:
         episodes=tuple(_short(episode, bare.episode(row)) for row, episode in enumerate(batch.episodes)),
         fingerprints=fingerprints(batch),
     )
-    return Parts(vars(notes) | {"engine": vars(notes.engine)}, pack(batch), batch.completions, batch.finish_reason)
 
 
-def record_of(parts: Parts) -> Record:
-    """The inverse of `parts_of`."""
-    notes = Notes.from_json(parts.notes)
-    rows, predicted = unpack(parts.tensors)
+def record_of(notes: Notes, tensors: Mapping[str, Tensor], completions: list[str], finish_reason: list[str]) -> Record:
+    """The record that was written as notes, packed tensors, and per row a text and why it ended."""
+    rows, predicted = unpack(tensors)
     prompts = [Prompt.from_json(one) for one in notes.prompts]
     scored = ScoredRollout(
         **rows,
         prompts=[prompts[number] for number in notes.prompt],
-        completions=parts.completions,
-        finish_reason=parts.finish_reason,
+        completions=completions,
+        finish_reason=finish_reason,
         temperature=notes.temperature,
     )
     scored.episodes = [Episode.from_json(scored.episode(row).to_json() | told) for row, told in enumerate(notes.episodes)]
@@ -143,10 +131,4 @@ def _short(episode: Episode, plain: Episode) -> dict[str, JSON]:
 
 def rows_of(records: Sequence[Record]) -> ScoredRollout:
     """The rows of several ranks one after the other, their groups numbered on."""
-    first, shares = 0, []
-    for record in records:
-        share = record.scored.select(range(len(record.scored)))
-        share.group = share.group + first
-        first = int(share.group.max()) + 1 if len(share) else first
-        shares.append(share)
-    return ScoredRollout.concat(shares)
+    return ScoredRollout.concat_groups([record.scored for record in records])

@@ -13,8 +13,9 @@ from lightrl import own_opening
 from lightrl.strategies.atomic import partial, publish
 from lightrl.strategies.disk import onto_disk
 from lightrl.training.evaluating.evaluator import conversation
-from lightrl.types import JSON, ScoredRollout
-from lightrl_runs.records.record import FORMAT, Parts, Record, record_of
+from lightrl.types import JSON, ScoredRollout, TrainingBatch
+from lightrl_runs.records.packed_rows import pack
+from lightrl_runs.records.record import FORMAT, Notes, Record, record_of
 
 FOLDER = "records"
 """Of all records of a run, in its folder."""
@@ -49,16 +50,18 @@ def is_record(folder: Path) -> bool:
     return (folder / "rank=0.json").is_file()
 
 
-def write(folder: Path, rank: int, parts: Parts, rows: Iterable[dict[str, JSON]]) -> None:
+def write(folder: Path, batch: TrainingBatch, notes: Notes, rows: Iterable[dict[str, JSON]]) -> None:
     """Write what one rank learnt from, or raise a DiskError; the notes come last, so that a record with notes is complete."""
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    _publish(folder / f"rank={rank}.safetensors", lambda path: save_file(parts.tensors, path, {"lightrl": str(FORMAT)}))
-    told = zip(rows, parts.completions, parts.finish_reason, strict=True)
+    name, tensors = f"rank={notes.rank}", pack(batch)
+    _publish(folder / f"{name}.safetensors", lambda path: save_file(tensors, path, {"lightrl": str(FORMAT)}))
+    told = zip(rows, batch.completions, batch.finish_reason, strict=True)
     lines = (json.dumps(row | {"completion": text, "finish_reason": reason}, ensure_ascii=False) for row, text, reason in told)
-    _publish(folder / f"rank={rank}.jsonl", lambda path: path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8"))
-    _publish(folder / f"rank={rank}.json", lambda path: path.write_text(json.dumps(parts.notes, ensure_ascii=False), encoding="utf-8"))
+    _publish(folder / f"{name}.jsonl", lambda path: path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8"))
+    value = vars(notes) | {"engine": vars(notes.engine)}
+    _publish(folder / f"{name}.json", lambda path: path.write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8"))
 
 
 def read(folder: Path) -> list[Record]:
@@ -69,13 +72,14 @@ def read(folder: Path) -> list[Record]:
 
 def data_rows(batch: ScoredRollout, rewards: Tensor) -> Iterable[dict[str, JSON]]:
     """The rows of a rollout with the columns that `lightrl sample` writes, beside the completion and its finish reason."""
+    from lightrl.cli.data_tools import number
     from lightrl.ops.moments import row_values
 
     parts = {name: row_values(part).tolist() for name, part in batch.reward_parts.items()}
     totals, tokens = rewards.tolist(), batch.response_lengths.tolist()
     for i, prompt in enumerate(batch.prompts):
-        scores = {name: _number(part[i]) for name, part in parts.items()}
-        told = {"reward": _number(totals[i]), "rewards": scores, "tokens": tokens[i], "group": int(batch.group[i])}
+        scores = {name: number(part[i]) for name, part in parts.items()}
+        told = {"reward": number(totals[i]), "rewards": scores, "tokens": tokens[i], "group": int(batch.group[i])}
         yield {**prompt.columns, "id": prompt.id, "prompt": own_opening(prompt), "answer": prompt.answer, **told, **conversation(batch, i)}
 
 
@@ -84,11 +88,6 @@ def _publish(path: Path, write_to: Callable[[Path], object]) -> None:
         place = partial(path)
         write_to(place)
         publish(place, path)
-
-
-def _number(value: float) -> float | None:
-    # NaN is no JSON
-    return float(f"{value:.7g}") if value == value else None
 
 
 def _read(folder: Path, rank: int) -> Record:
@@ -105,7 +104,7 @@ def _read(folder: Path, rank: int) -> Record:
         # a text may hold characters that end a line elsewhere
         rows = [json.loads(line) for line in rows_file.read_text(encoding="utf-8").split("\n")[:-1]]
         texts = [row["completion"] for row in rows], [row["finish_reason"] for row in rows]
-        return record_of(Parts(notes, load_file(tensors_file), *texts))
+        return record_of(Notes.from_json(notes), load_file(tensors_file), *texts)
     except RecordError:
         raise
     except (ValueError, KeyError, TypeError, IndexError, SafetensorError, RuntimeError) as error:

@@ -17,7 +17,7 @@ from lightrl.callbacks.run_folder import SaveResolvedConfig, run_folder
 from lightrl.strategies.atomic import remove
 from lightrl.strategies.disk import in_words, size_of
 from lightrl.workers.waiting import waiting
-from lightrl_runs.records.record import EngineFacts, parts_of
+from lightrl_runs.records.record import EngineFacts, notes_of
 from lightrl_runs.records.record_files import CHECKPOINT, CONFIG, begun, data_rows, folder_of, write
 
 GB = 10**9
@@ -83,7 +83,7 @@ class RecordRollouts(Callback):
         # the first rank's notes come last of all
         for turn in (False, True):
             if trainer.is_global_zero is turn:
-                write(folder, trainer.global_rank, parts_of(batch, told), data_rows(batch, self._rewards(module)))
+                write(folder, batch, notes_of(batch, told), data_rows(batch, self._rewards(module)))
             trainer.strategy.barrier()
         if trainer.is_global_zero:
             self._make_room(folder.parent.parent)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from lightrl.types import TrainingBatch
 
@@ -17,19 +17,11 @@ class Gradients:
     def __init__(self) -> None:
         self.first: Tensor | None = None
         self.total: Tensor | None = None
-        """One vector on the CPU."""
-        self.steps = 0
 
-    def add(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Add what a step has accumulated, before it is scaled down; a parameter without a gradient has 0."""
-        parts = [torch.zeros_like(p) if p.grad is None else p.grad.detach() for p in parameters]
-        self.add_vector(torch.cat([part.reshape(-1).cpu().float() for part in parts]))
-
-    def add_vector(self, vector: Tensor) -> None:
-        """Add the gradient of a step."""
+    def add(self, vector: Tensor) -> None:
+        """Add the gradient of a step, one vector on the CPU."""
         self.first = vector.clone() if self.first is None else self.first
         self.total = vector.clone() if self.total is None else self.total + vector
-        self.steps += 1
 
 
 class Pulls:

@@ -6,8 +6,6 @@ import copy
 import dataclasses
 import logging
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -94,11 +92,13 @@ def refuse_processes(words: list[str], ranks: int, compared: bool) -> None:
 def replayed(chosen: Chosen, words: list[str], beside: Replayed | None = None) -> Replayed:
     """Learn once more from a record, or raise a ConfigError; `beside`: the replay with the run's own algorithm, if this is another one."""
     quiet_lightning()
+    # its lines about the hardware and the seed are no part of the answer
+    for name in ("lightning.pytorch", "lightning.fabric.utilities.seed"):
+        logging.getLogger(name).setLevel(logging.ERROR)
     resolved = _resolved(chosen, words)
     builder = Builder()
     section = TrainerSection("fit", resolved)
-    with _quiet("lightning.fabric.utilities.seed"):
-        section.prepare()
+    section.prepare()
     algorithm: Choice = resolved.model.value("algorithm")
     kept = frozenset() if chosen.checkpoint is None else _slots_of_the_run(algorithm, beside)
     with warnings.catch_warnings():
@@ -121,7 +121,7 @@ def replayed(chosen: Chosen, words: list[str], beside: Replayed | None = None) -
 
 
 def _learn(module: Replaying, section: TrainerSection, chosen: Chosen) -> tuple[Outcome, int]:
-    with _quiet("lightning.pytorch"), warnings.catch_warnings():
+    with warnings.catch_warnings():
         trainer = section.build(lambda arguments: [NoDefaultCallbacks()])
         # of the callbacks and the data that only the run had
         warnings.filterwarnings("ignore", module="lightning.*")
@@ -130,18 +130,6 @@ def _learn(module: Replaying, section: TrainerSection, chosen: Chosen) -> tuple[
         raise ConfigError("--ckpt_path", f"{str(chosen.checkpoint)!r} is of the end of a run, which would not learn any more.")
     name, learner = type(module.algorithm).__name__, module.learner
     return Outcome(name, module.experience.to("cpu"), module.numbers, learner.gradients, learner.pulls.values), trainer.world_size
-
-
-@contextmanager
-def _quiet(name: str) -> Iterator[None]:
-    """Within, a logger of Lightning's says errors alone."""
-    logger = logging.getLogger(name)
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
 
 
 def _resolved(chosen: Chosen, words: list[str]) -> Resolved:

@@ -67,7 +67,9 @@ class ReplayingLearner(PolicyLearner):
             return super().step_on(batch, loss_of, veto)
 
         def look(statistics: Any) -> bool:
-            self.gradients.add(self.adapter.moved(p) for p in self.policy.parameters() if p.requires_grad)
+            moved = [self.adapter.moved(p) for p in self.policy.parameters() if p.requires_grad]
+            parts = [torch.zeros_like(p) if p.grad is None else p.grad.detach() for p in moved]
+            self.gradients.add(torch.cat([part.reshape(-1).cpu().float() for part in parts]))
             return veto(statistics)
 
         return super().step_on(batch, loss_of, look)

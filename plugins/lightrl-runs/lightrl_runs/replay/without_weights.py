@@ -89,7 +89,7 @@ class FirstPass:
         found = loss.share(rows, recorded(rows))
         gradient = torch.autograd.grad(found.loss, leaf)[0] if found.loss.requires_grad else torch.zeros_like(leaf)
         self.pulls.add(torch.arange(len(leaf)), torch.ones_like(leaf, dtype=torch.bool), gradient)
-        self.gradients.add_vector(gradient.flatten())
+        self.gradients.add(gradient.flatten())
         self.ledger.add_report(found.statistics)
         for name, share in found.shares.items():
             self.ledger.add(name, share)
