@@ -10,6 +10,8 @@ MARKS = {
     "<|channel|>analysis<|message|>": "<|channel|>final<|message|>",
 }  # fmt: skip
 """What begins and ends thoughts: most families, Seed-OSS, EXAONE, Magistral, Kimi, Command, Apertus, Gemma 4, gpt-oss."""
+_ANALYSIS = re.compile(r"<\|channel\|>analysis<\|message\|>.*?(?=<\|(?:start|channel)\|>|\Z)", re.DOTALL)
+"""gpt-oss thinks in messages of a channel, before each call and each answer; what follows one may be a call."""
 _BEGIN, _END = (re.compile("|".join(map(re.escape, marks))) for marks in (MARKS, MARKS.values()))
 
 
@@ -21,7 +23,7 @@ def without_thoughts(completion: str) -> str:
     Args:
         completion: as text, of one turn.
     """
-    return _BEGIN.split(_END.split(completion)[-1])[0]
+    return _BEGIN.split(_END.split(_ANALYSIS.sub("", completion))[-1])[0]
 
 
 def mark_left_open(before: str, completion: str) -> str:

@@ -28,6 +28,13 @@ def test_a_final_channel_is_the_answer() -> None:
     assert without_thoughts(HARMONY.partition("<|end|>")[0]) == ""
 
 
+def test_a_call_behind_an_analysis_is_no_thought() -> None:
+    thought, said = "<|channel|>analysis<|message|>3?<|end|>", '<|channel|>commentary to=functions.f json<|message|>{"x": 1}'
+    assert without_thoughts(f"{thought}<|start|>assistant{said}") == f"<|start|>assistant{said}"
+    assert without_thoughts(f"{thought}<|start|>assistant{said}<|call|>{thought}") == f"<|start|>assistant{said}<|call|>"
+    assert without_thoughts(f"{thought}<|start|>assistant{said}<|end|>{HARMONY}") == "2"
+
+
 def test_exact_match_compares_the_answer_and_not_the_thoughts() -> None:
     reward = ExactMatch()
     assert reward.score(PROMPT, "<think>3</think>\n2", answer="2") == 1.0

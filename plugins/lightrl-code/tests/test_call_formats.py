@@ -6,12 +6,16 @@ import json
 from typing import Any
 
 import pytest
+from call_templates import SAMPLED, TEMPLATES, sampled
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lightrl_code.tools.call_formats import FORMATS, calls_in, hermes_text
+from lightrl_code import ToolEnvironment
+from lightrl_code.tools.call_formats import FORMATS, calls_in
 from lightrl_code.tools.tool_calls import ToolCall
 
-SPELLED = {"qwen_coder", "glm"}
+from lightrl import Prompt
+
+SPELLED = {"qwen_coder", "glm", "minimax"}
 WRITTEN = {
     "hermes": '<think>I could <tool_call>{}</tool_call></think>\n<tool_call>\n{"name": "f", "arguments": {"x": 1}}\n</tool_call>\n'
     '<tool_call>\n{"name": "g", "arguments": {}}\n</tool_call>',
@@ -21,6 +25,13 @@ WRITTEN = {
     "<｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",  # noqa: RUF001
     "kimi": '<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"x": 1}<|tool_call_end|>'
     "<|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>",
+    "harmony": "<|channel|>analysis<|message|>Both.<|end|><|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json"
+    '<|message|>{"x": 1}<|call|><|start|>assistant to=functions.g<|channel|>commentary json<|message|>{}',
+    "gemma": "<|channel>thought\nBoth.<channel|><|tool_call>call:f{x:1}<tool_call|><|tool_call>call:g{}<tool_call|>",
+    "minimax": 'Both.\n</think>\n\n<minimax:tool_call>\n<invoke name="f">\n<parameter name="x">1</parameter>\n</invoke>\n'
+    '<invoke name="g">\n</invoke>\n</minimax:tool_call>',
+    "deepseek_dsml": '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="x" string="false">1</｜DSML｜parameter>\n'  # noqa: RUF001
+    '</｜DSML｜invoke>\n<｜DSML｜invoke name="g">\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>',  # noqa: RUF001
     "qwen_coder": "<tool_call>\n<function=f>\n<parameter=x>\n1\n</parameter>\n</function>\n</tool_call>\n"
     "<tool_call>\n<function=g>\n</function>\n</tool_call>",
     "glm": "<tool_call>f\n<arg_key>x</arg_key>\n<arg_value>1</arg_value>\n</tool_call>\n<tool_call>g\n</tool_call>",
@@ -42,7 +53,7 @@ names = st.from_regex(r"[a-z_][a-z0-9_]{0,9}", fullmatch=True).filter(
 )
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
     max_leaves=6,
 )
 
@@ -105,9 +116,23 @@ def test_an_answer_is_no_call(answer: str) -> None:
         ("mistral", "[TOOL_CALLS][]", "expected a list with at least one call"),
         ("mistral", "[TOOL_CALLS]f[ARGS]{x}", "the arguments of 'f' are no JSON"),
         ("kimi", "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{", "the arguments of 'f' are no JSON"),
-        ("qwen_coder", "<function=f", "expected `>` behind the name of the function"),
-        ("qwen_coder", "<function=f><parameter=x", "expected `>` behind the name of a parameter"),
-        ("glm", "<tool_call>f<arg_key>x</arg_key></tool_call>", "expected an <arg_value> for each <arg_key>, got 0 for 1"),
+        ("kimi", "<|tool_call_begin|>functions.f:0", "the call is no JSON: Expecting value"),
+        ("qwen_coder", "<function=f", "expected the name of a function"),
+        ("qwen_coder", "<function=f><parameter=x", "expected </function> behind the arguments of 'f', each of them closed"),
+        ("glm", "<tool_call>f<arg_key>x</arg_key></tool_call>", "expected </tool_call> behind the arguments of 'f', each of them closed"),
+        ("harmony", "<|channel|>commentary to=functions.f", "the call is no JSON: Expecting value"),
+        ("harmony", "<|channel|>commentary to=functions.f json<|message|>{x}", "the arguments of 'f' are no JSON"),
+        ("harmony", "<|channel|>commentary to=functions.f json<|message|>[1]", "expected the arguments of 'f' as an object, got [1]"),
+        ("gemma", "<|tool_call>add(1)<tool_call|>", "the call is no JSON: Expecting value"),
+        ("gemma", "<|tool_call>call:f{city:Oslo}<tool_call|>", "the arguments of 'f' are no JSON"),
+        ("gemma", '<|tool_call>call:f{city:<|"|>Oslo', "the arguments of 'f' are no JSON"),
+        ("minimax", '<minimax:tool_call><invoke name="f"><parameter name="x">1', "expected </invoke> behind the arguments of 'f'"),
+        (
+            "deepseek_dsml",
+            '<｜DSML｜tool_calls><｜DSML｜invoke name="f"><｜DSML｜parameter name="x" string="false">Oslo</｜DSML｜parameter>'  # noqa: RUF001
+            "</｜DSML｜invoke>",  # noqa: RUF001
+            "the argument 'x' of 'f' is no JSON: Expecting value",
+        ),
         ("python", "[f(x=1]", "the list of calls is no Python"),
         ("python", "[f(x=y)]", "expected the arguments of 'f' to be numbers, texts"),
         ("python", "[f(x={1})]", "expected the arguments of 'f' to be numbers, texts"),
@@ -123,29 +148,82 @@ def test_a_call_that_cannot_be_read_says_what_was_expected(name: str, text: str,
     assert ". A call is written " in error
 
 
-def test_low_the_marks_of_a_call_inside_an_argument_do_not_end_it() -> None:
-    page = "<tool_call>{}</tool_call>"
-    both = hermes_text("write", {"text": page}) + hermes_text("g", {})
-    assert calls_in(both, "auto") == [ToolCall("write", {"text": page}), ToolCall("g")]
-
-
-@settings(max_examples=40)
-@given(st.sampled_from(sorted(FORMATS)), names, st.dictionaries(names, values, max_size=3))
-def test_a_written_call_is_read_back(name: str, tool: str, arguments: dict[str, Any]) -> None:
-    text = FORMATS[name].text(tool, arguments)
+def as_read(name: str, tool: str, arguments: dict[str, Any]) -> ToolCall:
+    """The call that is read of one which a template wrote."""
     if name in SPELLED:
-        arguments = {key: value if isinstance(value, str) else json.dumps(value) for key, value in arguments.items()}
-        clash = any("<" in value or value != value.strip("\n") for value in arguments.values())
-    else:
-        clash = "</" in json.dumps(arguments) or "[ARGS]" in text
-    if not clash:
-        assert calls_in(text, name) == [ToolCall(tool, arguments, spelled=name in SPELLED)]
+        arguments = {key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for key, value in arguments.items()}
+    return ToolCall(tool, arguments, spelled=name in SPELLED)
+
+
+ORDER = {"item": "tea, 2 cups", "count": 3, "hot": True, "sizes": [1, 2.5], "to": {"city": "Oslo", "zip": None}}
+
+
+@pytest.mark.parametrize(("name", "template"), [*TEMPLATES.items(), ("harmony", SAMPLED)])
+@pytest.mark.parametrize("way", ["named", "auto"])
+def test_calls_that_the_familys_template_writes_are_read_back(name: str, template: str, way: str) -> None:
+    calls = [("order", ORDER), ("look", {}), ("say", {"text": "done\n"})]
+    # in gpt-oss the marks of a call end a thought
+    turn = sampled(template, calls, said="I order it:", thought="{}?" if name == "harmony" else f"Or rather {FORMATS[name].example}?")
+    assert calls_in(turn, name if way == "named" else way) == [as_read(name, tool, arguments) for tool, arguments in calls]
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+@pytest.mark.parametrize("way", ["named", "auto"])
+def test_low_the_marks_of_a_call_inside_an_argument_do_not_end_it(name: str, way: str) -> None:
+    pages = {
+        "qwen_coder": "a </parameter> b </function> c <function=g> d",
+        "glm": "a </arg_value> b </tool_call> c <tool_call>g d",
+        "minimax": 'a </parameter> b </invoke> c <invoke name="g"> d </minimax:tool_call>',
+        "deepseek_dsml": 'a </｜DSML｜parameter> b </｜DSML｜invoke> c <｜DSML｜invoke name="g"> d',  # noqa: RUF001
+        "gemma": "<tool_call|> <|tool_call>call:g{x:1}<tool_call|>",
+    }
+    others = "".join(FORMATS[other].example for other in FORMATS if other not in (name, "gemma"))
+    calls = [
+        ("write", {"text": pages.get(name, FORMATS[name].example)}),
+        ("write", {"text": others, "more": {"inner": [others]}}),
+        ("g", {}),
+    ]
+    turn = sampled(TEMPLATES[name], calls)
+    assert calls_in(turn, name if way == "named" else way) == [as_read(name, tool, arguments) for tool, arguments in calls]
+
+
+@pytest.mark.parametrize(("name", "template"), [*TEMPLATES.items(), ("harmony", SAMPLED)])
+def test_a_call_that_is_cut_off_is_not_made(name: str, template: str) -> None:
+    calls = [("look", {}), ("order", ORDER)]
+    whole = [as_read(name, tool, arguments) for tool, arguments in calls]
+    turn = sampled(template, calls, said="Now:")
+    for cut in range(len(turn)):
+        read = calls_in(turn[:cut], name)
+        made = [call for call in read if not call.error]
+        assert made == whole[: len(made)]
+        assert len(read) - len(made) <= 1
+    assert calls_in(turn, name) == whole
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_call_of_each_family_is_made_with_arguments_of_the_tools_types(name: str) -> None:
+    environment = ToolEnvironment(["tool_examples.kinds", "lightrl_code.arithmetic.add"])
+    kinds = {"number": 2, "flag": True, "names": ["a", "b"], "pair": [1, "x"], "unit": "F", "table": {"t": 1}, "either": "7"}
+    environment.begin(Prompt(id="a", messages=({"role": "user", "content": "47+85="},)), 0)
+    reply = environment.reply(sampled(TEMPLATES[name], [("kinds", kinds), ("add", {"a": 47, "b": 85})]))
+    assert [message["content"] for message in reply.said if not isinstance(message, str)] == [
+        "(2.0, True, ['a', 'b'], (1, 'x'), <Unit.FAHRENHEIT: 'F'>, 'up', {'t': 1.0}, None, '7')",
+        "132",
+    ]
+    assert reply.counts == {"tools/kinds/calls": 1.0, "tools/add/calls": 1.0}
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(sorted(TEMPLATES)), names, st.dictionaries(names, values, max_size=3))
+def test_a_written_call_is_read_back(name: str, tool: str, arguments: dict[str, Any]) -> None:
+    assert calls_in(sampled(TEMPLATES[name], [(tool, arguments)]), name) == [as_read(name, tool, arguments)]
 
 
 @given(st.sampled_from([*sorted(FORMATS), "auto"]), st.text(), st.data())
 def test_whatever_is_written_nothing_raises(name: str, text: str, data: st.DataObject) -> None:
     parts = sorted(
-        set("".join(WRITTEN.values())) | {"<tool_call>", "</tool_call>", "<function=", "[TOOL_CALLS]", "<|python_tag|>", "[f(", "[ARGS]"}
+        set("".join(WRITTEN.values()))
+        | {"<tool_call>", "</tool_call>", "<function=", "[TOOL_CALLS]", "<|python_tag|>", "[f(", "[ARGS]", '<|"|>', "<|call|>"}
     )
     mixed = "".join(data.draw(st.lists(st.sampled_from(parts) | st.text(max_size=3), max_size=20)))
     written = data.draw(st.sampled_from(sorted(WRITTEN.values())))

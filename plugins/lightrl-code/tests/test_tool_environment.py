@@ -79,9 +79,6 @@ def test_a_turn_without_a_call_ends_the_episode_and_keeps_its_calls() -> None:
 @pytest.mark.parametrize(
     "turn",
     [
-        '<|channel|>commentary to=functions.add <|constrain|>json<|message|>{"a": 1, "b": 2}<|call|>',
-        "<|tool_call>call:add{a:1,b:2}<tool_call|>",
-        '<minimax:tool_call>\n<invoke name="add">\n<parameter name="a">1</parameter>\n</invoke>\n</minimax:tool_call>',
         "```tool_code\nadd(a=1, b=2)\n```",
         '{"tool": "add", "a": 1, "b": 2}',
         "<add>1, 2</add>",
@@ -295,7 +292,7 @@ def test_a_function_that_cannot_be_described_is_refused_with_what_is_missing_and
     ("arguments", "rule"),
     [
         ({"tools": []}, "at least one tool"),
-        ({"call_format": "json"}, "call_format auto, deepseek, kimi"),
+        ({"call_format": "json"}, "call_format auto, deepseek, deepseek_dsml, kimi, harmony"),
         ({"role": "assistant"}, "role tool or user"),
         ({"response": "{result}"}, "a text around it"),
         ({"response": "nothing"}, "a text around it"),

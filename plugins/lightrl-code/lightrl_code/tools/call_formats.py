@@ -6,35 +6,75 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
 from lightrl import without_thoughts
-from lightrl_code.tools.tool_calls import JSON, ToolCall, between, json_call, read_json, shallow, spelled_call
+from lightrl_code.tools.tool_calls import JSON, ToolCall, call_of, json_call, read_json, shallow
 
 BEGIN, SEPARATOR, END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"  # noqa: RUF001 - DeepSeek's own signs
-KIMI_BEGIN, KIMI_ARGUMENTS, KIMI_END = "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"
+DSML = "｜DSML｜"  # noqa: RUF001 - likewise
 
 
-def hermes_calls(text: str) -> list[ToolCall]:
-    """`<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, each call in marks of its own, which an argument may contain."""
+def json_calls(text: str, begin: str, ends: str) -> list[ToolCall]:
+    """Calls that are JSON, or whose arguments are, between marks, which may stand inside of it as well.
+
+    Args:
+        begin: a regular expression of what stands in front of one, with a group for its name; without a name the JSON is the call.
+        ends: one of what may stand behind it.
+    """
     calls = []
-    while "<tool_call>" in text:
-        call, text = _first_call(text.partition("<tool_call>")[2])
+    while found := re.search(begin, text):
+        call, text = _json_call(text[found.end() :], next(filter(None, found.groups()), "").strip(), ends)
         calls.append(call)
     return calls
 
 
-def hermes_text(name: str, arguments: Mapping[str, JSON]) -> str:
-    """A call as Hermes and Qwen write it."""
-    return f"<tool_call>\n{_object('arguments', name, arguments)}\n</tool_call>"
+def _json_call(text: str, name: str, ends: str) -> tuple[ToolCall, str]:
+    if name and (empty := re.match(rf"\s*(?:{ends})", text)):
+        return ToolCall(name), text[empty.end() :]
+    try:
+        value, rest = read_json(text)
+    except ValueError as error:
+        return ToolCall(name, error=f"the {f'arguments of {name!r} are' if name else 'call is'} no JSON: {error}"), text
+    behind = re.split(ends, rest, maxsplit=1)[0].strip()
+    if behind:
+        what = f"arguments of {name!r}" if name else "call"
+        return ToolCall(name, error=f"expected nothing behind the {what}, got {behind[:60]!r}"), rest
+    return call_of(name, value) if name else json_call(value), rest
+
+
+def gemma_calls(text: str) -> list[ToolCall]:
+    """`<|tool_call>call:name{argument:<|"|>text<|"|>,other:1}<tool_call|>`; whatever stands between two `<|"|>` is a text."""
+    parts = text[text.index("<|tool_call>") :].split('<|"|>')
+    parts[::2] = [re.sub(r'([{,]\s*)([^{}\[\],:"]+?)\s*:', _quoted_key, re.sub(r"\bNone\b", "null", part)) for part in parts[::2]]
+    parts[1::2] = [json.dumps(part) for part in parts[1::2]]
+    return json_calls("".join(parts), r"<\|tool_call>(?:call:([^{}<]+)(?={))?", r"<\|?tool_(?:call|response)\|?>")
+
+
+def _quoted_key(found: re.Match[str]) -> str:
+    return f"{found[1]}{json.dumps(found[2])}:"
+
+
+def mistral_calls(text: str) -> list[ToolCall]:
+    """`[TOOL_CALLS][{"name": ..., "arguments": {...}}, ...]`, or `[TOOL_CALLS]name[ARGS]{...}` once per call."""
+    body = text.partition("[TOOL_CALLS]")[2] if "[TOOL_CALLS]" in text else text
+    if not body.lstrip().startswith("["):
+        return json_calls(text, r"\[TOOL_CALLS\](?:([^\[\]]*)(?:\[CALL_ID\][^\[\]]*)?\[ARGS\])?", r"\[TOOL_CALLS\]")
+    try:
+        value, _ = read_json(body)
+    except ValueError as error:
+        return [ToolCall(error=f"the list of calls is no JSON: {error}")]
+    if not isinstance(value, list) or not value:
+        return [ToolCall(error="expected a list with at least one call")]
+    return [json_call(item) for item in value]
 
 
 def llama_calls(text: str) -> list[ToolCall]:
     """`{"name": ..., "parameters": {...}}`, several with `;` between them."""
     calls: list[ToolCall] = []
-    rest = text.rpartition("<|python_tag|>")[2].strip()
+    rest = text.split("<|python_tag|>", maxsplit=1)[-1].strip()
     while rest:
         try:
             value, rest = read_json(rest)
@@ -45,123 +85,39 @@ def llama_calls(text: str) -> list[ToolCall]:
     return calls or [ToolCall(error="expected a call behind <|python_tag|>, got nothing")]
 
 
-def mistral_calls(text: str) -> list[ToolCall]:
-    """`[TOOL_CALLS][{"name": ..., "arguments": {...}}, ...]`, or `[TOOL_CALLS]name[ARGS]{...}` once per call."""
-    if "[ARGS]" in text:
-        return [_mistral_named(part) for part in text.split("[TOOL_CALLS]")[1:]]
-    body = text.partition("[TOOL_CALLS]")[2] if "[TOOL_CALLS]" in text else text
-    try:
-        value, _ = read_json(body)
-    except ValueError as error:
-        return [ToolCall(error=f"the list of calls is no JSON: {error}")]
-    if not isinstance(value, list) or not value:
-        return [ToolCall(error="expected a list with at least one call")]
-    return [json_call(item) for item in value]
+def marked_calls(text: str, marks: tuple[str, str, str, str, str], typed: bool) -> list[ToolCall]:
+    """Calls with marks around each argument; nothing is read behind one that is not closed.
 
-
-def mistral_text(name: str, arguments: Mapping[str, JSON]) -> str:
-    """A call as Mistral writes it."""
-    return f"[TOOL_CALLS][{_object('arguments', name, arguments)}]"
-
-
-def deepseek_calls(text: str) -> list[ToolCall]:
-    """`BEGIN name SEPARATOR {...} END`, or as before V3.1 `BEGIN function SEPARATOR name` and the arguments in a fence."""
-    return [_deepseek_call(body) for body in between(text, BEGIN, END)]
-
-
-def deepseek_text(name: str, arguments: Mapping[str, JSON]) -> str:
-    """A call as DeepSeek V3.1 writes it."""
-    return f"<｜tool▁calls▁begin｜>{BEGIN}{name}{SEPARATOR}{json.dumps(arguments)}{END}<｜tool▁calls▁end｜>"  # noqa: RUF001
-
-
-def kimi_calls(text: str) -> list[ToolCall]:
-    """`functions.name:0`, a mark and the arguments, within marks."""
-    calls = []
-    for body in between(text, KIMI_BEGIN, KIMI_END):
-        named, _, arguments = body.partition(KIMI_ARGUMENTS)
-        calls.append(spelled_call(named.strip().removeprefix("functions.").rpartition(":")[0] or named.strip(), arguments))
+    Args:
+        marks: regular expressions: what begins a call, with a group for its name; how an argument begins, and the rest up to its value,
+            with a group for its name; what ends an argument, which its text may have as well where nothing follows it; the call's end.
+        typed: the argument has a second group, `true` for a text and `false` for JSON; otherwise only the tool knows the types.
+    """
+    begin, argument, named, closed, end = marks
+    calls, at = [], 0
+    one = re.compile(rf"\s*{argument}{named}(.*?){closed}(?=\s*(?:{argument}|{end}))", re.DOTALL)
+    while found := re.compile(begin).search(text, at):
+        name, at, arguments = (found[1] or "").strip(), found.end(), dict[str, JSON]()
+        while given := one.match(text, at):
+            at = given.end()
+            try:
+                arguments[given[1].strip()] = _json(given[3]) if typed and given[2] == "false" else given[given.re.groups]
+            except ValueError as error:
+                return [*calls, ToolCall(name, error=f"the argument {given[1]!r} of {name!r} is no JSON: {error}")]
+        closing = re.compile(rf"\s*{end}").match(text, at)
+        if not name or not closing:
+            wanted = f"{end} behind the arguments of {name!r}, each of them closed" if name else "the name of a function"
+            return [*calls, ToolCall(name, error=f"expected {wanted}")]
+        calls.append(ToolCall(name, arguments, spelled=not typed))
+        at = closing.end()
     return calls
 
 
-def kimi_text(name: str, arguments: Mapping[str, JSON]) -> str:
-    """A call as Kimi K2 writes it."""
-    call = f"{KIMI_BEGIN}functions.{name}:0{KIMI_ARGUMENTS}{json.dumps(arguments)}{KIMI_END}"
-    return f"<|tool_calls_section_begin|>{call}<|tool_calls_section_end|>"
-
-
-def _first_call(text: str) -> tuple[ToolCall, str]:
-    try:
-        value, rest = read_json(text)
-    except ValueError as error:
-        return ToolCall(error=f"the call is no JSON: {error}"), text
-    behind = re.split("</?tool_call>", rest, maxsplit=1)[0].strip()
-    return ToolCall(error=f"expected nothing behind the call, got {behind[:60]!r}") if behind else json_call(value), rest
-
-
-def _mistral_named(part: str) -> ToolCall:
-    named, _, arguments = part.partition("[ARGS]")
-    return spelled_call(named.partition("[CALL_ID]")[0].strip(), arguments)
-
-
-def _deepseek_call(body: str) -> ToolCall:
-    first, _, second = body.partition(SEPARATOR)
-    if second.lstrip().startswith("{") or "\n" not in second:
-        return spelled_call(first.strip(), second)
-    name, _, fenced = second.partition("\n")
-    return spelled_call(name.strip(), fenced.strip().removeprefix("```json").removesuffix("```"))
-
-
-def _object(key: str, name: str, arguments: Mapping[str, JSON]) -> str:
-    return json.dumps({"name": name, key: dict(arguments)})
-
-
-def qwen_coder_calls(text: str) -> list[ToolCall]:
-    """`<function=name>` with a `<parameter=argument>` for each argument."""
-    return [_qwen_coder_call(body) for body in between(text, "<function=", "</function>")]
-
-
-def qwen_coder_text(name: str, arguments: Mapping[str, JSON]) -> str:
-    """A call as Qwen3-Coder writes it."""
-    inner = "".join(f"<parameter={key}>\n{_spelled(value)}\n</parameter>\n" for key, value in arguments.items())
-    return f"<tool_call>\n<function={name}>\n{inner}</function>\n</tool_call>"
-
-
-def glm_calls(text: str) -> list[ToolCall]:
-    """`<tool_call>name` with an `<arg_key>` and an `<arg_value>` for each argument."""
-    return [_glm_call(body) for body in between(text, "<tool_call>", "</tool_call>")]
-
-
-def glm_text(name: str, arguments: Mapping[str, JSON]) -> str:
-    """A call as GLM 4.5 writes it."""
-    inner = "".join(f"<arg_key>{key}</arg_key>\n<arg_value>{_spelled(value)}</arg_value>\n" for key, value in arguments.items())
-    return f"<tool_call>{name}\n{inner}</tool_call>"
-
-
-def _qwen_coder_call(body: str) -> ToolCall:
-    name, closed, inner = body.partition(">")
-    if not closed:
-        return ToolCall(error="expected `>` behind the name of the function")
-    arguments = {}
-    for part in between(inner, "<parameter=", "</parameter>"):
-        key, closed, value = part.partition(">")
-        if not closed:
-            return ToolCall(name.strip(), error="expected `>` behind the name of a parameter")
-        # the line breaks next to the marks are the format's
-        arguments[key.strip()] = value.removeprefix("\n").removesuffix("\n")
-    return ToolCall(name.strip(), arguments, spelled=True)
-
-
-def _glm_call(body: str) -> ToolCall:
-    name = body.partition("<arg_key>")[0].strip()
-    keys = between(body, "<arg_key>", "</arg_key>")
-    values = between(body, "<arg_value>", "</arg_value>")
-    if len(keys) != len(values):
-        return ToolCall(name, error=f"expected an <arg_value> for each <arg_key>, got {len(values)} for {len(keys)}")
-    return ToolCall(name, {key.strip(): value for key, value in zip(keys, values, strict=True)}, spelled=True)
-
-
-def _spelled(value: JSON) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def _json(text: str) -> JSON:
+    value, rest = read_json(text)
+    if rest.strip():
+        raise ValueError(f"{rest.strip()[:60]!r} stands behind it")
+    return value
 
 
 PYTHON_START, PYTHON_END = "<|python_start|>", "<|python_end|>"
@@ -180,11 +136,6 @@ def python_calls(text: str) -> list[ToolCall]:
     if not isinstance(tree, ast.List) or not tree.elts:
         return [ToolCall(error="expected a list with at least one call")]
     return [_call(node) for node in tree.elts]
-
-
-def python_text(name: str, arguments: Mapping[str, JSON]) -> str:
-    """A call as Llama 4 writes it."""
-    return f"[{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})]"
 
 
 def _call(node: ast.expr) -> ToolCall:
@@ -213,46 +164,113 @@ class CallFormat:
     """A way to write calls."""
 
     sign: str
-    """A regular expression that is found in a text with a call, be it well written or not."""
+    """A regular expression that is found in a text with a call, be it well written or not, where the first one begins."""
     calls: Callable[[str], list[ToolCall]]
     """The calls in a text that has the sign, in order; never raises."""
-    text: Callable[[str, Mapping[str, JSON]], str]
-    """A call of this name with these arguments."""
+    example: str
+    """A call of `NAME` with one argument."""
     told_by: str | None = None
     """A sign for where no format is named, if answers might have the other one as well; None: they do not."""
 
 
-# one whose sign is also found in texts of another format stands behind it
+def _json_format(sign: str, named: str, ends: str, example: str) -> CallFormat:
+    return CallFormat(sign, partial(json_calls, begin=f"{sign}(?:{named})?", ends=ends), example)
+
+
+def _marked_format(sign: str, marks: tuple[str, str, str, str, str], example: str, typed: bool = False) -> CallFormat:
+    return CallFormat(sign, partial(marked_calls, marks=marks, typed=typed), example)
+
+
+# of two whose signs begin at the same place the first is meant
 FORMATS = {
-    "deepseek": CallFormat(re.escape(BEGIN), deepseek_calls, deepseek_text),
-    "kimi": CallFormat(re.escape(KIMI_BEGIN), kimi_calls, kimi_text),
-    "qwen_coder": CallFormat("<function=", qwen_coder_calls, qwen_coder_text),
-    "glm": CallFormat(r"<tool_call>\s*[\w.-]+\s*(<arg_key>|</tool_call>)", glm_calls, glm_text),
-    "hermes": CallFormat("<tool_call>", hermes_calls, hermes_text),
-    "mistral": CallFormat(r'\[TOOL_CALLS\]|^\s*\[\s*\{[^{}]*"arguments"\s*:', mistral_calls, mistral_text),
-    "llama": CallFormat(r'<\|python_tag\|>|^\s*\{[^{}]*"(parameters|arguments)"\s*:', llama_calls, partial(_object, "parameters")),
-    "python": CallFormat(re.escape(PYTHON_START) + r"|^\s*\[\s*[A-Za-z_][\w.]*\s*\(", python_calls, python_text, re.escape(PYTHON_START)),
+    "deepseek": _json_format(
+        BEGIN,
+        f"function{SEPARATOR}([^\n<]*)\n```json|([^\n{{<]*?){SEPARATOR}",
+        f"```|{END}|{BEGIN}",
+        f'<｜tool▁calls▁begin｜>{BEGIN}NAME{SEPARATOR}{{"argument": "value"}}{END}<｜tool▁calls▁end｜>',  # noqa: RUF001
+    ),
+    "deepseek_dsml": _marked_format(
+        f"<{DSML}",
+        (
+            f'<{DSML}invoke name="(?:([^"]*)">)?',
+            f"<{DSML}parameter ",
+            'name="([^"]*)" string="(true|false)">',
+            f"</{DSML}parameter>",
+            f"</{DSML}invoke>",
+        ),
+        f'<{DSML}tool_calls>\n<{DSML}invoke name="NAME">\n<{DSML}parameter name="argument" string="true">value</{DSML}parameter>\n'
+        f"</{DSML}invoke>\n</{DSML}tool_calls>",
+        typed=True,
+    ),
+    "kimi": _json_format(
+        r"<\|tool_call_begin\|>",
+        r"\s*(?:functions\.)?([^<]*?)(?::\d+)?\s*<\|tool_call_argument_begin\|>",
+        r"<\|tool_call_(?:end|begin)\|>",
+        '<|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{"argument": "value"}<|tool_call_end|>'
+        "<|tool_calls_section_end|>",
+    ),
+    # the name stands in front of the channel or behind it
+    "harmony": _json_format(
+        r"(?:^|<\|start\|>assistant|<\|channel\|>\w+)\s*to=",
+        r"(?:functions\.)?([\w.-]+)[^<]{0,20}(?:<\|(?:channel|constrain)\|>[^<]{0,20}){0,2}<\|message\|>",
+        r"<\|(?:call|end|start)\|>",
+        '<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>{"argument": "value"}<|call|>',
+    ),
+    "gemma": CallFormat(r"<\|tool_call>", gemma_calls, '<|tool_call>call:NAME{argument:<|"|>value<|"|>}<tool_call|>'),
+    "minimax": _marked_format(
+        "<minimax:tool_call>",
+        ('<invoke name="(?:([^"]*)">)?', "<parameter ", 'name="([^"]*)">', "</parameter>", "</invoke>"),
+        '<minimax:tool_call>\n<invoke name="NAME">\n<parameter name="argument">value</parameter>\n</invoke>\n</minimax:tool_call>',
+    ),
+    "qwen_coder": _marked_format(
+        r"(?:<tool_call>\s*)?<function=",
+        # the line breaks next to the marks are the format's
+        ("<function=(?:([^>]*)>)?", "<parameter=", "([^>]*)>\n?", "\n?</parameter>", "</function>"),
+        "<tool_call>\n<function=NAME>\n<parameter=argument>\nvalue\n</parameter>\n</function>\n</tool_call>",
+    ),
+    "glm": _marked_format(
+        r"<tool_call>\s*[\w.-]+\s*(<arg_key>|</tool_call>)",
+        ("<tool_call>([^<]*)", "<arg_key>", r"([^<]*)</arg_key>\s*<arg_value>", "</arg_value>", "</tool_call>"),
+        "<tool_call>NAME\n<arg_key>argument</arg_key>\n<arg_value>value</arg_value>\n</tool_call>",
+    ),
+    "hermes": _json_format(
+        "<tool_call>", "", "</?tool_call>", '<tool_call>\n{"name": "NAME", "arguments": {"argument": "value"}}\n</tool_call>'
+    ),
+    "mistral": CallFormat(
+        r'\[TOOL_CALLS\]|^\s*\[\s*\{[^{}]*"arguments"\s*:',
+        mistral_calls,
+        '[TOOL_CALLS][{"name": "NAME", "arguments": {"argument": "value"}}]',
+    ),
+    "llama": CallFormat(
+        r'<\|python_tag\|>|^\s*\{[^{}]*"(parameters|arguments)"\s*:', llama_calls, '{"name": "NAME", "parameters": {"argument": "value"}}'
+    ),
+    "python": CallFormat(
+        re.escape(PYTHON_START) + r"|^\s*\[\s*[A-Za-z_][\w.]*\s*\(", python_calls, "[NAME(argument='value')]", re.escape(PYTHON_START)
+    ),
 }
 """Every format by the name it has in a config."""
 
 
 def calls_in(completion: str, name: str) -> list[ToolCall]:
-    """The calls in a turn outside of its thoughts, in order, in a named format or, `auto`, the one that the text tells."""
+    """The calls in a turn outside of its thoughts, in order, in a named format or, `auto`, the one whose sign comes first."""
     text = without_thoughts(completion)
-    for known in FORMATS.values() if name == AUTO else (FORMATS[name],):
-        if re.search(known.told_by if name == AUTO and known.told_by else known.sign, text):
-            return [_with_example(call, known) for call in known.calls(text)]
-    return []
+    known = list(FORMATS.values()) if name == AUTO else [FORMATS[name]]
+    signs = [re.search(one.told_by if name == AUTO and one.told_by else one.sign, text) for one in known]
+    found = [(sign.start(), i) for i, sign in enumerate(signs) if sign is not None]
+    if not found:
+        return []
+    chosen = known[min(found)[1]]
+    return [
+        replace(call, error=call.error and f"{call.error}. A call is written {example(chosen, call.name)}") for call in chosen.calls(text)
+    ]
+
+
+def example(known: CallFormat, name: str = "") -> str:
+    """A call in a format, of a function if its name is known."""
+    return known.example.replace("NAME", name or "name")
 
 
 def looks_like_call(completion: str, tools: Iterable[str]) -> bool:
     """Whether a turn, outside of its thoughts, has a tool's name where formats have it: quoted, behind `=`, `:`, `.` or `<`, before `(`."""
     names = "|".join(map(re.escape, tools))
     return re.search(rf"[\"'=:.<]({names})\b|\b({names})\s*[({{]", without_thoughts(completion)) is not None
-
-
-def _with_example(call: ToolCall, known: CallFormat) -> ToolCall:
-    if not call.error:
-        return call
-    example = known.text(call.name or "name", {"argument": "value"})
-    return replace(call, error=f"{call.error}. A call is written {example}")

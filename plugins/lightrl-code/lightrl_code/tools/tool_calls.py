@@ -29,11 +29,6 @@ class ToolCall:
     """Why the call cannot be read; empty if it can."""
 
 
-def between(text: str, start: str, end: str) -> list[str]:
-    """The parts of a text that stand between two marks; one that nothing closes goes on to the next start or the end."""
-    return [part.partition(end)[0] for part in text.split(start)[1:]]
-
-
 def read_json(text: str) -> tuple[JSON, str]:
     """The JSON value with which a text begins, and what follows it, or a ValueError. Line breaks within strings are let through."""
     text = text.lstrip()

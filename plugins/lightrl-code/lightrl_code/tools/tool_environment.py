@@ -51,8 +51,9 @@ class ToolEnvironment(Environment):
         Args:
             tools: import paths of functions with types and docstrings, as transformers wants them. Of a class every public method is a
                 tool, and each episode has an instance of its own; its constructor may ask for `seed`, `prompt` and columns by name.
-            call_format: how the policy writes calls: `hermes` (also Qwen), `llama`, `mistral`, `deepseek`, `qwen_coder`, `glm`, `kimi` or
-                `python` (`[add(a=1, b=2)]`). `auto`: each turn tells, with any of them but `python` without its marks.
+            call_format: how the policy writes calls: `hermes` (also Qwen), `llama`, `mistral`, `deepseek` (`deepseek_dsml` from V3.2 on),
+                `qwen_coder`, `glm`, `kimi`, `harmony` (gpt-oss), `gemma`, `minimax` or `python` (`[add(a=1, b=2)]`). `auto`: each turn
+                tells, with any of them but `python` without its marks.
             role: in a conversation, whose messages results are: `tool`, one for each result, or `user` for chat templates that know
                 no tools, one for all.
             describe: the prompt begins with a description of the tools, for plain text and for chat templates that know no tools.
@@ -176,7 +177,7 @@ class ToolEnvironment(Environment):
 
     def _description(self) -> str:
         lines = [json.dumps(schema["function"]) for schema in self._described().values()]
-        example = FORMATS.get(self.call_format, FORMATS["hermes"]).text("name", {"argument": "value"})
+        example = FORMATS.get(self.call_format, FORMATS["hermes"]).example.replace("NAME", "name")
         return "\n".join(["You can call these functions:", *lines, f"A call is written {example}", "", ""])
 
     def __getstate__(self) -> dict[str, object]:
