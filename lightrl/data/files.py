@@ -9,10 +9,12 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
 from lightrl.data.records import Record, Records
+from lightrl.registry.classes import first_line
 
 READ_BY = {
     ".parquet": "Parquet reads it, with the same arguments",
@@ -89,7 +91,7 @@ class DatasetPrompts(Records):
                 return _from_disk(folder, self.split)
             return load_dataset(str(folder) if folder.is_dir() else self.name, self.subset, split=self.split, revision=self.revision)
         except (OSError, ValueError, RuntimeError, KeyError) as error:
-            raise ValueError(f"the data set {self.name!r} cannot be loaded: {_first_line(error)}") from error
+            raise ValueError(f"the data set {self.name!r} cannot be loaded: {first_line(str(error)) or type(error).__name__}") from error
 
 
 def existing_file(path: str) -> Path:
@@ -137,21 +139,12 @@ def _neighbours(path: Path) -> str:
     return f"{hint}{str(folder)!r} holds: {', '.join(names[:10]) or 'nothing'}{more}."
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-
-
 AT_ONCE = 1024
 """Rows that are Python objects at the same time."""
 
 
 def parquet_rows(path: Path) -> Iterator[Record]:
     """The rows of a Parquet file; a ValueError if it is none, a page is damaged, or two columns have one name."""
-    for number, row in enumerate(_parquet_rows(path), start=1):
-        yield f"{path.name} row {number}", row
-
-
-def _parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
 
@@ -160,8 +153,9 @@ def _parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
         names = table.schema_arrow.names
         if repeated := [name for name, count in Counter(names).items() if count > 1]:
             raise ValueError(f"{str(path)!r} has {names.count(repeated[0])} columns named {repeated[0]!r}: rename all but one")
-        for batch in table.iter_batches(batch_size=AT_ONCE):
-            yield from batch.to_pylist()
+        rows = chain.from_iterable(batch.to_pylist() for batch in table.iter_batches(batch_size=AT_ONCE))
+        for number, row in enumerate(rows, start=1):
+            yield f"{path.name} row {number}", row
     except (ArrowException, OSError, OverflowError, UnicodeDecodeError) as error:
         raise ValueError(f"{str(path)!r} cannot be read as Parquet: {error}") from error
 

@@ -11,13 +11,13 @@ from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities import rank_zero_warn
 
 from lightrl.data.loaders import PromptBatch, PromptBatches, StepNumbers
-from lightrl.data.progress import shown
 from lightrl.data.selection import Identities, PromptsById, Selection, hold_out, without
 from lightrl.data.stream import MixedStream, PromptStream
-from lightrl.data.survey import AtMost, Encode, Survey, measure, must_be_the_same, order_of, refuse_too_long, survey
+from lightrl.data.survey import AtMost, Encode, Survey, length_of, must_be_the_same, order_of, refuse_too_long, survey
 from lightrl.parts.prompts import PromptSource
 from lightrl.ranges import BatchSize, Count, Natural, Seed, refuse_outside
 from lightrl.types import JSON, Prompt
+from lightrl.workers.waiting import shown
 
 
 class PromptData(LightningDataModule):
@@ -88,7 +88,8 @@ class PromptData(LightningDataModule):
         self._bound = None if bound is None else (encode, bound)
         for name, source in self._all.items():
             if source.size is not None:
-                self._surveys[name] = measure(source, encode, at_most, bound, self.watch if name == "train" else None)
+                watch = self.watch if name == "train" else None
+                self._surveys[name] = survey(source, lambda p: length_of(p, encode, at_most, bound), bound, watch, "measuring prompts")
                 self._sources[name] = self._fitting(name, source, self._surveys[name])
         self._measured = True
         if self._restored is not None:

@@ -12,13 +12,13 @@ from string import Formatter
 
 import numpy as np
 
-from lightrl.data.progress import shown
 from lightrl.data.stored_lines import StoredLines
 from lightrl.parts.prompts import PromptSource, content_hash, is_empty
 from lightrl.prompt import FIELDS
 from lightrl.ranges import Count
 from lightrl.text.turns import TURN_WEIGHTS, turn_weights
 from lightrl.types import JSON, Message, Prompt
+from lightrl.workers.waiting import shown
 
 Record = tuple[str, Mapping[str, JSON]]
 """Where a row stands, for messages (`train.jsonl:17`), and its columns."""
@@ -70,8 +70,11 @@ class Records(PromptSource):
 
     def prompt(self, index: int) -> Prompt:
         _, name, text, messages, answer, columns, meta = json.loads(self._lines[index])
+        if self.id is None:
+            number = self._numbers.get(index, 1)
+            name = f"{self._contents[index]:016x}" + (f"-{number}" if number > 1 else "")
         return Prompt(
-            id=self._made_id(index) if self.id is None else name,
+            id=name,
             text=text,
             messages=None if messages is None else tuple(messages),
             answer=answer,
@@ -107,10 +110,6 @@ class Records(PromptSource):
         if not self._lines:
             raise ValueError(f"{source} holds no rows")
         self._numbers = repeats(self._contents)
-
-    def _made_id(self, index: int) -> str:
-        number = self._numbers.get(index, 1)
-        return f"{self._contents[index]:016x}" + (f"-{number}" if number > 1 else "")
 
     def _prompt_of(self, place: str, row: Mapping[str, JSON]) -> Prompt:
         text, messages = self._asked(place, row)

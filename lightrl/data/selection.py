@@ -9,12 +9,12 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lightrl.data.progress import shown
 from lightrl.parts.prompts import PromptSource
 from lightrl.types import Prompt
+from lightrl.workers.waiting import shown
 
-CONTENT = 8
-"""Bytes of a content's hash, and of an answer's."""
+BYTES = 8
+"""Of the hash of a content, of an answer and of an id."""
 
 
 class Identities:
@@ -36,15 +36,15 @@ class Identities:
             source: of the run, or some prompts of one.
         """
         contents = self._contents(source)
-        found = contents.astype(f"S{2 * CONTENT}")
+        found = contents.astype(f"S{2 * BYTES}")
         for index in np.flatnonzero(np.isin(contents, self._several)).tolist():
-            found[index] = bytes(contents[index]).ljust(CONTENT, b"\0") + _answer_hash(source.prompt(index))
+            found[index] = bytes(contents[index]).ljust(BYTES, b"\0") + _answer_hash(source.prompt(index))
         return found
 
     def _contents(self, source: PromptSource) -> NDArray[np.bytes_]:
         if id(source) not in self._known:
             hashes = (bytes.fromhex(source.content(i)) for i in shown(range(source.size or 0), "comparing prompts"))
-            self._known[id(source)] = np.frombuffer(b"".join(hashes), f"S{CONTENT}")
+            self._known[id(source)] = np.frombuffer(b"".join(hashes), f"S{BYTES}")
         return self._known[id(source)]
 
 
@@ -53,11 +53,15 @@ def _with_several_answers(source: PromptSource, contents: NDArray[np.bytes_]) ->
     answers: dict[bytes, set[bytes]] = {}
     for index in np.flatnonzero(counts[group] > 1).tolist():
         answers.setdefault(bytes(contents[index]), set()).add(_answer_hash(source.prompt(index)))
-    return np.array([content for content, found in answers.items() if len(found) > 1], f"S{CONTENT}")
+    return np.array([content for content, found in answers.items() if len(found) > 1], f"S{BYTES}")
 
 
 def _answer_hash(prompt: Prompt) -> bytes:
-    return blake2b(json.dumps(prompt.answer, sort_keys=True, default=str).encode(), digest_size=CONTENT).digest()
+    return _hash(json.dumps(prompt.answer, sort_keys=True, default=str))
+
+
+def _hash(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=BYTES).digest()
 
 
 class Selection(PromptSource):
@@ -134,10 +138,6 @@ def without(source: PromptSource, others: Sequence[PromptSource], identities: Id
     return Selection(source, kept)
 
 
-BYTES = 8
-"""Of the hash that is kept of an id, beside its number."""
-
-
 class PromptsById:
     """The prompts of a sized source by id: 16 bytes for each, after one way through all of them."""
 
@@ -164,7 +164,3 @@ class PromptsById:
         raise ValueError(
             f"none of the {self._source.size} training prompts has the id {name!r}; the first one's is {self._source.prompt(0).id!r}"
         )
-
-
-def _hash(name: str) -> bytes:
-    return blake2b(name.encode(), digest_size=BYTES).digest()

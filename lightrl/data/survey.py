@@ -7,9 +7,9 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 
-from lightrl.data.progress import shown
 from lightrl.parts.prompts import PromptSource
 from lightrl.types import JSON, Prompt
+from lightrl.workers.waiting import shown
 
 Encode = Callable[[Prompt], list[int]]
 """The policy's own encoding of a prompt."""
@@ -56,54 +56,35 @@ class Survey:
         return f"{self.too_long} have more than {self.bound} tokens (the longest {self.longest}), for example {self.example!r}"
 
 
-class _Hashes:
-    """Hashes of prompts in their order; apart from the survey, which is copied and sent as what it is made of."""
-
-    def __init__(self) -> None:
-        self._order, self._answers = blake2b(digest_size=16), blake2b(digest_size=16)
-
-    def take(self, prompt: Prompt, content: str) -> None:
-        self._order.update(f"{prompt.id}\n{content}\n".encode())
-        self._answers.update(_WRITTEN([prompt.answer, dict(prompt.columns)]).encode())
-
-    def written_to(self, found: Survey) -> Survey:
-        found.contents, found.answers = self._order.hexdigest(), self._answers.hexdigest()
-        return found
-
-
-def survey(source: PromptSource) -> Survey:
-    """Go through a source, whatever the lengths of its prompts; of an endless one, through its first prompts."""
-    found, hashes = Survey(), _Hashes()
-    for index in shown(range(ENDLESS_SAMPLE if source.size is None else source.size), "reading prompts"):
-        prompt = source.prompt(index)
-        found.take(index, prompt)
-        hashes.take(prompt, source.content(index))
-    return hashes.written_to(found)
-
-
-def measure(source: PromptSource, encode: Encode, at_most: AtMost, bound: int | None, watch: Callable[[Prompt], None] | None) -> Survey:
-    """Go through a sized source, and leave out prompts that are too long.
+def survey(
+    source: PromptSource,
+    length: Callable[[Prompt], int] = lambda prompt: 0,
+    bound: int | None = None,
+    watch: Callable[[Prompt], None] | None = None,
+    doing: str = "reading prompts",
+) -> Survey:
+    """Go through a source, and leave out prompts that are too long; of an endless one, through its first prompts.
 
     Args:
-        at_most: spares encoding a prompt that is certainly short enough.
+        length: tokens of a prompt.
         bound: most tokens a prompt may have; None: any number.
         watch: is given every prompt that is short enough.
-
-    Raises:
-        ValueError: a prompt cannot be encoded; the message names it.
+        doing: names the work on the screen.
     """
-    found, hashes = Survey(bound), _Hashes()
-    for index in shown(range(source.size or 0), "measuring prompts"):
+    found, order, answers = Survey(bound), blake2b(digest_size=16), blake2b(digest_size=16)
+    for index in shown(range(ENDLESS_SAMPLE if source.size is None else source.size), doing):
         prompt = source.prompt(index)
-        tokens = _length(prompt, encode, at_most, bound)
+        tokens = length(prompt)
         if bound is not None and tokens > bound:
             found.leave(prompt, tokens)
             continue
         found.take(index, prompt)
-        hashes.take(prompt, source.content(index))
+        order.update(f"{prompt.id}\n{source.content(index)}\n".encode())
+        answers.update(_WRITTEN([prompt.answer, dict(prompt.columns)]).encode())
         if watch is not None:
             watch(prompt)
-    return hashes.written_to(found)
+    found.contents, found.answers = order.hexdigest(), answers.hexdigest()
+    return found
 
 
 def refuse_too_long(prompts: Sequence[Prompt], encode: Encode, bound: int) -> None:
@@ -113,7 +94,7 @@ def refuse_too_long(prompts: Sequence[Prompt], encode: Encode, bound: int) -> No
         ValueError: a prompt has more than `bound` tokens, or cannot be encoded.
     """
     for prompt in prompts:
-        length = _length(prompt, encode)
+        length = length_of(prompt, encode)
         if length > bound:
             raise ValueError(
                 f"prompt {prompt.id!r} of the endless training source has {length} tokens, and at most {bound} are allowed: "
@@ -121,8 +102,8 @@ def refuse_too_long(prompts: Sequence[Prompt], encode: Encode, bound: int) -> No
             )
 
 
-def _length(prompt: Prompt, encode: Encode, at_most: AtMost = lambda prompt: None, bound: int | None = None) -> int:
-    """The tokens of a prompt, or a number that is large enough where it is not above the bound."""
+def length_of(prompt: Prompt, encode: Encode, at_most: AtMost = lambda prompt: None, bound: int | None = None) -> int:
+    """The tokens of a prompt, or a number that is large enough where it is not above the bound; a ValueError if it cannot be encoded."""
     try:
         tokens = at_most(prompt)
         return len(encode(prompt)) if tokens is None or (bound is not None and tokens > bound) else tokens

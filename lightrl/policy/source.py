@@ -20,6 +20,7 @@ from lightrl.parts.base import Part
 from lightrl.policy.gguf_file import NAME as GGUF_NAME
 from lightrl.policy.gguf_file import check_gguf, gguf_alone, plain_model
 from lightrl.policy.policy import Policy
+from lightrl.registry.classes import first_line
 from lightrl.text.chat_template import template_of, with_arguments
 from lightrl.text.tokenizer import Tokenizer
 from lightrl.versions import dequantized, recompute_activations
@@ -239,16 +240,13 @@ def _reason(error: Exception) -> str:
         return _OWN_CODE
     if "backend tokenizer" in str(error):
         return _NO_TOKENIZER
+    said = first_line(str(error)) or type(error).__name__
     if isinstance(error, SafetensorError):
-        return f"a file of its weights is damaged ({_first_sentence(error)})"
+        return f"a file of its weights is damaged ({said})"
     if isinstance(error, RuntimeError):
-        return f"its weights are not those of the model in its config.json ({_first_sentence(error)})"
-    return _first_sentence(error)
+        return f"its weights are not those of the model in its config.json ({said})"
+    return said
 
 
 def _count(parameters: Iterable[torch.nn.Parameter]) -> int:
     return sum({p: p.numel() for p in parameters}.values())
-
-
-def _first_sentence(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
