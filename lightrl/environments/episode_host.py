@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import copy
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lightrl.environments.episodes import Begin, Call, End, Episodes, Turn, left_alone, log_failed_ends
+from lightrl.environments.checked_answers import checked_opening, checked_reply
+from lightrl.environments.episodes import OVER, Begin, Call, End, Episodes, Turn, left_alone, log_failed_ends
 from lightrl.environments.history import History
-from lightrl.parts.environment import AsyncEnvironment, Environment, Reply, Said, SingleTurn, own_opening
-from lightrl.prompt import Prompt
-from lightrl.workers.calls import Answer, Done, Inline, Pending, Place, Shares
+from lightrl.parts.environment import AsyncEnvironment, Environment, Reply, Said, SingleTurn, declared_extras, own_opening
+from lightrl.prompt import JSON, Prompt
+from lightrl.workers.calls import Answer, Done, Inline, Pending, Place, Shares, WrongAnswerError
 from lightrl.workers.error_budget import ErrorBudget
+from lightrl.workers.event_loop import CallLoop, answer_of, in_time
+from lightrl.workers.loop_place import LoopPlace
 from lightrl.workers.process_ends import CLOSE_TIMEOUT_S
 from lightrl.workers.process_place import ProcessPlace
 from lightrl.workers.program import WorkerProgram
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,7 @@ class EpisodeHost:
             ValueError: it runs in no known way.
         """
         self.environment = environment
-        self.budget = ErrorBudget(environment, "episodes")
+        self.budget = ErrorBudget(environment.max_error_rate, environment.error_window, "episodes")
         """Counts the episodes, and those that have failed."""
         self._place = place_of(environment)
 
@@ -91,9 +99,6 @@ def place_of(environment: Environment) -> Place:
     if type(environment) is SingleTurn:
         return Unanswered()
     if isinstance(environment, AsyncEnvironment):
-        from lightrl.environments.async_episodes import EpisodeLoop
-        from lightrl.workers.loop_place import LoopPlace
-
         return LoopPlace(lambda: EpisodeLoop(environment), environment.timeout_s)
     if environment.runs == "process":
         return ProcessEpisodes(environment)
@@ -104,14 +109,14 @@ def place_of(environment: Environment) -> Place:
     )
 
 
-OVER = Answer(Reply(done=True))
+ENDED = Answer(Reply(done=True))
 
 
 class Unanswered(Place):
     """Opens an episode with its prompt, and ends it after a turn."""
 
     def submit(self, calls: Sequence[Call]) -> Done:
-        return Done([Answer(own_opening(call.prompt)) if isinstance(call, Begin) else OVER for call in calls])
+        return Done([Answer(own_opening(call.prompt)) if isinstance(call, Begin) else ENDED for call in calls])
 
 
 class InlineEpisodes(Inline):
@@ -152,3 +157,80 @@ class ProcessEpisodes(ProcessPlace):
             self.finish(CLOSE_TIMEOUT_S)
         self._open.clear()
         super().close()
+
+
+class EpisodeLoop(CallLoop[Call]):
+    """Makes at most `concurrency` calls at a time; a loop that stands still leaves its episodes to another."""
+
+    def __init__(self, environment: AsyncEnvironment, history: History | None = None) -> None:
+        """`environment`: copied for every episode, with its `timeout_s` and `concurrency`."""
+        self._environment, self._history = environment, history or History()
+        self._copies: dict[int, AsyncEnvironment] = {}
+        self._under_way: dict[asyncio.Task[None], int] = {}
+        self._room = asyncio.Semaphore(environment.concurrency)
+        self._blocked_by: int | None = None
+        super().__init__("environment loop")
+
+    def begun(self, call: Call, task: asyncio.Task[None]) -> None:
+        self._under_way[task] = call.episode
+        task.add_done_callback(self._under_way.pop)
+
+    async def farewell(self, patience_s: float) -> None:
+        """End all episodes, in half of the time."""
+        answers: dict[int, Answer] = {}
+        try:
+            async with asyncio.timeout(patience_s / 2):
+                await self.answer([End(episode) for episode in self._copies], answers)
+            log_failed_ends(list(answers.values()))
+        except TimeoutError:
+            log.warning("end() of an environment was not done within %g s", patience_s / 2)
+
+    def method(self, call: Call) -> str:
+        return "begin()" if isinstance(call, Begin) else "reply()" if isinstance(call, Turn) else "end()"
+
+    def successor(self) -> EpisodeLoop:
+        # known only as long as the loop stands still
+        task = asyncio.current_task(self.loop)
+        by_name = {under_way.get_name(): episode for under_way, episode in list(self._under_way.items())}
+        self._blocked_by = None if task is None else by_name.get(task.get_name())
+        return EpisodeLoop(self._environment, self._history.elsewhere())
+
+    def blocked_by(self, call: Call) -> bool:
+        return self._blocked_by in (None, call.episode)
+
+    def fail(self, call: Call) -> None:
+        self._history.fail(call.episode)
+
+    async def answer_one(self, call: Call) -> Answer:
+        if isinstance(call, End):
+            self._history.drop(call.episode)
+            async with self._room:
+                return await self._timed(call)
+        own: dict[int, Answer] = {}
+        async with self._room:
+            while not own:
+                for step in self._history.steps([call], own):
+                    answer = await self._timed(step.call)
+                    self._history.note(step, answer, own)
+                    if answer.error is not None:
+                        break
+        return own[0]
+
+    async def _timed(self, call: Call) -> Answer:
+        limit = self._environment.timeout_s
+        return await answer_of(lambda: in_time(lambda: self._made(call), limit), limit)
+
+    async def _made(self, call: Call) -> JSON:
+        if isinstance(call, Begin):
+            environment = copy.deepcopy(self._environment)
+            said = await environment.begin(call.prompt, call.seed)
+            self._copies[call.episode] = environment
+            return checked_opening(said)
+        if isinstance(call, Turn):
+            if call.episode not in self._copies:
+                raise WrongAnswerError(OVER)
+            environment = self._copies[call.episode]
+            return checked_reply(await environment.reply(call.completion), declared_extras(environment))
+        if call.episode in self._copies:
+            await self._copies.pop(call.episode).end()
+        return None

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 from aiolimiter import AsyncLimiter
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exception, wait_random_exponential
 
 from lightrl.parts.reward import AsyncReward
 from lightrl.rewards.row_call import Call, PlainScore, plain_score
-from lightrl.workers.calls import Answer, failed
-from lightrl.workers.event_loop import CallLoop, in_time
+from lightrl.workers.calls import Answer
+from lightrl.workers.event_loop import CallLoop, answer_of, in_time
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Bounds of the random pause before another attempt: up to the first, then up to twice as much each time."""
@@ -29,38 +28,20 @@ class Dispatcher(CallLoop[Call]):
         self._rate = None if rate is None else AsyncLimiter(max(1.0, rate / 60), max(1.0, 60 / rate))
         super().__init__("reward loop")
 
-    async def answer(self, calls: Sequence[Call], answers: dict[int, Answer]) -> None:
-        async with asyncio.TaskGroup() as group:
-            for place, call in enumerate(calls):
-                if place not in answers:
-                    group.create_task(self._answer_one(place, call, answers))
-        for place in range(len(calls)):
-            # something has cancelled the task of this call alone
-            answers.setdefault(place, failed(asyncio.CancelledError()))
-
     async def farewell(self, patience_s: float) -> None:
         await self._reward.close()
 
     def method(self, call: Call) -> str:
         return "score()"
 
-    async def _answer_one(self, place: int, call: Call, answers: dict[int, Answer]) -> None:
+    async def answer_one(self, call: Call) -> Answer:
         retrying = AsyncRetrying(
             stop=stop_after_attempt(self._reward.retries + 1),
             wait=wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE) + wait_exception(_asked_pause),
             retry=retry_if_exception_type(self._reward.transient),
             reraise=True,
         )
-        try:
-            answers[place] = Answer(await retrying(self._attempt, call))
-        except Exception as error:
-            answers[place] = failed(error, limit=self._reward.timeout_s)
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            # something that the reward itself waited for was cancelled
-            answers[place] = failed(error)
+        return await answer_of(lambda: retrying(self._attempt, call), self._reward.timeout_s)
 
     async def _attempt(self, call: Call) -> PlainScore:
         async with self._room:

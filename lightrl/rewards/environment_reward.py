@@ -27,15 +27,12 @@ class EnvironmentReward(BatchReward):
     def score(self, rollout: Rollout) -> Tensor:
         """`[N, L]`: the reward of a turn on its last token, NaN elsewhere."""
         scores = torch.full(rollout.response_mask.shape, math.nan, dtype=torch.float32, device=rollout.response_mask.device)
-        row_of, place_of = turn_ends(rollout.response_mask).nonzero(as_tuple=True)
-        places: dict[int, list[int]] = {}
-        for row, place in zip(row_of.tolist(), place_of.tolist(), strict=True):
-            places.setdefault(row, []).append(place)
+        ends = turn_ends(rollout.response_mask)
         for row, episode in enumerate(rollout.episodes):
             given = {k: reward for k, reward in enumerate(episode.rewards) if reward is not None}
-            if places.get(row):
+            if places := ends[row].nonzero()[:, 0].tolist():
                 for turn, reward in (given or {-1: 0.0}).items():
-                    scores[row, places[row][turn]] = reward
+                    scores[row, places[turn]] = reward
         return scores
 
 

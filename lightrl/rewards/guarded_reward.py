@@ -142,7 +142,8 @@ class GuardedReward:
                 f"reward {name!r} ({type(reward).__name__}) keeps state, and each of its worker processes would have a copy of its own: "
                 'set runs = "inline" in the class if it is quick and always returns, or runs: inline in the config'
             )
-        self.name, self.reward, self.budget = name, reward, ErrorBudget(reward, "completions")
+        self.name, self.reward = name, reward
+        self.budget = ErrorBudget(reward.max_error_rate, reward.error_window, "completions")
         self.silent, self.silence_told = True, False
         """It has abstained on every row so far; and the log says so."""
         self.place: Place

@@ -52,17 +52,14 @@ def calls_of(names: dict[str, bool] | None, rollout: Rollout) -> list[Call]:
     made = []
     for row, (given, completion) in enumerate(zip(rollout.prompts, rollout.completions, strict=True)):
         if id(given) not in copies:
-            copies[id(given)] = _copied(given, names)
+            # a prompt of the reward's own, and its columns that the reward takes by name
+            own = copy.deepcopy(given)
+            every = {**own.columns, "answer": own.answer}
+            taken = {k: v for k, v in every.items() if k not in ("prompt", "completion") and (names is None or k in names)}
+            copies[id(given)] = own, taken
         prompt, columns = copies[id(given)]
         made.append(Call(prompt, completion, {**columns, **_facts(rollout, row, facts)} if facts else columns))
     return made
-
-
-def _copied(given: Prompt, names: dict[str, bool] | None) -> tuple[Prompt, dict[str, Any]]:
-    """A prompt of the reward's own, and its columns that the reward takes by name."""
-    prompt = copy.deepcopy(given)
-    every = {**prompt.columns, "answer": prompt.answer}
-    return prompt, {k: v for k, v in every.items() if k not in ("prompt", "completion") and (names is None or k in names)}
 
 
 def _facts(rollout: Rollout, row: int, facts: frozenset[str]) -> dict[str, Any]:

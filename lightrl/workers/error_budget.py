@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable
-from typing import Protocol
 
 from lightrl.prompt import JSON
 
@@ -15,23 +14,14 @@ _PROMPT = re.compile(r"prompt (['\"]).*?\1: ")
 """How a failure begins."""
 
 
-class MayFail(Protocol):
-    """A part with a limit on failures."""
-
-    max_error_rate: float
-    """Failures among the last `error_window`, as a share of `error_window`, above which training stops."""
-    error_window: int
-    """How many samples the error rate looks back on."""
-
-
 class ErrorBudget:
     """The last `error_window` samples that a reward or an environment was asked about, and which of them failed."""
 
-    def __init__(self, part: MayFail, samples: str) -> None:
+    def __init__(self, max_error_rate: float, error_window: int, samples: str) -> None:
         """`samples`: their name in messages, such as `completions`."""
         self._samples = samples
-        self._most = part.max_error_rate * part.error_window
-        self._window: deque[str | None] = deque(maxlen=part.error_window)
+        self._most = max_error_rate * error_window
+        self._window: deque[str | None] = deque(maxlen=error_window)
 
     def add(self, failures: Iterable[str | None]) -> None:
         """Count samples: for each its failure, which begins with the prompt's id, or None."""

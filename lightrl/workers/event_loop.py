@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from lightrl.workers.calls import Answer, describe
+from lightrl.workers.calls import Answer, describe, failed
 from lightrl.workers.process_ends import only_this_process
 
 log = logging.getLogger(__name__)
@@ -41,9 +41,25 @@ class CallLoop(ABC, Generic[C]):
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    @abstractmethod
     async def answer(self, calls: Sequence[C], answers: dict[int, Answer]) -> None:
         """Make the calls that have no answer yet, and put each answer into its place."""
+        async with asyncio.TaskGroup() as group:
+            for place, call in enumerate(calls):
+                if place not in answers:
+                    self.begun(call, group.create_task(self._answer_one(place, call, answers)))
+        for place in range(len(calls)):
+            # something has cancelled the task of this call alone
+            answers.setdefault(place, failed(asyncio.CancelledError()))
+
+    async def _answer_one(self, place: int, call: C, answers: dict[int, Answer]) -> None:
+        answers[place] = await self.answer_one(call)
+
+    @abstractmethod
+    async def answer_one(self, call: C) -> Answer:
+        """Make a call."""
+
+    def begun(self, call: C, task: asyncio.Task[None]) -> None:
+        """Take note of the task that makes a call."""
 
     @abstractmethod
     async def farewell(self, patience_s: float) -> None:
@@ -165,6 +181,21 @@ async def in_time(work: Callable[[], Awaitable[T]], limit: float) -> T:
         raise result.error
     # whoever awaits this could not tell it from the end of its own task
     raise RuntimeError(f"{describe(result.error)} is no Exception")
+
+
+async def answer_of(work: Callable[[], Awaitable[Any]], limit: float) -> Answer:
+    """What some work returns, or why it has failed; the seconds after which it raises TimeoutError are only for the message."""
+    started = time.perf_counter()
+    try:
+        return Answer(await work(), seconds=time.perf_counter() - started)
+    except Exception as error:
+        return failed(error, time.perf_counter() - started, limit)
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        # something that the work itself waited for was cancelled
+        return failed(error, time.perf_counter() - started)
 
 
 @dataclass(frozen=True)

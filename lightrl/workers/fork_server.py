@@ -86,7 +86,10 @@ def _obey(connection: Connection, performer: Performer | Servant, memory_mb: int
 def _work(channel: int, performer: Performer | Servant, memory_mb: int) -> None:
     # a session of its own: the training process's Ctrl-C does not reach it, and whatever it starts is killed with it
     os.setsid()
-    _limit_memory(memory_mb)
+    # torch and its like map gigabytes that they never touch, so the limit counts from here
+    if memory_mb and STATM.exists():
+        limit = int(STATM.read_text().split()[0]) * resource.getpagesize() + memory_mb * MEGABYTE
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     connection = Connection(channel)
     if isinstance(performer, Servant):
         performer.serve(connection)
@@ -117,14 +120,6 @@ def _write(channel: int, line: bytes) -> None:
             line = line[os.write(channel, line) :]
     except OSError:
         os._exit(0)
-
-
-def _limit_memory(memory_mb: int) -> None:
-    # torch and its like map gigabytes that they never touch, so the limit counts from here
-    if memory_mb and STATM.exists():
-        now = int(STATM.read_text().split()[0]) * resource.getpagesize()
-        limit = now + memory_mb * MEGABYTE
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def _load_modules(modules: Mapping[str, str | None], noun: str) -> None:

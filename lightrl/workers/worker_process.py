@@ -114,7 +114,10 @@ class Worker:
         first = self._asked
         self._asked += len(calls)
         try:
-            self._send((first, calls), timeout_s)
+            # one that has stopped reads nothing, and a socket takes only so much
+            self.channel.settimeout(None)
+            self.channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", math.ceil(timeout_s), 0))
+            self.calls.send((first, calls))
         except OSError:
             # one that ended while it had nothing to do is no call's fault, but one that was new would be replaced for ever
             died = Answer(error=f"its worker process died: {cause_of(self.end())}")
@@ -150,12 +153,6 @@ class Worker:
             self._unread += data
         line, _, self._unread = self._unread.partition(b"\n")
         return line
-
-    def _send(self, message: object, timeout_s: float) -> None:
-        # one that has stopped reads nothing, and a socket takes only so much
-        self.channel.settimeout(None)
-        self.channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", math.ceil(timeout_s), 0))
-        self.calls.send(message)
 
     def _timed_out(self, timeout_s: float) -> Answer:
         status = self.end()

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 from lightrl.workers.error_budget import ErrorBudget
-
-
-@dataclass
-class Limits:
-    max_error_rate: float = 0.5
-    error_window: int = 8
 
 
 @pytest.mark.parametrize(
@@ -26,12 +18,12 @@ class Limits:
     ],
 )
 def test_samples_that_all_failed_alike(failures: list[str | None], expected: str | None) -> None:
-    budget = ErrorBudget(Limits(), "completions")
+    budget = ErrorBudget(0.5, 8, "completions")
     budget.add(failures)
     assert budget.only_failure() == expected
 
 
 def test_a_part_that_may_always_fail_has_no_only_failure() -> None:
-    budget = ErrorBudget(Limits(max_error_rate=1.0), "completions")
+    budget = ErrorBudget(1.0, 8, "completions")
     budget.add(["prompt 'a': no"])
     assert budget.only_failure() is None
