@@ -68,9 +68,8 @@ def report_samples(ledger: StatisticsLedger, scored: ScoredRollout, evaluation: 
         ledger.add(name, values)
         for category in sorted(set(categories)):
             ledger.add(f"categories/{category}/{name}", values, torch.tensor([other == category for other in categories]))
-    if evaluation.category is not None:
-        for category in categories:
-            ledger.add(f"categories/{category}/prompts", 1.0, reduce="sum")
+    for category in categories:
+        ledger.add(f"categories/{category}/prompts", 1.0, reduce="sum")
 
 
 def prompt_scores(scored: ScoredRollout, evaluation: Evaluation, correct: str, reward: Reward) -> dict[str, Tensor]:

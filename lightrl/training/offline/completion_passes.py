@@ -11,8 +11,7 @@ from torch import Tensor
 
 from lightrl.ops.batching import split_to
 from lightrl.parts.reference import Reference
-from lightrl.rows import Sequences
-from lightrl.training.offline.encoded_rows import ends
+from lightrl.rows import Sequences, last_position
 from lightrl.training.offline.reference_cache import ReferenceCache, row_keys
 from lightrl.training.reports.statistics import StatisticsLedger
 from lightrl.training.steps.learner import Learner
@@ -76,7 +75,7 @@ class CompletionPasses:
     def _of_completions(self, token_logprobs: Callable[[Tensor, Tensor], Tensor], input_ids: Tensor, mask: Tensor) -> Tensor:
         """`[N]` float64; all ranks make as many passes, since a strategy that shards weights gathers them in each."""
         found = torch.zeros(len(input_ids), dtype=torch.float64)
-        lengths = ends(mask)
+        lengths = last_position(mask) + 1
         cuts = self.learner.fitting.cut(Sequences(input_ids, lengths, torch.arange(len(lengths))))
         for rows in split_to(cuts, self.adapter.largest(len(cuts))):
             if not len(rows):

@@ -72,6 +72,16 @@ class OfflineRows(Rows):
 
 
 @dataclass(kw_only=True)
+class PromptRows(OfflineRows):
+    """Rows that answer one prompt each."""
+
+    prompts: list[Prompt]
+    """N prompts, one per row; their columns may say more, such as a margin."""
+    place: Tensor
+    """`[N]` int64: the number of each row among those that its rank has in the step."""
+
+
+@dataclass(kw_only=True)
 class SingleRows(OfflineRows):
     """Rows of one sequence each."""
 
@@ -81,10 +91,3 @@ class SingleRows(OfflineRows):
     def sequences(self) -> Sequences:
         """One for each row."""
         return Sequences(self.input_ids, self.lengths, torch.arange(len(self)))
-
-
-def ends(mask: Tensor) -> Tensor:
-    """`[N]` int64: one more than the position of the last chosen token of each row."""
-    if not mask.shape[1]:
-        return torch.zeros(len(mask), dtype=torch.long)
-    return torch.where(mask, torch.arange(1, mask.shape[1] + 1), 0).amax(1)

@@ -16,26 +16,22 @@ from lightrl.parts.prompts import content_hash
 from lightrl.policy.policy import Policy
 from lightrl.statistic import Statistics
 from lightrl.training.offline.completion_passes import summed
-from lightrl.training.offline.encoded_rows import EncodedRows, SingleRows, encode_rows, longest_row
+from lightrl.training.offline.encoded_rows import EncodedRows, PromptRows, SingleRows, encode_rows, longest_row
 from lightrl.training.offline.objective_batch import ObjectiveBatch, likelihood, of_all_ranks
 from lightrl.training.offline.preference_columns import PreferenceColumns, labelled_text
 from lightrl.types import Prompt
 
 
 @dataclass(kw_only=True)
-class Labelled(SingleRows):
+class Labelled(SingleRows, PromptRows):
     """One completion per prompt, and whether it is a good one."""
 
-    prompts: list[Prompt]
-    """N prompts, one per row."""
     completions: list[str]
     """N texts, without EOS."""
     mask: Tensor
     """`[N, L]` bool: the completion and its EOS."""
     good: Tensor
     """`[N]` bool."""
-    place: Tensor
-    """`[N]` int64: the number of each row among those that its rank has in the step."""
     reference: Tensor | None = None
     """`[N]` log-probs of the completions under the reference, if the objective needs them."""
 
@@ -69,10 +65,6 @@ class LabelledBatch(ObjectiveBatch[Labelled, LabelledObjective]):
 
     def encode(self, prompts: list[Prompt], columns: PreferenceColumns) -> Labelled:
         return encode_labelled(self.policy, prompts, columns.completion, columns.label, self.max_length)
-
-    @property
-    def prompts(self) -> list[Prompt]:
-        return self.rows.prompts
 
     def tokens(self) -> int:
         return int(self.rows.mask.sum())

@@ -15,11 +15,11 @@ from lightrl.rows import onto
 from lightrl.statistic import Statistics
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.training.offline.completion_passes import CompletionPasses
-from lightrl.training.offline.encoded_rows import OfflineRows
+from lightrl.training.offline.encoded_rows import PromptRows
 from lightrl.training.offline.preference_columns import PreferenceColumns
 from lightrl.types import Prompt
 
-R = TypeVar("R", bound=OfflineRows)
+R = TypeVar("R", bound=PromptRows)
 O = TypeVar("O", bound=Objective)  # noqa: E741 - stands for objective
 
 
@@ -42,11 +42,6 @@ class ObjectiveBatch(ABC, Generic[R, O]):
     @abstractmethod
     def encode(self, prompts: list[Prompt], columns: PreferenceColumns) -> R:
         """The rows of the prompts."""
-
-    @property
-    @abstractmethod
-    def prompts(self) -> list[Prompt]:
-        """The prompts that the completions answer, one per row."""
 
     @abstractmethod
     def tokens(self) -> int:

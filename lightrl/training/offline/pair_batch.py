@@ -11,21 +11,19 @@ from torch import Tensor
 from lightrl.parts.base import unpack
 from lightrl.parts.objective import Likelihood, PairObjective
 from lightrl.policy.policy import Policy
-from lightrl.rows import Sequences
+from lightrl.rows import Sequences, last_position
 from lightrl.statistic import Statistics
 from lightrl.training.offline.completion_passes import summed
-from lightrl.training.offline.encoded_rows import OfflineRows, encode_rows, ends
+from lightrl.training.offline.encoded_rows import PromptRows, encode_rows
 from lightrl.training.offline.objective_batch import ObjectiveBatch, likelihood, of_all_ranks
 from lightrl.training.offline.preference_columns import PreferenceColumns, paired_texts
 from lightrl.types import Prompt
 
 
 @dataclass(kw_only=True)
-class Pairs(OfflineRows):
+class Pairs(PromptRows):
     """A better and a worse completion of each prompt, L being the longest of all rows."""
 
-    prompts: list[Prompt]
-    """N prompts, one per pair; their columns may say more, such as a margin."""
     chosen_ids: Tensor
     """`[N, L]` int64: prompt, better completion and EOS, padded on the right."""
     chosen_mask: Tensor
@@ -34,8 +32,6 @@ class Pairs(OfflineRows):
     """`[N, L]` int64: prompt, worse completion and EOS, padded on the right."""
     rejected_mask: Tensor
     """`[N, L]` bool: the completion and its EOS."""
-    place: Tensor
-    """`[N]` int64: the number of each pair among those that its rank has in the step."""
     chosen_reference: Tensor | None = None
     """`[N]` log-probs of the better completions under a reference, where one is needed."""
     rejected_reference: Tensor | None = None
@@ -44,7 +40,7 @@ class Pairs(OfflineRows):
     def sequences(self) -> Sequences:
         """Two for each row: the better completion and the worse one."""
         ids, mask = self.stacked()
-        return Sequences(ids, ends(mask), torch.arange(len(self)).repeat(2))
+        return Sequences(ids, last_position(mask) + 1, torch.arange(len(self)).repeat(2))
 
     def stacked(self) -> tuple[Tensor, Tensor]:
         """Ids and masks `[2 N, L]`, all chosen rows before all rejected ones, so that one forward pass sees both."""
@@ -79,10 +75,6 @@ class PairBatch(ObjectiveBatch[Pairs, PairObjective]):
 
     def encode(self, prompts: list[Prompt], columns: PreferenceColumns) -> Pairs:
         return encode_pairs(self.policy, prompts, columns.chosen, columns.rejected, self.max_length)
-
-    @property
-    def prompts(self) -> list[Prompt]:
-        return self.rows.prompts
 
     def tokens(self) -> int:
         return int(self.rows.stacked()[1].sum())

@@ -112,7 +112,7 @@ class PreferenceOptimization(OfflinePolicyModule):
         per_row, statistics = batch.evaluate()
         self.collector.held_out.add("loss", per_row)
         self.collector.held_out.add_all(statistics, batch.rows.lengths)
-        return batch.prompts
+        return list(batch.rows.prompts)
 
     def derived(self, numbers: dict[str, float]) -> dict[str, float]:
         """The numbers with differences of means."""

@@ -74,25 +74,16 @@ class Rankings(OfflineRows):
         return cls(conversations=[[[0]]], pairs=[[]], margin=torch.zeros(1, dtype=torch.float64), lengths=torch.ones(1, dtype=torch.long))
 
 
-@dataclass(frozen=True)
-class RankingReader:
-    """Encodes ranked completions with a reward network's tokens."""
-
-    network: RewardNetwork
-    """Whose tokens they are."""
-    columns: RankingColumns
-    """Where the completions stand."""
-
-    def encode(self, prompts: Sequence[Prompt]) -> Rankings:
-        """A batch of prompts."""
-        read = [read_ranking(prompt, self.columns) for prompt in prompts]
-        conversations = [[self.network.encode(one.prompt, text) for text in one.completions] for one in read]
-        return Rankings(
-            conversations=conversations,
-            pairs=[one.pairs for one in read],
-            margin=torch.tensor([one.margin for one in read], dtype=torch.float64),
-            lengths=torch.tensor([max(map(len, ids)) for ids in conversations], dtype=torch.long),
-        )
+def encode_rankings(network: RewardNetwork, prompts: Sequence[Prompt], columns: RankingColumns) -> Rankings:
+    """The ranked completions of prompts in a reward network's tokens, read from these columns."""
+    read = [read_ranking(prompt, columns) for prompt in prompts]
+    conversations = [[network.encode(one.prompt, text) for text in one.completions] for one in read]
+    return Rankings(
+        conversations=conversations,
+        pairs=[one.pairs for one in read],
+        margin=torch.tensor([one.margin for one in read], dtype=torch.float64),
+        lengths=torch.tensor([max(map(len, ids)) for ids in conversations], dtype=torch.long),
+    )
 
 
 @dataclass(frozen=True)

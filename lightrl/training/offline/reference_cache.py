@@ -14,8 +14,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from lightrl.rows import last_position
 from lightrl.strategies.atomic import partial, publish, recover
-from lightrl.training.offline.encoded_rows import ends
 
 IGNORED = ("transformers_version", "_name_or_path", "use_cache", "_attn_implementation_autoset")
 """Entries of a model's config that have no influence on its log-probs."""
@@ -80,7 +80,7 @@ class ReferenceCache:
 
 def row_keys(input_ids: Tensor, mask: Tensor) -> list[bytes]:
     """A key per row of `[N, L]`, which ends with the last token of its completion: of its tokens and where its completion begins."""
-    rows = zip(input_ids.tolist(), mask.tolist(), ends(mask).tolist(), strict=True)
+    rows = zip(input_ids.tolist(), mask.tolist(), (last_position(mask) + 1).tolist(), strict=True)
     read = [json.dumps([ids[:end], chosen[:end].index(True)]) for ids, chosen, end in rows]
     return [hashlib.blake2b(row.encode(), digest_size=16).digest() for row in read]
 

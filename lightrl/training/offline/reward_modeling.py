@@ -15,7 +15,7 @@ from torchmetrics import Metric
 
 from lightrl.data.loaders import PromptBatch
 from lightrl.data.prompt_data import PromptData
-from lightrl.parts.environment import SingleTurn
+from lightrl.parts.environment import SingleTurn, own_opening
 from lightrl.policy.policy import Policy
 from lightrl.policy.reward_network import RewardNetwork
 from lightrl.policy.source import PolicySource
@@ -25,7 +25,7 @@ from lightrl.training.evaluating.evaluator import Evaluation
 from lightrl.training.evaluating.metrics import right_order
 from lightrl.training.evaluating.named_metrics import ScoreMetrics
 from lightrl.training.offline.offline_module import OfflineModule
-from lightrl.training.offline.rankings import Comparisons, RankingColumns, RankingReader, Rankings, read_ranking
+from lightrl.training.offline.rankings import Comparisons, RankingColumns, Rankings, encode_rankings, read_ranking
 from lightrl.training.reports.statistics import Report, Reporting, StatisticsLedger
 from lightrl.training.steps.fitting_passes import MicroBatchTokens
 from lightrl.training.steps.learner import MicroBatchLoss, StepSettings
@@ -88,17 +88,12 @@ class RewardModeling(OfflineModule):
         """The policy's trunk with a head."""
         return RewardNetwork(policy)
 
-    @property
-    def reader(self) -> RankingReader:
-        """Makes rows of tokens, once the network is there."""
-        return RankingReader(self.policy, self.columns)
-
     def measure_prompts(self, data: PromptData) -> None:
         """Have the data drop or refuse the prompts with a completion that is too long, and say how many have nothing to compare."""
         alike = list[bool]()
 
         def longest_sequence(prompt: Prompt) -> list[int]:
-            rankings = self.reader.encode([prompt])
+            rankings = encode_rankings(self.policy, [prompt], self.columns)
             alike.append(bool(rankings.zero_variance))
             return max(rankings.conversations[0], key=len)
 
@@ -113,7 +108,7 @@ class RewardModeling(OfflineModule):
 
     def learn(self, prompts: list[Prompt]) -> None:
         """Make one optimizer step on all comparisons of the completions of these prompts."""
-        rankings = self.reader.encode(prompts)
+        rankings = encode_rankings(self.policy, prompts, self.columns)
         compared = len(rankings) - rankings.zero_variance
         over_ranks = float(self.learner.adapter.total(torch.tensor([compared], dtype=torch.float64))[0])
 
@@ -131,7 +126,7 @@ class RewardModeling(OfflineModule):
 
     def evaluate_rows(self, prompts: list[Prompt]) -> list[Prompt]:
         """Report on the comparisons of held-out prompts."""
-        rankings, ledger = self.reader.encode(prompts), self.collector.held_out
+        rankings, ledger = encode_rankings(self.policy, prompts, self.columns), self.collector.held_out
         for rows, scores in self._scores(rankings):
             chosen = rankings.select(rows)
             compared = chosen.to(self.device).comparisons()
@@ -153,21 +148,17 @@ class RewardModeling(OfflineModule):
 
     def predict_step(self, batch: PromptBatch, batch_idx: int) -> list[dict[str, JSON]]:
         """Score the completions of one batch of prompts; one JSON value per completion."""
-        rankings = self.reader.encode(batch.prompts)
-        scored = []
+        rankings = encode_rankings(self.policy, batch.prompts, self.columns)
+        scored: dict[int, list[float]] = {}
         for rows, scores in self._scores(rankings):
-            first = 0
-            for i in rows:
-                count = len(rankings.conversations[i])
-                scored.append((i, scores[first : first + count].tolist()))
-                first += count
-        return [row for i, scores in sorted(scored) for row in self._scored_rows(batch.prompts[i], scores)]
+            counts = [len(rankings.conversations[i]) for i in rows]
+            scored |= {i: part.tolist() for i, part in zip(rows, torch.split(scores, counts), strict=True)}
+        return [row for i in sorted(scored) for row in self._scored_rows(batch.prompts[i], scored[i])]
 
     def _scored_rows(self, prompt: Prompt, scores: list[float]) -> list[dict[str, JSON]]:
         ranking = read_ranking(prompt, self.columns)
-        asked, texts = ranking.prompt, ranking.completions
-        shown = asked.text if asked.text is not None else list(asked.messages or ())
-        return [{"id": prompt.id, "prompt": shown, "completion": t, "score": s} for t, s in zip(texts, scores, strict=True)]
+        shown, pairs = own_opening(ranking.prompt), zip(ranking.completions, scores, strict=True)
+        return [{"id": prompt.id, "prompt": shown, "completion": text, "score": score} for text, score in pairs]
 
     def _scores(self, rankings: Rankings) -> Iterator[tuple[list[int], Tensor]]:
         """Numbers of some prompts, and the scores of all their completions; every rank makes as many passes."""

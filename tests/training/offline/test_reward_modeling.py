@@ -29,7 +29,7 @@ from lightrl import (
 )
 from lightrl.policy.reward_network import RewardNetwork
 from lightrl.policy.tiny import ALPHABET, character_tokenizer
-from lightrl.training.offline.rankings import RankingReader, Rankings
+from lightrl.training.offline.rankings import Rankings, encode_rankings
 
 
 class Exact(PolicySource):
@@ -173,7 +173,7 @@ def test_validation_reports_what_the_scores_say(tmp_path: Path) -> None:
     subject = module(optimizer=lambda p: torch.optim.SGD(p, lr=0.0), micro_batch_tokens=50)
     data = PromptData(train=Given(Prompt(id="t", text="7=", columns={"chosen": "7", "rejected": "8", "gap": 0})), validation=Given(*MIXED))
     numbers = fit(tmp_path, subject, data).callback_metrics
-    rankings = subject.reader.encode(MIXED)
+    rankings = encode_rankings(subject.policy, MIXED, subject.columns)
     with torch.no_grad():
         scores, compared = subject.policy(*rankings.rows()), rankings.comparisons()
         _, loss = by_hand()
@@ -222,7 +222,7 @@ def test_prediction_scores_completions_in_their_order(tmp_path: Path) -> None:
     subject = module(micro_batch_tokens=40)
     run = fit(tmp_path, subject, data := PromptData(train=Given(*MIXED[:2]), validation=Given(*MIXED[2:])))
     rows = list(itertools.chain(*run.predict(subject, datamodule=data)))
-    rankings = subject.reader.encode(MIXED[2:])
+    rankings = encode_rankings(subject.policy, MIXED[2:], subject.columns)
     assert [(row["id"], row["completion"]) for row in rows] == [
         ("3", "3"), ("3", "33333333"), ("4", "4"), ("4", "5"), ("4", "6"), ("5", "12"), ("5", "21"),
     ]  # fmt: skip
@@ -292,17 +292,17 @@ def test_a_prompt_is_as_long_as_its_longest_completion(tmp_path: Path) -> None:
 
 
 def test_conversations_need_a_template() -> None:
-    reader = RankingReader(RewardNetwork(TinyPolicy(**TINY).build()), RankingColumns())
+    network = RewardNetwork(TinyPolicy(**TINY).build())
     asked = Prompt(id="q7", messages=({"role": "user", "content": "1"},), columns={"chosen": "1", "rejected": "2"})
     with pytest.raises(ValueError, match=r"'q7' .*chat template"):
-        reader.encode([asked])
+        encode_rankings(network, [asked], RankingColumns())
 
 
 def test_rows_of_a_file_are_read_as_they_are(tmp_path: Path) -> None:
     file = tmp_path / "ranked.jsonl"
     file.write_text(json.dumps({"prompt": "1=", "completions": ["1", "2"], "ranks": [2, 1]}))
-    reader = RankingReader(RewardNetwork(TinyPolicy(**TINY).build()), RankingColumns())
-    rankings = reader.encode([JsonLines(str(file), answer=None, chat=False).prompt(0)])
+    network = RewardNetwork(TinyPolicy(**TINY).build())
+    rankings = encode_rankings(network, [JsonLines(str(file), answer=None, chat=False).prompt(0)], RankingColumns())
     assert rankings.pairs == [[(1, 0)]]
     assert rankings.conversations == [[[3, 15, 3, 1], [3, 15, 4, 1]]]
 
