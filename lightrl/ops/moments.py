@@ -154,3 +154,8 @@ def group_statistics(values: Tensor, group: Tensor, valid: Tensor, ddof: int = 1
     zero_variance = (count < 2) | (high - low <= tolerance * torch.maximum(high.abs(), low.abs()))
     std = torch.where(zero_variance, 0.0, std)
     return GroupStatistics(count[index], mean[index], std[index], zero_variance[index])
+
+
+def centered(values: Tensor, group: Tensor, valid: Tensor) -> Tensor:
+    """Each value of `[N]` less the mean of its group, in float64; 0 on rows that do not count."""
+    return torch.where(valid, values.double() - group_statistics(values, group, valid).mean, 0.0)

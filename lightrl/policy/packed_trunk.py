@@ -17,7 +17,7 @@ from lightrl.ops.packing import PackedRows, pack
 from lightrl.ops.shift import Selected
 from lightrl.ops.tree_attention import tree_attention
 from lightrl.policy.flex_kernel import FlexKernel, flex_kernel
-from lightrl.policy.trunk_numbers import at_positions
+from lightrl.policy.trunk_numbers import laid_out
 from lightrl.rows import onto
 
 KEY = "packed_rows"
@@ -82,18 +82,6 @@ def trunk_states(
     return TrunkStates(packed_hidden(trunk, rows.to(device), steered), rows.places)
 
 
-def laid_out(steering: Mapping[str, Tensor], places: Tensor, lengths: list[int], count: int) -> dict[str, Tensor]:
-    """Values that accompany the tokens, `[P, ...]` of each position that runs.
-
-    Args:
-        steering: `[n, L, ...]` of each token.
-        places: `[n, L]` int64, on the CPU: where each position stands among those that run.
-        lengths: of n rows.
-        count: P.
-    """
-    return {name: at_positions(given, places, lengths, count) for name, given in steering.items()}
-
-
 def packed_hidden(trunk: Any, rows: PackedRows, steered: Mapping[str, Tensor] = NOTHING) -> Tensor:
     """`[T, H]` last hidden states of packed rows.
 
@@ -105,21 +93,17 @@ def packed_hidden(trunk: Any, rows: PackedRows, steered: Mapping[str, Tensor] = 
     Raises:
         CannotPackError: the attention has something that packed rows have not.
     """
-    _take_over()
+    from transformers import AttentionInterface
+
+    known = AttentionInterface()[IMPLEMENTATION]
+    if not isinstance(known, _Attention):
+        # it looks for packed rows among its arguments, also in a layer that is computed again
+        AttentionInterface.register(IMPLEMENTATION, _Attention(known))
     # a prepared mask, so that none is made; without the attention of this file nothing would be seen through it
     nothing = torch.zeros(1, 1, 1, 1, dtype=torch.bool, device=rows.input_ids.device)
     places = {"input_ids": rows.input_ids, "position_ids": rows.position_ids, "attention_mask": nothing}
     hidden: Tensor = trunk(**places, use_cache=False, **{KEY: _Packed(rows, flex_kernel(trunk))}, **steered).last_hidden_state
     return hidden[0]
-
-
-def _take_over() -> None:
-    """Let transformers' attention look for packed rows among its arguments, also in a layer that is computed again."""
-    from transformers import AttentionInterface
-
-    known = AttentionInterface()[IMPLEMENTATION]
-    if not isinstance(known, _Attention):
-        AttentionInterface.register(IMPLEMENTATION, _Attention(known))
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ from lightrl.ops.head_product import head_format
 from lightrl.ops.logprobs import AtRows, Compute, at_rows, head_logits
 from lightrl.ops.pretrained import without_dropout
 from lightrl.ops.shift import Selected, on_host
+from lightrl.parts.base import TrunkOutput
 from lightrl.policy.head import fits_scoring_head
-from lightrl.policy.packed_trunk import NOTHING, laid_out, longest_packed, trunk_states
-from lightrl.policy.trunk_numbers import FromTrunk, at_predicted, listening
+from lightrl.policy.packed_trunk import NOTHING, longest_packed, trunk_states
+from lightrl.policy.trunk_numbers import at_predicted, laid_out, listening
 from lightrl.policy.weight_access import WeightAccess, unsharded_state
 from lightrl.policy.written_model import save_tokenizer, write_model
 from lightrl.rows import onto
@@ -29,7 +30,7 @@ from lightrl.types import PolicyOutput, Prompt
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-Asked = Mapping[str, Compute | AtRows | FromTrunk]
+Asked = Mapping[str, Compute | AtRows | TrunkOutput]
 """Numbers of each token beside its log-prob, by name."""
 NO_OUTPUTS: Asked = MappingProxyType({})
 """Nothing beside the log-probs."""
@@ -54,7 +55,10 @@ class Policy(nn.Module):
             CannotStayLazyError: what the model does to its logits cannot be found out without its weights.
         """
         super().__init__()
-        self.model: Any = with_fitting_experts(without_dropout(model))
+        self.model: Any = without_dropout(model)
+        if model.dtype == torch.float64 and self.model._can_set_experts_implementation():
+            # one after the other, since the faster ways of transformers take no such numbers
+            self.model.set_experts_implementation("eager")
         self.tokenizer = tokenizer
         self.eos_token_ids = _eos_token_ids(model, tokenizer)
         self._marks = mark_ids(tokenizer)
@@ -128,8 +132,8 @@ class Policy(nn.Module):
         """
         input_ids, mask = on_host(input_ids, mask)
         selected = Selected.of(mask, self.device)
-        inside = {name: asked for name, asked in outputs.items() if isinstance(asked, FromTrunk)}
-        of_logits = {name: asked for name, asked in outputs.items() if not isinstance(asked, FromTrunk)}
+        inside = {name: asked for name, asked in outputs.items() if isinstance(asked, TrunkOutput)}
+        of_logits = {name: asked for name, asked in outputs.items() if not isinstance(asked, TrunkOutput)}
         trunk, lengths = self.model.base_model, selected.lengths()
         if not self._chunked:
             places = torch.arange(input_ids.numel()).view(input_ids.shape)
@@ -261,10 +265,3 @@ def _eos_token_ids(model: PreTrainedModel, tokenizer: Tokenizer) -> frozenset[in
             "set eos_token in tokenizer_config.json or eos_token_id in generation_config.json"
         )
     return ids
-
-
-def with_fitting_experts(model: Any) -> Any:
-    """The same model; in float64 with its experts one after the other, since the faster ways of transformers take no such numbers."""
-    if model.dtype == torch.float64 and model._can_set_experts_implementation():
-        model.set_experts_implementation("eager")
-    return model

@@ -21,7 +21,7 @@ from lightrl.text.tokenizer import Tokenizer
 from lightrl.types import Prompt
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel
+    from transformers import PreTrainedModel
 
 AS_TEXT = "{% for message in messages %}{{ message['content'] }}{% endfor %}{% if not add_generation_prompt %}{{ eos_token }}{% endif %}"
 """The template for a tokenizer without one: prompt and completion as they are, and EOS."""
@@ -113,9 +113,12 @@ def classifier(model: PreTrainedModel) -> PreTrainedModel:
     Raises:
         ValueError: transformers has none for this architecture, or none that scores each token with a linear head.
     """
+    from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING as CLASSIFIERS
+
     config = copy.deepcopy(model.config)
     config.num_labels = 1
-    shell = _shell(config)
+    with torch.device("meta"):
+        shell = CLASSIFIERS[type(config)](config) if type(config) in CLASSIFIERS else None
     trunk, prefix = model.base_model, getattr(shell, "base_model_prefix", "")
     if shell is None or not isinstance(getattr(shell, "score", None), nn.Linear) or type(getattr(shell, prefix, None)) is not type(trunk):
         raise ValueError(
@@ -127,15 +130,6 @@ def classifier(model: PreTrainedModel) -> PreTrainedModel:
     nn.init.normal_(shell.score.weight, std=1 / (shell.score.in_features + 1))
     setattr(shell, prefix, trunk)
     return shell.train(model.training)
-
-
-def _shell(config: PretrainedConfig) -> PreTrainedModel | None:
-    from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
-
-    if type(config) not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING:
-        return None
-    with torch.device("meta"):
-        return MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[type(config)](config)
 
 
 ADDED = "<|pad|>"
@@ -152,7 +146,10 @@ def give_padding(tokenizer: Tokenizer, vocabulary: int) -> int | None:
         tokenizer: with a chat template; is changed.
         vocabulary: rows of the embedding.
     """
-    closing = _closing(tokenizer)
+    turns = [{"role": "user", "content": ""}, {"role": "assistant", "content": ""}]
+    ids = tokenizer(render(tokenizer, turns), add_special_tokens=False)["input_ids"]
+    # nothing, if the template closes with nothing
+    closing = ids[-1] if ids else None
     special = [str(token) for _, token in sorted(tokenizer.added_tokens_decoder.items()) if "pad" in str(token).lower()]
     for name in (tokenizer.pad_token, *special, tokenizer.unk_token):
         if name is not None and tokenizer.convert_tokens_to_ids(name) != closing:
@@ -163,10 +160,3 @@ def give_padding(tokenizer: Tokenizer, vocabulary: int) -> int | None:
         return tokenizer.pad_token_id
     tokenizer.pad_token = None
     return None
-
-
-def _closing(tokenizer: Tokenizer) -> int | None:
-    """The token with which a conversation ends; None if the template closes with nothing."""
-    turns = [{"role": "user", "content": ""}, {"role": "assistant", "content": ""}]
-    ids = tokenizer(render(tokenizer, turns), add_special_tokens=False)["input_ids"]
-    return ids[-1] if ids else None

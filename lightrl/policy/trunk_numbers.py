@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
 
 import torch
 from torch import Tensor, nn
 
+from lightrl.parts.base import TrunkOutput
 from lightrl.rows import onto
 
 
-@dataclass(frozen=True)
-class FromTrunk:
-    """A number, or several, of each token that modules of the trunk give on the way."""
-
-    listen: Callable[[nn.Module], AbstractContextManager[Callable[[], Tensor]]]
-    """Within, the trunk runs once; then the function gives `[P, ...]` of the positions that ran."""
-
-
 @contextmanager
-def listening(trunk: nn.Module, asked: Mapping[str, FromTrunk]) -> Iterator[dict[str, Callable[[], Tensor]]]:
+def listening(trunk: nn.Module, asked: Mapping[str, TrunkOutput]) -> Iterator[dict[str, Callable[[], Tensor]]]:
     """Within, the trunk runs once; then the functions give what was asked for."""
     with ExitStack() as stack:
-        yield {name: stack.enter_context(numbers.listen(trunk)) for name, numbers in asked.items()}
+        yield {name: stack.enter_context(output.listen(trunk)) for name, output in asked.items()}
 
 
 def at_predicted(found: Tensor, places: Tensor, lengths: Sequence[int]) -> Tensor:
@@ -44,21 +36,23 @@ def at_predicted(found: Tensor, places: Tensor, lengths: Sequence[int]) -> Tenso
     return whole.index_copy(0, onto(predicted, found.device), chosen).view(rows, width, *found.shape[1:])
 
 
-def at_positions(given: Tensor, places: Tensor, lengths: Sequence[int], count: int) -> Tensor:
-    """`[P, ...]`: what belongs to the token that each position predicts, the inverse of `at_predicted`.
+def laid_out(steering: Mapping[str, Tensor], places: Tensor, lengths: Sequence[int], count: int) -> dict[str, Tensor]:
+    """`[P, ...]` by name: what belongs to the token that each position predicts, the inverse of `at_predicted`.
 
     Where rows share a position, it is given what belongs to the first of them.
 
     Args:
-        given: `[n, L, ...]`, of each token.
+        steering: `[n, L, ...]` by name, of each token.
         places: as in `at_predicted`.
         lengths: as in `at_predicted`.
         count: P.
     """
+    if not steering:
+        return {}
     rows, width = places.shape
     ran = torch.arange(width) < torch.tensor(lengths, dtype=torch.long)[:, None]
     predicted = ran.flatten().nonzero()[:, 0] + 1
     first = torch.full((count,), rows * width, dtype=torch.long).scatter_reduce(0, places[ran], predicted, "amin")
     # padding that runs is given zeros
-    flat = torch.cat([given.flatten(0, 1), given.new_zeros((1, *given.shape[2:]))])
-    return flat.index_select(0, onto(first, given.device))
+    padded = {name: torch.cat([given.flatten(0, 1), given.new_zeros((1, *given.shape[2:]))]) for name, given in steering.items()}
+    return {name: flat.index_select(0, onto(first, flat.device)) for name, flat in padded.items()}

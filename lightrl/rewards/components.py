@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from lightrl.ops.moments import group_statistics, row_values
+from lightrl.ops.moments import centered, group_statistics, row_values
 from lightrl.parts.reward import Reward
 from lightrl.rows import on_last_token
 from lightrl.types import ScoredRollout
@@ -75,11 +75,7 @@ def shares(weighted: dict[str, Tensor], group: Tensor, valid: Tensor) -> dict[st
         group: `[N]` int64.
         valid: `[N]` bool.
     """
-
-    def centered(values: Tensor) -> Tensor:
-        return torch.where(valid, values.double() - group_statistics(values, group, valid).mean, 0.0)
-
-    parts = {name: centered(values) for name, values in weighted.items()}
+    parts = {name: centered(values, group, valid) for name, values in weighted.items()}
     whole = torch.stack(list(parts.values())).sum(0)
     spread = float((whole**2).sum())
     noise = 1e-12 * float(torch.stack([(part**2).sum() for part in parts.values()]).sum())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from lightrl import Policy, TinyPolicy, TrunkOutput
-from lightrl.policy.trunk_numbers import FromTrunk, at_positions, at_predicted
+from lightrl.policy.trunk_numbers import at_predicted, laid_out
 
 
 class FirstBlock(TrunkOutput):
@@ -48,7 +48,7 @@ MASK = torch.tensor([[0, 0, 0, 1, 1, 0, 1], [0, 0, 0, 0, 0, 1, 1], [0, 0, 1, 1, 
 @pytest.mark.parametrize("packed", [True, False])
 def test_what_the_trunk_says_stands_at_the_token_that_is_predicted(packed: bool) -> None:
     made = policy(packed)
-    found = made(ROWS, MASK, outputs={"first_block": FromTrunk(FirstBlock().listen)}).outputs["first_block"]
+    found = made(ROWS, MASK, outputs={"first_block": FirstBlock()}).outputs["first_block"]
     plain = made.model.base_model(input_ids=ROWS, output_hidden_states=True).hidden_states[1]
     assert found.shape == (3, 7, 16)
     for row, last in enumerate([6, 6, 3]):
@@ -78,7 +78,7 @@ def test_what_travels_with_a_token_is_given_where_it_is_predicted(packed: bool) 
 @pytest.mark.parametrize("packed", [True, False])
 def test_a_gradient_flows_from_inside_the_trunk(packed: bool) -> None:
     made = policy(packed)
-    read = {"first_block": FromTrunk(FirstBlock().listen)}
+    read = {"first_block": FirstBlock()}
     (made(ROWS, MASK, outputs=read).outputs["first_block"][:, 1:4] ** 2).sum().backward()
     ours = made.model.base_model.embed_tokens.weight.grad.clone()
     made.zero_grad()
@@ -92,7 +92,7 @@ def test_laid_out_and_back_is_the_same(lengths: list[int], seed: int) -> None:
     generator, width = torch.Generator().manual_seed(seed), 5
     order = torch.randperm(len(lengths) * width, generator=generator).view(len(lengths), width)
     given = torch.randint(9, (len(lengths), width, 2), generator=generator)
-    back = at_predicted(at_positions(given, order, lengths, order.numel()), order, lengths)
+    back = at_predicted(laid_out({"given": given}, order, lengths, order.numel())["given"], order, lengths)
     for row, length in enumerate(lengths):
         assert back[row, 1 : length + 1].equal(given[row, 1 : length + 1])
         assert not back[row, length + 1 :].any()

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from lightrl import Environment, Policy, Prompt, Reply, Rollout, TinyPolicy, TransformersEngine, TrunkOutput
 from lightrl.parts.environment import SingleTurn, own_opening
-from lightrl.policy.trunk_numbers import FromTrunk
 from lightrl.rollout.decode.lean_step import has_lean_form
 
 
@@ -69,7 +68,7 @@ def sampled(
 def test_it_is_what_the_trainer_finds(policy: Policy, environment: Environment, prompts: list[Prompt], max_rows: int | None) -> None:
     assert has_lean_form(policy.model)
     rollout = sampled(policy, environment, prompts, (LastNorm(),), max_rows)
-    found = policy(rollout.input_ids, rollout.response_mask, outputs={"last_norm": FromTrunk(LastNorm().listen)}).outputs["last_norm"]
+    found = policy(rollout.input_ids, rollout.response_mask, outputs={"last_norm": LastNorm()}).outputs["last_norm"]
     recorded = rollout.extra("rollout_last_norm")
     assert recorded.shape == found.shape
     torch.testing.assert_close(recorded[rollout.response_mask], found[rollout.response_mask], atol=1e-6, rtol=1e-6)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -49,7 +48,7 @@ class Decoding:
         if admitted is None:
             return
         rows, logits, seeds = DecodingRows(admitted.limits), admitted.logits, admitted.seeds
-        drawn: list[_Drawn] = []
+        drawn: list[tuple[Tensor, Tensor, Mapping[str, Tensor]]] = []
         between = tokens_between_looks(logits.device)
         used, waste = UNIFORMS_AT_ONCE, 0
         while True:
@@ -57,7 +56,7 @@ class Decoding:
                 uniform, used = uniforms(seeds, onto(rows.counts, seeds.device), UNIFORMS_AT_ONCE), 0
             s = self._sampling
             tokens, logprobs = sample(logits, uniform[:, used], s.temperature, s.top_k, s.top_p, s.min_p)
-            drawn.append(_Drawn(tokens, logprobs, self._model.heard))
+            drawn.append((tokens, logprobs, self._model.heard))
             used += 1
             if len(drawn) == between or len(drawn) == rows.left:
                 self._look(rows, drawn)
@@ -81,10 +80,10 @@ class Decoding:
                     continue
             logits = self._model.step(tokens)
 
-    def _look(self, rows: DecodingRows, drawn: list[_Drawn]) -> None:
+    def _look(self, rows: DecodingRows, drawn: list[tuple[Tensor, Tensor, Mapping[str, Tensor]]]) -> None:
         # one copy, and one for each name that is recorded: float64 holds every id and every log-prob
-        found = torch.stack([torch.stack([step.tokens.double(), step.logprobs.double()]) for step in drawn]).cpu()
-        heard = {name: torch.stack([step.heard[name] for step in drawn]).cpu() for name in drawn[0].heard}
+        found = torch.stack([torch.stack([tokens.double(), logprobs.double()]) for tokens, logprobs, _ in drawn]).cpu()
+        heard = {name: torch.stack([heard[name] for *_, heard in drawn]).cpu() for name in drawn[0][2]}
         for number, (tokens, logprobs) in enumerate(zip(found[:, 0].long(), found[:, 1], strict=True)):
             rows.add(tokens, logprobs, self._ended(tokens, rows), {name: of[number] for name, of in heard.items()})
 
@@ -95,15 +94,6 @@ class Decoding:
             living = zip(rows.numbers.tolist(), tokens.tolist(), rows.alive.tolist(), strict=True)
             ended |= torch.tensor([alive and self._stops.seen(row, token) for row, token, alive in living])
         return ended
-
-
-@dataclass(frozen=True)
-class _Drawn:
-    """One step of the batch: a token of each row."""
-
-    tokens: Tensor
-    logprobs: Tensor
-    heard: Mapping[str, Tensor]
 
 
 MARGIN = 4

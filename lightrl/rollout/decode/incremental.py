@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers.cache_utils import DynamicLayer
 
-from lightrl.policy.trunk_numbers import FromTrunk, listening
+from lightrl.parts.base import TrunkOutput
+from lightrl.policy.trunk_numbers import listening
 from lightrl.rollout.decode.cache import GrowingLayer, growing_cache, takes_gaps, takes_padding
 from lightrl.rollout.decode.kept_rows import KeptRow, put_back, take_out
 from lightrl.rollout.decode.model_forward import DecodeStep, ModelForward, unwrapped
@@ -33,7 +34,7 @@ class IncrementalModel:
         model: PreTrainedModel,
         max_positions: int | None,
         choose: Callable[[], DecodeStep],
-        recorded: Mapping[str, FromTrunk] | None = None,
+        recorded: Mapping[str, TrunkOutput] | None = None,
     ) -> None:
         """
         Args:

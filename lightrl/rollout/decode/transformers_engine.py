@@ -126,7 +126,6 @@ class TransformersEngine(RolloutEngine):
             self._copies = None
 
     def _ready(self) -> IncrementalModel:
-        from lightrl.policy.trunk_numbers import FromTrunk
         from lightrl.rollout.decode.incremental import IncrementalModel
         from lightrl.rollout.decode.step_choice import StepChoice
 
@@ -136,8 +135,7 @@ class TransformersEngine(RolloutEngine):
         if self._steps is None or self._steps.model is not model:
             self._steps = StepChoice(model, longest)
         if self._model is None:
-            recorded = {output.name: FromTrunk(output.listen) for output in self.recorded}
-            self._model = IncrementalModel(model, longest, self._steps.step, recorded)
+            self._model = IncrementalModel(model, longest, self._steps.step, {output.name: output for output in self.recorded})
         return self._model
 
     def _next(self, batch: RequestBatch, rows: Iterator[list[Result]]) -> list[Result] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,8 +18,6 @@ from lightrl.parts.base import TrunkOutput
 from lightrl.parts.output import Comparison
 from lightrl.parts.step_part import Minibatch
 from lightrl.policy.packed_trunk import longest_packed
-from lightrl.policy.trunk_numbers import FromTrunk
-from lightrl.ranks import Ranks
 from lightrl.training.online.loss import StepLoss, terms_of
 from lightrl.training.online.networks import NO_OUTPUTS, ByName, Networks, Outputs, beside, compared_at_hand, dummy_batch
 from lightrl.training.online.preparation import current_output, prepared
@@ -80,8 +77,9 @@ class PolicyLearner(Learner, Networks):
         Extras that parts have travel with the tokens do so once they are there: not yet in the pass that says what the policy was before.
         """
         policy, references = self.policy, self.algorithm.references
-        found: dict[str, Compute | AtRows | FromTrunk] = {name: output.compute for name, output in read.items()}
-        found |= {name: FromTrunk(output.listen) for name, output in read.items() if isinstance(output, TrunkOutput)}
+        found: dict[str, Compute | AtRows | TrunkOutput] = {}
+        for name, output in read.items():
+            found[name] = output if isinstance(output, TrunkOutput) else output.compute
         compared = {name: output for name, output in read.items() if isinstance(output, Comparison)}
         ids = batch.host.input_ids
         with torch.no_grad():
@@ -89,8 +87,8 @@ class PolicyLearner(Learner, Networks):
             others = {slot: references[slot].logits(policy, ids, mask, batch.temperature) for slot in sorted(asked)}
         found |= {name: beside(output, others[output.against]) for name, output in compared.items()}
         steering = {name: batch.extras[name] for name in self.algorithm.steers if name in batch.extras}
-        output: PolicyOutput = policy(ids, mask, batch.temperature, found, self.critic, steering)
-        return output
+        given: PolicyOutput = policy(ids, mask, batch.temperature, found, self.critic, steering)
+        return given
 
     def per_token(self, scored: ScoredRollout, compute: ByName) -> dict[str, Tensor]:
         """See `Networks.per_token`; all ranks make as many passes, since a strategy that shards weights gathers them in each."""
@@ -155,7 +153,7 @@ class PolicyLearner(Learner, Networks):
         def loss_of(micro: TrainingBatch) -> MicroBatchLoss:
             return loss.share(micro, self.outputs(micro, loss.tokens(micro), algorithm.outputs))
 
-        step = self.step_on(rows, loss_of, EarlyStop(algorithm.stop_kl, adapter))
+        step = self.step_on(rows, loss_of, self._too_far)
         # to look at the numbers is to wait for the device
         if fresh:
             ledger.add_report(self._first_pass.check(step.statistics, limits))
@@ -164,6 +162,13 @@ class PolicyLearner(Learner, Networks):
             return False
         self.move(algorithm.references.values())
         return True
+
+    def _too_far(self, step: StatisticsLedger) -> bool:
+        """Whether KL(old || new), mean over tokens of all ranks, exceeds 1.5 times its limit, by the statistics of this rank's share."""
+        if (limit := self.algorithm.stop_kl) is None:
+            return False
+        kl, tokens = self.adapter.total(torch.tensor(step.local("approx_kl"), dtype=torch.float64)).tolist()
+        return bool(kl > 1.5 * limit * tokens)
 
     def update_critic(self, minibatch: TrainingBatch) -> Step | None:
         """One optimizer step of the critic alone: the policy keeps its weights, and its optimizer state. None: no token has a value."""
@@ -190,23 +195,6 @@ def minibatches_of(batch: TrainingBatch, passes: range, count: int, seed: tuple[
         generator = torch.Generator().manual_seed(row_seed(*seed, number))
         for rows in minibatches(batch.group, count, generator):
             yield batch.select(rows)
-
-
-@dataclass(frozen=True)
-class EarlyStop:
-    """Vetoes a step whose KL(old || new), mean over tokens of all ranks, exceeds 1.5 times a limit."""
-
-    stop_kl: float | None
-    """The limit in nats; None: never."""
-    ranks: Ranks
-    """That share the step."""
-
-    def __call__(self, step: StatisticsLedger) -> bool:
-        """Whether the policy has moved too far, by the statistics of this rank's micro-batches."""
-        if self.stop_kl is None:
-            return False
-        kl, tokens = self.ranks.total(torch.tensor(step.local("approx_kl"), dtype=torch.float64)).tolist()
-        return bool(kl > 1.5 * self.stop_kl * tokens)
 
 
 class FirstPassCheck:

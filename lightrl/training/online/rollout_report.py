@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from lightrl.algorithms.extras import GIVEN
-from lightrl.ops.moments import group_statistics, masked_sum
+from lightrl.ops.moments import centered, group_statistics, masked_sum
 from lightrl.parts.base import Output, unpack
 from lightrl.parts.correction import RolloutCorrection
 from lightrl.parts.kl import KL, k3
@@ -69,11 +69,7 @@ def compared(group: Tensor) -> Tensor:
 def length_reward_correlation(experience: Experience) -> Tensor:
     """Pearson's correlation of length and reward over scorable rows, each less the mean of its group; NaN if either is constant."""
     valid, group = experience.scorable, compared(experience.group)
-
-    def centered(values: Tensor) -> Tensor:
-        return torch.where(valid, values.double() - group_statistics(values, group, valid).mean, 0.0)
-
-    lengths, rewards = centered(experience.response_lengths), centered(experience.rewards)
+    lengths, rewards = (centered(values, group, valid) for values in (experience.response_lengths, experience.rewards))
     spread = (lengths**2).sum() * (rewards**2).sum()
     noise = 1e-12 * (experience.rewards[valid].double() ** 2).sum()
     return torch.where((rewards**2).sum() > noise, (lengths * rewards).sum() / spread.sqrt(), torch.nan)

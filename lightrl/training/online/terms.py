@@ -81,7 +81,10 @@ class PolicyTerm(Term):
         report.add("ratio/overflow", (log_ratio.abs() > LIMIT).double(), learning, "sum")
         log_ratio = within_limit(log_ratio)
         surrogate = self.clip.given(extras).surrogate(log_ratio, batch.advantages, old, mask)
-        _report_ratio(report, log_ratio.detach().exp(), learning)
+        ratio = log_ratio.detach().exp()
+        report.add("ratio/mean", ratio, learning)
+        report.add("ratio/max", ratio, learning, "max")
+        report.add("ratio/max_deviation", (ratio - 1).abs(), learning, "max")
         self._report_clipped(report, surrogate, batch.advantages, mask)
         report.add_all(_of_rows(surrogate.statistics, learning), learning, self.clip)
         report.add("approx_kl", k3(old, output.logprobs.detach()), learning)
@@ -120,12 +123,6 @@ def _of_rows(statistics: Statistics, tokens: Tensor) -> Statistics:
     every = {name: found if isinstance(found, Statistic) else Statistic(found) for name, found in statistics.items()}
     per_row = {name: found for name, found in every.items() if found.value.dim() != 2}
     return every | {name: replace(f, value=torch.where(tokens.any(1), f.value, torch.nan)) for name, f in per_row.items()}
-
-
-def _report_ratio(report: Report, ratio: Tensor, learning: Tensor) -> None:
-    report.add("ratio/mean", ratio, learning)
-    report.add("ratio/max", ratio, learning, "max")
-    report.add("ratio/max_deviation", (ratio - 1).abs(), learning, "max")
 
 
 def _report_engine(report: Report, difference: Tensor, mask: Tensor) -> None:

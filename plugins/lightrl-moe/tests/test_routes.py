@@ -26,7 +26,6 @@ from lightrl import (
     TransformersEngine,
     WithStatistics,
 )
-from lightrl.policy.trunk_numbers import FromTrunk
 from lightrl.rollout.decode.lean_step import has_lean_form
 
 FAMILIES = ["mixtral", "qwen2_moe", "qwen3_moe"]
@@ -60,7 +59,7 @@ def mixture(family: str, seed: int = 0) -> Policy:
 
 
 def routes_of(policy: Policy, **steering: Tensor) -> tuple[Tensor, Tensor]:
-    out = policy(IDS, MASK, outputs={"routes": FromTrunk(Routes().listen)}, steering=steering)
+    out = policy(IDS, MASK, outputs={"routes": Routes()}, steering=steering)
     return out.outputs["routes"], out.logprobs
 
 
